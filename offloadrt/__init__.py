@@ -48,25 +48,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Figure": "offloadrt.study",
-    "Kernel": "offloadrt.kernels",
-    "ParameterError": "offloadrt.study",
-    "Range": "offloadrt.study",
-    "Result": "offloadrt.study",
-    "Run": "offloadrt.study",
-    "Scenario": "offloadrt.study",
-    "Simulation": "offloadrt.sim",
-    "expect": "offloadrt.kernels",
-    "kernel": "offloadrt.kernels",
-    "scenario": "offloadrt.study",
-    "to_pandas": "offloadrt.study",
-    "to_polars": "offloadrt.study",
-}
+    "offloadrt.kernels": ("Kernel", "expect", "kernel"),
+    "offloadrt.sim": ("Simulation",),
+    "offloadrt.study": (
+        "Figure", "ParameterError", "Range", "Result", "Run", "Scenario", "scenario", "to_pandas", "to_polars",
+    ),
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value: Any = getattr(importlib.import_module(_HOMES[name]), name)
+    if (home := next((module for module, names in _HOMES.items() if name in names), None)) is not None:
+        value: Any = getattr(importlib.import_module(home), name)
     elif not name.startswith("_") and (point := _models().points().get(name)) is not None:
         value = importlib.import_module(point.load().module)
     else:

@@ -8,6 +8,7 @@ for. This module imports nothing of the project: every floor may have a registry
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import hashlib
 import importlib.util
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PROJECT = "offloadrt"
+
+
+def regular(path: Path) -> Path:
+    """Return the path of an input. Raises OSError for a device, a pipe or a socket, which may never end."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, and no file")
+    return path
 
 
 class NotInstalled(ValueError):
@@ -159,6 +167,10 @@ def forget() -> None:
 def _named_in(path: Path, name: str) -> Any:
     """Return what a file calls `name`. Raises ValueError for a file that cannot be loaded, or has no such name."""
     module = f"offloadrt_policies_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    try:
+        regular(path)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
     if module not in sys.modules:
         spec = importlib.util.spec_from_file_location(module, path)
         assert spec is not None and spec.loader is not None

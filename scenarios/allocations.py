@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Range, Run, cuda, scenario
-from offloadrt.papers.independent.programs import calls
-from offloadrt.papers.independent.programs.calls import Allocated, MeanTime
+from offloadrt.papers.independent.programs import managed
+from offloadrt.papers.independent.programs.managed import Allocated, MeanTime
 from offloadrt.study.scripts.parameters import Value
 
 LISTED_AS = "single mechanisms"
@@ -30,6 +30,6 @@ async def allocations(
     """
     run.options = cuda.CUDAOptions(phantom=True)
     times = {name: MeanTime(run) for name in ("alloc", "free")}
-    await run.parallel(lambda t: calls.allocations(t, times, memory, nbytes, repeats), threads)
+    await run.parallel(lambda t: managed.allocations(t, times, memory, nbytes, repeats), threads)
     means = {f"{name}_s": time.mean_s for name, time in times.items()}
     return {**means, "pair_s": means["alloc_s"] + means["free_s"]}

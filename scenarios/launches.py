@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Range, Run, cuda, scenario
-from offloadrt.papers.independent.programs import calls
-from offloadrt.papers.independent.programs.calls import MeanTime
+from offloadrt.papers.independent.programs import managed
+from offloadrt.papers.independent.programs.managed import MeanTime
 from offloadrt.study.scripts.parameters import Value
 
 LISTED_AS = "single mechanisms"
@@ -28,5 +28,5 @@ async def launches(
     """
     run.options = cuda.CUDAOptions(phantom=True)
     times = {name: MeanTime(run) for name in ("call", "back_to_back", "fenced")}
-    await run.parallel(lambda t: calls.launches(t, times, elements, repeats), threads)
+    await run.parallel(lambda t: managed.launches(t, times, elements, repeats), threads)
     return {f"{name}_s": time.mean_s for name, time in times.items()}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Range, Run, cuda, scenario
-from offloadrt.papers.independent.programs import calls
-from offloadrt.papers.independent.programs.calls import CopyDirection, CopyKind, MeanTime
+from offloadrt.papers.independent.programs import managed
+from offloadrt.papers.independent.programs.managed import CopyDirection, CopyKind, MeanTime
 from offloadrt.study.scripts.parameters import Value
 
 LISTED_AS = "single mechanisms"
@@ -32,5 +32,5 @@ async def link_copies(
     """
     run.options = cuda.CUDAOptions(phantom=True)
     times = {"copy": MeanTime(run)}
-    await run.parallel(lambda t: calls.copies(t, times, direction, memory, nbytes, repeats), threads)
+    await run.parallel(lambda t: managed.copies(t, times, direction, memory, nbytes, repeats), threads)
     return {"copy_s": times["copy"].mean_s, "copy_bytes_per_s": nbytes / times["copy"].mean_s}

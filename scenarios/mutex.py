@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.independent.programs.calls import contend
+from offloadrt.papers.independent.programs.managed import contend
 from offloadrt.study.scripts.parameters import Value
 
 LISTED_AS = "single mechanisms"

@@ -8,7 +8,6 @@ from offloadrt import ParameterError, Range, Run, scenario
 from offloadrt import openmp as omp
 from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.papers.figures import figures_of
-from offloadrt.papers.otm.measured_time import computing_and_moving_s
 from offloadrt.papers.otm.rodinia import (
     CFD_ITERATIONS,
     CONFIGURATIONS,
@@ -19,6 +18,7 @@ from offloadrt.papers.otm.rodinia import (
     Srad,
     Structure,
 )
+from offloadrt.papers.otm.unified_memory import computing_and_moving_s
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 
 FIGURES = figures_of("otm")

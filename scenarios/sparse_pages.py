@@ -29,4 +29,4 @@ async def sparse_pages(
     """
     loop = rules.loop(run)
     await run.parallel(lambda t: managed.sparse(t, loop, max(1, round(gib * 512)), per_block, passes))
-    return loop.figures()
+    return {**loop.figures(), **loop.pass_figures()}

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from offloadrt import ParameterError, Range, Run, scenario
 from offloadrt import stdpar as std
-from offloadrt.driver.call_names import call_name
+from offloadrt.driver.calls import call_name
 from offloadrt.papers.figures import figures_of
 from offloadrt.papers.stdpar.programs import (
     KEPT,
@@ -43,7 +43,10 @@ def application_of(name: str, size: int, steps: int, phantom: bool, step_numbers
     """An application, at the size and for the steps that the paper has where these are 0."""
     make, what = APPLICATIONS[name]
     given = {key: value for key, value in ((what, size), ("steps", steps)) if value}
-    return make(**given, phantom=phantom, step_numbers=step_numbers)
+    try:
+        return make(**given, phantom=phantom, step_numbers=step_numbers)
+    except ValueError as error:
+        raise ParameterError("phantom", f"{phantom}, but {error}") from None
 
 
 @scenario(
@@ -106,7 +109,7 @@ async def stdpar(
         size: numbers of an array (babelstream), poses (minibude), cells of a row (cloverleaf, tealeaf), elements of a
             row (lulesh); 0 for its own
         steps: iterations of what is timed, for tealeaf of the solver in one time step; 0 for the application's own
-        phantom: sizes without numbers
+        phantom: sizes without numbers; lulesh has no others
     """
     if xnack != "auto":
         if not run.spec.flag("usm.xnack"):

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from offloadrt import Range, Run, scenario
 from offloadrt.papers.figures import figures_of
-from offloadrt.papers.otm.measured_time import computing_and_moving_s
-from offloadrt.papers.otm.unified_memory import UmPlacement, UnifiedMemory
+from offloadrt.papers.otm.unified_memory import UmPlacement, UnifiedMemory, computing_and_moving_s
 
 LISTED_AS = "single mechanisms"
 

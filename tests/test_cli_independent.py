@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.cli.schemas import schema_of
+from offloadrt.cli.app import schema_of
 
 QUEUEING = f"{Path(__file__).parent / 'study' / 'toys.py'}:queueing"
 ENTRY = f"""
@@ -38,7 +38,7 @@ def test_each_value_has_reported_emulated_and_ratio(tmp_path: Path, capsys: pyte
     file.write_text(ENTRY)
     assert main(["validate", "--independent", str(file), "--jobs", "1"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["all", "s", "1", "2", "2", "2", "2"] in rows  # reported, emulated, ratio, low, high
+    assert ["all", "s", "1", "–", "2", "2", "2", "2"] in rows  # reported, first, emulated, ratio, low, high
     assert ["blind", "ms", "–", "500", "–", "500", "500"] in rows
     assert ["toy", "1", "2", "2"] in rows  # one value counts, a factor of two
     assert any(row[:4] == ["unknown:", "nothing", "counts", "beads"] for row in rows)

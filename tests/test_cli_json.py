@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.cli.app import add_commands, app
-from offloadrt.cli.schemas import commands as with_schema
-from offloadrt.cli.schemas import schema_of
+from offloadrt.cli.app import add_commands, app, schema_of
+from offloadrt.cli.app import commands as with_schema
 
 jsonschema = pytest.importorskip("jsonschema")
 

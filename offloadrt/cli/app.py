@@ -6,17 +6,25 @@ entry points of the group `offloadrt.commands`, which `add_commands` finds.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+import msgspec
 from cyclopts import App
 
 import offloadrt
 from offloadrt.cli.options import DEFAULTS, Json, ScenarioName
 from offloadrt.cli.terminal import console, print_json
 from offloadrt.registry import NotInstalled, Registry
+from offloadrt.study.errors import UserError, did_you_mean
 from offloadrt.study.spec import Overrides, Runtime
+
+if TYPE_CHECKING:
+    from offloadrt.trace import TraceStatistics
 
 COMMANDS: Final = Registry[Any]("command", "offloadrt.commands")
 """A function with its options, or an `App` of cyclopts that has the command's name."""
@@ -89,11 +97,11 @@ def show(scenario: ScenarioName, /, *, json: Json = False) -> None:
     """Show what a scenario does, its parameters and their values; what a recording holds."""
     from offloadrt.cli import render
     from offloadrt.study.scripts import registry
-    from offloadrt.study.scripts.program_files import reader_of
+    from offloadrt.study.scripts.definition import reader_of
 
     reader = reader_of(scenario)
     if json:
-        from offloadrt.cli.records import ScenarioRecord
+        from offloadrt.cli.render import ScenarioRecord
 
         file = Path(scenario)
         print_json(ScenarioRecord.of(registry.find(scenario)) if reader is None else reader.record_of(file))
@@ -116,8 +124,7 @@ def stats(log: Path, /, *, json: Json = False) -> None:
         A file that `offloadrt run --log` wrote, or a recording.
     """
     from offloadrt.cli import render
-    from offloadrt.study.logs import statistics_of
-    from offloadrt.study.scripts.program_files import reader_of
+    from offloadrt.study.scripts.definition import reader_of
 
     reader = reader_of(str(log))
     if json:
@@ -154,7 +161,7 @@ def machines(
     named = [name for name in (machine, other) if name is not None]
     specs = [profiles.load(name, overrides, runtime=runtime) for name in named]
     if json:
-        from offloadrt.cli.records import machines_record
+        from offloadrt.cli.render import machines_record
 
         print_json(machines_record(specs))
     elif not specs:
@@ -177,6 +184,75 @@ def schema(command: str, /) -> None:
     """
     import json
 
-    from offloadrt.cli.schemas import schema_of
-
     print(json.dumps(schema_of(command), indent=2, ensure_ascii=False))
+
+
+RECORDS: Final[dict[str, tuple[str, ...]]] = {
+    "compare": ("study.reporting.compare:Comparison",),
+    "list": ("study.scripts.listing:ListedScenario[]",),
+    "machines": (
+        "cli.render:MachinesRecord",
+        "cli.render:MachineRecord",
+        "cli.render:MachineDifferenceRecord",
+    ),
+    "run": ("study.reporting.results:Result",),
+    "show": ("cli.render:ScenarioRecord",),
+    "stats": ("trace.statistics:LogStatistics",),
+    "sweep": ("cli.render:SweepRecord",),
+}
+"""The classes of the records that a command may print, by module in offloadrt; `[]` is a list of such records."""
+SCHEMAS: Final = Registry[Any]("schema", "offloadrt.schemas")
+"""The types of what other commands print: `COMMAND`, or `COMMAND.WHAT` for what it prints besides."""
+
+
+def commands() -> list[str]:
+    """Return the commands that print JSON, sorted."""
+    return sorted({*RECORDS, *(name.partition(".")[0] for name in SCHEMAS.points())})
+
+
+def types_of(command: str) -> list[Any]:
+    """Return the types of what a command may print. Raises UserError for one that prints no JSON."""
+    if command not in (known := commands()):
+        raise UserError(
+            f"schema: {command} prints no JSON{did_you_mean(command, known)} (these do: {', '.join(known)})"
+        )
+    others = [name for name in SCHEMAS.names() if name.partition(".")[0] == command]
+    return [*map(_type, RECORDS.get(command, ())), *map(SCHEMAS.load, others)]
+
+
+def _type(name: str) -> Any:
+    module, _, of = name.partition(":")
+    record = getattr(importlib.import_module(f"offloadrt.{module}"), of.removesuffix("[]"))
+    return GenericAlias(list, (record,)) if of.endswith("[]") else record
+
+
+def schema_of(command: str) -> dict[str, Any]:
+    """Return the JSON schema (draft 2020-12) of what a command prints. Raises UserError as `types_of`."""
+    types = types_of(command)
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    one = schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"offloadrt {command} --json"}
+    return {**head, **one, "$defs": components}
+
+
+def statistics_of(path: Path) -> TraceStatistics:
+    """Compute the statistics of the log that `offloadrt run --log` wrote to `path`.
+
+    Raises UserError when it cannot be read as one.
+    """
+    from offloadrt.trace import TraceStatistics
+    from offloadrt.trace.logs import read_json_lines
+
+    statistics = TraceStatistics()
+    events = 0
+    try:
+        for events, event in enumerate(read_json_lines(path), start=1):  # noqa: B007
+            statistics.write([(event.label, *attrs.astuple(event, recurse=False))])
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, TypeError) as error:
+        raise UserError(str(error)) from None
+    statistics.close()
+    if not events:
+        raise UserError(f"{path}: holds no event")
+    return statistics

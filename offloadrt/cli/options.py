@@ -1,7 +1,12 @@
-"""Options that several commands take, beside those of `RunSpec`."""
+"""Options that several commands take, beside those of `RunSpec`, and checks of the files that a command is to write.
+
+What is written is checked before anything runs: hours of runs, or a file that it reads, would be lost.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,6 +14,7 @@ import attrs
 from cyclopts import Parameter
 
 from offloadrt.study.errors import UserError
+from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.spec import AXES, RunSpec
 
 ScenarioName = Annotated[str, Parameter(help="A scenario's name, a script, SCRIPT.py:NAME, or a recording.")]
@@ -57,3 +63,55 @@ def _values(text: str | None) -> tuple[str, ...]:
     if text is None or "," not in text or Path(text).exists():
         return () if text is None else (text,)
     return tuple(value.strip() for value in text.split(","))
+
+
+def check_files(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
+    """Check files to write, by the options that name them, against one another and against what is read.
+
+    Raises UserError for two outputs that are one file, an output that is an input, a folder, or in no folder.
+    """
+    read = list(inputs)
+    named: dict[Path, tuple[str, Path]] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        said = f"{option} {path}"
+        check_not_read(option, path, read)
+        first, same = named.setdefault(path.resolve(), (option, path))
+        if first != option:
+            raise UserError(f"{first} and {option} both name {same}: two files cannot be one")
+        if path.is_dir():
+            raise UserError(f"{said}: is a folder; name a file in it")
+        if not path.parent.is_dir():
+            raise UserError(f"{said}: there is no folder {path.parent}")
+
+
+def check_not_read(option: str, path: Path, inputs: Iterable[str | Path | None]) -> None:
+    """Check that a file to write is none of those that are read. Raises UserError."""
+    for other in inputs:
+        if other and _is_same(path, Path(other)):
+            raise UserError(f"{option} {path}: would overwrite what is read; name another file")
+
+
+def check_folder(out: Path) -> None:
+    """Make the folder of `--out` if there is none. Raises UserError when it can hold no files."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UserError(f"--out {out}: is a file; name a folder") from None
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be made: {error.strerror or error}") from None
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise UserError(f"--out {out}: cannot be written: Permission denied")
+
+
+def read_by(scenario: Scenario, given: Mapping[str, Any], *profiles: str | None) -> list[str | Path | None]:
+    """Return the files that a run reads: its script or recording, those in its parameters, and its profiles."""
+    return [scenario.path, *(value for value in given.values() if isinstance(value, str)), *profiles]
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):  # one of them does not exist, or a parameter's text is no path at all
+        return False

@@ -62,7 +62,7 @@ def run(
     figure:
         Draw where the host threads' time went, stacked, to this PNG, SVG or PDF file.
     """
-    from offloadrt.cli.outputs import check_files, read_by
+    from offloadrt.cli.options import check_files, read_by
     from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
     from offloadrt.study.reporting.panels import check_type, draw_time
@@ -126,7 +126,7 @@ def sweep(
     out:
         Folder for points.jsonl, results.parquet, results.csv, figure.png and figure.svg; by default results/SCENARIO.
     """
-    from offloadrt.cli.outputs import check_folder
+    from offloadrt.cli.options import check_folder
     from offloadrt.study import sweep as sweeping
     from offloadrt.study.reporting import figures, results
     from offloadrt.study.scripts import registry
@@ -155,7 +155,7 @@ def sweep(
         if figure is not None:
             written += figures.draw(figure, outcome.finished, out)
     if json:
-        from offloadrt.cli.records import SweepRecord
+        from offloadrt.cli.render import SweepRecord
 
         print_json(SweepRecord.of(chosen.name, outcome, written))
     else:
@@ -222,7 +222,7 @@ def compare(
         Folder for comparison.csv, comparison_calls.csv, and a figure of the ratios.
     """
     from offloadrt.cli import render
-    from offloadrt.cli.outputs import check_folder
+    from offloadrt.cli.options import check_folder
     from offloadrt.study.reporting.compare import compare as compare_runs
     from offloadrt.study.reporting.compare import compare_drawn, draw, write
     from offloadrt.study.scripts import registry

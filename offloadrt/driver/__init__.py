@@ -7,7 +7,7 @@
 ``kfd.py``    the kernel driver of an APU: ``Kfd``, with pool memory, prefaults and page faults
 ============  ======================================================================================================
 
-``open_drivers`` makes the libraries that a machine has (``driver.py``, with the protocol ``Driver`` that both meet).
+``open_drivers`` makes the libraries that a machine has (``Driver`` is the protocol that both meet).
 Calls are grouped by topic (``driver.memory.alloc``).  They run in the calling thread, cost what the profile says, and
 wait for one another at the library's locks.  ``calls.py`` accounts for them and has the errors that they raise,
 ``halting.py`` what allocations and frees do to running kernels.  What a call costs alone is in ``DriverCosts``,
@@ -17,66 +17,137 @@ wait for one another at the library's locks.  ``calls.py`` accounts for them and
 
 from __future__ import annotations
 
-from offloadrt.driver.call_names import CALLS, call_name
-from offloadrt.driver.calls import NOTHING, DeviceLost, DriverError, OutOfDeviceMemory, Touching
-from offloadrt.driver.cuda.context import Context, DriverCosts, Schedule
-from offloadrt.driver.cuda.copies import Copies, HostRange, PeerCopies
-from offloadrt.driver.cuda.driver import CudaDriver, DriverStatistics
-from offloadrt.driver.cuda.graphs import GraphExec, Graphs
-from offloadrt.driver.cuda.memory_pool import MemPool, PoolAttributes, ReusePolicies
-from offloadrt.driver.cuda.order import BuiltGraph, CapturedGraph, CaptureMode, StreamEvent, TimedEvent
-from offloadrt.driver.cuda.process import PinnedRanges
-from offloadrt.driver.cuda.staging import Staging
-from offloadrt.driver.driver import BlockCalls, Driver, open_driver, open_drivers
-from offloadrt.driver.halting import Halting
-from offloadrt.driver.kfd import Kfd, KfdStatistics
-from offloadrt.driver.rocr import AsyncHandler, HsaSignal, Rocr, RunHandler, blit
-from offloadrt.driver.uvm.counters import UvmCounters
-from offloadrt.driver.uvm.gpu_faults import FaultBatch
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from offloadrt.driver.calls import CALLS, NOTHING, DeviceLost, DriverError, OutOfDeviceMemory, Touching, call_name
+from offloadrt.driver.cuda.context import BuiltGraph, CapturedGraph, CaptureMode, Schedule, StreamEvent, TimedEvent
+from offloadrt.driver.cuda.driver import CudaDriver
+from offloadrt.driver.cuda.launches import GraphExec, Graphs
+from offloadrt.driver.cuda.process import MemPool, PoolAttributes
+from offloadrt.driver.kfd import Kfd
+from offloadrt.driver.rocr import HsaSignal, Rocr, RunHandler
+from offloadrt.driver.uvm.costs import UvmCounters
+from offloadrt.driver.uvm.faults import FaultBatch
 from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
+from offloadrt.machine import Device, Machine
+from offloadrt.sim import LockStatistics
+
+
+class BlockCalls(Protocol):
+    """The calls for blocks of the device, which allocators make."""
+
+    async def alloc(self, nbytes: int, phantom: bool = False) -> int: ...
+    async def free(self, address: int) -> None: ...
+
+
+class ManagedCalls(Protocol):
+    """The calls for managed memory. All but ``uvm`` raise DriverError where nothing migrates."""
+
+    @property
+    def uvm(self) -> Uvm | None:
+        """Return the unified-memory driver, once the program uses managed memory."""
+
+    def start(self) -> Uvm:
+        """Use managed memory from now on, its actors included; called by a running actor."""
+
+    async def alloc(self, nbytes: int, *, name: str = "") -> int:
+        """Allocate managed memory, whatever the program's other arrays are; return its address."""
+
+    async def free(self, address: int) -> None: ...
+    async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
+        """Say how managed memory will be used."""
+
+
+class PinningCalls(Protocol):
+    """The calls for pinned memory of the host, whose copies need no staging. DriverError where there is none."""
+
+    async def register(self, address: int, nbytes: int) -> None: ...
+    async def unregister(self, address: int) -> None: ...
+    async def alloc(self, nbytes: int) -> int:
+        """Allocate pinned memory; return its address."""
+
+    async def free(self, address: int) -> None: ...
+
+
+class Driver(Protocol):
+    """The driver library of one device, with its calls by topic: ``driver.memory.alloc``."""
+
+    @property
+    def machine(self) -> Machine: ...
+    @property
+    def device(self) -> Device: ...
+    @property
+    def memory(self) -> BlockCalls: ...
+    @property
+    def managed(self) -> ManagedCalls: ...
+    @property
+    def pinning(self) -> PinningCalls: ...
+    @property
+    def graphs(self) -> Graphs | None:
+        """Return the calls for graphs; None for a library whose graphs are not emulated."""
+
+    def start(self) -> None:
+        """Spawn the actors below. Called by a running actor."""
+
+    def share_buffer(self) -> None:
+        """Have one copy of pageable memory at a time staged where copies need staging; call it before any copy."""
+
+    def locks(self) -> dict[str, LockStatistics]:
+        """Return the statistics of its locks, by name."""
+
+    def engines(self) -> Mapping[str, Any]:
+        """Return what its own actors did, by name."""
+
+    def faults(self) -> dict[str, int]:
+        """Return the page faults so far, by kind."""
+
+    def fault_batches(self) -> Sequence[FaultBatch]:
+        """Return the batches in which faults on managed memory were served so far."""
+
+
+def open_drivers(views: Sequence[Machine], devices: int = 1) -> Sequence[Sequence[Driver]]:
+    """Return the driver libraries of each process on its first ``devices`` devices, as ``driver.api`` says.
+
+    Each process has a view of the machine; all share the kernel drivers.
+    """
+    return Rocr.open(views, devices) if views[0].spec.text("driver.api") == "rocr" else CudaDriver.open(views, devices)
+
+
+def open_driver(machine: Machine) -> Driver:
+    """Return the driver library of a machine's first device, in a process that uses no other."""
+    return open_drivers([machine])[0][0]
+
 
 __all__ = [
     "ADVICE",
     "CALLS",
     "NOTHING",
     "Advice",
-    "AsyncHandler",
     "BlockCalls",
     "BuiltGraph",
     "CaptureMode",
     "CapturedGraph",
-    "Context",
-    "Copies",
     "CudaDriver",
     "DeviceLost",
     "Driver",
-    "DriverCosts",
     "DriverError",
-    "DriverStatistics",
     "FaultBatch",
     "GraphExec",
     "Graphs",
-    "Halting",
-    "HostRange",
     "HsaSignal",
     "Kfd",
-    "KfdStatistics",
     "MemPool",
     "OutOfDeviceMemory",
-    "PeerCopies",
-    "PinnedRanges",
     "PoolAttributes",
-    "ReusePolicies",
     "Rocr",
     "RunHandler",
     "Schedule",
-    "Staging",
     "StreamEvent",
     "TimedEvent",
     "Touching",
     "Uvm",
     "UvmCounters",
-    "blit",
     "call_name",
     "open_driver",
     "open_drivers",

@@ -18,8 +18,8 @@ from typing import Annotated
 import attrs
 
 from offloadrt.machine import Apu, Block, Device, Machine, MachineSpec, ProfileError
-from offloadrt.machine.compute.kernel_faults import KernelFaults
-from offloadrt.machine.memory.page_table import PageTable
+from offloadrt.machine.compute.residency import KernelFaults
+from offloadrt.machine.memory import PageTable
 from offloadrt.machine.messages import FaultServed, PageFault
 from offloadrt.machine.servers import Servers, numbered_from_the_second
 from offloadrt.sim import Lock, RWLock, Simulation

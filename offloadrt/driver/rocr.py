@@ -26,7 +26,7 @@ from offloadrt.driver.calls import (
     Touching,
 )
 from offloadrt.driver.kfd import Kfd
-from offloadrt.driver.uvm.gpu_faults import FaultBatch
+from offloadrt.driver.uvm.faults import FaultBatch
 from offloadrt.driver.uvm.uvm import Advice, Uvm
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.kernels.memo import Memo
@@ -569,13 +569,13 @@ class RocrManagedMemory:
     def start(self) -> Uvm:
         raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
 
-    async def alloc(self, nbytes: int, cause: int | None = None, name: str = "") -> int:
+    async def alloc(self, nbytes: int, name: str = "") -> int:
         raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
 
     async def free(self, address: int) -> None:
         raise DriverError("hipFree", INVALID_ARGUMENT, _ONE_MEMORY)
 
-    async def advise(self, address: int, nbytes: int, advice: Advice, cause: int | None = None) -> None:
+    async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
         raise DriverError("svm_attributes_set", INVALID_ARGUMENT, _ONE_MEMORY)
 
 
@@ -585,16 +585,16 @@ class RocrPinning:
     All calls raise DriverError.
     """
 
-    async def register(self, address: int, nbytes: int, cause: int | None = None) -> None:
+    async def register(self, address: int, nbytes: int) -> None:
         raise DriverError("memory_lock", INVALID_ARGUMENT, _NO_PINNING)
 
-    async def unregister(self, address: int, cause: int | None = None) -> None:
+    async def unregister(self, address: int) -> None:
         raise DriverError("memory_unlock", INVALID_ARGUMENT, _NO_PINNING)
 
-    async def alloc(self, nbytes: int, cause: int | None = None) -> int:
+    async def alloc(self, nbytes: int) -> int:
         raise DriverError("hipHostMalloc", INVALID_ARGUMENT, _NO_PINNING)
 
-    async def free(self, address: int, cause: int | None = None) -> None:
+    async def free(self, address: int) -> None:
         raise DriverError("hipHostFree", INVALID_ARGUMENT, _NO_PINNING)
 
 

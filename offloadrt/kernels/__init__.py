@@ -4,7 +4,7 @@ A kernel (`Kernel`, made by the decorator ``kernel``) is a loop nest in source, 
 Python body over NumPy views with costs per iteration, or costs and array uses alone; a `Launch` is one execution of it
 with teams, threads and iterations.
 
-``kernel.py``           `Kernel` and `Launch`; open it first. `decorator.py` makes kernels of Python functions.
+``kernel.py``           `Kernel`, `Launch` and the decorator that makes kernels of Python functions; open it first
 ``source.py``           a function's source; `loop_subset.py` has the Python that a loop nest may use, and the refusals
 ``algebra.py``          polynomials and other operations on whole numbers: what an index is
 ``accesses.py``         what the walk meets: loads and stores, loops and branches around each block
@@ -22,36 +22,30 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from offloadrt.kernels.array_use import ArrayUse
-from offloadrt.kernels.decorator import kernel
-from offloadrt.kernels.errors import IndexOutOfRange, KernelError, SourceRefused
-from offloadrt.kernels.kernel import Kernel, Launch, Tile
+from offloadrt.kernels.array_use import ArrayUse, IndexOutOfRange, KernelError, SourceRefused
+from offloadrt.kernels.kernel import Kernel, Launch, Tile, kernel
 from offloadrt.kernels.loop_subset import expect
 
 if TYPE_CHECKING:
-    from offloadrt.kernels.costs import ArrayCounts, KernelAnalysis, LaunchCounts
+    from offloadrt.kernels.costs import KernelAnalysis
 
 __all__ = [
-    "ArrayCounts",
     "ArrayUse",
     "IndexOutOfRange",
     "Kernel",
     "KernelAnalysis",
     "KernelError",
     "Launch",
-    "LaunchCounts",
     "SourceRefused",
     "Tile",
     "expect",
     "kernel",
 ]
 
-_LATE = ("ArrayCounts", "KernelAnalysis", "LaunchCounts")
-"""Imported when they are first used: a program of kernels with costs needs no analysis."""
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
+    if name != "KernelAnalysis":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.costs"), name)
+    # A program of kernels with costs needs no analysis, so it is imported at its first use.
+    value = globals()[name] = importlib.import_module(f"{__name__}.costs").KernelAnalysis
     return value

@@ -1,4 +1,7 @@
-"""`ArrayUse`: what a kernel does with one of its arrays, read from its source or declared for a phantom program."""
+"""`ArrayUse`: what a kernel does with one of its arrays, read from its source or declared for a phantom program.
+
+The errors of kernels are here, too: a description that no device accepts, a source outside of the subset.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,28 @@ from typing import Literal
 
 import attrs
 
-from offloadrt.kernels.errors import KernelError
+
+class KernelError(Exception):
+    """A kernel was described or launched in a way that no device accepts; the message names the kernel."""
+
+
+class IndexOutOfRange(KernelError, IndexError):
+    """A launch surely reads or writes beyond an array; the message names kernel, array, range and length."""
+
+
+class SourceRefused(KernelError):
+    """A kernel's or a host function's source is not in the subset that can be read.
+
+    The message is ``FILE:LINE: WHO: what is there; what to write instead``.
+    """
+
+    def __init__(self, file: str, line: int, who: str, what: str, instead: str) -> None:
+        super().__init__(f"{file}:{line}: {who}: {what}; {instead}")
+        self.file = file
+        self.line = line
+        self.what = what
+        self.instead = instead
+
 
 Pattern = Literal["constant", "affine", "irregular", "indirect"]
 """Of an index: ``constant`` (the same element for every iteration), ``affine`` in the loop variables, ``indirect``

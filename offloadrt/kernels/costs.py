@@ -28,9 +28,8 @@ from offloadrt.kernels.accesses import (
     guessed_loop,
     static_frequency,
 )
-from offloadrt.kernels.array_use import ArrayUse, Pattern
+from offloadrt.kernels.array_use import ArrayUse, KernelError, Pattern
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.loop_subset import LoopNest
 from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.memory_streams import (

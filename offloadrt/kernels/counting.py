@@ -9,8 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -19,7 +18,6 @@ import numpy as np
 from offloadrt.kernels.accesses import (
     BRANCH,
     UNKNOWN_LOOP,
-    ArrayAccess,
     Branch,
     Hint,
     Loop,
@@ -31,7 +29,7 @@ from offloadrt.kernels.accesses import (
     loops_of,
 )
 from offloadrt.kernels.algebra import EVERYWHERE, FAR, SIGNED, Cut, Cuts, Polynomial, Share, both, cut_range, neither
-from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.array_use import KernelError
 
 Range = tuple[Polynomial, Polynomial]
 """Smallest and largest value, both inclusive."""
@@ -70,34 +68,6 @@ def loop_ends(loop: Loop, known: Mapping[str, int]) -> Range | None:
     else:
         last = stop - Polynomial.number(1 if loop.step > 0 else -1)
     return (start, last) if loop.step > 0 else (last, start)
-
-
-def show_ranges(accesses: Iterable[ArrayAccess]) -> str:
-    """Write the index ranges of some accesses to one array, one for each dimension: ``1 … n - 2, 0 … m - 1``."""
-    dimensions: dict[int, list[Range | None]] = {}
-    for access in accesses:
-        for dimension, index in enumerate(access.index):
-            ends = None if index is None or access.through else extent(index, access.path, {})
-            dimensions.setdefault(dimension, []).append(ends)
-    return ", ".join(_hull(ranges) for _, ranges in sorted(dimensions.items()))
-
-
-def _hull(ranges: Sequence[Range | None]) -> str:
-    known = [ends for ends in ranges if ends is not None]
-    if not known or len(known) < len(ranges):
-        return "any"
-    lows = reduce(lambda kept, low: _kept(kept, low, 1), (low for low, _ in known), list[Polynomial]())
-    highs = reduce(lambda kept, high: _kept(kept, high, -1), (high for _, high in known), list[Polynomial]())
-    low = lows[0].show() if len(lows) == 1 else f"min({', '.join(bound.show() for bound in lows)})"
-    high = highs[0].show() if len(highs) == 1 else f"max({', '.join(bound.show() for bound in highs)})"
-    return low if low == high else f"{low} … {high}"
-
-
-def _kept(bounds: Sequence[Polynomial], other: Polynomial, direction: int) -> list[Polynomial]:
-    """Add a bound to others, and leave out those that are surely not the outermost."""
-    if any((other - bound).sign == direction or other == bound for bound in bounds):
-        return list(bounds)
-    return [bound for bound in bounds if (bound - other).sign != direction] + [other]
 
 
 _ADDED_ONE_BY_ONE = 64

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
+from offloadrt.kernels.array_use import KernelError
 from offloadrt.kernels.costs import KernelAnalysis, plain_number
-from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.loop_subset import MATH, LoopNest, called
 
 

@@ -125,9 +125,10 @@ def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | 
         if size is not None and len(along) > len(affine):
             read, written = min(read, size), min(written, size)
         places = jointly((access, _places(counting, access) * nearness.get(access, 1.0)) for access in along)
-        swept = all(_certain(counting, access) for access in along) or _in_every_iteration(
-            counting, [access for access in along if nearness.get(access, 1.0) == 1.0]
-        )
+        # Data that say `near` in every iteration cover the array only if there is an access for each element.
+        enough = size is None or max(read, written) >= size
+        covering = [access for access in along if (nearness.get(access, 0.0) == 1.0 and enough) or access in affine]
+        swept = all(_certain(counting, access) for access in along) or _in_every_iteration(counting, covering)
         level = min(access.level for access in along)
         reach = functools.cache(functools.partial(_reach_along, counting, along, nearness, size))
         among = math.inf if swept else _among(counting, along, nearness)

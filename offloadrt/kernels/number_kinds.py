@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.array_use import KernelError
 from offloadrt.kernels.loop_subset import MATH, LoopNest
 from offloadrt.kernels.source import text
 

@@ -1,6 +1,6 @@
 """Where the accesses of a launch lie in their arrays.
 
-`boxes` gives the rectangles of elements that an access may touch under its conditions, and `byte_ranges` their bytes.
+`boxes` gives the rectangles of elements that an access may touch under its conditions.
 `touched` counts the different elements, as unions of runs of elements. `Reach` has the ranges in which an order of
 accesses lies, and the runs of neighbours within them. `outside` finds which access surely leaves its array.
 
@@ -33,8 +33,8 @@ from offloadrt.kernels.accesses import (
     same_elements,
 )
 from offloadrt.kernels.algebra import FAR, Cut, Cuts, Polynomial, SymbolicOperation, cut_range, intersection
+from offloadrt.kernels.array_use import IndexOutOfRange
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.errors import IndexOutOfRange
 
 if TYPE_CHECKING:
     from offloadrt.kernels.accesses import ArrayAccess
@@ -259,48 +259,6 @@ def _ends_of(index: Polynomial, cuts: Cuts, ends: Mapping[str, tuple[int, int]])
             low = cut.low + shift if low is None else max(low, cut.low + shift)
             high = cut.high + shift if high is None else min(high, cut.high + shift)
     return None if low is None or high is None else (low, high)
-
-
-def reaching_as_much(box: Box, others: Sequence[Box]) -> list[bool]:
-    """Say by dimension whether a box reaches from the first to the last index of all the others.
-
-    It does not when there are no others: a share comes to the second part of an `or` also where the launch never does.
-    """
-    if not others:
-        return [False] * len(box)
-    return [
-        side == (min(low for low, _ in sides), max(high for _, high in sides))
-        for side, sides in zip(box, zip(*others, strict=True), strict=True)
-    ]
-
-
-def byte_ranges(touched: Iterable[Box], shape: Sequence[int], element_size: int) -> Ranges:
-    """Return the bytes of some boxes of an array in C order; pieces that meet are one."""
-    starts: list[int] = []
-    ends: list[int] = []
-    for box in touched:
-        if any(low > high for low, high in box):
-            continue
-        last = len(box) - 1
-        while last > 0 and box[last] == (0, shape[last] - 1):
-            last -= 1
-        inner = element_size
-        for length in shape[last + 1 :]:
-            inner *= length
-        outer = np.zeros(1, np.int64)
-        for (low, high), length in zip(box[:last], shape[:last], strict=True):
-            outer = (outer[:, np.newaxis] * length + np.arange(low, high + 1)).ravel()
-        low, high = box[last]
-        begins = (outer * shape[last] + low) * inner
-        starts += begins.tolist()
-        ends += (begins + (high - low + 1) * inner).tolist()
-    pieces: list[tuple[int, int]] = []
-    for start, end in sorted(zip(starts, ends, strict=True)):
-        if pieces and start <= pieces[-1][1]:
-            pieces[-1] = pieces[-1][0], max(end, pieces[-1][1])
-        else:
-            pieces.append((start, end))
-    return tuple((start, end - start) for start, end in pieces)
 
 
 Whole = NDArray[np.int64]

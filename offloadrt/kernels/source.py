@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import attrs
 import numpy as np
 
-from offloadrt.kernels.errors import KernelError, SourceRefused
+from offloadrt.kernels.array_use import KernelError, SourceRefused
 
 DEEPEST = 150
 """Levels of a syntax tree, as of a sum of so many terms: half of what Python's own recursion limit lets one walk."""

@@ -25,88 +25,64 @@ actors wait for one another, or what ``share.py`` leaves them.
 from __future__ import annotations
 
 from offloadrt.machine.compute.compute_units import ComputeUnits
-from offloadrt.machine.compute.memory_traffic import TrafficStatistics
-from offloadrt.machine.compute.residency import ComputeSpec, ComputeStatistics, LaunchOutOfResources, SMLimits
+from offloadrt.machine.compute.residency import ComputeSpec, LaunchOutOfResources, SMLimits
 from offloadrt.machine.device import Apu, Device, DiscreteGpu, Statistics
-from offloadrt.machine.host.cores import Cores, CoreStatistics
-from offloadrt.machine.host.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
+from offloadrt.machine.host import HostBuffer, HostMemory
 from offloadrt.machine.injection import ThreadDied
-from offloadrt.machine.links.engines import (
-    CopyEngines,
-    DmaRing,
-    EngineSpec,
-    EngineStatistics,
-    PeerRelay,
-    RingStatistics,
-)
-from offloadrt.machine.links.link import Link, LinkStatistics
-from offloadrt.machine.links.peers import Peers, Route
+from offloadrt.machine.links.peers import Peers
 from offloadrt.machine.machine import Machine
-from offloadrt.machine.managed.access import ManagedAccess
-from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.memory.device_memory import Block, DeviceArray, DeviceMemory, InvalidDeviceAddress, OutOfSegments
-from offloadrt.machine.memory.page_table import AccessFault, FaultStatistics, MemoryAccessFault, PageTable
-from offloadrt.machine.messages import MESSAGES
-from offloadrt.machine.profile.entry import ProfileEntry, RangeEnd, Topology
-from offloadrt.machine.profile.files import available, available_runtimes, load, load_runtime, of_packages
-from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, UnknownEntry
-from offloadrt.machine.queues import HardwareQueue, HardwareQueues, HsaQueue, HsaQueues, QueueStatistics
+from offloadrt.machine.memory import (
+    AccessFault,
+    Block,
+    DeviceArray,
+    DeviceMemory,
+    InvalidDeviceAddress,
+    MemoryAccessFault,
+    OutOfSegments,
+    PageTable,
+)
+from offloadrt.machine.messages import Stream
+from offloadrt.machine.profile.entry import ProfileEntry
+from offloadrt.machine.profile.machine_spec import (
+    MachineSpec,
+    ProfileError,
+    UnknownEntry,
+    available,
+    available_runtimes,
+    load,
+    load_runtime,
+    of_packages,
+)
 from offloadrt.machine.share import FairShare, SharedPool
-from offloadrt.machine.stream import Stream
 
 __all__ = [
-    "MESSAGES",
     "AccessFault",
     "Apu",
     "Block",
     "ComputeSpec",
-    "ComputeStatistics",
     "ComputeUnits",
-    "CopyEngines",
-    "CoreStatistics",
-    "Cores",
     "Device",
     "DeviceArray",
     "DeviceMemory",
     "DiscreteGpu",
-    "DmaRing",
-    "EngineSpec",
-    "EngineStatistics",
     "FairShare",
-    "FaultStatistics",
-    "HardwareQueue",
-    "HardwareQueues",
     "HostBuffer",
     "HostMemory",
-    "HostMemoryStatistics",
-    "HsaQueue",
-    "HsaQueues",
     "InvalidDeviceAddress",
     "LaunchOutOfResources",
-    "Link",
-    "LinkStatistics",
     "Machine",
     "MachineSpec",
-    "ManagedAccess",
-    "ManagedPages",
     "MemoryAccessFault",
     "OutOfSegments",
     "PageTable",
-    "PeerRelay",
     "Peers",
     "ProfileEntry",
     "ProfileError",
-    "QueueStatistics",
-    "RangeEnd",
-    "RingStatistics",
-    "Route",
     "SMLimits",
     "SharedPool",
     "Statistics",
     "Stream",
     "ThreadDied",
-    "Topology",
-    "TrafficStatistics",
     "UnknownEntry",
     "available",
     "available_runtimes",

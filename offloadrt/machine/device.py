@@ -15,19 +15,17 @@ from typing import ClassVar, Protocol, Self
 import attrs
 
 from offloadrt.machine.compute.compute_units import ComputeUnits
-from offloadrt.machine.compute.kernel_faults import FaultSpec, KernelFaults
-from offloadrt.machine.compute.memory_traffic import MemoryTraffic, TrafficSpec
-from offloadrt.machine.compute.residency import ComputeSpec
+from offloadrt.machine.compute.residency import ComputeSpec, FaultSpec, KernelFaults, MemoryTraffic, TrafficSpec
 from offloadrt.machine.compute.sharing import shared_contexts
-from offloadrt.machine.host.host_memory import HostMemory
+from offloadrt.machine.host import HostMemory
 from offloadrt.machine.injection import Injector
 from offloadrt.machine.links.engines import CopyEngines, DmaRing, EngineSpec, PeerRelay, RemotePort, RingSpec
 from offloadrt.machine.links.link import Link
 from offloadrt.machine.managed.block import ManagedUsage
 from offloadrt.machine.managed.kernels import ManagedKernels, ManagedSpec
 from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.memory.device_memory import DeviceMemory
-from offloadrt.machine.memory.page_table import FaultStatistics, PageTable
+from offloadrt.machine.memory import DeviceMemory, FaultStatistics, PageTable
+from offloadrt.machine.messages import Stream
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, node_topology
 from offloadrt.machine.queues import (
     HardwareQueue,
@@ -37,7 +35,6 @@ from offloadrt.machine.queues import (
     QueueSlots,
     slot_spec,
 )
-from offloadrt.machine.stream import Stream
 from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import Trace
 

@@ -15,8 +15,7 @@ from typing import Final
 import attrs
 
 from offloadrt.machine.device import Apu, Device, DiscreteGpu, Statistics, page_size
-from offloadrt.machine.host.cores import Cores
-from offloadrt.machine.host.host_memory import HostMemory, HostWorkers, HostWorkersSpec
+from offloadrt.machine.host import Cores, HostMemory, HostWorkers, HostWorkersSpec
 from offloadrt.machine.injection import Injector
 from offloadrt.machine.links.peers import Peers, SocketMemory
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError

@@ -1,6 +1,6 @@
 """The queues that dispatch the packets of streams: hardware queues, and on an APU HSA queues.
 
-A host thread submits a packet to a ``Stream`` (``stream.py``, open it first), which passes it on to its queue.  A queue
+A host thread submits a packet to a ``Stream`` (``messages.py``), which passes it on to its queue.  A queue
 is an actor: a ``HardwareQueue`` of a discrete device dispatches every packet to an engine or to the compute units, and
 blocks until the packet before it in its stream has completed; an ``HsaQueue`` of an APU hands kernels on at once and
 blocks only at barriers.  Streams share queues, so a blocked packet holds up other streams as well: this is why the
@@ -25,10 +25,11 @@ from offloadrt.machine.messages import (
     PeerPacket,
     PrefetchPacket,
     QueueReady,
+    Stream,
+    StreamCommand,
 )
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
 from offloadrt.machine.servers import LevelOverTime
-from offloadrt.machine.stream import Stream, StreamCommand
 from offloadrt.sim import TIMED_OUT, Mailbox, Signal, Simulation
 
 

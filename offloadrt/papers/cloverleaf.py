@@ -3,13 +3,13 @@
 CloverLeaf solves Euler's equations on a staggered grid: a Lagrangian step, advection along one axis
 after the other, and the reflection of every field at the edges of the grid. Arrays are
 indexed [row, column] and have two rings of halo cells; an array of nodes has a row and a column more, an array of faces
-one of the two. The order of launches, the arrays and the initial state are each program's own.
+one of the two. `step` has the order of launches; the arrays and the initial state are each program's own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any, Final
 
@@ -471,3 +471,117 @@ def reset_nodes(xvel1: Any, xvel0: Any, yvel1: Any, yvel0: Any, nx: Any, ny: Any
     for k, j in product(range(2, ny + 3), range(2, nx + 3)):
         xvel0[k, j] = xvel1[k, j]
         yvel0[k, j] = yvel1[k, j]
+
+
+Call = tuple[Kernel, tuple[str, ...]]
+"""A kernel and its arguments by name, before the size of the grid: fields, `dt`, or the widths of vertices or cells."""
+
+
+@attrs.frozen
+class Function:
+    """Kernels that follow one another in one function of the public source."""
+
+    calls: tuple[Call, ...]
+
+
+@attrs.frozen
+class Halos:
+    """The reflection of fields at all edges of the grid, `depth` rings deep, in a function of its own."""
+
+    fields: tuple[str, ...]
+    depth: int
+
+
+Steps = Sequence[Function | Halos]
+
+
+def _alone(kernel: Kernel, *names: str) -> Function:
+    return Function(((kernel, names),))
+
+
+def equation_of_state(stage: int) -> Function:
+    """Compute pressure and sound speed from the state before (0) or after (1) the Lagrangian step."""
+    return _alone(ideal_gas, f"density{stage}", f"energy{stage}", "pressure", "soundspeed")
+
+
+BEFORE_TIME_STEP: Final[Steps] = (
+    equation_of_state(0),
+    Halos(("pressure", "energy0", "density0", "xvel0", "yvel0"), 1),
+    _alone(viscous_pressure, "celldx", "celldy", "density0", "pressure", "viscosity", "xvel0", "yvel0"),
+    Halos(("viscosity",), 1),
+)
+TIME_STEP: Final[Call] = (
+    calc_dt,
+    ("xarea", "yarea", "celldx", "celldy", "volume", "density0", "viscosity", "soundspeed", "xvel0", "yvel0"),
+)
+"""Finds the least time step that the cells allow, from which the host chooses the step's."""
+_WORKED_ON: Final = (
+    *("dt", "xarea", "yarea", "volume"),
+    *("density0", "density1", "energy0", "energy1", "pressure", "viscosity"),
+)
+_LAGRANGIAN: Final[Steps] = (
+    _alone(pdv_predict, *_WORKED_ON, "xvel0", "yvel0"),
+    equation_of_state(1),
+    Halos(("pressure",), 1),
+    _alone(revert, "density0", "density1", "energy0", "energy1"),
+    _alone(
+        accelerate,
+        *("dt", "xarea", "yarea", "volume", "density0", "pressure", "viscosity"),
+        *("xvel0", "yvel0", "xvel1", "yvel1"),
+    ),
+    _alone(pdv, *_WORKED_ON, *NODES),
+    _alone(flux_calc, "dt", "xarea", "yarea", "xvel0", "yvel0", "xvel1", "yvel1", "vol_flux_x", "vol_flux_y"),
+    Halos(("energy1", "density1", "vol_flux_x", "vol_flux_y"), 2),
+)
+_RESET: Final = Function(
+    (
+        (reset_cells, ("density1", "density0", "energy1", "energy0")),
+        (reset_nodes, ("xvel1", "xvel0", "yvel1", "yvel0")),
+    )
+)
+
+
+def step(axes: str) -> Steps:
+    """List what follows in a step once its length is known; `axes` is the order of the sweeps, xy or yx."""
+    steps: list[Function | Halos] = [*_LAGRANGIAN]
+    for first, axis in zip((True, False), axes, strict=True):
+        across = "y" if axis == "x" else "x"
+        steps.append(_cells(axis, across, first))
+        steps.append(Halos(("density1", "energy1", "xvel1", "yvel1", "mass_flux_x", "mass_flux_y"), 2))
+        steps += [_momentum(axis, across, first, velocity) for velocity in ("xvel1", "yvel1")]
+    return (*steps, _RESET)
+
+
+def _cells(axis: str, across: str, first: bool) -> Function:
+    """Move volume, mass and energy of the cells along an axis."""
+    kernels, flux, mass = SWEEPS[axis], f"vol_flux_{axis}", f"mass_flux_{axis}"
+    volumes: Call = (kernels.cell_volumes_second, ("volume", flux, "work1", "work2"))
+    if first:
+        volumes = (kernels.cell_volumes_first, ("volume", flux, f"vol_flux_{across}", "work1", "work2"))
+    return Function(
+        (
+            volumes,
+            (kernels.cell_flux, (f"vertexd{axis}", "density1", "energy1", flux, "work1", mass, "work7")),
+            (kernels.cell_update, ("density1", "energy1", flux, mass, "work7", "work1")),
+        )
+    )
+
+
+def _momentum(axis: str, across: str, first: bool, velocity: str) -> Function:
+    """Move the momentum of one velocity. The first velocity computes fluxes and masses of nodes for both."""
+    kernels, flux = SWEEPS[axis], f"vol_flux_{across}"
+    volumes: Call = (kernels.momentum_volumes_second, ("volume", flux, "work5", "work6"))
+    if first:
+        volumes = (kernels.momentum_volumes_first, ("volume", f"vol_flux_{axis}", flux, "work5", "work6"))
+    nodes: tuple[Call, ...] = (
+        (kernels.node_flux, (f"mass_flux_{axis}", "work1")),
+        (kernels.node_mass, ("density1", "work6", "work1", "work2", "work3")),
+    )
+    return Function(
+        (
+            volumes,
+            *(nodes if velocity == "xvel1" else ()),
+            (kernels.momentum_flux, ("work1", "work3", velocity, f"celld{axis}", "work4")),
+            (kernels.momentum_update, (velocity, "work3", "work2", "work4")),
+        )
+    )

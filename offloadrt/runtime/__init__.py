@@ -8,7 +8,6 @@ driver's locks follow it too).
 """
 
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.errors import (
     DeviceEnded,
     FreedHostMemory,
@@ -22,17 +21,15 @@ from offloadrt.runtime.errors import (
     PlacementError,
     UnifiedMemoryUnavailable,
 )
-from offloadrt.runtime.host_array import HostArray, HostSpan
+from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.present_table import Entry, PresentTable
+from offloadrt.runtime.mapping.present_table import DevicePointer
 
 __all__ = [
     "DeviceEnded",
     "DevicePointer",
-    "Entry",
     "FreedHostMemory",
     "HostArray",
-    "HostSpan",
     "IllegalAddress",
     "InvalidDevice",
     "InvalidFree",
@@ -43,6 +40,5 @@ __all__ = [
     "OffloadError",
     "OutsideArray",
     "PlacementError",
-    "PresentTable",
     "UnifiedMemoryUnavailable",
 ]

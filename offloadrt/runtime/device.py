@@ -2,6 +2,11 @@
 
 `OffloadDevice` has the present table, the plugin and the allocator. `MemoryConfiguration` is what every configuration
 answers (`configurations/` has those of LLVM); what it does of its own at directives are its `MapHooks`.
+
+`report_failure` writes what LLVM's runtime writes when a call of the driver library has failed, from the plugin's line
+to the fatal one. It follows `GenericPluginTy` (offload/plugins-nextgen/common/src/PluginInterface.cpp) and the
+functions that call it (omptarget.cpp and OpenMP/Mapping.cpp of LLVM 22). Addresses, which LLVM writes as well, are left
+out.
 """
 
 from __future__ import annotations
@@ -14,24 +19,97 @@ from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 import attrs
 
-from offloadrt.driver import Driver, OutOfDeviceMemory
+from offloadrt.driver import Driver, DriverError, OutOfDeviceMemory
 from offloadrt.kernels import Launch
 from offloadrt.machine import Device, Machine
 from offloadrt.machine.host_lock import HostLock, LockPolicy, lock_policy
+from offloadrt.runtime import events as told
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
 from offloadrt.runtime.allocators import allocator as allocator_named
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, FreedHostMemory, OffloadError, UnifiedMemoryUnavailable
-from offloadrt.runtime.events import BlockAllocated, BlockFreed, DataCopied, DeviceEvent, Reported, Tell
+from offloadrt.runtime.events import BlockAllocated, BlockFreed, DataCopied, DeviceEvent, KernelWatch, Reported, Tell
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.mapping.map_item import MapFlags, MapItem
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapFlags, MapItem
 from offloadrt.runtime.mapping.present_table import Entry, EntryLocks, PresentTable, TargetPointer
 from offloadrt.runtime.plugins import make_plugin
-from offloadrt.runtime.traced import TracedEvents
 from offloadrt.sim import PASSED, LockStatistics, Signal
-from offloadrt.trace import Trace
+from offloadrt.trace import Trace, events
+
+NO_QUEUE: Final = events.NONE
+
+
+class TracedEvents:
+    """Writes rows of those events that the trace has words for."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._rows: dict[type, Callable[[Any], None]] = {
+            told.DirectiveBegan: self._began,
+            told.DirectiveLeft: self._left,
+            told.Reported: self._reported,
+            told.SectionFound: self._section,
+            told.ItemFound: self._item,
+            told.ItemEnded: self._item,
+            told.EntryCounted: self._counted,
+            told.EntryEntered: self._entered,
+            told.EntryLeft: self._removed,
+            told.PointerAttached: self._attached,
+        }
+
+    def __call__(self, event: told.DeviceEvent) -> None:
+        """Write the row of an event, if it has one."""
+        write = self._rows.get(type(event))
+        if write is not None:
+            write(event)
+
+    def _began(self, event: told.DirectiveBegan) -> None:
+        self._trace.directive(event.device, event.cause, event.name)
+
+    def _left(self, event: told.DirectiveLeft) -> None:
+        self._trace(events.DirectiveEnd, event.device, NO_QUEUE, event.cause, event.cause, event.name)
+
+    def _reported(self, event: told.Reported) -> None:
+        self._trace(events.RuntimeError_, event.device, NO_QUEUE, event.cause, "omptarget", event.message)
+
+    def _section(self, event: told.SectionFound) -> None:
+        self._lookup(event.device, event.cause, event.array, event.begin, event.nbytes, event.found)
+
+    def _item(self, event: told.ItemFound | told.ItemEnded) -> None:
+        self._lookup(event.device, event.cause, event.item.array, event.begin, event.nbytes, event.found)
+
+    def _lookup(self, device: int, cause: int, array: HostArray | None, begin: int, nbytes: int, found: bool) -> None:
+        name = ""
+        if array is not None and array.address <= begin <= array.address + array.nbytes:
+            name, begin = array.name, begin - array.address
+        self._trace(events.MapLookup, device, NO_QUEUE, cause, name, begin, nbytes, found)
+
+    def _counted(self, event: told.EntryCounted) -> None:
+        entry = event.entry
+        counts = _signed(entry.dynamic), _signed(entry.hold)
+        self._trace(events.MapCount, event.device, NO_QUEUE, event.cause, entry.name, entry.offset, entry.size, *counts)
+
+    def _entered(self, event: told.EntryEntered) -> None:
+        entry = event.entry
+        place = entry.name, entry.offset, entry.size, entry.device_begin
+        counts = _signed(entry.dynamic), _signed(entry.hold)
+        self._trace(events.MapInsert, event.device, NO_QUEUE, event.cause, *place, *counts)
+
+    def _removed(self, event: told.EntryLeft) -> None:
+        entry = event.entry
+        place = entry.name, entry.offset, entry.size, entry.device_begin
+        self._trace(events.MapRemove, event.device, NO_QUEUE, event.cause, *place)
+
+    def _attached(self, event: told.PointerAttached) -> None:
+        place = event.item.name, event.begin, event.device_address
+        self._trace(events.Attach, event.device, NO_QUEUE, event.cause, *place)
+
+
+def _signed(count: int) -> int:
+    """Write a reference count for the trace: -1 is infinite."""
+    return -1 if count >> 63 else count
+
 
 E = TypeVar("E", bound=OffloadError)
 FAILED_FREE: Final = "Failure to delete memory"
@@ -223,7 +301,8 @@ class OffloadDevice:
         self.trace = trace
         self.tell: Tell | None = None
         """Tells all who listen of what happens on the device; None while nobody does."""
-        self.wants_uses = False
+        self.watch_kernel: Callable[..., KernelWatch] | None = None
+        """Follows each launch for a listener that wants to know what kernels use (`ProgramObserver.watch_kernel`)."""
         """Whether somebody listens to what kernels use."""
         self._listeners: list[Tell] = []
         if trace is not None:
@@ -267,14 +346,17 @@ class OffloadDevice:
             wait_category="table lock",
             uncontended=spec.flag("table.uncontended"),
         )
+        self.counts_down_late = spec.text("table.count_down") == "kernel"
+        """Whether a region keeps its references until its kernel has ended, which LLVM's do not."""
         self.entry_locks = EntryLocks(sim, machine.named("entry locks", number))
         self.entries_uncontended = spec.flag("entry.uncontended")
+        self.keeps_events = spec.flag("entry.events")
         self.messages: list[str] = []
         """What LLVM's runtime would have written to the standard error."""
         self.ended: Exception | None = None
         """The fatal error after which the device cannot be used any more."""
         self.abandoned: list[Signal] = []
-        """One signal for each directive that was left early, set when what it had begun is over (`abandoned.py`)."""
+        """One signal for each directive that was left early, set when what it had begun is over."""
         self.place = functools.lru_cache(4096)(self._place)
         """Asks the memory configuration, which is a pure function, about a section of which nothing is mapped."""
         self._blocks: dict[int, int] = {}
@@ -284,10 +366,10 @@ class OffloadDevice:
         self._work = machine.work
         self.hooks = configuration.hooks(self)
 
-    def listen(self, listener: Tell, uses: bool = False) -> None:
-        """Let a listener be told of what happens from now on. uses: of what kernels use, too, which has to be found."""
+    def listen(self, listener: Tell, watch_kernel: Callable[..., KernelWatch] | None = None) -> None:
+        """Let a listener be told of what happens from now on; `watch_kernel` finds for it what kernels use."""
         self._listeners.append(listener)
-        self.wants_uses = self.wants_uses or uses
+        self.watch_kernel = watch_kernel or self.watch_kernel
         self.tell = listener if len(self._listeners) == 1 else self._tell_all
 
     def _tell_all(self, event: DeviceEvent) -> None:
@@ -423,6 +505,11 @@ class OffloadDevice:
             pointer.is_locked = False
             self.unlock_entry(pointer.entry)
 
+    async def add_event(self, entry: Entry, queue: DirectiveQueue) -> None:
+        """Let others wait for what a map has put into a queue, unless LIBOMPTARGET_MAP_FORCE_ATOMIC=false."""
+        if self.keeps_events:
+            entry.event = await self.plugin.record_event(queue)
+
     def is_pending(self, entry: Entry) -> bool:
         """Tell whether a transfer to an entry's block is under way for which a queue has to wait."""
         return entry.event is not None and self.plugin.needs_wait(entry.event)
@@ -496,3 +583,44 @@ class OffloadDevice:
         if self.argument_blocks is not None:
             found.update(self.argument_blocks.allocator.locks())
         return found
+
+
+_TO_DEVICE: Final = ("Failure to copy data from host to device", "Copying data to device failed.")
+_FROM_DEVICE: Final = ("Failure to copy data from device to host", "Copying data from device failed.")
+_ALLOCATE: Final = ("Failure to allocate device memory", "")
+_FREE: Final = ("Failure to deallocate device pointer", "Deallocating data from device failed.")
+_LAUNCH: Final = ("Failure to run target region", "")
+_SYNCHRONIZE: Final = ("Failure to synchronize stream", "")
+
+_OPERATIONS: Final = {
+    "cuMemAlloc": _ALLOCATE,
+    "memory_pool_allocate": _ALLOCATE,
+    "cuMemFree": _FREE,
+    "memory_pool_free": _FREE,
+    "cuMemcpyHtoDAsync": _TO_DEVICE,
+    "cuMemcpyDtoHAsync": _FROM_DEVICE,
+    "cuLaunchKernel": _LAUNCH,
+    "cuStreamSynchronize": _SYNCHRONIZE,
+    "signal_wait_scacquire": _SYNCHRONIZE,
+    "cuEventRecord": ("Failure to record event", ""),
+    "cuStreamWaitEvent": ("Failure to wait event", ""),
+    "cuModuleLoadData": ("Failure to load binary image", ""),
+    "executable_load_agent_code_object": ("Failure to load binary image", ""),
+    "cuModuleGetFunction": ("Failure to look up kernel", ""),
+}
+"""What the plugin says of the operation that the call belongs to, and what the runtime adds where it says more."""
+
+
+def report_failure(device: OffloadDevice, error: DriverError, *more: str) -> None:
+    """Write what LLVM writes about a call that has failed, once; then ``more``, the lines of who gives up for it.
+
+    The error carries all lines of the device from then on.
+    """
+    if not error.messages:
+        said, failed = _OPERATIONS.get(error.call, ("Failure in the driver library", ""))
+        device.report(f"PluginInterface error: {said}: error in {error.call}: {error.code}")
+        if failed:
+            device.report(f"omptarget error: {failed}")
+    for line in more:
+        device.report(line)
+    error.messages = tuple(device.messages)

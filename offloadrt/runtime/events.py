@@ -1,8 +1,8 @@
 """What happens in a program and in the runtime, as typed events: the one list that the algorithms of both tell.
 
 An `OffloadDevice` has `tell`, None while nobody listens: then no event is made. `OffloadDevice.listen` adds a listener,
-which takes every event and translates those that it has words for: the trace (`traced.py`) into rows, `ompt.py` into a
-tool's callbacks, a checker of programs into its state machines. What only a checker hears, the program tells it alone
+which takes every event and translates those that it has words for: the trace (`TracedEvents`) into rows, `ompt.py` into
+a tool's callbacks, a checker of programs into its state machines. What only a checker hears, the program tells it alone
 (`OffloadProgram.observer`). Events come in the order of virtual time, from the actor that they concern
 (`Simulation.current`), or with the number of their directive (`cause`). None of them takes virtual time.
 
@@ -13,9 +13,10 @@ slowly (1.3 against 0.4 microseconds), and each item of each directive tells som
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
+from numpy.typing import NDArray
 
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
@@ -105,13 +106,6 @@ class DirectiveBegan:
     queue: WorkQueue | None = None
 
 
-@attrs.frozen
-class SourceNamed:
-    """The running actor comes to this line of the program; "" says that its Python source is the program's."""
-
-    source: str
-
-
 @attrs.define
 class DirectiveLeft:
     """A directive has ended. `error` is what it raised."""
@@ -166,24 +160,10 @@ class ArrayFreed:
 
 
 @attrs.frozen
-class MappedFreed:
-    """The memory of an array that is mapped ends. where: the line; empty where none is known. did: how, with a verb.
-
-    who: empty for the running strand; else this thread did it, and the running strand comes after it. Told before
-    `ArrayFreed`, which a replay tells also of what has ended nobody knows when.
-    """
-
-    array: HostArray
-    where: str
-    did: str
-    who: str = ""
-
-
-@attrs.frozen
 class HostUsed:
     """The running strand reads or writes host memory. `exact`: every byte of it, else some.
 
-    writes: None where it is one of both. atomic: no two such uses race.
+    writes: None where it is one of both. atomic: no two such uses race. later: it may do so from now on.
     """
 
     array: HostArray
@@ -192,6 +172,14 @@ class HostUsed:
     writes: bool | None
     exact: bool = True
     atomic: bool = False
+    later: bool = False
+
+
+@attrs.frozen
+class MapsUnordered:
+    """The copies of a device's maps leave no events behind (LIBOMPTARGET_MAP_FORCE_ATOMIC=false)."""
+
+    device: int
 
 
 @attrs.define
@@ -411,71 +399,22 @@ class KernelRan:
 
 
 @attrs.frozen
-class KernelAccess:
-    """One of the accesses by which threads of a recorded kernel race, or by which it leaves its arrays."""
+class KernelEnded:
+    """A kernel has ended whose uses were told of when it was submitted."""
 
-    thread: int
-    team: int
-    writes: bool
-    atomic: bool
-    where: str
-    """The line of the kernel's source; empty where none is known."""
-
-
-@attrs.frozen
-class KernelRaced:
-    """Two threads of the kernel that the running strand comes to use the same bytes, and nothing orders them."""
-
-    kernel: str
-    device: int
-    name: str
-    accesses: tuple[KernelAccess, KernelAccess]
-
-
-@attrs.frozen
-class KernelStrayed:
-    """The kernel that the running strand comes to leaves the memory that it may use. name: of the array, or ""."""
-
-    kernel: str
-    name: str
-    access: KernelAccess
-    how: str
-    """Where it leads to, as ``12 bytes behind the end of its mapping``."""
-
-
-@attrs.frozen
-class MapStrayed:
-    """The running strand maps `nbytes` bytes of an array of the host, of which there are only `there`."""
-
-    name: str
-    nbytes: int
-    there: int
-
-
-@attrs.frozen
-class ConstantKnown:
-    """The program has a constant, which lies where nothing can be written."""
-
-    name: str
-    address: int
-    nbytes: int
-
-
-@attrs.frozen
-class ProgramCut:
-    """The program was ended before its end: what it has left over is none of its mistakes."""
+    cause: int
 
 
 DeviceEvent = (
     DirectiveBegan | DirectiveLeft | QueueAwaited | ItemsTaken | Reported | BlockAllocated | BlockFreed | DataCopied
     | SectionFound | ItemFound | ItemEnded | EntryCounted | EntryEntered | EntryLeft | PointerAttached
-    | PointerAssociated | PointerDisassociated | FreedCopied | UpdateMissed | KernelSubmitted | KernelRan
+    | PointerAssociated | PointerDisassociated | FreedCopied | UpdateMissed | KernelSubmitted | KernelRan | KernelEnded
 )  # fmt: skip
 """What a device of the runtime tells."""
 
 ProgramEvent = (
-    DeviceEvent | Signalled | QueueMarked | TaskMade | Awaited | StrandBegan | StrandEnded | SourceNamed | ArrayMade
-    | ArrayFreed | MappedFreed | HostUsed | KernelRaced | KernelStrayed | MapStrayed | ConstantKnown | ProgramCut
+    DeviceEvent | Signalled | QueueMarked | TaskMade | Awaited | StrandBegan | StrandEnded | ArrayMade | ArrayFreed
+    | HostUsed | MapsUnordered
 )  # fmt: skip
 
 Tell = Callable[[DeviceEvent], None]
@@ -485,5 +424,26 @@ Tell = Callable[[DeviceEvent], None]
 class ProgramObserver(Protocol):
     """Told what a program does."""
 
-    def handle(self, event: ProgramEvent, /) -> None:
-        """Take an event; it must neither wait nor change anything of the run."""
+    def handle(self, event: object, /) -> None:
+        """Take a `ProgramEvent`, or what an extension tells it; it must neither wait nor change anything of the run."""
+
+    def watch_array(self, array: HostArray, values: NDArray[Any], /) -> NDArray[Any]:
+        """Return what Python sees of an array's values: an array that tells of its uses (`HostUsed`)."""
+
+    @property
+    def watch_kernel(self) -> Callable[..., KernelWatch]:
+        """Return what follows a launch.
+
+        It is called with the device, its `tell`, the `OffloadedRegion`, the bindings of arrays, the private copies, and
+        the number of the directive.
+        """
+
+
+class KernelWatch(Protocol):
+    """Follows one launch, for an observer that wants to know what kernels use."""
+
+    def view(self, argument: Any, seen: Any) -> Any:
+        """Return what the body sees of an argument instead of ``seen``."""
+
+    def submitted(self, run: Callable[[], None] | None) -> Callable[[], None] | None:
+        """Tell of the launch (`KernelSubmitted`), and return what runs at its end instead of ``run``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import attrs
@@ -48,6 +49,10 @@ class HostArray:
     """Whether the program has given its memory back."""
     managed: bool = attrs.field(default=False, repr=False)
     """Whether the program allocated it as managed memory (cuMemAllocManaged)."""
+    watch: Callable[[HostArray, NDArray[Any]], NDArray[Any]] | None = attrs.field(default=None, repr=False)
+    """Makes of the values what Python sees, for an observer of the program. The runtime's own work on `values` and
+    `bytes` goes past it: copies and kernels have events of their own.
+    """
     itemsize: int = attrs.field(init=False, repr=False)
     nbytes: int = attrs.field(init=False, repr=False)
 
@@ -67,7 +72,7 @@ class HostArray:
         """Return the host values. TypeError for a phantom array."""
         if self.values is None:
             raise TypeError(f"array {self.name!r} is a phantom: it has a size but no values")
-        return self.values
+        return self.values if self.watch is None else self.watch(self, self.values)
 
     @property
     def bytes(self) -> Bytes | None:

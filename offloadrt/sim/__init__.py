@@ -43,8 +43,7 @@ from offloadrt.sim.resources import (
     Station,
     StationStatistics,
 )
-from offloadrt.sim.scheduler import PASSED, Actor, Observer
-from offloadrt.sim.scope import Nursery, TimeoutScope
+from offloadrt.sim.scheduler import PASSED, Actor
 from offloadrt.sim.simulation import Gear, Simulation
 from offloadrt.sim.strategies import Fifo, Random, Strategy
 
@@ -64,8 +63,6 @@ __all__ = [
     "LockUse",
     "Mailbox",
     "MailboxStatistics",
-    "Nursery",
-    "Observer",
     "RWLock",
     "RWLockStatistics",
     "Random",
@@ -81,7 +78,6 @@ __all__ = [
     "Station",
     "StationStatistics",
     "Strategy",
-    "TimeoutScope",
     "UncontrolledNondeterminism",
     "UnregisteredTask",
 ]

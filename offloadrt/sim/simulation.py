@@ -26,7 +26,7 @@ import numpy as np
 import trio
 from trio.lowlevel import current_task, reschedule
 
-from offloadrt.sim import life, source_line, story
+from offloadrt.sim import life, story
 from offloadrt.sim.errors import ReturnToTrio, SimulationError
 from offloadrt.sim.life import Caretaker
 from offloadrt.sim.messages import Mailbox
@@ -147,7 +147,7 @@ class Trampoline:
         if not isinstance(actor, Actor) or isinstance(message, _OUR_STEPS):
             raise
         coroutine: Any = actor.task.coro
-        error = story.detached_call(self._sim, actor, source_line.awaited(coroutine))
+        error = story.detached_call(self._sim, actor, story.awaited(coroutine))
         step = actor.task.context.run(coroutine.throw, error)
         if step is not None:
             self._end_slice(step)

@@ -22,7 +22,7 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
-from offloadrt.sim import source_line, story
+from offloadrt.sim import story
 from offloadrt.sim.errors import RealInputOutput, SimulationError, UncontrolledNondeterminism
 from offloadrt.sim.scheduler import SELF, Scheduler, task_in_a_step
 
@@ -156,7 +156,7 @@ class TrioWatch(trio.abc.Instrument):
             return
         waker = task_in_a_step()
         if waker is None and sim.running is not None and sim.running.is_actor:
-            sim.violation = story.detached_call(sim, sim.running, source_line.running(sys._getframe()))
+            sim.violation = story.detached_call(sim, sim.running, story.running(sys._getframe()))
             return
         # Neither a task of the run nor a deadline has woken it: then it was the world outside, as a thread that is
         # done.

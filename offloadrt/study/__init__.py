@@ -41,29 +41,21 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Figure": "scripts.definition",
-    "Parameter": "scripts.parameters",
-    "ParameterError": "errors",
-    "Range": "scripts.parameters",
-    "Result": "reporting.results",
-    "Run": "running.run",
-    "RunSpec": "spec",
-    "Scenario": "scripts.definition",
-    "ScenarioNotFound": "errors",
-    "ScriptFailed": "errors",
-    "UserError": "errors",
-    "execute": "running.execution",
-    "scenario": "scripts.definition",
-    "to_pandas": "reporting.results",
-    "to_polars": "reporting.results",
+    "errors": ("ParameterError", "ScenarioNotFound", "ScriptFailed", "UserError"),
+    "reporting.results": ("Result", "to_pandas", "to_polars"),
+    "running.execution": ("execute",),
+    "running.run": ("Run",),
+    "scripts.definition": ("Figure", "Scenario", "scenario"),
+    "scripts.parameters": ("Parameter", "Range"),
+    "spec": ("RunSpec",),
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "find_scenario":
         value = importlib.import_module(f"{__name__}.scripts.registry").find
-    elif name in _HOMES:
-        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    elif (home := next((module for module, names in _HOMES.items() if name in names), None)) is not None:
+        value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import structlog
 
+from offloadrt.registry import regular
 from offloadrt.trace.events import EVENTS, NO_CAUSE, NONE, Event, Row, to_ns
 
 ACTOR = "actor_name"
@@ -113,7 +114,7 @@ def read_json_lines(path: str | PathLike[str]) -> Iterator[Event]:
     Raises ValueError, with file and line, for a line that is no event; OSError when the file cannot be read.
     """
     decoder = msgspec.json.Decoder(dict[str, Any])
-    with Path(path).open("rb") as lines:
+    with regular(Path(path)).open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 fields = decoder.decode(line)

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from offloadrt.trace.causal_log import CausalLog
-from offloadrt.trace.drawing import HOST, Drawing
+from offloadrt.trace.drawing import HOST, Drawing, Notes
 from offloadrt.trace.events import Row, to_ns
-from offloadrt.trace.tracks import Notes
 
 SEQUENCE = 1
 """All packets are of one sequence: file order decides between packets of one time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from checked_programs import Body, N, double, double_views, fill, found, kinds, run_checked
+from checked_programs import Body, N, add, double, double_views, fill, found, kinds, run_checked
 
 from offloadrt import openmp as omp
 
@@ -212,3 +212,41 @@ def test_a_check_changes_nothing_of_the_run() -> None:
 
     plain.sim.run(main)
     assert plain.trace is not None and traces == {plain.trace.hash()}
+
+
+def test_a_kernel_that_works_on_a_fresh_copy_each_time_is_right() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0)
+        for _ in range(3):
+            await t.target(double, a, N, maps=omp.map(to=a))
+
+    assert found(body) == []
+
+
+def test_a_buffer_that_the_host_clears_before_a_result_comes_is_right() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0)
+        async with t.target_data(omp.map(to=a)):
+            await t.target(double, a, N)
+            a[:] = 0.0
+            await t.target_update(omp.from_(a))
+            assert a[3] == 2.0
+
+    assert found(body) == []
+
+
+@pytest.mark.parametrize("lost_by", ["update", "end"])
+def test_a_write_of_the_host_that_a_copy_overwrites_is_missed_by_the_kernel_that_reads_it(lost_by: str) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", N, fill=1.0), t.array("b", N, fill=0.0)
+        async with t.target_data(omp.map(tofrom=a)):
+            a[:] = 3.0
+            if lost_by == "update":
+                await t.target_update(omp.from_(a))
+                await t.target_update(omp.to(a))
+                await t.target(add, b, a, N, maps=omp.map(from_=b))
+        if lost_by == "end":
+            await t.target(add, b, a, N, maps=omp.map(to=a, from_=b))
+
+    (stale,) = run_checked(body)[0]
+    assert stale.kind == "stale data" and "has overwritten it" in stale.advice

@@ -130,3 +130,138 @@ def test_a_host_write_races_with_a_kernel_in_place() -> None:
         await t.taskwait()
 
     assert found(body, machine="mi300a", configuration="implicit_zero_copy") == [("race", "a on the host")]
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_maps_of_several_threads_are_atomic_unless_the_runtime_keeps_no_events(atomic: bool, seed: int) -> None:
+    shared: dict[str, omp.HostArray] = {}
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number == 0:
+            shared["a"] = t.array("a", N, fill=1.0)
+        await t.barrier()
+        own = t.array("own", N)
+        for _ in range(3):
+            await t.target(add, own, shared["a"], N, maps=[omp.map(tofrom=shared["a"]), omp.map(from_=own)])
+
+    options = {"strategy": "random", "seed": seed}
+    if not atomic:
+        options["environment"] = {"LIBOMPTARGET_MAP_FORCE_ATOMIC": "false"}
+    mistakes = run_checked(body, 4, **options)[0]
+    assert {mistake.kind for mistake in mistakes} == (set() if atomic else {"race"})
+    assert all("LIBOMPTARGET_MAP_FORCE_ATOMIC=false" in mistake.advice for mistake in mistakes)
+
+
+def test_without_events_on_mappings_nothing_is_recorded_nor_awaited() -> None:
+    """The thread that finds a mapping whose copy is under way does not wait for it, and nobody pays for an event."""
+
+    def body(events: list[object]) -> Body:
+        async def member(t: omp.HostThread) -> None:
+            a = t.array("a", N, fill=1.0)
+            async with t.target_data(omp.map(tofrom=a)):
+                events.extend(entry.event is not None for entry in t.program.devices[0].table)
+                await t.target(double, a, N)
+            assert a[0] == 2.0
+
+        return member
+
+    kept: list[object] = []
+    none: list[object] = []
+    with_events = run_checked(body(kept))[1].sim.now
+    without = run_checked(body(none), environment={"LIBOMPTARGET_MAP_FORCE_ATOMIC": "false"})[1].sim.now
+    assert (kept, none) == ([True], [False])
+    assert without < with_events
+
+
+def test_an_update_is_no_map_and_races_with_one() -> None:
+    shared: dict[str, omp.HostArray] = {}
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number == 0:
+            shared["a"] = t.array("a", N, fill=1.0)
+        await t.barrier()
+        async with t.target_data(omp.map(to=shared["a"])):
+            if t.number:
+                await t.target_update(omp.from_(shared["a"]))
+            else:
+                await t.target_enter_data(omp.map(to=shared["a"]))
+                await t.target_exit_data(omp.map(from_=shared["a"], always=True))
+
+    assert "race" in kinds(body, 2)
+
+
+@pytest.mark.parametrize("nowait", [False, True])
+def test_a_taskwait_with_nowait_orders_tasks_and_not_the_thread(nowait: bool) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", N, fill=1.0), t.array("b", N, fill=1.0)
+        for array in (a, b):
+            await t.target(double, array, N, nowait=True, depend=omp.depend(out=array), maps=omp.map(tofrom=array))
+        await t.taskwait(omp.depend(in_=[a, b], out="both"), nowait=nowait)
+        if not nowait:
+            a[0] = a[0] + 1.0
+        await t.target(
+            add, a, b, N, nowait=True, depend=omp.depend(in_="both"), maps=[omp.map(tofrom=a), omp.map(to=b)]
+        )
+        if nowait:
+            assert b[0] == 2.0  # what LLVM 22 does, and no program may rely on
+        await t.taskwait()
+
+    assert kinds(body) == (["race"] if nowait else [])
+
+
+def test_a_taskwait_with_nowait_needs_something_to_wait_for() -> None:
+    async def body(t: omp.HostThread) -> None:
+        with pytest.raises(ValueError, match="nowait needs depend"):
+            await t.taskwait(nowait=True)
+
+    assert kinds(body) == []
+
+
+@pytest.mark.parametrize("delay_us", [0, 10_000])
+def test_kernels_of_two_maps_race_also_where_this_run_has_given_them_two_blocks(delay_us: int) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0)
+        await t.target(double, a, N, nowait=True, maps=omp.map(tofrom=a))
+        await t.compute(delay_us * 1e-6)
+        await t.target(double, a, N, nowait=True, maps=omp.map(tofrom=a))
+        await t.taskwait()
+
+    assert set(found(body)) == {("race", "a on device 0")}
+
+
+@pytest.mark.parametrize("order", ["", "wait", "own map"])
+def test_a_region_that_needs_a_map_has_to_come_behind_it(order: str) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0, kind="heap")
+        await t.target_enter_data(omp.map(to=a), nowait=True)
+        await t.compute(1e-3)
+        if order == "wait":
+            await t.taskwait()
+        await t.target(double, a, N, maps=[omp.map(tofrom=a)] if order == "own map" else [])
+        await t.taskwait()
+        await t.target_exit_data(omp.map(from_=a))
+
+    assert kinds(body) == ([] if order else ["race"])
+
+
+def test_kernels_race_in_device_memory_that_is_viewed_flat() -> None:
+    async def body(t: omp.HostThread) -> None:
+        block = await t.omp_target_alloc(8 * N)
+        assert block is not None
+        await t.target(fill, block.viewed("f8"), N)
+        await t.target(double, block.viewed("f8"), N // 2, nowait=True)
+        await t.target(fill_part, block.viewed("f8"), N // 4, N // 4)
+        await t.taskwait()
+        await t.omp_target_free(block)
+
+    assert kinds(body) == ["race"]
+
+
+def test_the_host_uses_an_array_that_it_has_freed() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0, kind="heap")
+        t.free(a)
+        assert a[0] == 1.0
+
+    assert kinds(body) == ["use after free"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from offloadrt.extensions.stdpar.translation_unit import par_unseq, seq
+from offloadrt.extensions.stdpar.elision import par_unseq, seq
 
 SIZE = 100
 COUNTS = [0]

@@ -12,8 +12,18 @@ from host_functions import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.extensions.stdpar.elision import Elided, ElisionPass, Marker, Operation, Reason, stops, waits, windows
-from offloadrt.extensions.stdpar.translation_unit import TranslationUnit, par_unseq
+from offloadrt.extensions.stdpar.elision import (
+    Elided,
+    ElisionPass,
+    Marker,
+    Operation,
+    Reason,
+    TranslationUnit,
+    par_unseq,
+    stops,
+    waits,
+    windows,
+)
 from offloadrt.kernels.source import Source
 
 LEAVES = {

@@ -34,8 +34,7 @@ from host_functions import (
     wrapper,
 )
 
-from offloadrt.extensions.stdpar.elision import Elided, ElisionPass, Endless, Kept, Marker, Reason
-from offloadrt.extensions.stdpar.translation_unit import TranslationUnit
+from offloadrt.extensions.stdpar.elision import Elided, ElisionPass, Endless, Kept, Marker, Reason, TranslationUnit
 
 
 def outcome(function: Callable[..., Any], **options: Any) -> list[Reason | None]:

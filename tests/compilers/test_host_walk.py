@@ -7,8 +7,7 @@ import ast
 import pytest
 from written import function
 
-from offloadrt.extensions.host_functions.flow import HostLoop, InlinedCall, Scope, nodes_of
-from offloadrt.extensions.host_functions.frequencies import frequencies
+from offloadrt.extensions.host_functions.flow import HostLoop, InlinedCall, Scope, frequencies, nodes_of
 from offloadrt.extensions.host_functions.host_walk import HostWalk
 from offloadrt.kernels.source import Source
 

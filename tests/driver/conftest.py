@@ -11,7 +11,7 @@ from hardware_rig import HardwareRig, hardware
 from offloadrt.driver import CudaDriver, Kfd, Uvm
 from offloadrt.kernels import Launch
 from offloadrt.machine import HostBuffer, Stream
-from offloadrt.machine.managed.access import ManagedAccess
+from offloadrt.machine.managed.sweep import ManagedAccess
 from offloadrt.machine.messages import KernelPacket
 from offloadrt.sim import Signal
 from offloadrt.trace import Calls

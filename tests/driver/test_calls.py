@@ -8,7 +8,7 @@ import pytest
 from offloadrt.driver import DriverError, OutOfDeviceMemory
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.machine import DeviceArray, load
-from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.memory import AddressMap
 from offloadrt.trace import events
 
 SPEC = load("alex-a100")
@@ -209,8 +209,9 @@ def test_events_carry_the_cause_that_is_given_or_the_actors(rig):
 
     async def main():
         hardware.sim.current.cause = 7
-        address = await hardware.driver.memory.alloc(10)
-        await hardware.driver.memory.free(address, cause=9)
+        address = await hardware.driver.memory.alloc(20)
+        stream = await hardware.driver.streams.create()
+        await hardware.driver.copies.dtod(address + 10, address, 10, stream, cause=9)
 
     hardware.run(main)
     causes = {

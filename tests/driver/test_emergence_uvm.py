@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed.access import ManagedAccess
+from offloadrt.machine.managed.sweep import ManagedAccess
 
 BLOCK = 2 << 20
 PAGE = 64 << 10

@@ -7,7 +7,7 @@ import math
 
 from managed_rig import BLOCK, sweep
 
-from offloadrt.machine.managed.access import ManagedAccess
+from offloadrt.machine.managed.sweep import ManagedAccess
 
 
 def test_batches_add_up_to_the_counters_and_their_phases_follow_one_another(uvm):

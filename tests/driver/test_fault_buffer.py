@@ -9,7 +9,7 @@ import pytest
 from managed_rig import BLOCK, SWEEP, small, sweep
 
 from offloadrt.kernels import Kernel, Tile
-from offloadrt.machine.managed.access import ManagedAccess
+from offloadrt.machine.managed.sweep import ManagedAccess
 
 FOUR_KIB = {"page.uvm_page": "4 KiB", "prefetch.tree": False}
 """Pages of an x86 host, and a fault brings its page only: a page has one entry in the buffer."""

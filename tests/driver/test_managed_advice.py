@@ -6,7 +6,7 @@ import pytest
 from managed_rig import BLOCK, assert_sound, small, sweep
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed.access import ManagedAccess
+from offloadrt.machine.managed.sweep import ManagedAccess
 
 
 @pytest.mark.parametrize("evicts", [True, False])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from property_examples import examples
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed.access import ManagedAccess
+from offloadrt.machine.managed.sweep import ManagedAccess
 
 PAGE, BLOCK = 64 << 10, 2 << 20
 SWEEP = Kernel("sweep", bytes_per_iteration=16.0)

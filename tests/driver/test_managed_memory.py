@@ -13,9 +13,9 @@ from property_examples import examples
 
 from offloadrt.driver.uvm.prefetch.tree import with_prefetched
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
-from offloadrt.machine.managed.page_sets import runs
+from offloadrt.machine.managed.block import runs
 from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED, ManagedPages, divided
+from offloadrt.machine.managed.sweep import ByteRuns, ManagedAccess
 
 # the tree prefetcher
 

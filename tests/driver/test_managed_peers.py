@@ -14,8 +14,8 @@ from managed_rig import BLOCK, sweep
 
 from offloadrt.driver import ADVICE, CudaDriver, Uvm
 from offloadrt.machine import Stream
-from offloadrt.machine.managed.access import ManagedAccess
 from offloadrt.machine.managed.pages import LOCAL
+from offloadrt.machine.managed.sweep import ManagedAccess
 from offloadrt.machine.messages import KernelPacket
 from offloadrt.sim import Signal
 

@@ -11,9 +11,9 @@ from managed_rig import BLOCK, PAGE, assert_sound, small, sweep
 from offloadrt.driver.uvm.eviction import EVICTION_POLICIES, DeviceMemoryInUse
 from offloadrt.driver.uvm.prefetch import PREFETCH_POLICIES, PrefetchRules
 from offloadrt.machine import ProfileError
-from offloadrt.machine.managed.access import ManagedAccess
 from offloadrt.machine.managed.block import IllegalTransition, RootChunks
 from offloadrt.machine.managed.pages import ManagedPages
+from offloadrt.machine.managed.sweep import ManagedAccess
 
 RULES = PrefetchRules(32, 4, 0.51)
 MINE = """

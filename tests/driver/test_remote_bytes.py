@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from managed_rig import BLOCK, assert_sound, sweep
 
-from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
+from offloadrt.machine.managed.sweep import ByteRuns, ManagedAccess
 
 BLOCKS = 40
 NBYTES = BLOCKS * BLOCK

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from managed_rig import BLOCK, SWEEP, assert_sound
 
-from offloadrt.driver.uvm.gpu_faults import REPLAY_POLICIES
+from offloadrt.driver.uvm.faults import REPLAY_POLICIES
 from offloadrt.machine import ProfileError
-from offloadrt.machine.managed.access import ManagedAccess
+from offloadrt.machine.managed.sweep import ManagedAccess
 
 PAGE = 4096
 PLAIN = {"page.uvm_page": "4 KiB", "prefetch.tree": False, "fault.reports": 1, "utlb.outstanding_faults": 1000}

@@ -7,7 +7,7 @@ from hardware_rig import hardware
 from managed_rig import BLOCK, PAGE, assert_sound, sweep
 
 from offloadrt.driver import CudaDriver
-from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
+from offloadrt.machine.managed.sweep import ByteRuns, ManagedAccess
 from offloadrt.machine.messages import AccessNotification
 
 BLOCKS = 16

@@ -5,7 +5,7 @@ import pytest
 from offloadrt.driver import UvmCounters
 from offloadrt.driver.uvm.thrashing import Hint, Thrashing, ThrashingRules
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed.access import ManagedAccess
+from offloadrt.machine.managed.sweep import ManagedAccess
 
 PAGE = 64 << 10
 LAPSE = NAP = 500e-6

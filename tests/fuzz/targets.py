@@ -17,18 +17,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import attrs
+import numpy as np
 
 from offloadrt import Run
 from offloadrt import openmp as omp
 from offloadrt.cli import main
+from offloadrt.cli.app import statistics_of
 from offloadrt.extensions.evidence.conformance.conform import ConformanceFileError, read_cases, replay_case
-from offloadrt.extensions.evidence.independent.measured import read as read_measured
+from offloadrt.extensions.evidence.independent.prediction import read as read_measured
 from offloadrt.extensions.exploring.schedules import PREFIX, ScheduleCase, Token
+from offloadrt.extensions.exploring.strategies import Choice, Hold
 from offloadrt.extensions.recording.format import RecordingError, RecordingFile
 from offloadrt.sim import SimulationError
-from offloadrt.sim.strategies import Choice, Hold
-from offloadrt.study.errors import UserError
-from offloadrt.study.logs import statistics_of
+from offloadrt.study.errors import ScenarioRefused, UserError
+from offloadrt.study.reporting.results import measured_of
 from offloadrt.study.running import profiles
 
 TESTS = Path(__file__).parents[1]
@@ -108,6 +110,64 @@ def measured(data: bytes) -> None:
     path.write_bytes(data)
     with contextlib.suppress(UserError):
         read_measured(path)
+
+
+def numbers(data: bytes) -> None:
+    """Load a recording in which the bytes say which numbers of which columns are changed.
+
+    Four bytes a change: a column (two), a place in it, and one of `_ODD`.
+    """
+    path = FOLDER / "numbers.rec"
+    stored = _stored()
+    source = stored[data[0] % len(stored)] if data else stored[0]
+    members = _members(source)
+    names = [name for name in members if name.endswith(".npy")]
+    for change in range(1, len(data) - 3, 4):
+        name = names[(data[change] << 8 | data[change + 1]) % len(names)]
+        values = np.load(io.BytesIO(members[name]))
+        if values.size:
+            number = _ODD[data[change + 3] % len(_ODD)]
+            values = values.astype(np.uint64 if number >= 1 << 63 else np.int64)
+            values.reshape(-1)[data[change + 2] % values.size] = number
+            written = io.BytesIO()
+            np.save(written, values)
+            members[name] = written.getvalue()
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    with contextlib.suppress(RecordingError):
+        opened = RecordingFile.read(path)
+        for run in opened.runs:
+            opened.load(run)
+
+
+_ODD = (-1, -7, 1 << 40, 1 << 62, (1 << 63) - 1, -(1 << 63), (1 << 64) - 1, 255, 65536, 1 << 32)
+
+
+def scenario(data: bytes) -> None:
+    """Take figures that a scenario returned: a value of a kind that the first byte chooses."""
+    with contextlib.suppress(ScenarioRefused):
+        measured_of(
+            {"figure": _value(data), "other": [_value(data)]} if len(data) % 2 else {"figure": _value(data)}, "s"
+        )
+
+
+def _value(data: bytes) -> object:
+    """Return a value of a kind that the first byte chooses, made of the others."""
+    rest = data[1:]
+    kinds = (
+        lambda: np.frombuffer(rest, np.uint8),
+        lambda: np.frombuffer(rest[: len(rest) // 8 * 8], np.float64),
+        lambda: set(rest),
+        lambda: rest,
+        lambda: rest.decode("utf-8", "surrogateescape"),
+        lambda: int.from_bytes(rest * 40, "big", signed=True),
+        lambda: {"nested": list(rest)},
+        lambda: float.fromhex("inf") if rest[:1] > b"m" else float("nan"),
+        lambda: np.array(rest.hex()),
+        object,
+    )
+    return kinds[data[0] % len(kinds)]() if data else None
 
 
 def command_line(data: bytes) -> None:
@@ -222,5 +282,7 @@ TARGETS = {
     "conformance": Target(conformance, _cases),
     "token": Target(token, _tokens),
     "measured": Target(measured, lambda: [MEASURED.read_bytes()[:20_000]]),
+    "numbers": Target(numbers, lambda: [bytes(range(start, start + 17)) for start in range(0, 240, 16)]),
+    "scenario": Target(scenario, lambda: [bytes([kind, *b"a text 1.5"]) for kind in range(10)]),
     "command_line": Target(command_line, _commands),
 }

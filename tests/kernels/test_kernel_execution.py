@@ -14,7 +14,7 @@ from written import function
 
 from offloadrt import openmp as omp
 from offloadrt.driver import CudaDriver
-from offloadrt.kernels import Kernel, KernelError, kernel
+from offloadrt.kernels import ArrayUse, Kernel, KernelError, kernel
 from offloadrt.kernels.execution import NestBody
 from offloadrt.machine import Machine, load
 from offloadrt.sim import Simulation
@@ -193,3 +193,27 @@ def test_compiled_on_a_device(gear: str, monkeypatch: pytest.MonkeyPatch) -> Non
     compiled = on_a_device(gear, kernel(breadth_first), "copy")
     monkeypatch.setattr("offloadrt.kernels.execution.WORTH_COMPILING", math.inf)
     assert on_a_device(gear, kernel(breadth_first), "copy") == compiled
+
+
+def test_a_body_over_views_says_by_name_what_it_reads_and_writes() -> None:
+    @kernel(bytes_per_iteration=16, reads=("x",), writes=("x", "y"))
+    def move(a: float, x: Any, y: Any) -> None:
+        y[:] = x
+
+    assert [(use.name, use.position, use.reads, use.writes) for use in move.arrays] == [("x", 1, 1, 1), ("y", 2, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reads": ("z",)}, r"reads: there is no parameter 'z' \(x\)"),
+        ({"writes": "x"}, r'writes=\'x\': write writes=\("x",\)'),
+        ({"reads": ("x",), "arrays": (ArrayUse("x", 0, reads=1),)}, "give either reads and writes, or arrays"),
+    ],
+)
+def test_what_a_body_reads_and_writes_is_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(KernelError, match=message):
+
+        @kernel(bytes_per_iteration=8, **options)
+        def move(x: Any) -> None:
+            x[:] = 0

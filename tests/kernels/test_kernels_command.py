@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.extensions.explaining.kernels import shown
+from offloadrt.extensions.explaining import kernels
 from offloadrt.registry import NotInstalled
 
 SCRIPT = '''
@@ -230,11 +230,11 @@ def test_without_the_compilers_of_extensions_kernels_are_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def left_out(text: str) -> None:
-        raise NotInstalled(f"the {shown.ANALYSES.kind} {text!r} is not installed")
+        raise NotInstalled(f"the {kernels.ANALYSES.kind} {text!r} is not installed")
 
     assert main(["kernels", "overlap"]) == 0
     whole = capsys.readouterr().out
-    monkeypatch.setattr(type(shown.ANALYSES), "load", lambda registry, text: left_out(text))
+    monkeypatch.setattr(type(kernels.ANALYSES), "load", lambda registry, text: left_out(text))
     assert main(["kernels", "overlap"]) == 0
     assert (part := capsys.readouterr().out) and part in whole
     assert main(["kernels", "overlap", "--predicated"]) == 2

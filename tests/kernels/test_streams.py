@@ -11,9 +11,18 @@ import pytest
 from instrumented import Phantom, counted
 
 from offloadrt.kernels import Kernel, KernelError, expect, kernel
-from offloadrt.papers.otm.rodinia.bfs import Frontier, Graph, advance, expand
-from offloadrt.papers.otm.rodinia.cfd import Cfd, copy, step_factor, time_step
-from offloadrt.papers.otm.rodinia.srad import diffuse, gradients
+from offloadrt.papers.otm.rodinia import (
+    Cfd,
+    Frontier,
+    Graph,
+    advance,
+    copy,
+    diffuse,
+    expand,
+    gradients,
+    step_factor,
+    time_step,
+)
 
 N = 30
 
@@ -138,3 +147,16 @@ def test_a_part_is_between_nothing_and_everything() -> None:
         def far(index: Any, source: Any, n: int) -> None:
             for i in range(n):
                 source[expect(index[i], near=2.0)] = 0.0
+
+
+@kernel
+def listed_rows(a: Any, rows: Any) -> None:
+    for k in range(len(rows)):
+        a[expect(rows[k], near=1)] += 1.0
+
+
+@pytest.mark.parametrize(("rows", "order"), [(N, "swept"), (N + 1, "swept"), (N - 1, "in order"), (1, "in order")])
+def test_data_that_lie_near_sweep_an_array_only_if_there_is_one_for_each_element(rows: int, order: str) -> None:
+    assert listed_rows.analysis is not None
+    (stream,) = listed_rows.analysis.at(Phantom((N,)), Phantom((rows,), "i8")).array("a").streams
+    assert (stream.order, stream.read) == (order, min(rows, N))

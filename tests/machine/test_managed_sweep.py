@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
+from offloadrt.machine.managed.sweep import ByteRuns, ManagedAccess
 
 
 @pytest.mark.parametrize("size", [32, 4096])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.machine.managed.page_sets import begun, up_to
+from offloadrt.machine.managed.block import begun, up_to
 
 SETS = st.lists(st.tuples(st.integers(0, 9), st.integers(1, (1 << 64) - 1)), max_size=4, unique_by=lambda one: one[0])
 

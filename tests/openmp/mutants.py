@@ -180,10 +180,10 @@ MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Main]] = {
                 (
                     "            await device.submit(queue, pointer.address, "
                     "item.array.span(begin, size), item.array)\n"
-                    "            entry.event = await device.plugin.record_event(queue)\n"
+                    "            await device.add_event(entry, queue)\n"
                 ),
                 (
-                    "            entry.event = await device.plugin.record_event(queue)\n"
+                    "            await device.add_event(entry, queue)\n"
                     "            await device.submit(queue, pointer.address, "
                     "item.array.span(begin, size), item.array)\n"
                 ),

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from offloadrt.kernels import ArrayUse, Kernel, expect, kernel
-from offloadrt.machine.managed.access import ManagedAccess
+from offloadrt.machine.managed.sweep import ManagedAccess
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.launch.touching import accesses_of
+from offloadrt.runtime.launch.target import accesses_of
 
 SECTOR = 32
 N = 96

@@ -77,8 +77,8 @@ class Writer:
             self.put(line, Slot.SUBMIT, begin["t"], line["in"], 0, begin["c"], 0, 0, line["t"])
         else:
             begin = self.begun.pop(key)
-            words = begin["t"], line["in"], line["src"], line["dst"], line["bytes"], 0, line["t"]
-            self.put(line, Slot.OP, *words, a=OPERATIONS[line["op"]])
+            words = line.get("digest", begin["t"]), line["in"], line["src"], line["dst"], line["bytes"], 0, line["t"]
+            self.put(line, Slot.OP, *words, a=OPERATIONS[line["op"]], b=line.get("brings", 0))
 
     def cost(self, line):
         arrays = line.get("arrays", [])

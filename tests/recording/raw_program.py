@@ -37,7 +37,7 @@ class RawProgram(Writer):
         self.cpu[tid] += nanoseconds
 
     def directive(self, fn: str, *items, tid: int = 0, line: int = 1, ops=(), cost=None, **kernel) -> None:
-        """items: (begin, size, type) or a dictionary; ops: (name, source, destination, bytes)."""
+        """items: (begin, size, type) or a dictionary; ops: (name, source, destination, bytes[, digest, b])."""
         maps = [
             item if isinstance(item, dict) else {"base": item[0], "begin": item[0], "size": item[1], "type": item[2],
                                                  "name": f";a{item[0]:x};app.c;1;1;;"}
@@ -56,8 +56,9 @@ class RawProgram(Writer):
                 "ver": 3,
             }
         self.call({**call, **kernel, "maps": maps})
-        for name, source, destination, nbytes in ops:
+        for name, source, destination, nbytes, *brings in ops:
             op = {**self.at(tid), "in": number, "op": name, "src": source, "dst": destination, "bytes": nbytes}
+            op |= dict(zip(("digest", "brings"), brings, strict=False))
             self.op({**op, "at": "begin"})
             self.op({**op, "at": "end"})
         if cost is not None:

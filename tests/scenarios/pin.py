@@ -75,6 +75,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
     ],
     "jacc_strategies": [{"benchmark": "Himeno", "strategy": "macc", "gpus": 2, "fraction": 0.002}],
     "launches": [{"repeats": 5}, {"repeats": 5, "threads": 3, "elements": 100_000}],
+    "lost_update": [{"gap_us": 10.0}, {"gap_us": 100.0}],
     "link_copies": [
         {"nbytes": 1 << 20, "repeats": 2},
         {"nbytes": 1 << 22, "repeats": 2, "direction": "d2h", "memory": "pageable", "threads": 2},
@@ -190,7 +191,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"application": "tealeaf", "size": 64, "steps": 3},
         {"application": "lulesh", "size": 6, "steps": 2},
         {"application": "lulesh", "size": 6, "steps": 2, "pool": "off", "prefetch": "after-sync"},
-        {"application": "lulesh", "size": 3, "steps": 2, "phantom": False, "implementation": "nvcpp"},
+        {"application": "lulesh", "size": 3, "steps": 2, "implementation": "nvcpp"},
     ],
     "stdpar_babelstream": [{"kernel": "dot", "implementation": "vendor", "steps": 2}],
     "stdpar_lulesh": [{"size": 4, "variant": "mp+se+pm", "steps": 1}],

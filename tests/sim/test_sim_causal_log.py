@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from offloadrt.extensions.exploring.strategies import Hold, Schedule
 from offloadrt.sim import Lock, Signal, Simulation, Station
-from offloadrt.sim.strategies import Hold, Random, Schedule
+from offloadrt.sim.strategies import Random
 
 
 @attrs.define

@@ -8,8 +8,8 @@ import pytest
 import trio
 from workload_of_ties import history
 
+from offloadrt.extensions.exploring.strategies import Choice, Delay, Dfs, Hold, Pct, Recorded, Schedule
 from offloadrt.sim import BadChoice, Fifo, Lock, Mailbox, Random, Simulation, Station
-from offloadrt.sim.strategies import Choice, Delay, Dfs, Hold, Pct, Recorded, Schedule
 
 STRATEGIES = {
     "fifo": lambda: Recorded(Fifo()),

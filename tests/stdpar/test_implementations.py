@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from offloadrt.extensions.stdpar.elision import ALGORITHMS, par, par_unseq, seq
 from offloadrt.extensions.stdpar.implementations import (
     IMPLEMENTATIONS,
     ForeignFreeing,
@@ -13,7 +14,6 @@ from offloadrt.extensions.stdpar.implementations import (
     PrefetchMode,
     implementation,
 )
-from offloadrt.extensions.stdpar.translation_unit import ALGORITHMS, par, par_unseq, seq
 
 STDPAR = ("acpp", "nvcpp", "rocstdpar", "icpx")
 

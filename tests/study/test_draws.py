@@ -20,8 +20,13 @@ from offloadrt.extensions.evidence.validation.judging import (
     Reading,
     RunFailed,
 )
-from offloadrt.extensions.evidence.validation.ranges import AnswersByTakenInputs, DrawnShare, describe_draws, shares_of
-from offloadrt.extensions.evidence.validation.validate import validate
+from offloadrt.extensions.evidence.validation.validate import (
+    AnswersByTakenInputs,
+    DrawnShare,
+    describe_draws,
+    shares_of,
+    validate,
+)
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.inputs import DRAWS, InputRange, draws_of, inputs_at, inputs_of
 from offloadrt.study.reporting.results import Result

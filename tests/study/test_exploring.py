@@ -10,11 +10,10 @@ import pytest
 
 from offloadrt.cli import main
 from offloadrt.extensions.exploring import explore as exploring
-from offloadrt.extensions.exploring.explore import Exploration, explore
+from offloadrt.extensions.exploring.explore import Exploration, Shrunk, explore, shrink
 from offloadrt.extensions.exploring.program import ScenarioProgram, replay, token_of
 from offloadrt.extensions.exploring.schedules import ScheduleCase, SchedulePlan, Token, packed, unpacked
-from offloadrt.extensions.exploring.shrink import Shrunk, shrink
-from offloadrt.sim.strategies import Choice, Hold
+from offloadrt.extensions.exploring.strategies import Choice, Hold
 from offloadrt.study import UserError
 from offloadrt.study.sweep import InProcess
 

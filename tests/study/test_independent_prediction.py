@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.extensions.evidence.independent.measured import UnitMismatch, converted, parse, unit_of
-from offloadrt.extensions.evidence.independent.prediction import KindAccuracy, PredictedEntry, PredictedValue, predict
+from offloadrt.extensions.evidence.independent.prediction import (
+    KindAccuracy,
+    PredictedEntry,
+    PredictedValue,
+    UnitMismatch,
+    converted,
+    parse,
+    predict,
+    unit_of,
+)
 from offloadrt.study import UserError
 from offloadrt.study.sweep import InProcess
 
@@ -203,3 +211,21 @@ def test_a_cause_belongs_to_values_that_are_far_off() -> None:
     )
     entry = PredictedEntry("e", "toy", "", [near, far, wrong_sign, PredictedValue("none", "us", 1.0)], "why")
     assert entry.far_off == ["far", "sign"]
+
+
+def test_values_of_one_entry_may_be_of_two_programs() -> None:
+    """The program of a value is the entry's own, or the one that its figure names with all its parameters."""
+    other = f'{{ figure = "elapsed_s", scenario = "{TOYS}:queueing", parameters = {{ threads = 4 }} }}'
+    figures = f'x = "elapsed_s", y = {other}'
+    x, y = predicted(entry([("x", 1, "s"), ("y", 1, "s")], run_of(figures))).entries[0].values
+    assert x.emulated == y.emulated is not None
+
+
+def test_what_was_predicted_first_stands_beside_what_is_predicted_now() -> None:
+    value = value_of(entry([("x", 1, "s")], "first = { x = 3.0 }\n" + ELAPSED))
+    assert (value.first, value.reported) == (3.0, 1.0)
+
+
+def test_a_first_prediction_of_no_value_is_refused() -> None:
+    with pytest.raises(UserError, match=r"first\.z: the entry has no value z \(x\)"):
+        value_of(entry([("x", 1, "s")], "first = { z = 3.0 }\n" + ELAPSED))

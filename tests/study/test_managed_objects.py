@@ -60,3 +60,13 @@ def test_managed_objects_are_in_json_in_tables_and_on_the_screen() -> None:
 def test_without_managed_memory_there_is_nothing_to_say() -> None:
     result = run("bfs", "explicit", size_gb=0.02)
     assert not result.managed and b"managed" not in to_json(result)
+
+
+def test_listed_pages_bring_the_64_kib_around_them_and_no_more() -> None:
+    """Of 512 blocks of 2 MiB a page each is touched; the driver's prefetcher brings the 16 pages that it lies among."""
+    result = execute(
+        find_scenario("sparse_pages"),
+        {"gib": 1.0, "per_block": 1, "passes": 1, "threshold": 51},
+        machine="rtx-5070ti",
+    )
+    assert result.measured["to_device_bytes"] == pytest.approx(512 * (64 << 10), rel=0.05)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.extensions.explaining.report.timeline import (
+from offloadrt.extensions.explaining.report import (
     Frame,
     Slice,
     Timeline,

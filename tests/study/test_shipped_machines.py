@@ -10,7 +10,7 @@ import pytest
 
 from offloadrt.cli import main
 from offloadrt.machine import ProfileError, available, load, load_runtime
-from offloadrt.machine.profile.files import differences
+from offloadrt.machine.profile.machine_spec import differences
 from offloadrt.models.host.program import has_devices
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry

@@ -14,18 +14,20 @@ from rich.table import Table
 
 from offloadrt import machine as machines
 from offloadrt.cli import main
-from offloadrt.cli.schemas import schema_of
+from offloadrt.cli.app import schema_of
 from offloadrt.cli.terminal import stages
 from offloadrt.extensions.evidence.validation.judging import Judgement, may_matter
-from offloadrt.extensions.evidence.validation.ranges import CORNER, MachineVariant, variants_of
-from offloadrt.extensions.evidence.validation.shown import validation
 from offloadrt.extensions.evidence.validation.validate import (
+    CORNER,
     Finding,
+    MachineVariant,
     StructuralInput,
     ValidationReport,
     _reason,
     _verdict,
     validate,
+    validation,
+    variants_of,
 )
 from offloadrt.papers.exahype.judges import PAPER
 from offloadrt.study.running import profiles

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import shlex
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from offloadrt.extensions.explaining.charged_in import CHARGED_IN, charged_in
 from offloadrt.extensions.explaining.command import holder_labels
-from offloadrt.extensions.explaining.explain import Page, explain
-from offloadrt.extensions.explaining.robustness import dependences, groups_of, total_order
+from offloadrt.extensions.explaining.explain import Page, dependences, explain, groups_of, total_order
 from offloadrt.extensions.explaining.sentence import Holder, Observed, limit_of, observe
 from offloadrt.extensions.explaining.what_if import Proposal, Trials, command_of, decisions, proposals
+from offloadrt.machine import available, load
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, UserError, execute, find_scenario, scenario
 from offloadrt.study.reporting.compare import compare_drawn
@@ -358,3 +360,20 @@ def test_holders_that_differ_by_their_arrays_only_are_shown_as_one() -> None:
         "50 % cuMemFree in target (jacobi.py:38)",
         "40 % cuMemAlloc in target (jacobi.py:38)",
     ]
+
+
+# where entries are charged
+
+
+def test_every_entry_says_where_it_is_charged():
+    entries = {key for name in available() for key in load(name).entries}
+    references = {key for name in available() for key, entry in load(name).entries.items() if entry.reference}
+    assert not {key for key in entries - references if charged_in(key) is None}
+    declared = {name for name in CHARGED_IN if not any(fnmatchcase(key, name) for key in entries)}
+    assert not declared, "there are no such entries"
+
+
+def test_an_entry_has_the_place_of_the_longest_name_that_fits():
+    assert charged_in("graph.launch") == ("driver: cuGraph*",)
+    assert charged_in("graph.node") == ("launch",)
+    assert charged_in("abacus.beads") is None

@@ -9,7 +9,7 @@ import pytest
 from perfetto_picture import Picture, Slice, check, parsed
 
 from offloadrt.cli import main
-from offloadrt.extensions.explaining.report.timeline import timeline_of
+from offloadrt.extensions.explaining.report import timeline_of
 from offloadrt.extensions.explaining.sentence import observe
 from offloadrt.kernels import kernel
 from offloadrt.models import openmp as omp

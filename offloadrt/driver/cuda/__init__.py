@@ -1,10 +1,9 @@
 """CUDA's driver library of a discrete device.
 
-Open ``driver.py`` first: ``CudaDriver`` has all calls by topic, in ``memory.py``, ``copies.py``, ``streams.py``,
-``kernels.py`` and ``graphs.py``.  They run in the host thread that makes them and take the context lock
+Open ``driver.py`` first: ``CudaDriver`` has all calls by topic, in ``memory.py``, ``copies.py``, ``streams.py`` and
+``launches.py``.  They run in the host thread that makes them and take the context lock
 (``context.py``); only the thread for host functions (``streams.py``) is an actor, because the real library does all
 other work in the thread that calls it.  Calls end by submitting a packet (``machine/messages.py``) to a stream.  A copy
-of pinned memory is submitted at once; one of pageable memory goes in pieces (``staging.py``) or with its pages locked.
-``process.py`` owns what the contexts of one process share.  ``order.py`` and ``memory_pool.py`` are data without time:
-the order among streams and captured graphs, and which memory of a pool an allocation may get.
+of pinned memory is submitted at once; one of pageable memory goes in pieces (``Staging``) or with its pages locked.
+``process.py`` owns what the contexts of one process share.
 """

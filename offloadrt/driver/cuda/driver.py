@@ -15,12 +15,11 @@ import attrs
 from offloadrt.driver.calls import DriverCall, DriverError
 from offloadrt.driver.cuda.context import Context, DriverCosts, Schedule
 from offloadrt.driver.cuda.copies import Copies, PeerCopies
-from offloadrt.driver.cuda.graphs import Graphs
-from offloadrt.driver.cuda.kernels import Kernels
+from offloadrt.driver.cuda.launches import Graphs, Kernels
 from offloadrt.driver.cuda.memory import BlockMemory, ManagedMemory, MemPools, Pinning
 from offloadrt.driver.cuda.process import DriverProcess
 from offloadrt.driver.cuda.streams import Streams, TimedEvents
-from offloadrt.driver.uvm.gpu_faults import FaultBatch
+from offloadrt.driver.uvm.faults import FaultBatch
 from offloadrt.machine import Machine, Statistics, Stream
 from offloadrt.sim import LockStatistics
 
@@ -44,29 +43,30 @@ class Loading:
 
     async def init(self) -> None:
         """Initialize the driver in the process (cuInit), which looks at every GPU that the program sees."""
-        with self._context.call("cuInit", None, None):
+        with self._context.call("cuInit"):
             await self._context.work(self._costs.init + len(self._context.machine.devices) * self._costs.init_device)
 
     async def retain_primary_context(self) -> None:
         """Create the device's primary context (cuDevicePrimaryCtxRetain)."""
-        with self._context.call("cuDevicePrimaryCtxRetain", None, None):
+        with self._context.call("cuDevicePrimaryCtxRetain"):
             await self._context.locked_work(self._costs.create_context)
 
     async def load_module(self) -> None:
         """Load the program's module into the context (cuModuleLoadData), without its kernels if loading is lazy."""
-        with self._context.call("cuModuleLoadData", None, None):
+        with self._context.call("cuModuleLoadData"):
             await self._context.locked_work(self._costs.load_module)
 
     async def get_function(self) -> None:
         """Find a kernel in the module (cuModuleGetFunction), which loads it if loading is lazy."""
-        with self._context.call("cuModuleGetFunction", None, None):
+        with self._context.call("cuModuleGetFunction"):
             await self._context.locked_work(self._costs.load_kernel)
 
 
 class CudaDriver:
     """The context of one device, with the library's calls by topic: ``driver.memory.alloc``, ``driver.streams.create``.
 
-    Every call takes ``cause``, the number of the directive that asks for it (None: that of the running actor).
+    Copies, launches and prefetches take ``cause``, the number of the directive that asks for them; all other calls, and
+    these without one, have that of the running actor.
     ``number`` is the device, as the process counts them.
     """
 
@@ -103,7 +103,8 @@ class CudaDriver:
         """Return the drivers of each process, of which each has a view of the machine."""
         processes: list[DriverProcess] = []
         for view in views:
-            processes.append(DriverProcess(view, devices, processes[0] if processes else None))
+            same = (process for process in processes if process.instance == view.devices[0].index)
+            processes.append(DriverProcess(view, devices, next(same, processes[0] if processes else None)))
         return [[cls(process, number) for number in range(devices)] for process in processes]
 
     def start(self) -> None:
@@ -125,7 +126,7 @@ class CudaDriver:
 
     def call(self, api: str, stream: Stream | None = None) -> DriverCall:
         """Account for a call of a library above this one, as ``with driver.call("cudaMemcpy")`` does."""
-        return self.context.call(api, stream, None)
+        return self.context.call(api, stream)
 
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of its locks, by name."""

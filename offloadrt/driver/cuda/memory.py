@@ -9,8 +9,7 @@ import attrs
 
 from offloadrt.driver.calls import INVALID, DriverCall, DriverError, OutOfDeviceMemory
 from offloadrt.driver.cuda.context import Context
-from offloadrt.driver.cuda.memory_pool import FreeRange, MemPool
-from offloadrt.driver.cuda.process import PinnedRanges
+from offloadrt.driver.cuda.process import FreeRange, MemPool, PinnedRanges
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
 from offloadrt.machine import InvalidDeviceAddress, OutOfSegments, Stream
@@ -37,12 +36,12 @@ class BlockMemory:
         self.visited = 0
         """Streams that frees have looked at."""
 
-    async def alloc(self, nbytes: int, phantom: bool = False, cause: int | None = None) -> int:
+    async def alloc(self, nbytes: int, phantom: bool = False) -> int:
         """Return the address of a new block (cuMemAlloc); a phantom block has no bytes.
 
         Raises OutOfDeviceMemory, and DriverError for a size that is not positive.
         """
-        with self._context.call("cuMemAlloc", None, cause, nbytes) as call:
+        with self._context.call("cuMemAlloc", nbytes=nbytes) as call:
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
             async with self._context.locked():
@@ -82,14 +81,14 @@ class BlockMemory:
             raise
         return block.address
 
-    async def free(self, address: int, cause: int | None = None, *, synchronizes: bool = False) -> None:
+    async def free(self, address: int, *, synchronizes: bool = False) -> None:
         """Free a block of the device or managed memory (cuMemFree).
 
         synchronizes: wait before for what all streams have, as CUDA's does, where frees halt the device at all.
 
         Raises DriverError for an address at which neither begins.
         """
-        with self._context.call("cuMemFree", None, cause) as call:
+        with self._context.call("cuMemFree") as call:
             if synchronizes and self._halting.concerns("free"):
                 begin = self._machine.sim.now
                 for stream in [*self._context.streams]:
@@ -151,7 +150,7 @@ class ManagedMemory:
         self._context.process.start_managed()
         return uvm
 
-    async def alloc(self, nbytes: int, cause: int | None = None, name: str = "") -> int:
+    async def alloc(self, nbytes: int, name: str = "") -> int:
         """Return the address of memory that host and device both use (cuMemAllocManaged).
 
         Nobody has touched its pages yet.  Small allocations share blocks of the unified-memory driver.  ``name`` is the
@@ -159,7 +158,7 @@ class ManagedMemory:
 
         Raises DriverError without managed memory, and for a size that is not positive.
         """
-        with self._context.call("cuMemAllocManaged", None, cause) as call:
+        with self._context.call("cuMemAllocManaged") as call:
             self._in_use(call.api)
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
@@ -188,12 +187,12 @@ class ManagedMemory:
             packet = PrefetchPacket(stream, call.cause, address, nbytes, to_host, done)
             await self._context.submit(packet, uvm.costs.prefetch_call)
 
-    async def advise(self, address: int, nbytes: int, advice: Advice, cause: int | None = None) -> None:
+    async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
         """Give advice on the use of managed memory (cuMemAdvise).
 
         Raises DriverError without managed memory, and for an advice that does not exist.
         """
-        with self._context.call("cuMemAdvise", None, cause) as call:
+        with self._context.call("cuMemAdvise") as call:
             call.takes(bytes=nbytes, address=address)
             uvm = self._in_use(call.api)
             if advice not in ADVICE:
@@ -226,12 +225,12 @@ class Pinning:
         """Tell whether copies reach a range of host memory without staging."""
         return self._pinned.covers(address, nbytes)
 
-    async def register(self, address: int, nbytes: int, cause: int | None = None) -> None:
+    async def register(self, address: int, nbytes: int) -> None:
         """Pin a range of host memory (cuMemHostRegister).
 
         Raises DriverError when any of it is pinned already, and for a size that is not positive.
         """
-        with self._context.call("cuMemHostRegister", None, cause) as call:
+        with self._context.call("cuMemHostRegister") as call:
             call.takes(bytes=nbytes, address=address)
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes at {address:#x}")
@@ -242,12 +241,12 @@ class Pinning:
                 await self._context.work(self._costs.register + nbytes * self._costs.register_per_byte)
                 self._pinned.add(address, nbytes)
 
-    async def unregister(self, address: int, cause: int | None = None) -> None:
+    async def unregister(self, address: int) -> None:
         """Unpin a range of host memory (cuMemHostUnregister).
 
         Raises DriverError when no pinned range begins there.
         """
-        with self._context.call("cuMemHostUnregister", None, cause) as call:
+        with self._context.call("cuMemHostUnregister") as call:
             async with self._context.locked():
                 if not self._pinned.remove(address):
                     code = "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"
@@ -259,12 +258,12 @@ class Pinning:
         # Read at the first use: profiles of machines whose programs never ask for pinned memory need not have it.
         return self._machine.spec.value("usm.malloc_host")
 
-    async def alloc(self, nbytes: int, cause: int | None = None) -> int:
+    async def alloc(self, nbytes: int) -> int:
         """Return the address of new pinned host memory (cuMemAllocHost).
 
         Raises DriverError for a size that is not positive.
         """
-        with self._context.call("cuMemAllocHost", None, cause) as call:
+        with self._context.call("cuMemAllocHost") as call:
             call.takes(bytes=nbytes)
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
@@ -273,12 +272,12 @@ class Pinning:
                 self._pinned.add(address, nbytes)
             return address
 
-    async def free(self, address: int, cause: int | None = None) -> None:
+    async def free(self, address: int) -> None:
         """Free pinned host memory (cuMemFreeHost).
 
         Raises DriverError for an address at which no such memory begins.
         """
-        with self._context.call("cuMemFreeHost", None, cause) as call:
+        with self._context.call("cuMemFreeHost") as call:
             async with self._context.locked():
                 if not self._pinned.remove(address):
                     raise DriverError(call.api, INVALID, f"no pinned memory begins at {address:#x}")
@@ -322,18 +321,18 @@ class MemPools:
             self._default = self._make()
         return self._default
 
-    async def create(self, cause: int | None = None) -> MemPool:
+    async def create(self) -> MemPool:
         """Create a pool (cuMemPoolCreate), which holds nothing yet."""
-        with self._context.call("cuMemPoolCreate", None, cause):
+        with self._context.call("cuMemPoolCreate"):
             await self._context.locked_work(self._read().create)
             return self._make()
 
-    async def destroy(self, pool: MemPool, cause: int | None = None) -> None:
+    async def destroy(self, pool: MemPool) -> None:
         """Destroy a pool (cuMemPoolDestroy); its memory goes back to the driver.
 
         Raises DriverError for the default pool, and for one with allocations: CUDA would wait for their frees.
         """
-        with self._context.call("cuMemPoolDestroy", None, cause) as call:
+        with self._context.call("cuMemPoolDestroy") as call:
             self._check(call, pool)
             if pool is self._default:
                 raise DriverError(call.api, INVALID, "it is the device's default pool")
@@ -344,16 +343,16 @@ class MemPools:
             pool.destroyed = True
             self._context.pools.remove(pool)
 
-    async def trim_to(self, pool: MemPool, keep: int, cause: int | None = None) -> None:
+    async def trim_to(self, pool: MemPool, keep: int) -> None:
         """Give memory that nobody uses back to the driver until at most ``keep`` bytes are left (cuMemPoolTrimTo)."""
-        with self._context.call("cuMemPoolTrimTo", None, cause) as call:
+        with self._context.call("cuMemPoolTrimTo") as call:
             self._check(call, pool)
             async with self._context.locked():
                 await self._context.release(pool, keep)
 
-    async def set_access(self, pool: MemPool, device: int, cause: int | None = None) -> None:
+    async def set_access(self, pool: MemPool, device: int) -> None:
         """Let another device reach a pool's memory (cuMemPoolSetAccess): what it holds, and what it will hold."""
-        with self._context.call("cuMemPoolSetAccess", None, cause) as call:
+        with self._context.call("cuMemPoolSetAccess") as call:
             self._check(call, pool)
             if not 0 <= device < len(self._context.machine.devices) or device == self._device.index:
                 raise DriverError(call.api, "CUDA_ERROR_INVALID_DEVICE", f"{device} is no other device")
@@ -362,14 +361,12 @@ class MemPools:
                     self._accessible[pool.number].add(device)
                     await self._map_on_peer(pool.reserved)
 
-    async def alloc(
-        self, nbytes: int, stream: Stream, pool: MemPool, phantom: bool = False, cause: int | None = None
-    ) -> int:
+    async def alloc(self, nbytes: int, stream: Stream, pool: MemPool, phantom: bool = False) -> int:
         """Return the address of memory that commands of the stream may use from now on (cuMemAllocFromPoolAsync).
 
         Raises OutOfDeviceMemory, and DriverError for a size that is not positive and for a pool that is destroyed.
         """
-        with self._context.call("cuMemAllocFromPoolAsync", stream, cause, nbytes) as call:
+        with self._context.call("cuMemAllocFromPoolAsync", stream, nbytes=nbytes) as call:
             self._check(call, pool)
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
@@ -389,12 +386,12 @@ class MemPools:
                 assert free is not None, "a new chunk holds what it was asked for"
                 return pool.take(free, nbytes, new=True)
 
-    async def free(self, address: int, stream: Stream, cause: int | None = None) -> None:
+    async def free(self, address: int, stream: Stream) -> None:
         """Free memory of a pool when what is in the stream has completed (cuMemFreeAsync); the host does not wait.
 
         Raises DriverError when no allocation of a pool begins there.
         """
-        with self._context.call("cuMemFreeAsync", stream, cause) as call:
+        with self._context.call("cuMemFreeAsync", stream) as call:
             async with self._context.locked(self._read().free):
                 order = self._context.frees.count(stream)
                 if not any(pool.give(address, stream, stream.last, order) for pool in self._context.pools):

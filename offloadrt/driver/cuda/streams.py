@@ -9,9 +9,8 @@ from typing import Annotated, Literal
 import attrs
 
 from offloadrt.driver.calls import DriverCall
-from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.context import CAPTURED_EVENT, CapturedMark, Context, HostNode, StreamEvent, TimedEvent
 from offloadrt.driver.cuda.copies import Copies
-from offloadrt.driver.cuda.order import CAPTURED_EVENT, CapturedMark, HostNode, StreamEvent, TimedEvent
 from offloadrt.machine import Machine, Stream
 from offloadrt.machine.messages import WaitPacket
 from offloadrt.machine.servers import LevelOverTime, Servers, numbered_from_the_second
@@ -126,12 +125,12 @@ class Streams:
         """Return the streams of the context in order of creation."""
         return self._context.streams
 
-    async def create(self, cause: int | None = None, *, priority: int = 0, order: Order = "non-blocking") -> Stream:
+    async def create(self, *, priority: int = 0, order: Order = "non-blocking") -> Stream:
         """Create a stream on the hardware queue that is its turn (cuStreamCreate, cuStreamCreateWithPriority).
 
         ``order`` says how it stands to the legacy default stream of the context, if it is not that one itself.
         """
-        with self._context.call("cuStreamCreateWithPriority" if priority else "cuStreamCreate", None, cause):
+        with self._context.call("cuStreamCreateWithPriority" if priority else "cuStreamCreate"):
             async with self._context.locked(self._costs.stream_create):
                 stream = self._context.device.open_stream(priority)
                 self._context.streams.append(stream)
@@ -142,39 +141,37 @@ class Streams:
                     self._context.order.add(stream)
                 return stream
 
-    async def destroy(self, stream: Stream, cause: int | None = None) -> None:
+    async def destroy(self, stream: Stream) -> None:
         """Destroy a stream (cuStreamDestroy); what was submitted to it still completes."""
-        with self._context.call("cuStreamDestroy", stream, cause):
+        with self._context.call("cuStreamDestroy", stream):
             async with self._context.locked(self._costs.stream_destroy):
                 self._context.streams.remove(stream)
                 self._copies.close(stream)
                 self._context.order.remove(stream)
                 self._context.device.queues.close_stream(stream)
 
-    async def synchronize(self, stream: Stream, cause: int | None = None) -> None:
+    async def synchronize(self, stream: Stream) -> None:
         """Wait until everything submitted to the stream has completed (cuStreamSynchronize).
 
         For the legacy default stream, that includes what is in the streams that block with it.
         """
-        with self._context.call("cuStreamSynchronize", stream, cause):
+        with self._context.call("cuStreamSynchronize", stream):
             for other in self._context.order.before(stream) if stream is self._context.order.legacy else ():
                 await self._context.wait(stream, other)
             await self._context.synchronize(stream, stream.last)
 
-    async def query(self, stream: Stream, cause: int | None = None) -> bool:
+    async def query(self, stream: Stream) -> bool:
         """Tell whether everything submitted to the stream has completed (cuStreamQuery)."""
-        with self._context.call("cuStreamQuery", stream, cause):
+        with self._context.call("cuStreamQuery", stream):
             await self._context.work(self._costs.synchronize_idle)
             return stream.idle
 
-    async def launch_host_func(
-        self, stream: Stream, function: Callable[[], object] | None, seconds: float, cause: int | None = None
-    ) -> None:
+    async def launch_host_func(self, stream: Stream, function: Callable[[], object] | None, seconds: float) -> None:
         """Run a function of the host when what is in the stream has completed (cuLaunchHostFunc).
 
         It works for ``seconds`` on a core; what comes behind it in the stream waits for it, the caller does not.
         """
-        with self._context.call("cuLaunchHostFunc", stream, cause):
+        with self._context.call("cuLaunchHostFunc", stream):
             if (capture := self._context.captures.streams.get(stream)) is not None:
                 await self._context.locked_work(self._context.capture_cost)
                 capture.add(stream, HostNode(function, seconds))
@@ -200,18 +197,18 @@ class Streams:
             self.callback_thread = CallbackThread(self._context.machine, self._context.device.index)
         return self.callback_thread
 
-    async def record_event(self, stream: Stream, cause: int | None = None) -> StreamEvent:
+    async def record_event(self, stream: Stream) -> StreamEvent:
         """Make a mark behind everything submitted to the stream so far (cuEventRecord)."""
-        with self._context.call("cuEventRecord", stream, cause):
+        with self._context.call("cuEventRecord", stream):
             await self._context.locked_work(self._costs.event_record)
             return StreamEvent(stream, stream.last)
 
-    async def wait_event(self, stream: Stream, event: StreamEvent, cause: int | None = None) -> None:
+    async def wait_event(self, stream: Stream, event: StreamEvent) -> None:
         """Let what is submitted to the stream from now on start after the event (cuStreamWaitEvent).
 
         The call itself does not wait.
         """
-        with self._context.call("cuStreamWaitEvent", stream, cause) as call:
+        with self._context.call("cuStreamWaitEvent", stream) as call:
             captures = self._context.captures
             if event.captured is not None or stream in captures.streams:
                 self._context.refuse(call, captures.follow(stream, event.captured))
@@ -226,9 +223,9 @@ class Streams:
             done = Signal(self._context.sim, f"wait of stream {stream.index} for stream {event.stream.index}")
             await self._context.submit(WaitPacket(stream, event.done, done), self._costs.event_wait)
 
-    async def synchronize_event(self, event: StreamEvent, cause: int | None = None) -> None:
+    async def synchronize_event(self, event: StreamEvent) -> None:
         """Wait until the event is complete (cuEventSynchronize)."""
-        with self._context.call("cuEventSynchronize", event.stream, cause):
+        with self._context.call("cuEventSynchronize", event.stream):
             await self._context.synchronize(event.stream, event.done)
 
 
@@ -252,23 +249,23 @@ class TimedEvents:
         # Read at the first use: OpenMP's runtime makes its events otherwise, and its profiles need not have the entry.
         return self._context.machine.spec.value("stream.event_create")
 
-    async def create(self, cause: int | None = None, *, timing: bool = True, blocking_sync: bool = False) -> TimedEvent:
+    async def create(self, *, timing: bool = True, blocking_sync: bool = False) -> TimedEvent:
         """Create an event (cuEventCreate)."""
-        with self._context.call("cuEventCreate", None, cause):
+        with self._context.call("cuEventCreate"):
             await self._context.work(self._create)
             self._made += 1
             return TimedEvent(self._made - 1, self._context.device.index, timing, blocking_sync)
 
-    async def destroy(self, event: TimedEvent, cause: int | None = None) -> None:
+    async def destroy(self, event: TimedEvent) -> None:
         """Destroy an event (cuEventDestroy); who waits for it goes on waiting."""
-        with self._context.call("cuEventDestroy", None, cause) as call:
+        with self._context.call("cuEventDestroy") as call:
             self._check(call, event)
             await self._context.work(self._create)
             event.destroyed = True
 
-    async def record(self, event: TimedEvent, stream: Stream, cause: int | None = None) -> None:
+    async def record(self, event: TimedEvent, stream: Stream) -> None:
         """Put the event behind everything in the stream (cuEventRecord); what it marked before is forgotten."""
-        with self._context.call("cuEventRecord", stream, cause) as call:
+        with self._context.call("cuEventRecord", stream) as call:
             self._check(call, event)
             if (capture := self._context.captures.streams.get(stream)) is not None:
                 mark = CapturedMark(capture, capture.tails[stream])
@@ -287,16 +284,16 @@ class TimedEvents:
             done.set_callback(reached)
             await self._context.submit(WaitPacket(stream, now, done), self._costs.event_record)
 
-    async def query(self, event: TimedEvent, cause: int | None = None) -> bool:
+    async def query(self, event: TimedEvent) -> bool:
         """Tell whether the device has come to the event (cuEventQuery)."""
-        with self._context.call("cuEventQuery", None, cause) as call:
+        with self._context.call("cuEventQuery") as call:
             self._check_reachable(call, event)
             await self._context.work(self._costs.synchronize_idle)
             return event.mark is None or event.mark.is_complete
 
-    async def synchronize(self, event: TimedEvent, cause: int | None = None) -> None:
+    async def synchronize(self, event: TimedEvent) -> None:
         """Wait until the device has come to the event (cuEventSynchronize)."""
-        with self._context.call("cuEventSynchronize", None, cause) as call:
+        with self._context.call("cuEventSynchronize") as call:
             self._check_reachable(call, event)
             if event.mark is None:
                 await self._context.work(self._costs.synchronize_idle)
@@ -304,12 +301,12 @@ class TimedEvents:
                 mark = event.mark
                 await self._context.synchronize(mark.stream, mark.done, blocking_sync=event.blocking_sync)
 
-    async def elapsed_time(self, begin: TimedEvent, end: TimedEvent, cause: int | None = None) -> float:
+    async def elapsed_time(self, begin: TimedEvent, end: TimedEvent) -> float:
         """Return the virtual seconds between two events (cuEventElapsedTime, which gives milliseconds).
 
         Raises DriverError when one of them was never recorded, is made without timing, or is yet to come.
         """
-        with self._context.call("cuEventElapsedTime", None, cause) as call:
+        with self._context.call("cuEventElapsedTime") as call:
             times = [self._time(call, event) for event in (begin, end)]
             await self._context.work(self._costs.synchronize_idle)
             return times[1] - times[0]

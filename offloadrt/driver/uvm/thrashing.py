@@ -17,8 +17,8 @@ from typing import Annotated, Final, Literal
 
 import attrs
 
-from offloadrt.driver.uvm.counters import UvmCounters
-from offloadrt.machine.managed.page_sets import runs
+from offloadrt.driver.uvm.costs import UvmCounters
+from offloadrt.machine.managed.block import runs
 
 Side = Literal["host", "device"]
 

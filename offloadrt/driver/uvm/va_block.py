@@ -2,8 +2,8 @@
 
 Open ``VaBlocks`` first.  It is what the driver does with the blocks of one device: it changes what the GPU can
 translate, gives and takes device memory, brings pages to the device and evicts them.  Everybody who migrates takes
-these steps: the page-fault handler (``gpu_faults.py``), host threads that fault (``host_faults.py``), the workers
-(``workers.py``), and allocations that need room.  ``VaSpace`` keeps the records that several devices have of one block
+these steps: the page-fault handler and host threads that fault (``faults.py``), the workers
+(``uvm.py``), and allocations that need room.  ``VaSpace`` keeps the records that several devices have of one block
 in agreement.  ``UvmLocks`` are the locks that all of them take.
 
 A migration to the GPU needs device memory for the whole block.  When there is none, a block is evicted, which the
@@ -24,8 +24,7 @@ from typing import Literal
 import msgspec
 
 from offloadrt.driver.halting import QueueEviction
-from offloadrt.driver.uvm.costs import PeerCosts, SystemMemoryCosts, UvmCosts
-from offloadrt.driver.uvm.counters import UvmCounters
+from offloadrt.driver.uvm.costs import PeerCosts, SystemMemoryCosts, UvmCosts, UvmCounters
 from offloadrt.driver.uvm.eviction import EVICTION_POLICIES, DeviceMemoryInUse, EvictionPolicy
 from offloadrt.driver.uvm.prefetch import PREFETCH_POLICIES, PrefetchPolicy, PrefetchRules
 from offloadrt.driver.uvm.prefetch.none import NoPrefetch

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from offloadrt.extensions.calibration.operations import LARGE, SMALL, LinearCost, Measurement, linear_cost
-from offloadrt.extensions.calibration.readers.benchmarks import BenchmarkRow
+from offloadrt.extensions.calibration.readers.kinds import BenchmarkRow
 from offloadrt.machine import MachineSpec
 
 _Name = tuple[str, str]

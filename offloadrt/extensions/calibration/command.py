@@ -35,7 +35,7 @@ def calibrate(
     recording:
         Compare the kernels' times in the files with what the counts of this recording (`offloadrt record`) say.
     """
-    from offloadrt.extensions.calibration.shown import calibrated, calibration
+    from offloadrt.extensions.calibration.calibration import calibrated, calibration
 
     found, compared = calibrated(files, base, output, recording)
     if json:

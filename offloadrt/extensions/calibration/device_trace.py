@@ -1,10 +1,17 @@
 """What a profiler recorded of a program: its API calls and the commands of its devices.
 
 This is the form that the readers of all profilers give. Times are whole nanoseconds of one clock. Calls and commands
-are compared by identity: two may have the same values.
+are compared by identity: two may have the same values. `Database` reads the SQLite files of profilers, whose tables and
+columns differ by the profiler's version.
 """
 
 from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import attrs
 
@@ -73,3 +80,52 @@ class DeviceTrace:
 
 class CalibrationError(ValueError):
     """A file that cannot be read, or that has nothing to calibrate from; the message names the file and the reason."""
+
+
+class Database:
+    """A SQLite file that is only read.
+
+    Raises CalibrationError, then and in each method, for a file that is none or is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)
+        # Names of users and files come as the machine wrote them, which need not be UTF-8.
+        self._connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        try:
+            found = self._connection.execute(
+                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+            ).fetchall()
+        except sqlite3.Error as error:
+            self.close()
+            raise CalibrationError(f"{path}: cannot be read as SQLite: {error}") from None
+        self.tables = frozenset(name for (name,) in found)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def rows(self, table: str, *numbers: str, texts: tuple[str, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        """Yield the columns `numbers`, then `texts`, of each row of a table; nothing if there is no such table.
+
+        A column whose name ends in `?` is None where the table lacks it or has nothing in it.
+        """
+        if table not in self.tables:
+            return
+        try:
+            columns = {name for _, name, *_ in self._connection.execute(f'PRAGMA table_info("{table}")')}
+            wanted = [name.rstrip("?") for name in (*numbers, *texts)]
+            missing = [name for name in (*numbers, *texts) if not name.endswith("?") and name not in columns]
+            if missing:
+                raise CalibrationError(f"{self.path}: table {table} has no column {', '.join(missing)}")
+            selected = ", ".join(f'"{name}"' if name in columns else "NULL" for name in wanted)
+            for row in self._connection.execute(f'SELECT {selected} FROM "{table}"'):
+                self._check(table, row, numbers)
+                yield row
+        except (sqlite3.Error, OverflowError) as error:
+            raise CalibrationError(f"{self.path}: table {table} cannot be read: {error}") from None
+
+    def _check(self, table: str, row: tuple[Any, ...], numbers: tuple[str, ...]) -> None:
+        for name, value in zip(numbers, row, strict=False):
+            if not (isinstance(value, int) or (value is None and name.endswith("?"))):
+                raise CalibrationError(f"{self.path}: table {table}, column {name.rstrip('?')}: {value!r} is no number")

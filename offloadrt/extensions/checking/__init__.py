@@ -5,10 +5,12 @@
                   host and devices, which carry versions; knows the line that is running. Open it first.
 ``strands.py``    happens-before: vector clocks of host threads, tasks and the queues of devices
 ``accesses.py``   who does what to which bytes, and the directive that it belongs to; the devices' blocks by address
+``uses.py``       what kernels and Python use of arrays: from counts, or watched while they run
 ``races.py``      accesses that nothing orders
 ``versions.py``   which copy of the data is the newest: stale and uninitialised data
 ``lifetimes.py``  arrays that are freed while they are mapped; maps and blocks that are missing, too much, or ended
                   under others; tasks that nobody waits for; mistakes inside of a recorded kernel
+``recorded.py``   what a replay tells besides: races and strays in recorded kernels, ends of mapped memory
 ``waste.py``      transfers and allocations that were for nothing, and how long they took
 ``mistakes.py``   what is reported, for people and as JSON
 ``checked.py``    runs a program under the checker; ``command.py`` is `offloadrt check`

@@ -11,7 +11,7 @@ from sortedcontainers import SortedDict
 
 from offloadrt.extensions.checking.mistakes import Story
 from offloadrt.extensions.checking.strands import Clock, Strand
-from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.memory import AddressMap
 from offloadrt.runtime.mapping.present_table import Entry
 
 Role = Literal["", "enters", "uses", "leaves"]
@@ -21,7 +21,11 @@ enters it, the uses of those who hold the mapping, and the copy and the free of 
 
 @attrs.define(eq=False)
 class WatchedBlock:
-    """A block of device memory. entry: the mapping that it was allocated for; cause: of the directive that did so."""
+    """A block of device memory. entry: the mapping that it was allocated for; cause: of the directive that did so.
+
+    end_unseen: another array of the host may lie where this one's was (`EndUnseen`). was_used: kernels have used what
+    an earlier mapping had of the same bytes.
+    """
 
     device: int
     begin: int
@@ -31,6 +35,9 @@ class WatchedBlock:
     entry: Entry | None = None
     cause: int = 0
     by_routine: bool = False
+    end_unseen: bool = False
+    was_used: bool = False
+    is_freed: bool = False
 
 
 @attrs.define(eq=False)
@@ -55,19 +62,25 @@ class Directive:
     is_refused: bool = False
     """Whether a mistake that was found says why the driver library refuses its copy."""
 
+    @property
+    def maps(self) -> bool:
+        """Tell whether its copies are those of map clauses: not those of `target update`, nor of a routine."""
+        return self.name.startswith("target") and "update" not in self.name
+
     def story(self, did: str, now: float) -> Story:
         """Tell what the directive does. did: with a verb."""
         return Story(self.strand.name, did, self.where, now)
 
     def access(
         self, now: float, memory: int, begin: int, end: int, writes: bool, exact: bool, did: str, name: str,
-        role: Role = "", block: WatchedBlock | None = None, atomic: bool = False,
+        role: Role = "", block: WatchedBlock | None = None, atomic: bool = False, maps: int | None = None,
     ) -> Access:  # fmt: skip
         """Make an access of the directive, or of its kernel. did: `Access.did`."""
         strand, clock = self.strand, self.clock
         epoch = strand.epoch if clock is None else clock[strand.chain]
         return Access(
-            memory, begin, end, writes, exact, strand, epoch, did, self.where, now, name, role, block, atomic, clock
+            memory, begin, end, writes, exact, strand, epoch, did, self.where, now, name, role, block, atomic,
+            maps, clock,
         )  # fmt: skip
 
 
@@ -135,6 +148,8 @@ class Access:
     block: WatchedBlock | None = None
     atomic: bool = False
     """It races with no other atomic one."""
+    maps: int | None = None
+    """Of a copy that a map makes: the number of its device."""
     clock: Clock | None = None
     """What comes before it, where its strand may have gone on."""
 
@@ -204,6 +219,11 @@ class Intervals(Generic[C]):
             cells.append(self._add(at, end))
         return cells
 
+    def holds(self, begin: int, end: int) -> bool:
+        """Tell whether something is known of [begin, end)."""
+        last = self._cells.bisect_left(end)
+        return bool(last) and self._cells.peekitem(last - 1)[1].end > begin
+
     def forget(self, begin: int, end: int) -> None:
         """Forget what is known of [begin, end)."""
         for cell in self.cut(begin, end):
@@ -213,6 +233,16 @@ class Intervals(Generic[C]):
         """Forget what is known of [begin, end), and return its one new cell."""
         self.forget(begin, end)
         return self._add(begin, end)
+
+    def join(self, cells: list[C], alike: Callable[[C, C], bool]) -> None:
+        """Make one cell of neighbours that are alike; cells: as `cut` gives them."""
+        last: C | None = None
+        for cell in cells:
+            if last is not None and alike(last, cell):
+                del self._cells[cell.begin]
+                last.end = cell.end
+            else:
+                last = cell
 
     def _add(self, begin: int, end: int) -> C:
         cell = self._cells[begin] = self._make(begin, end)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import msgspec
 
 from offloadrt.extensions.checking.checker import Checker
-from offloadrt.extensions.checking.mistakes import Mistake, Waste
-from offloadrt.extensions.checking.waste import Costs
+from offloadrt.extensions.checking.mistakes import Mistake, Waste, in_words_of
+from offloadrt.extensions.checking.repairs import Costs, Repair, WithoutOperations
 from offloadrt.study.errors import ScriptFailed, UserError
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running.execution import PROGRAM_ERRORS, Progress, execute
@@ -33,7 +35,13 @@ class CheckReport:
     mistakes: tuple[Mistake, ...]
     unknown_kernels: tuple[str, ...]
     wastes: tuple[Waste, ...] = ()
-    """What was done for nothing, the most time first; a program without mistakes may have some."""
+    """What was done for nothing, what saves most first; a program without mistakes may have some."""
+    runtime_faults: tuple[Mistake, ...] = ()
+    """What the runtime does wrong, or can under another schedule, with what the program rightly asks for."""
+    unknown_copies: str = ""
+    """Of which copies it is not known whether they are for nothing, and why; empty where of all."""
+    not_known: tuple[str, ...] = ()
+    """What of a recorded program cannot be judged, in words."""
     requires: str = ""
     """What a recorded program requires, and the memory configuration that it was given for that; else empty."""
     failure: str = ""
@@ -41,7 +49,6 @@ class CheckReport:
     """
     script_failed: bool = False
     """Whether that is the script's own traceback."""
-
     model: str = "openmp"
     """The programming model, in whose words advice is given."""
 
@@ -74,8 +81,8 @@ def check(
     failure: UserError | ScriptFailed | None = None
     fatal: BaseException | None = None
     costs = Costs()
+    once = attrs.evolve(options, repeat=1)
     try:
-        once = attrs.evolve(options, repeat=1)
         result = execute(scenario, given, spec=once, on_progress=on_progress, before_run=observed, sinks=[costs])
     except (UserError, ScriptFailed) as error:
         if not checkers:
@@ -84,25 +91,60 @@ def check(
         failure = None if fatal is not None else error
     run, checker = checkers[0]
     _require_told(scenario.name, run)
-    ended = result is not None
-    mistakes, wastes = tuple(checker.finish(ended, run.options.model)), tuple(checker.wastes(costs, ended))
-    if failure is not None and not mistakes:
+    ended, model = result is not None, run.options.model
+    mistakes, repairs = tuple(checker.finish(ended, model)), checker.repairs(costs, ended)
+    is_late = run.spec.text("table.count_down") == "kernel"
+    faults = tuple(fault for fault in checker.runtime_faults() if fault.happened or not is_late)
+    if failure is not None and not mistakes and not any(fault.happened for fault in faults):
         raise failure
+    elapsed_s = None if result is None else result.elapsed_s
+    # What an async queue or a stream copies in no time is copied too early.
+    timed_s = elapsed_s if model == "openmp" else None
+    wastes = _ranked(repairs, lambda repair: _time_without(repair, scenario, given, once), timed_s)
+    wastes = tuple(attrs.evolve(waste, advice=in_words_of(model, waste.advice)) for waste in wastes)
     if fatal is not None and all(mistake.kind != "fatal error" for mistake in mistakes):  # in no directive
         mistakes = (Mistake("fatal error", str(fatal).partition("\n")[0], (), ""), *mistakes)
     return CheckReport(
-        scenario.name,
-        run.spec.name,
-        options.seed,
-        None if result is None else result.elapsed_s,
-        mistakes,
-        tuple(checker.unknown_kernels),
-        wastes,
+        scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, tuple(checker.unknown_kernels), wastes, faults,
+        checker.unknown_copies, tuple(checker.not_known),
         "" if result is None else str(result.measured.get("requires", "")),
-        "" if failure is None else str(failure),
-        isinstance(failure, ScriptFailed),
-        run.options.model,
-    )
+        "" if failure is None else str(failure), isinstance(failure, ScriptFailed), model,
+    )  # fmt: skip
+
+
+_MOST_OPERATIONS: Final = 6000
+"""The operations that the runs for repairs may have together, which bounds the time that a check takes for them."""
+
+
+def _ranked(
+    repairs: list[tuple[Waste, Repair]], time_without: Callable[[Repair], float | None], elapsed_s: float | None
+) -> tuple[Waste, ...]:
+    """Put what was wasted in the order of what a repair saves, by a run for each of those that may save most."""
+    found: list[Waste] = []
+    left = _MOST_OPERATIONS
+    for waste, repair in sorted(repairs, key=lambda pair: -pair[0].time_s):
+        left -= repair.operations
+        without = time_without(repair) if left >= 0 and elapsed_s is not None else None
+        if elapsed_s is not None and without is not None:
+            waste = attrs.evolve(waste, time_s=elapsed_s - without, is_sum=False)
+        found.append(waste)
+    return tuple(sorted(found, key=lambda waste: -waste.time_s))
+
+
+def _time_without(repair: Repair, scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> float | None:
+    """Return the virtual seconds of a run in which the operations of a repair take none; None where it has others."""
+    observers: list[WithoutOperations] = []
+
+    def before_run(run: Run) -> None:
+        observers.append(WithoutOperations(run, repair.keys))
+        run.observe(observers[0])
+
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            elapsed_s = execute(scenario, given, spec=options, before_run=before_run).elapsed_s
+    except (UserError, ScriptFailed):  # as of kernels whose costs are not known
+        return None
+    return elapsed_s if observers[0].is_complete else None
 
 
 def reports_mistakes(run: Run) -> Callable[[], list[str]]:
@@ -116,9 +158,18 @@ def reports_mistakes(run: Run) -> Callable[[], list[str]]:
 
     def reports() -> list[str]:
         _require_told("this", run)
-        return ["\n".join(mistake.lines()) for mistake in checker.finish(model=run.options.model)]
+        faults = [fault for fault in checker.runtime_faults() if fault.happened]
+        found = [*checker.finish(model=run.options.model), *faults]
+        return ["\n".join(mistake.lines()) for mistake in found]
 
     return reports
+
+
+def reports_runtime_faults(run: Run) -> Callable[[], list[str]]:
+    """Watch a run as `reports_mistakes` does, for what the runtime itself does wrong in it."""
+    checker = Checker(run.sim)
+    run.observe(checker)
+    return lambda: ["\n".join(fault.lines()) for fault in checker.runtime_faults() if fault.happened]
 
 
 def reports_in_a_test(run: Run) -> Callable[[], list[str]]:

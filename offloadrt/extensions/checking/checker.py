@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -11,16 +12,22 @@ from types import CodeType, FrameType
 from typing import Any
 
 import attrs
+from numpy.typing import NDArray
 
+from offloadrt.extensions.checking import recorded as rec
 from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Queued, Role, WatchedBlock
 from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, RecordedFaults, Tasks
-from offloadrt.extensions.checking.mistakes import Mistake, Mistakes, Story, Waste
-from offloadrt.extensions.checking.races import Races
+from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistake, Mistakes, Story, Waste
+from offloadrt.extensions.checking.races import LostUpdates, Races
+from offloadrt.extensions.checking.repairs import Costs, Repair, repairs_of
 from offloadrt.extensions.checking.strands import Strand, Strands
+from offloadrt.extensions.checking.uses import Watch, watched
 from offloadrt.extensions.checking.versions import Versions
-from offloadrt.extensions.checking.waste import Costs, DataOperation, Wastes
+from offloadrt.extensions.checking.waste import Brought, DataOperation, Wastes
+from offloadrt.machine.memory import AddressMap
 from offloadrt.runtime import events as ev
-from offloadrt.runtime.events import HOST, DataCopied, MemoryUse, ProgramEvent
+from offloadrt.runtime.events import HOST, DataCopied, MemoryUse
+from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.sim import Simulation
 from offloadrt.trace.events import plain_kernel
@@ -71,12 +78,13 @@ class CheckedCopies:
         entry: Entry | None,
         block: WatchedBlock | None,
         role: Role,
+        brought: Brought | None,
         has_lines: bool,
     ) -> None:
         """Take a copy, in the order of its directive's queue.
 
-        entry, block: what lay on the device when the copy was submitted. has_lines: the program tells all that the host
-        does, as a recording does not.
+        entry, block: what lay on the device when the copy was submitted. brought: what is known of its bytes.
+        has_lines: the program tells all that the host does, as a recording does not.
         """
         if not event.nbytes:
             return
@@ -89,16 +97,20 @@ class CheckedCopies:
         did = f"copies {name} {'from' if event.op == 'd2h' else 'to'} the device in {directive.name}"
         told = directive.story(did, self._sim.now)
         if event.op == "attach":
-            self._wastes.attached(told, name, entry, device, event.cause, begin, event.nbytes)
+            source = event.host_address
+            self._wastes.attached(told, name, entry, device, event.cause, begin, event.nbytes, source)
             self._versions.device_maybe_written(device, begin, end, entry)
             return
         if array is not None:
             self._lifetimes.copied(entry, event.op, directive.strand, told)
         if event.op == "d2h":
             self._recorded.copied_back(told, event.host_address)
-        copy = DataOperation(event.op, told, name, device, event.cause, begin, event.nbytes)
+        host = event.host_address if array is not None else 0
+        copy = DataOperation(
+            event.op, told, name, device, event.cause, begin, event.nbytes, None, host, event.host_address, role
+        )
         host_known = array is not None and not array.phantom and has_lines
-        self._wastes.copied(copy, entry, event.host_address if array is not None else None, host_known)
+        self._wastes.copied(copy, entry, block, brought, host_known)
         self._with_host(directive, event, entry, block, role, name, did)
 
     def _with_host(
@@ -114,9 +126,13 @@ class CheckedCopies:
         """Take a copy between host and device as an access on both sides, and let it carry the version."""
         begin, host, nbytes, device = event.device_address, event.host_address, event.nbytes, event.device
         to_device, now = event.op == "h2d", self._sim.now
+        maps = device if entry is not None and directive.maps else None
         if event.array is not None:
-            self._races.access(directive.access(now, HOST, host, host + nbytes, not to_device, True, did, name))
-        there = directive.access(now, device, begin, begin + nbytes, to_device, True, did, name, role, block)
+            here = directive.access(now, HOST, host, host + nbytes, not to_device, True, did, name, maps=maps)
+            self._races.access(here)
+        there = directive.access(
+            now, device, begin, begin + nbytes, to_device, True, did, name, role, block, maps=maps
+        )  # fmt: skip
         self._races.access(there)
         # A routine may copy between memory of which neither is the other's copy.
         is_counterpart = entry is not None and entry.host_begin - entry.device_begin == host - begin
@@ -124,7 +140,7 @@ class CheckedCopies:
             if to_device:
                 self._versions.device_written(there, entry)
         elif to_device:
-            self._versions.to_device(device, host, begin, nbytes, asked="update" in directive.name)
+            self._versions.to_device(device, host, begin, nbytes)
         else:
             self._versions.to_host(device, host, begin, nbytes, there, is_counterpart)
 
@@ -157,6 +173,7 @@ class Checker:
         self._found = Mistakes()
         self._strands = Strands(sim)
         self._races = Races(self._strands, self._found)
+        self._lost = lost = LostUpdates()
         self._versions = Versions(self._found)
         self._mappings = Mappings(self._found)
         self._lifetimes = lifetimes = Lifetimes(self._strands, self._found)
@@ -164,12 +181,17 @@ class Checker:
         self._wastes = Wastes()
         self._directives: dict[int, Directive] = {}
         self._queued = Queued()
+        self._brought: dict[Strand, list[rec.KnownCopy]] = {}
+        """What is recorded of the copies of the directive that a strand is in."""
         self._memories = Memories()
         self._copies = CheckedCopies(
             sim, self._memories, self._races, self._versions, self._wastes, lifetimes, recorded
         )
         self._tasks = Tasks(self._strands, self._found)
         self._unknown: set[str] = set()
+        self._ends_unseen: AddressMap[rec.EndUnseen] = AddressMap()
+        self.not_known: list[str] = []
+        """What of a recorded program nobody can know, in words."""
         self._finished = False
         self._cut = False  # the program crashed or was stopped (`ProgramCut`)
         self._has_lines = True
@@ -181,19 +203,20 @@ class Checker:
             ev.QueueMarked: lambda event: self._strands.marked(event.queue, event.what),
             ev.StrandBegan: self._strand_began,
             ev.StrandEnded: self._strand_ended,
-            ev.SourceNamed: self._source_named,
+            rec.SourceNamed: self._source_named,
             ev.DirectiveBegan: self._directive_began,
             ev.DirectiveLeft: self._directive_left,
             ev.QueueAwaited: self._queue_awaited,
             ev.ArrayMade: self._array_made,
             ev.ArrayFreed: self._array_freed,
-            ev.MappedFreed: lifetimes.freed,
+            rec.MappedFreed: lifetimes.freed,
             ev.HostUsed: self._host_used,
             ev.BlockAllocated: self._block_allocated,
             ev.BlockFreed: self._block_freed,
+            rec.CopiesKnown: self._copies_known,
             ev.DataCopied: self._data_copied,
             ev.EntryEntered: self._entry_entered,
-            ev.ItemFound: lambda event: lifetimes.found(event, self._directive(event.cause)),
+            ev.ItemFound: self._item_found,
             ev.EntryCounted: self._entry_counted,
             ev.EntryLeft: self._entry_left,
             ev.FreedCopied: lambda event: lifetimes.not_copied(event, self._directive(event.cause)),
@@ -201,14 +224,29 @@ class Checker:
             ev.UpdateMissed: self._update_missed,
             ev.KernelSubmitted: self._kernel_submitted,
             ev.KernelRan: self._kernel_ran,
-            ev.KernelRaced: recorded.raced,
-            ev.KernelStrayed: recorded.strayed,
-            ev.MapStrayed: recorded.map_strayed,
-            ev.ConstantKnown: recorded.constant_known,
-            ev.ProgramCut: self._program_cut,
+            ev.KernelEnded: lambda event: lost.kernel_ended(event.cause),
+            rec.KernelRaced: recorded.raced,
+            rec.KernelStrayed: recorded.strayed,
+            rec.MapStrayed: recorded.map_strayed,
+            rec.ConstantKnown: recorded.constant_known,
+            rec.ProgramCut: self._program_cut,
+            rec.EndUnseen: self._end_unseen,
+            ev.MapsUnordered: lambda event: self._races.unordered_maps.add(event.device),
+            rec.ProgramDied: self._program_died,
+            rec.NotKnown: lambda event: self.not_known.append(event.what),
         }
 
-    def handle(self, event: ProgramEvent) -> None:
+    watch_kernel = Watch
+
+    def watch_array(self, array: HostArray, values: NDArray[Any]) -> NDArray[Any]:
+        """Return an array that tells of each read and each write of its elements in Python."""
+
+        def note(low: int, high: int, writes: bool, exact: bool) -> None:
+            self.handle(ev.HostUsed(array, array.address + low, high - low, writes, exact))
+
+        return watched(values, note)
+
+    def handle(self, event: object) -> None:
         """Take an event of the program."""
         handler = self._handlers.get(type(event))
         if handler is not None:
@@ -226,13 +264,48 @@ class Checker:
             self._tasks.finish()
         return self._found.all(model)
 
-    def _program_cut(self, event: ev.ProgramCut) -> None:
+    def runtime_faults(self) -> list[Mistake]:
+        """Return what the runtime does wrong with what the program rightly asks for: what happened, then what can."""
+        return self._lost.all()
+
+    def _program_cut(self, event: rec.ProgramCut) -> None:
         self._cut = True
 
+    def _program_died(self, event: rec.ProgramDied) -> None:
+        if self._found.has("fatal error"):
+            return  # the emulated runtime has found it as well
+        story = Story("the program", event.how, event.where, self.sim.now)
+        self._found.add("fatal error", event.message or f"the program {event.how}", (story,), "")
+
     def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
-        """Return what was done for nothing, once, after `finish`, the most time first, unless a mistake contradicts."""
-        wastes = self._wastes.finish(costs, ended and not self._cut)
-        return [waste for waste in wastes if not self._found.contradict(waste)]
+        """Return what was done for nothing, once, after `finish`, the most time first."""
+        return sorted([waste for waste, _ in self.repairs(costs, ended)], key=lambda waste: -waste.time_s)
+
+    def repairs(self, costs: Costs, ended: bool = True) -> list[tuple[Waste, Repair]]:
+        """Return what was done for nothing and how to mend it, once, after `finish`.
+
+        Of data that a mistake is about nothing is certain: who mends the mistake may need the copy.
+        """
+        found = repairs_of(self.operations, costs, ended and not self._cut)
+        return [(repair.waste(self._doubt(repair)), repair) for repair in found]
+
+    def _doubt(self, repair: Repair) -> str:
+        names = {operation.name for _, operation, _ in repair.wasted} & self._found.data
+        if names:
+            return f"a mistake is about {min(names)}: mend it first"
+        unused = any(kind in ("unused allocation", "unread transfer") for kind, _, _ in repair.wasted)
+        strays = unused and UNKNOWN in self._found.data
+        return "a kernel fails to reach memory that is not known, which may be this: mend that first" if strays else ""
+
+    @property
+    def operations(self) -> list[DataOperation]:
+        """Return the copies, allocations and frees of the run, in their order."""
+        return self._wastes.operations
+
+    @property
+    def unknown_copies(self) -> str:
+        """Say of which copies it is not known what they bring; empty where of all."""
+        return self._wastes.unknown
 
     @property
     def unknown_kernels(self) -> list[str]:
@@ -261,7 +334,7 @@ class Checker:
         self._tasks.ended(event.what)
         self._strands.ended(event.what)
 
-    def _source_named(self, event: ev.SourceNamed) -> None:
+    def _source_named(self, event: rec.SourceNamed) -> None:
         self._has_lines = False
         strand = self._strands.current()
         strand.source = event.source
@@ -285,7 +358,11 @@ class Checker:
         directive.has_left = True
         if not directive.held:
             self._flush(directive)
-        if isinstance(event.error, Exception) and not directive.is_refused:
+        self._lost.directive_left(event.cause)
+        self._mappings.directive_left(event.cause)
+        if not isinstance(event.error, Exception):
+            self._mappings.region_ended(event.cause)
+        elif not directive.is_refused:
             message = str(event.error).partition("\n")[0]
             self._found.add("fatal error", message, (self._story(directive, f"is in {directive.name}"),), "")
         # A directive that was left early, or whose work is held back, is still heard of; a plain one is over.
@@ -308,18 +385,25 @@ class Checker:
     def _array_made(self, event: ev.ArrayMade) -> None:
         array = event.array
         begin, end = array.address, array.address + array.nbytes
-        self._races.forget(HOST, begin, end)
+        self._races.forget_host(begin, end)
         self._versions.array_made(begin, end)
         self._wastes.array_made(begin, end)
+
+    def _end_unseen(self, event: rec.EndUnseen) -> None:
+        if self._ends_unseen.get(event.begin) is None:
+            self._ends_unseen[event.begin] = event
 
     def _array_freed(self, event: ev.ArrayFreed) -> None:
         array = event.array
         if self._has_lines:
-            self._lifetimes.freed(ev.MappedFreed(array, program_line(), f"frees {array.name}"))
+            self._lifetimes.freed(rec.MappedFreed(array, program_line(), f"frees {array.name}"))
         freed = ev.HostUsed(array, array.address, array.nbytes, True)
         self._host_access(freed, f"frees {array.name}", judged=False)
 
     def _host_used(self, event: ev.HostUsed) -> None:
+        if event.later:
+            self._wastes.host_shown(event.begin, event.begin + event.nbytes)
+            return
         verb = "writes" if event.writes else "reads" if event.writes is False else "uses"
         self._host_access(event, f"{verb} {event.array.name} on the host" + (" atomically" if event.atomic else ""))
 
@@ -337,6 +421,8 @@ class Checker:
             self._races.access(access)
         if not judged:
             return
+        if event.array.freed:
+            self._found.add("use after free", name, (access.story,), f"The program has freed {name} before.", name)
         self._wastes.host_used(begin, end, writes, exact)
         if writes is None:
             self._versions.host_maybe_written(begin, end)
@@ -355,11 +441,16 @@ class Checker:
             event.device, begin, end, name, self._story(directive, f"allocates it in {directive.name}")
         )
         block.cause, block.by_routine = event.cause, directive.name == "omp_target_alloc"
+        host = event.host_address
+        unseen = self._ends_unseen.before(host)
+        block.end_unseen = unseen is not None and host < unseen[0] + unseen[1].nbytes
+        block.was_used = self._races.was_used(event.device, host, host + event.nbytes)
         self._memories.add_block(block)
         self._races.forget(event.device, begin, end)
         self._versions.block_made(event.device, begin, end)
         owner = (event.array, event.nbytes) if event.array is not None else (directive.where, event.nbytes)
-        self._wastes.block_made(block, (event.device, *owner) if block.by_routine or event.array is not None else None)
+        kept = block.by_routine or event.array is not None
+        self._wastes.block_made(block, (event.device, *owner) if kept else None, event.host_address)
 
     def _block_freed(self, event: ev.BlockFreed) -> None:
         directive = self._directive(event.cause)
@@ -367,12 +458,16 @@ class Checker:
         if block is None:
             return
         role: Role = "" if block.entry is None else "leaves"
+        if block.entry is not None and not block.end_unseen:
+            self._races.block_left(block, block.entry)
         did = f"frees {block.name} of the device in {directive.name}"
         access = directive.access(
             self.sim.now, event.device, block.begin, block.end, True, True, did, block.name, role, block
         )  # fmt: skip
         self._races.access(access)
         self._wastes.block_freed(block, access.story, event.cause)
+        block.is_freed = True
+        self._recorded.block_freed(block, event.host_address if event.array is not None else 0, access.story)
 
     def _entry_entered(self, event: ev.EntryEntered) -> None:
         entry, directive = event.entry, self._directive(event.cause)
@@ -383,9 +478,9 @@ class Checker:
         elif block is None:
             self._versions.entered(event.device, entry)
         told = self._story(directive, f"maps it in {directive.name}")
-        may_stay = not directive.name.startswith("target") or "data" not in directive.name
-        self._mappings.entered(entry, told, may_stay)
-
+        is_region = directive.name.startswith("target") and "data" not in directive.name
+        may_stay = not directive.name.startswith("target")
+        self._mappings.entered(entry, told, event.cause if is_region else 0, directive.strand, may_stay)
         self._lifetimes.entered(entry, told)
 
     def _entry_counted(self, event: ev.EntryCounted) -> None:
@@ -404,10 +499,16 @@ class Checker:
                 )
             )
 
+    def _item_found(self, event: ev.ItemFound) -> None:
+        directive = self._directive(event.cause)
+        self._lifetimes.found(event, directive)
+        self._mappings.found(event, directive)
+
     def _entry_left(self, event: ev.EntryLeft) -> None:
         self._memories.pop_entry(event.device, event.entry)
         self._mappings.left(event.entry)
         self._lifetimes.left(event.entry, self._directive(event.cause))
+        self._lost.entry_left(event.entry)
 
     def _item_ended(self, event: ev.ItemEnded) -> None:
         if event.entry is None and event.in_place:
@@ -415,6 +516,8 @@ class Checker:
         directive = self._directive(event.cause)
         story = self._story(directive, f"unmaps it in {directive.name}")
         self._mappings.item_ended(directive, story, event.item, event.entry)
+        if event.entry is not None and event.item.flags.counted_down:
+            self._lost.given_back(directive, event.entry)
 
     def _update_missed(self, event: ev.UpdateMissed) -> None:
         directive = self._directive(event.cause)
@@ -442,23 +545,50 @@ class Checker:
                 role = "enters"
             elif event.op == "d2h" and entry.is_unused:
                 role = "leaves"
+                begin, did = event.device_address, f"copies {entry.name} from the device in {directive.name}"
+                copy = directive.access(
+                    self.sim.now, event.device, begin, begin + event.nbytes, False, True, did, entry.name
+                )
+                self._lost.copied_back(entry, copy, event.cause)
+        brought = self._bytes_of(event, directive)
         if directive.waiting is not None:
-            directive.waiting.append((event, entry, block, role))
+            directive.waiting.append((event, entry, block, role, brought))
         elif not self._queued.hold(
-            directive, lambda: self._copies.take(directive, event, entry, block, role, self._has_lines)
+            directive, lambda: self._copies.take(directive, event, entry, block, role, brought, self._has_lines)
         ):
-            self._copies.take(directive, event, entry, block, role, self._has_lines)
+            self._copies.take(directive, event, entry, block, role, brought, self._has_lines)
+
+    def _copies_known(self, event: rec.CopiesKnown) -> None:
+        self._brought[self._strands.current()] = list(event.copies)
+
+    def _bytes_of(self, event: ev.DataCopied, directive: Directive) -> Brought | None:
+        """Return what is known of the host's bytes of a copy: recorded ones, or those of an array before it."""
+        if not self._has_lines:
+            known = self._brought.get(directive.strand, [])
+            wanted = event.op, event.host_address, event.nbytes
+            for number, copy in enumerate(known):
+                if (copy.op, copy.host_address, copy.nbytes) == wanted:
+                    del known[number]
+                    return Brought(copy.content, copy.brings_nothing, copy.is_watched)
+        elif directive.strand.is_queue or directive.is_ordered:
+            return None  # they may change until the queue comes to the copy
+        elif event.op in ("h2d", "d2h") and event.array is not None and not event.array.phantom:
+            data = event.array.span(event.host_address, event.nbytes).bytes
+            return None if data is None else Brought(hashlib.blake2b(data.data, digest_size=8).digest())
+        return None
 
     def _flush(self, directive: Directive) -> None:
         waiting, directive.waiting = directive.waiting or [], None
-        for event, entry, block, role in waiting:
-            self._copies.take(directive, event, entry, block, role, self._has_lines)
+        for event, entry, block, role, brought in waiting:
+            self._copies.take(directive, event, entry, block, role, brought, self._has_lines)
 
     def _kernel_submitted(self, event: ev.KernelSubmitted) -> None:
         directive = self._directive(event.cause)
         directive.kernel, uses = event.kernel, event.uses
         if directive.strand.is_queue:
             directive.clock = dict(directive.strand.clock)
+        else:
+            self._lost.submitted(directive)
         if uses is not None:
             if not self._queued.hold(directive, lambda: self._use(directive, uses)):
                 self._use(directive, uses)
@@ -470,12 +600,16 @@ class Checker:
     def _kernel_ran(self, event: ev.KernelRan) -> None:
         directive = self._directive(event.cause)
         if not directive.held:
-            self._use(directive, event.uses)
+            self._ran(directive, event)
             self._flush(directive)
             return
-        for done in self._queued.ran(directive, lambda: self._use(directive, event.uses)):
+        for done in self._queued.ran(directive, lambda: self._ran(directive, event)):
             if done.has_left and not done.held:
                 self._directives.pop(done.number, None)
+
+    def _ran(self, directive: Directive, event: ev.KernelRan) -> None:
+        self._use(directive, event.uses)
+        self._lost.kernel_ended(event.cause)
 
     def _use(self, directive: Directive, uses: tuple[MemoryUse, ...]) -> None:
         for use in uses:
@@ -502,7 +636,13 @@ class Checker:
                 self.sim.now, memory, begin, end, use.writes, use.exact, did, use.name, role, block, use.atomic
             )  # fmt: skip
             self._races.access(access)
+            if role and block is not None and block.was_used and (entry := block.entry) is not None:
+                self._races.mapped_use(access, entry.host_begin - entry.device_begin)
+            if role and block is not None and block.entry is not None:
+                self._mappings.needed(access, block.entry, directive.number)
             self._judge(access)
+            if use.writes and use.mapped and memory != HOST:
+                self._lost.wrote(directive, access)
 
     def _judge(self, access: Access) -> None:
         """Compare versions: of what a kernel reads, or make one of what it writes."""

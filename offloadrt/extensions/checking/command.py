@@ -12,6 +12,7 @@ from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:
     from offloadrt.extensions.checking.checked import CheckReport
+    from offloadrt.extensions.checking.mistakes import Waste
 
 
 def check(
@@ -41,39 +42,61 @@ def check(
     else:
         console().print(*_lines(report), sep="\n", markup=False, highlight=False, soft_wrap=True)
         if report.wastes:
-            _print_wastes(report)
+            _print_wastes(report.wastes)
+        if report.unknown_copies:
+            console().print(report.unknown_copies, markup=False, highlight=False, soft_wrap=True)
     if report.failure:
         raise (ScriptFailed if report.script_failed else UserError)(report.failure)
-    return NEGATIVE if report.mistakes else 0
+    return NEGATIVE if report.mistakes or any(fault.happened for fault in report.runtime_faults) else 0
 
 
 def _lines(report: CheckReport) -> Iterator[str]:
-    for mistake in report.mistakes:
+    happened = [fault for fault in report.runtime_faults if fault.happened]
+    for mistake in (*report.mistakes, *happened):
         yield from (*mistake.lines(), "")
     count = len(report.mistakes)
     found = "nothing to report" if not count else "1 mistake" if count == 1 else f"{count} mistakes"
+    if lost := len(happened):
+        of_program = f"{found} of the program's" if count else "no mistake of the program's"
+        found = f"{of_program}, {lost} lost update{'s' * (lost > 1)} of the runtime's"
     until = "" if not report.failure else " until the program failed"
     yield f"{report.scenario} on {report.machine}: {found}{until}"
     if report.requires:
         yield f"the program requires {report.requires}"
+    for fault in report.runtime_faults:
+        if not fault.happened:
+            write, copy = fault.stories
+            yield (
+                f"LLVM can lose an update of {fault.subject} under another schedule: {write.who} {write.did} at "
+                f"{write.where}. No event of the runtime orders that before this: {copy.who} {copy.did} at {copy.where}"
+            )
     if report.unknown_kernels:
         names = ", ".join(report.unknown_kernels)
         yield f"not checked, for nothing says what they read and write: kernels {names}"
+    if report.not_known:
+        yield f"not known: {'; '.join(report.not_known)}"
 
 
-def _print_wastes(report: CheckReport) -> None:
+def _print_wastes(wastes: tuple[Waste, ...]) -> None:
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of
-    from offloadrt.extensions.checking.mistakes import ADVICE, in_words_of
     from offloadrt.study.reporting.words import seconds, size
 
-    table = table_of("Waste, which is no mistake", "what", "data", "times", "bytes", "time", "where", right=(2, 3, 4))
-    for waste in report.wastes:
+    table = table_of(
+        "Waste, which is no mistake", "", "what", "data", "times", "bytes", "saves", "where", right=(0, 3, 4, 5)
+    )
+    for number, waste in enumerate(wastes, 1):
         where = f"{waste.story.did}{waste.story.where and ' at '}{waste.story.where}"
-        cells = waste.kind, waste.subject, str(waste.times), size(waste.nbytes), seconds(waste.time_s), where
+        kinds = "\n".join([part.kind for part in waste.parts])
+        times = "\n".join([str(part.times) for part in waste.parts])
+        sizes = "\n".join([size(part.nbytes) for part in waste.parts])
+        saves = ("at most " if waste.is_sum and waste.time_s else "") + seconds(waste.time_s)
+        cells = str(number), kinds + "?" * bool(waste.uncertain), waste.subject, times, sizes, saves, where
         table.add_row(*[escape(cell) for cell in cells])
     console().print("", table)
-    kinds = dict.fromkeys(waste.kind for waste in report.wastes)
-    advice = [f"{kind}: {in_words_of(report.model, ADVICE[kind])}" for kind in kinds]
+    advice = [
+        f"{number}. " + (f"Not certain, for {waste.uncertain}." if waste.uncertain else waste.advice)
+        for number, waste in enumerate(wastes, 1)
+    ]
     console().print(*advice, sep="\n", markup=False, highlight=False, soft_wrap=True)

@@ -7,25 +7,25 @@ the mapping and that surely comes after the free. A kernel may use the device's 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable
 from typing import Final
 
 import attrs
 
-from offloadrt.extensions.checking.accesses import Directive, WatchedBlock
+from offloadrt.extensions.checking.accesses import Access, Directive, WatchedBlock
 from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistakes, Story
-from offloadrt.extensions.checking.strands import Strand, Strands
-from offloadrt.machine.memory.address_map import AddressMap
-from offloadrt.runtime.events import (
+from offloadrt.extensions.checking.recorded import (
     ConstantKnown,
-    FreedCopied,
-    ItemFound,
     KernelAccess,
     KernelRaced,
     KernelStrayed,
     MappedFreed,
     MapStrayed,
 )
+from offloadrt.extensions.checking.strands import Strand, Strands
+from offloadrt.machine.memory import AddressMap
+from offloadrt.runtime.events import FreedCopied, ItemFound
 from offloadrt.runtime.mapping.map_item import DELETE, FROM, IMPLICIT, OMPX_HOLD, MapItem
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 from offloadrt.trace.events import plain_kernel
@@ -115,10 +115,18 @@ _UNMAPPING: Final = ("target exit data", "target exit data nowait", "target data
 class _LiveEntry:
     entry: Entry
     entered: Story
-    may_stay: bool
-    """Whether it is no mistake that it is there at the end: a target region made it, which ends by itself what it maps;
-    or OpenACC's data that no `exit data` was about, as such programs leave its end to the program's.
+    region: int
+    """The target region that made it, which ends by itself what it maps; 0: none did."""
+    may_stay: bool = False
+    """Whether it is no mistake that it is there at the end: OpenACC's data that no `exit data` was about, as such
+    programs leave its end to the program's.
     """
+    has_ended: bool = False
+    """Whether that region has ended."""
+    counted_down: str = ""
+    """Where the program has last unmapped it, though others had it mapped still."""
+    references: list[tuple[int, int]] = attrs.field(factory=list)
+    """Chain and epoch of each directive that has taken a reference by mapping some of its bytes."""
 
 
 @attrs.define(eq=False)
@@ -127,9 +135,50 @@ class Mappings:
 
     mistakes: Mistakes
     _live: dict[Entry, _LiveEntry] = attrs.field(factory=dict)
+    _unordered: dict[int, set[Entry]] = attrs.field(factory=dict)
+    """By directive: the mappings that it found, needs, and may come before."""
 
-    def entered(self, entry: Entry, story: Story, may_stay: bool) -> None:
-        self._live[entry] = _LiveEntry(entry, story, may_stay)
+    _by_region: dict[int, list[_LiveEntry]] = attrs.field(factory=dict)
+    """Those of a region that runs."""
+
+    def entered(self, entry: Entry, story: Story, region: int, strand: Strand, may_stay: bool) -> None:
+        reference = strand.chain, strand.epoch
+        made = self._live[entry] = _LiveEntry(entry, story, region, may_stay, references=[reference])
+        if region:
+            self._by_region.setdefault(region, []).append(made)
+
+    def region_ended(self, region: int) -> None:
+        """Note that a region has ended: what it has left mapped, as a mapper may do, is left over."""
+        for made in self._by_region.pop(region, ()):
+            made.has_ended = True
+
+    def found(self, event: ItemFound, directive: Directive) -> None:
+        """Note who takes a reference to a mapping, and who needs it without being ordered behind any that maps it.
+
+        A pointer in no clause is looked up with a size of 0, which maps nothing where nothing is mapped.
+        """
+        entry, strand = event.entry, directive.strand
+        mapping = None if entry is None else self._live.get(entry)
+        if mapping is None or entry is None or entry.total == INFINITE:
+            return
+        if event.item.size:
+            mapping.references.append((strand.chain, strand.epoch))
+        elif not any(strand.comes_after(chain, epoch) for chain, epoch in mapping.references):
+            self._unordered.setdefault(directive.number, set()).add(entry)
+
+    def needed(self, access: Access, entry: Entry, directive: int) -> None:
+        """Judge what a kernel does to a mapping."""
+        if entry in self._unordered.get(directive, ()) and (mapping := self._live.get(entry)) is not None:
+            self._unordered[directive].discard(entry)
+            subject = f"{access.name} on device {access.memory}"
+            advice = (
+                "Nothing orders the region behind the map that it needs: a taskwait or a barrier would, or "
+                f"a map of {access.name} in the region."
+            )
+            self.mistakes.add("race", subject, (mapping.entered, access.story), advice, subject, data=access.name)
+
+    def directive_left(self, directive: int) -> None:
+        self._unordered.pop(directive, None)
 
     def left(self, entry: Entry) -> None:
         self._live.pop(entry, None)
@@ -145,10 +194,13 @@ class Mappings:
                 )
                 self.mistakes.add("surplus unmap", item.name, (story,), advice, item.name)
             return
+        live = self._live.get(entry)
         if directive.name not in _UNMAPPING:
-            if directive.name == "exit data" and (mapping := self._live.get(entry)) is not None:
-                mapping.may_stay = False
+            if directive.name == "exit data" and live is not None:
+                live.may_stay = False
             return  # `finalize` of OpenACC ends all references that are not structured
+        if live is not None:
+            live.counted_down = directive.where
         held = entry.hold if item.type & OMPX_HOLD else entry.dynamic
         if item.type & DELETE and INFINITE > held > 1 and (mapping := self._live.get(entry)) is not None:
             users = held - 1
@@ -167,9 +219,21 @@ class Mappings:
         """Report what is left at the end of the program."""
         for mapping in self._live.values():
             entry = mapping.entry
-            if INFINITE not in (entry.dynamic, entry.hold) and not entry.is_unused and not mapping.may_stay:
+            if (
+                INFINITE not in (entry.dynamic, entry.hold)
+                and not entry.is_unused
+                and not mapping.may_stay
+                and (not mapping.region or mapping.has_ended)
+            ):
                 name = entry.name or "data"
                 advice = f"Its count is {entry.total} at the end: `target exit data map(release: {name})`, or `from`."
+                if mapping.counted_down:
+                    advice = f"It was mapped more often than unmapped, last at {mapping.counted_down}: {advice}"
+                if mapping.has_ended:
+                    advice = (
+                        f"Its region has ended and left it behind, with a count of {entry.total}: LLVM counts some "
+                        "items of a mapper up and not down. A later map of these bytes finds the old copy."
+                    )
                 self.mistakes.add("missing unmap", name, (mapping.entered,), advice, name)
         for block in blocks:
             nbytes = block.end - block.begin
@@ -185,6 +249,10 @@ class RecordedFaults:
     strands: Strands
     mistakes: Mistakes
     _constants: AddressMap[ConstantKnown] = attrs.field(factory=AddressMap)
+    _freed: dict[int, AddressMap[tuple[int, Story]]] = attrs.field(factory=lambda: defaultdict(AddressMap))
+    """By device, the blocks that were freed there: the end of each, and who has freed it."""
+    _unmapped: dict[int, AddressMap[tuple[int, Story]]] = attrs.field(factory=lambda: defaultdict(AddressMap))
+    """The same by the host's address of what each was the copy of."""
 
     def raced(self, event: KernelRaced) -> None:
         """Report two accesses of threads that nothing orders."""
@@ -201,8 +269,34 @@ class RecordedFaults:
         group = event.kernel, subject
         self.mistakes.add("race", subject, sorted(stories, key=str), advice, subject, group, event.name)
 
+    def block_freed(self, block: WatchedBlock, host_address: int, story: Story) -> None:
+        """Remember who has freed a block of device memory, as which a mapping may have ended."""
+        for freed, begin in ((self._freed[block.device], block.begin), (self._unmapped[block.device], host_address)):
+            if begin:
+                freed.pop(begin)
+                freed[begin] = begin + block.end - block.begin, story
+
+    def _use_after_free(self, event: KernelStrayed, device: int, address: int, host_address: int) -> None:
+        freed = self._freed[device] if address else self._unmapped[device]
+        near = freed.before(address or host_address)
+        by = near[1][1] if near is not None and (address or host_address) < near[1][0] else None
+        if by is None and host_address:
+            return  # here its mapping ends later: what the kernel does is told of as any use is
+        name = event.name or "device memory"
+        told = _story(event.kernel, name, event.access, self.strands.sim.now)
+        advice = (
+            f"The device address of {name} is good only while it is mapped: keep it mapped until the kernel has ended."
+            if host_address
+            else "Free the block when the kernels that use it have ended."
+        )
+        stories = (told,) if by is None else (by, told)
+        self.mistakes.add("use after free", name, stories, advice, name, (event.kernel, name))
+
     def strayed(self, event: KernelStrayed) -> None:
         """Report an access outside of what the kernel may use."""
+        if event.freed is not None:
+            self._use_after_free(event, *event.freed)
+            return
         name = event.name or UNKNOWN
         told = _story(
             event.kernel, f"{name} {event.how}" if event.name else event.how, event.access, self.strands.sim.now
@@ -260,6 +354,7 @@ class Tasks:
         who = maker.name if maker.deferred else f"task of {maker.name}"
         self._made[task] = Story(who, f"is {name}", where, self.strands.sim.now)
         self.strands.signalled(task)
+        self.strands.concurrent = True
 
     def began(self, task: Hashable, after: tuple[Hashable, ...]) -> None:
         made = self._made[task]

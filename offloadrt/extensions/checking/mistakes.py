@@ -12,16 +12,21 @@ Kind = Literal[
     "race", "stale data", "uninitialised data", "use after free", "freed while mapped", "outside of what is mapped",
     "map beyond the array", "write to a constant", "missing unmap",
     "surplus unmap", "delete under other users", "missed update", "never awaited", "memory leak", "fatal error",
+    "lost update", "possible lost update",
 ]  # fmt: skip
 
 ORDER: Final[tuple[str, ...]] = (
-    "fatal error", "race", "use after free", "freed while mapped", "stale data", "uninitialised data",
+    "fatal error", "lost update", "race", "use after free", "freed while mapped", "stale data",
+    "uninitialised data",
     "outside of what is mapped", "map beyond the array", "write to a constant",
     "delete under other users", "never awaited", "missed update", "surplus unmap", "missing unmap", "memory leak",
 )  # fmt: skip
 
 UNKNOWN: Final = "memory"
 """The name of data of which only the address is known."""
+_OF_NO_VALUES: Final = ("missing unmap", "surplus unmap", "memory leak", "never awaited")
+"""Mistakes that leave no doubt about what was copied where."""
+
 MOST_PLACES: Final = 3
 """So many places of one kernel are told for each kind of mistake and array."""
 
@@ -55,6 +60,11 @@ class Mistake:
     elsewhere: int = 0
     """At how many further places the same kernel does the same with the same data; none of these is told by itself."""
 
+    @property
+    def happened(self) -> bool:
+        """Tell whether it is more than what another schedule can do."""
+        return self.kind != "possible lost update"
+
     def lines(self) -> list[str]:
         """Return it as text."""
         often = f" ({self.times} times)" if self.times > 1 else ""
@@ -66,6 +76,8 @@ class Mistake:
 
 _WORDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "openacc": (
+        (r"map it `to` instead of `tofrom`", "name it in `copyin` instead of `copy`"),
+        (r"map (\S+) `to` or `alloc`", r"name \1 in `copyin` or `create`"),
         (r"`target update from\((.*?)\)`", r"`update host(\1)`"),
         (r"`target update to\((.*?)\)`", r"`update device(\1)`"),
         (r"`to\((.*?)\)`", r"`update device(\1)`"),
@@ -79,7 +91,13 @@ _WORDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         (r"`to` instead of `tofrom`", "`copyin` instead of `copy`"),
         (r"`target data`", "a `data` region"),
     ),
-    "cuda": ((r"map (\S+) `to` or `tofrom`, `target update to\(.*?\)`", "copy to it"),),
+    "cuda": (
+        (r"map (\S+) `to` or `tofrom`, `target update to\(.*?\)`", "copy to it"),
+        (r"Keep (.+?) mapped around all of it \(`target data`\), and update", r"Keep \1 allocated, and copy"),
+        (r"leave the map( of .+?)? out", r"leave the allocation\1 out"),
+        (r"map \S+ `(?:from|to)` or `alloc`, or ", ""),
+        (r"`target data` around both uses keeps it", "keep it between both uses"),
+    ),
 }
 """How advice that is in OpenMP's words is said in those of another model."""
 
@@ -98,25 +116,28 @@ def in_words_of(model: str, advice: str) -> str:
 WasteKind = Literal["duplicate transfer", "round trip", "unread transfer", "unused allocation", "repeated allocation"]
 
 ADVICE: Final[dict[WasteKind, str]] = {
-    "duplicate transfer": "The data was there already: keep it mapped (`target data`), or leave the copy out.",
-    "round trip": (
-        "The same bytes went back to where they had come from: keep the array mapped between the two copies "
-        "(`target data`); where kernels only read it, `to` instead of `tofrom` is enough."
-    ),
-    "unread transfer": (
-        "Nobody read what it brought. To the device: map it `from` or `alloc`, or leave the copy out; from the device: "
-        "map it `to` or `alloc`, or keep it mapped until the host reads it."
-    ),
+    "duplicate transfer": "The same bytes were there already: leave the copy out.",
+    "round trip": "The same bytes went back to where they had come from: leave the copy out.",
+    "unread transfer": "Nobody reads what it brings: map it `from` or `alloc`, or leave the copy out.",
     "unused allocation": "No kernel used the block: leave the map out.",
     "repeated allocation": "It was freed and allocated again: `target data` around both uses keeps it.",
 }
 
 
 @attrs.frozen
-class Waste:
-    """What one place of the program did for nothing.
+class WastePart:
+    """Operations of one kind that a repair makes needless."""
 
-    story: the first time. nbytes, time_s: all times together; virtual seconds of copy engines or of driver calls.
+    kind: WasteKind
+    times: int
+    nbytes: int
+
+
+@attrs.frozen
+class Waste:
+    """What a program did for nothing, and one change of it mends.
+
+    kind, story, times: of the operations of the first kind; story: the first of them. nbytes: of all kinds together.
     """
 
     kind: WasteKind
@@ -125,12 +146,14 @@ class Waste:
     story: Story
     nbytes: int
     time_s: float
+    """The virtual seconds that the repair saves, by a run in which these operations take no time; where `is_sum`, what
+    the copy engines and the calls of the driver worked for them, which is the most that it can save."""
     times: int = 1
-
-    @property
-    def advice(self) -> str:
-        """Return what would mend it."""
-        return ADVICE[self.kind]
+    advice: str = ""
+    parts: tuple[WastePart, ...] = ()
+    uncertain: str = ""
+    """Why it may be none; empty where it is certain."""
+    is_sum: bool = True
 
 
 @attrs.define
@@ -138,7 +161,7 @@ class Mistakes:
     """The mistakes of a run, each pair of places of the program once."""
 
     data: set[str] = attrs.field(factory=set)
-    """The names of all data that a mistake is about."""
+    """The names of all data that a mistake is about which says what the data is, or ought to be."""
     _found: dict[tuple[object, ...], Mistake] = attrs.field(factory=dict)
     _of_group: dict[tuple[object, ...], list[tuple[object, ...]]] = attrs.field(factory=dict)
     """The keys of what is known of a group: those of mistakes that are told, then those that count as `elsewhere`."""
@@ -158,7 +181,8 @@ class Mistakes:
         group: a kernel and its data, of which only a few places are told. A kernel with one wrong index may have
         hundreds of lines that use it. data: the name of what it is about, where the subject says more than that.
         """
-        self.data.add(data or subject)
+        if kind not in _OF_NO_VALUES:
+            self.data.add(data or subject)
         told = tuple(stories)
         place = (kind, frozenset([(story.did, story.where) for story in told]), key)
         known = self._found.get(place)
@@ -175,14 +199,9 @@ class Mistakes:
                 return
         self._found[place] = Mistake(kind, subject, told, advice)
 
-    def contradict(self, waste: Waste) -> bool:
-        """Tell whether a mistake's mend may be the opposite of what would mend a waste.
-
-        Of data that a mistake is about nothing is certain. What a kernel fails to reach may be any data that is mapped
-        for nothing.
-        """
-        strays = UNKNOWN in self.data and waste.kind in ("unused allocation", "unread transfer")
-        return strays or waste.subject in self.data
+    def has(self, kind: Kind) -> bool:
+        """Tell whether there is a mistake of a kind."""
+        return any(mistake.kind == kind for mistake in self._found.values())
 
     def all(self, model: str = "openmp") -> list[Mistake]:
         """Return them, the gravest kinds first, else as they were found; with advice in the words of a model."""

@@ -59,6 +59,8 @@ class Strands:
     sim: Simulation
     awaited: set[Hashable] = attrs.field(factory=set)
     """What somebody has awaited."""
+    concurrent: bool = False
+    """Whether there have been two strands at one time, or a task that was still to begin."""
     _running: dict[Actor, list[Strand]] = attrs.field(factory=dict)
     _signals: dict[Hashable, _Signal] = attrs.field(factory=dict)
     _queues: dict[WorkQueue, Strand] = attrs.field(factory=dict)
@@ -147,6 +149,7 @@ class Strands:
                 _join(clock, signal.clock)
                 offered = offered or signal.ended
         actor = self.sim.running or self.sim.current
+        self.concurrent = self.concurrent or bool(self._running)
         self._running.setdefault(actor, []).append(self._new(name, clock, deferred, offered, source))
 
     def ended(self, what: Hashable) -> None:

@@ -50,6 +50,8 @@ class Versions:
     _host: Intervals[_HostCell] = attrs.field(factory=lambda: Intervals(_HostCell))
     _devices: dict[int, Intervals[_DeviceCell]] = attrs.field(factory=dict)
     _last: int = 0
+    _of_devices: set[int] = attrs.field(factory=set)
+    """The versions that kernels have made."""
 
     def _device(self, number: int) -> Intervals[_DeviceCell]:
         cells = self._devices.get(number)
@@ -85,6 +87,7 @@ class Versions:
 
     def device_written(self, access: Access, entry: Entry | None) -> None:
         self._last += 1
+        self._of_devices.add(self._last)
         self._device(access.memory).replace(access.begin, access.end).version = self._last
         if entry is not None:
             shift = entry.host_begin - entry.device_begin
@@ -107,12 +110,18 @@ class Versions:
 
     # copies
 
-    def to_device(self, device: int, host_begin: int, begin: int, nbytes: int, *, asked: bool) -> None:
-        """Copy to a device. asked: by an update of its own, which may mean to take back what the device has written."""
-        shift = begin - host_begin
+    def to_device(self, device: int, host_begin: int, begin: int, nbytes: int) -> None:
+        """Copy to a device, which may mean to take back what a kernel has written there, or in a mapping that ended."""
+        shift, into = begin - host_begin, self._device(device)
+        last = into.replace(begin, begin + nbytes)
         for cell in self._host.cut(host_begin, host_begin + nbytes):
-            version = max(cell.version, cell.newest) if asked and cell.version != NEVER else cell.version
-            self._device(device).replace(cell.begin + shift, cell.end + shift).version = version
+            version, writer = cell.version, cell.writer
+            if version != NEVER and writer is not None and writer.memory != HOST:
+                is_gone = writer.memory == device or (writer.block is not None and writer.block.is_freed)
+                version = max(version, cell.newest) if is_gone else version
+            if last.version != version:
+                last = last if last.begin == cell.begin + shift else into.cut(cell.begin + shift, begin + nbytes)[-1]
+                last.version = version
 
     def to_host(
         self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access, is_counterpart: bool
@@ -126,6 +135,8 @@ class Versions:
                 if not is_counterpart and cell.version != NEVER:
                     mine.version = mine.newest = self._last
                     mine.writer, mine.extent = attrs.evolve(copy, memory=HOST, writes=True), None
+                elif cell.version in self._of_devices and mine.writer is not None and mine.writer.memory == HOST:
+                    mine.newest = mine.version  # the host asks for what the kernel has made, instead of its own
 
     def between_devices(self, source: int, source_begin: int, access: Access, entry: Entry | None) -> None:
         """Copy from one block to another, which may be mapped: then it is a write."""
@@ -189,7 +200,8 @@ class Versions:
         if stale and (access.exact or old == access.end - access.begin):
             newer_write = stale[0].writer
             stories = (access.story,) if newer_write is None else (newer_write.story, access.story)
-            self.mistakes.add("stale data", access.name, stories, _mend(access, newer_write), access.name)
+            advice = _mend(access, stale[0])
+            self.mistakes.add("stale data", access.name, stories, advice, access.name)
 
     def _newer(self, cell: _DeviceCell, entry: Entry) -> Iterator[_HostCell]:
         """Return the host's cells of which a newer version exists than the device's."""
@@ -199,12 +211,12 @@ class Versions:
                 yield host
 
 
-def _mend(access: Access, newer: Access | None) -> str:
-    name = access.name
+def _mend(access: Access, cell: _HostCell) -> str:
+    name, newer = access.name, cell.writer
     if newer is None or newer.memory == HOST:
+        if cell.version < cell.newest:
+            return f"A copy from the device has overwritten it: `target update to({name})` after the write."
         return f"The host's copy is newer: `target update to({name})` after the write."
-    if newer.memory == access.memory:
-        return f"What the device had written was lost: keep {name} mapped, or map it `tofrom` where it was written."
     return f"The copy of device {newer.memory} is newer: `target update from({name})` there, then `to({name})` here."
 
 

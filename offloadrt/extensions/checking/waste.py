@@ -3,80 +3,37 @@
 Every range of bytes has a *content*: a number that changes with each write and that a copy carries along. A copy of
 what is there already is waste: a round trip where its target had made the content, else a duplicate. What a device
 held is remembered by host address after its block was freed, so a map that sends the same data again is seen too.
-A transfer is read by kernels, and by copies that carry its bytes on to where they were not yet. Nothing is judged that
-is not certain: what may have been written has a new content, and what may have been read has been.
+A transfer is read by kernels, and by copies that carry its bytes on to where they were not yet.
+
+What the host does is not always seen. So the bytes of a copy count as well (`Brought`): the same range of the host that
+has the same bytes as before has its content of then. Bytes of different ranges are never compared, nor are bytes that
+a kernel has written since: that these are equal is a result, and no waste. Nothing is judged that is not certain: what
+may have been written has a new content, and what may have been read has been.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
 from typing import Final
 
 import attrs
 
-from offloadrt.extensions.checking.accesses import Cell, Intervals, Memories, WatchedBlock
-from offloadrt.extensions.checking.mistakes import Story, Waste, WasteKind
+from offloadrt.extensions.checking.accesses import Cell, Intervals, Memories, Role, WatchedBlock
+from offloadrt.extensions.checking.mistakes import Story, WasteKind
 from offloadrt.runtime.events import HOST, MemoryUse
 from offloadrt.runtime.mapping.present_table import Entry
-from offloadrt.trace.events import COMMON, PS_PER_S, Row
-
-_CALLS: Final = {"Allocate": "alloc", "Free": "free"}
 
 
-class Costs:
-    """A sink of a trace; `take` gives the durations of operations, asked for in the order in which they were begun.
+@attrs.frozen
+class Brought:
+    """The bytes of a copy. value: equal for equal bytes of one range of the host. nothing: its place had the same.
 
-    A copy lasts from where a copy engine begins its first piece to the end of its last; an allocation and a free as
-    long as the call of the driver. What was served without the driver, from a pool of the runtime, has taken no time.
+    The value is that of the bytes that the copy brings; where nothing is None, of those that the host had before it.
     """
 
-    def __init__(self) -> None:
-        self._calls: dict[int, list[int]] = {}
-        self._blocks: dict[int, tuple[str, int, int, int]] = {}
-        self._begun: dict[tuple[int, int], int] = {}
-        self._copies: dict[tuple[str, int, int], dict[int, tuple[int, int, int]]] = {}
-        self._queues: dict[tuple[str, int, int], deque[tuple[int, int, int]]] = {}
-        self._lasted: dict[tuple[str, int, int, int], deque[int]] = {}
-
-    def write(self, rows: Sequence[Row]) -> None:
-        """Take the rows of a trace."""
-        for row in rows:
-            label, time, actor, device, _, cause = row[:COMMON]
-            if label == "CopyBegin":
-                self._begun[device, row[COMMON]] = time
-            elif label == "CopyEnd":
-                number, direction, _, nbytes = row[COMMON : COMMON + 4]
-                copies = self._copies.setdefault((direction, device, cause), {})
-                copies[number] = self._begun.pop((device, number)), time, nbytes
-            elif label == "CallBegin":
-                self._calls.setdefault(actor, []).append(time)
-            elif label in _CALLS:
-                self._blocks[actor] = _CALLS[label], device, cause, row[COMMON]
-            elif label == "CallEnd" and self._calls.get(actor):
-                began = self._calls[actor].pop()
-                block = self._blocks.pop(actor, None)
-                if block is not None:
-                    self._lasted.setdefault(block, deque()).append(time - began)
-
-    def close(self) -> None:
-        """Put the copies in the order of their numbers."""
-        for key, copies in self._copies.items():
-            self._queues[key] = deque(copies[number] for number in sorted(copies))
-
-    def take(self, op: str, device: int, cause: int, address: int, nbytes: int) -> float:
-        """Return the seconds that the next such operation took: alloc, free, h2d or d2h."""
-        if op in ("alloc", "free"):
-            lasted = self._lasted.get((op, device, cause, address))
-            return lasted.popleft() / PS_PER_S if lasted else 0.0
-        pieces = self._queues.get((op, device, cause))
-        if not pieces or pieces[0][2] > nbytes:
-            return 0.0
-        begin, end, left = pieces[0][0], pieces[0][1], nbytes
-        while pieces and 0 < pieces[0][2] <= left:
-            piece = pieces.popleft()
-            end, left = max(end, piece[1]), left - piece[2]
-        return (end - begin) / PS_PER_S
+    value: object
+    nothing: bool | None = None
+    is_watched: bool = False
+    """Whether all is told that the host does there."""
 
 
 @attrs.define(eq=False)
@@ -92,9 +49,20 @@ class DataOperation:
     nbytes: int
     owner: object = None
     """Of an allocation: what it is for, the same when it is made again."""
+    host: int = 0
+    """The address of the host's array, 0 where there is none."""
+    source: int = 0
+    """Of a copy: the address of its side on the host, of an array or not."""
+    role: Role = ""
+    made: DataOperation | None = None
+    """Of a copy: the allocation of the block that it is from or to."""
     freed: DataOperation | None = None
+    again: bool = False
+    """Of an allocation: another one is made for the same, before or after it."""
     kind: WasteKind | None = None
     read: bool = False
+    written: bool = False
+    """Of an allocation: a kernel has written there."""
     left: int = 0
 
 
@@ -116,32 +84,54 @@ class _Content(Cell):
         carrier, self.carrier = self.carrier, None
         if carrier is not None:
             carrier.left -= self.end - self.begin
-            if not carrier.left and not carrier.read:
+            if not carrier.left and not carrier.read and carrier.kind is None:
                 carrier.kind = "unread transfer"
 
     def set_read(self) -> None:
         if self.carrier is not None:
             self.carrier.read = True
 
+    def is_like(self, other: _Content) -> bool:
+        """Tell whether all but the addresses is the same."""
+        return (self.number, self.shift, self.copied, self.valid) == (
+            other.number, other.shift, other.copied, other.valid,
+        ) and self.carrier is other.carrier  # fmt: skip
+
+
+_Cells = Intervals[_Content]
+_UNSEEN: Final = (
+    "not known of {count} copies: whether they bring what was there, and whether anybody reads what they bring to the "
+    "host, for the recording has no digests of their bytes; record the program again with --check"
+)
+
 
 class Wastes:
     """The contents of all memories, and the operations of a run in their order."""
 
     def __init__(self) -> None:
+        self.operations: list[DataOperation] = []
         self._last = 0
         self._host = Intervals(self._new)
-        self._mapped: dict[int, Intervals[_Content]] = {}
+        self._mapped: dict[int, _Cells] = {}
         """By device, what is mapped there, at its host addresses."""
-        self._other: dict[int, Intervals[_Content]] = {}
+        self._other: dict[int, _Cells] = {}
         """By device, blocks of no mapping, at their own addresses."""
-        self._operations: list[DataOperation] = []
         self._blocks: dict[WatchedBlock, DataOperation] = {}
+        self._last_for: dict[object, DataOperation] = {}
+        """By owner: its last allocation."""
+        self._values: dict[tuple[int, int, object], list[tuple[int, int, int, int]]] = {}
+        """By host address, bytes and value: the contents that it has in its parts (begin, end, number, shift)."""
+        self._on_both: set[int] = set()
+        """The contents that a copy has carried between host and device."""
+        self._shown: list[tuple[int, int]] = []
+        """Ranges of the host whose address code has that nobody watches."""
+        self._unseen = 0
 
     def _new(self, begin: int, end: int) -> _Content:
         self._last += 1
         return _Content(begin, end, self._last)
 
-    def _place(self, device: int, entry: Entry | None) -> tuple[Intervals[_Content], int]:
+    def _place(self, device: int, entry: Entry | None) -> tuple[_Cells, int]:
         """Return where contents of a device are kept, and what to add to device addresses."""
         spaces = self._other if entry is None else self._mapped
         cells = spaces.get(device)
@@ -149,28 +139,39 @@ class Wastes:
             cells = spaces[device] = Intervals(self._new)
         return cells, 0 if entry is None else entry.host_begin - entry.device_begin
 
+    @property
+    def unknown(self) -> str:
+        """Say of what nothing is known; empty where all is."""
+        return _UNSEEN.format(count=self._unseen) if self._unseen else ""
+
     # memory comes and goes
 
     def array_made(self, begin: int, end: int) -> None:
         """Forget what lay at the addresses of a new array."""
         for cells in (self._host, *self._mapped.values()):
             cells.forget(begin, end)
+        self._shown = [shown for shown in self._shown if shown[1] <= begin or end <= shown[0]]
 
-    def block_made(self, block: WatchedBlock, owner: object) -> None:
+    def block_made(self, block: WatchedBlock, owner: object, host: int) -> None:
         """Take an allocation."""
         made = DataOperation(
-            "alloc", block.allocated, block.name, block.device, block.cause, block.begin, block.end - block.begin, owner
-        )
-        self._operations.append(made)
+            "alloc", block.allocated, block.name, block.device, block.cause, block.begin, block.end - block.begin,
+            owner, host,
+        )  # fmt: skip
+        self.operations.append(made)
         self._blocks[block] = made
+        if owner is not None:
+            if (before := self._last_for.get(owner)) is not None:
+                before.again = made.again = True
+            self._last_for[owner] = made
         cells, _ = self._place(block.device, None)
         cells.forget(block.begin, block.end)
 
     def block_freed(self, block: WatchedBlock, story: Story, cause: int) -> None:
         """Take a free: what lay in the block is lost."""
         made = self._blocks.pop(block)
-        made.freed = attrs.evolve(made, op="free", story=story, cause=cause)
-        self._operations.append(made.freed)
+        made.freed = attrs.evolve(made, op="free", story=story, cause=cause, made=made)
+        self.operations.append(made.freed)
         entry = block.entry
         cells, _ = self._place(block.device, entry)
         begin, end = (block.begin, block.end) if entry is None else (entry.host_begin, entry.host_end)
@@ -184,13 +185,20 @@ class Wastes:
         """Take a use by the host; writes: None where it is one of both."""
         self._used(self._host, begin, end, writes is not True, writes is not False, exact and writes is True)
 
+    def host_shown(self, begin: int, end: int) -> None:
+        """Take a range that code may read from now on whenever it likes."""
+        for cell in self._host.cut(begin, end):
+            cell.set_read()
+        if (begin, end) not in self._shown:
+            self._shown.append((begin, end))
+
     def device_used(
         self, block: WatchedBlock | None, entry: Entry | None, memory: int, begin: int, end: int, *,
         reads: bool, writes: bool, exact: bool,
     ) -> None:  # fmt: skip
         """Take a use of device memory by a kernel or a copy between devices; exact: every byte of it."""
         if (made := self._blocks.get(block) if block is not None else None) is not None:
-            made.read = True
+            made.read, made.written = True, made.written or writes
         cells, shift = self._place(memory, entry)
         self._used(cells, begin + shift, end + shift, reads, writes, exact)
 
@@ -204,54 +212,104 @@ class Wastes:
         reads, writes = use.maybe or not use.writes, use.maybe or use.writes
         self.device_used(block, entry, use.memory, begin, end, reads=reads, writes=writes, exact=use.exact)
 
-    def _used(self, cells: Intervals[_Content], begin: int, end: int, reads: bool, writes: bool, exact: bool) -> None:
+    def _used(self, cells: _Cells, begin: int, end: int, reads: bool, writes: bool, exact: bool) -> None:
         self._last += 1
-        for cell in cells.cut(begin, end):
+        used = cells.cut(begin, end)
+        for cell in used:
             if reads:
                 cell.set_read()
             if writes:
                 if exact:
                     cell.lose()
                 cell.number, cell.shift, cell.copied, cell.valid = self._last, 0, False, True
+        if writes and len(used) > 1:
+            cells.join(used, _Content.is_like)
 
     # copies
 
     def attached(
-        self, story: Story, name: str, entry: Entry | None, device: int, cause: int, begin: int, n: int
+        self, story: Story, name: str, entry: Entry | None, device: int, cause: int, begin: int, n: int, source: int
     ) -> None:
         """Take the transfer of a pointer that the runtime attaches, which is no waste."""
-        self._operations.append(DataOperation("h2d", story, name, device, cause, begin, n, read=True))
+        self.operations.append(DataOperation("h2d", story, name, device, cause, begin, n, source=source, read=True))
         self.device_used(None, entry, device, begin, begin + n, reads=True, writes=True, exact=False)
 
-    def copied(self, copy: DataOperation, entry: Entry | None, host_begin: int | None, host_known: bool) -> None:
+    def copied(
+        self, copy: DataOperation, entry: Entry | None, block: WatchedBlock | None, brought: Brought | None,
+        host_known: bool,
+    ) -> None:  # fmt: skip
         """Take a copy between the host and a device.
 
-        host_begin: None where the host's side is no array. host_known: the program tells all that the host does there.
+        copy.host: 0 where the host's side is no array. host_known: the program tells all that the host does there.
         """
-        self._operations.append(copy)
+        self.operations.append(copy)
+        copy.made = self._blocks.get(block) if block is not None else None
         cells, shift = self._place(copy.device, entry)
-        begin, end = copy.address + shift, copy.address + shift + copy.nbytes
-        copy.left = copy.nbytes
-        if host_begin is None:
-            self._used(cells, begin, end, copy.op == "d2h", copy.op == "h2d", True)
+        begin, host, nbytes = copy.address + shift, copy.host, copy.nbytes
+        copy.left = nbytes
+        copy.read = block is None  # a global, which kernels may use without a map
+        if not host:
+            self._used(cells, begin, begin + nbytes, copy.op == "d2h", copy.op == "h2d", True)
             copy.read = True
-        elif copy.op == "h2d":
-            if not host_known:
-                self._used(self._host, host_begin, host_begin + copy.nbytes, True, True, False)
-            self._carry(copy, self._host, host_begin, cells, begin)
+            return
+        if copy.op == "d2h":
+            is_seen = host_known or (brought is not None and brought.is_watched)
+            copy.read = not is_seen or any(shown[0] < host + nbytes and host < shown[1] for shown in self._shown)
+        if brought is None and not host_known:
+            self._unseen += 1
+            if copy.op == "h2d":
+                self._used(self._host, host, host + nbytes, True, True, False)
+        elif brought is not None:
+            self._recognise(copy, cells, begin, brought, host_known)
+        if copy.op == "h2d":
+            self._carry(copy, self._host, host, cells, begin)
         else:
-            copy.read = not host_known
-            self._carry(copy, cells, begin, self._host, host_begin)
+            self._carry(copy, cells, begin, self._host, host)
+            if brought is not None and brought.nothing is not None:
+                self._values[host, nbytes, brought.value] = self._contents_of(host, nbytes)
 
-    def _carry(
-        self, copy: DataOperation, source: Intervals[_Content], begin: int, into: Intervals[_Content], into_begin: int
-    ) -> None:
+    def _recognise(self, copy: DataOperation, cells: _Cells, begin: int, brought: Brought, host_known: bool) -> None:
+        """Let the host have the contents that its bytes show before a copy, whoever has written them."""
+        host, nbytes = copy.host, copy.nbytes
+        there = cells.cut(begin, begin + nbytes)
+        move = host - begin
+        contents = [(cell.begin + move, cell.end + move, cell.number, cell.shift - move) for cell in there]
+        is_kept = all(cell.valid and cell.number in self._on_both for cell in there)
+        if brought.nothing and is_kept:
+            self._set(contents)
+        elif host_known and contents == self._contents_of(host, nbytes):
+            pass
+        elif brought.nothing is False and is_kept:  # somebody has written whom nobody saw
+            self._used(self._host, host, host + nbytes, False, True, False)
+            if copy.op == "h2d":
+                self._values[host, nbytes, brought.value] = self._contents_of(host, nbytes)
+        elif copy.op == "d2h" and not host_known:
+            pass
+        elif (known := self._values.get((host, nbytes, brought.value))) is not None:
+            self._set(known)
+        else:
+            if not host_known:
+                self._used(self._host, host, host + nbytes, False, True, False)
+            self._values[host, nbytes, brought.value] = self._contents_of(host, nbytes)
+
+    def _contents_of(self, begin: int, nbytes: int) -> list[tuple[int, int, int, int]]:
+        return [(cell.begin, cell.end, cell.number, cell.shift) for cell in self._host.cut(begin, begin + nbytes)]
+
+    def _set(self, contents: list[tuple[int, int, int, int]]) -> None:
+        """Give ranges of the host these contents."""
+        for begin, end, number, shift in contents:
+            for cell in self._host.cut(begin, end):
+                if (cell.number, cell.shift) != (number, shift):
+                    cell.number, cell.shift = number, shift
+
+    def _carry(self, copy: DataOperation, source: _Cells, begin: int, into: _Cells, into_begin: int) -> None:
         move = into_begin - begin
         pairs = [
             (cell, mine)
             for cell in source.cut(begin, begin + copy.nbytes)
             for mine in into.cut(cell.begin + move, cell.end + move)
         ]
+        self._on_both.update(cell.number for cell, _ in pairs)
         if all(cell.valid and (mine.number, mine.shift) == (cell.number, cell.shift - move) for cell, mine in pairs):
             copy.kind = "duplicate transfer" if any(mine.copied for _, mine in pairs) else "round trip"
             for _, mine in pairs:
@@ -260,6 +318,7 @@ class Wastes:
                     mine.carrier = copy
                 else:
                     copy.left -= mine.end - mine.begin
+            into.join([mine for _, mine in pairs], _Content.is_like)
             return
         for cell, mine in pairs:
             cell.set_read()
@@ -269,34 +328,4 @@ class Wastes:
                 self._last += 1
                 mine.number = self._last
             mine.copied, mine.valid, mine.carrier = True, True, copy
-
-    # the end
-
-    def finish(self, costs: Costs, ended: bool) -> list[Waste]:
-        """Return what was wasted, the most time first. ended: the program came to its end."""
-        spare: dict[object, list[float]] = {}
-        wastes: dict[tuple[object, ...], Waste] = {}
-
-        def add(kind: WasteKind, operation: DataOperation, seconds: float) -> None:
-            key = kind, operation.name, operation.device, operation.story.did, operation.story.where
-            known = wastes.get(key)
-            if known is None:
-                wastes[key] = Waste(kind, operation.name, operation.device, operation.story, operation.nbytes, seconds)
-            else:
-                nbytes, total = known.nbytes + operation.nbytes, known.time_s + seconds
-                wastes[key] = attrs.evolve(known, times=known.times + 1, nbytes=nbytes, time_s=total)
-
-        lasted = {one: costs.take(one.op, one.device, one.cause, one.address, one.nbytes) for one in self._operations}
-        for operation, seconds in lasted.items():
-            if operation.op == "free":
-                if operation.owner is not None and operation.read:
-                    spare.setdefault(operation.owner, []).append(seconds)
-            elif operation.kind is not None:
-                add(operation.kind, operation, seconds)
-            elif operation.op == "h2d" and not operation.read and ended:
-                add("unread transfer", operation, seconds)
-            elif operation.op == "alloc" and not operation.read and (ended or operation.freed is not None):
-                add("unused allocation", operation, seconds + (lasted[operation.freed] if operation.freed else 0.0))
-            elif operation.op == "alloc" and spare.get(operation.owner):
-                add("repeated allocation", operation, seconds + spare[operation.owner].pop())
-        return sorted(wastes.values(), key=lambda waste: -waste.time_s)
+        into.join([mine for _, mine in pairs], _Content.is_like)

@@ -3,7 +3,7 @@
 critical_path  what every actor did when, and the chain of work and waits that ends at the end of the run
 sentence       a run that is recorded for all this, how its resources were used, and what limits it in one sentence
 what_if        what could be changed, and the changes tried, each by a run of its own
-robustness     whether the sentence holds in the machine's ranges, and on which entries its figure depends
-explain        all of it, for the command `why`; `report` makes it an HTML page
+explain        all of it, for the command `why`, and whether the sentence holds in the machine's ranges
+report         makes it an HTML page, from the files in `page/`
 kernels        what the compilers know of a program's kernels and objects
 """

@@ -23,7 +23,7 @@ from offloadrt.extensions.explaining.critical_path import (
 from offloadrt.machine import MachineSpec
 from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.results import DeviceFigures, Result
-from offloadrt.study.running.execution import Progress, execute
+from offloadrt.study.running.execution import execute
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.spec import RunSpec
@@ -184,9 +184,7 @@ class Observed:
         return sum(part.ps for part in self.path)
 
 
-def observe(
-    scenario: Scenario, given: Mapping[str, Any], options: RunSpec, progress: Progress | None = None
-) -> Observed:
+def observe(scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> Observed:
     """Run a scenario once, as `offloadrt run` does, and find its critical path.
 
     Raises as `execute`; UserError for `--repeat`.
@@ -196,7 +194,7 @@ def observe(
     causal_log = CausalLog()
     runs: list[Run] = []
     once = attrs.evolve(options, repeat=1, record=True, hash=bool(options.hash))
-    result = execute(scenario, given, spec=once, causal_log=causal_log, on_progress=progress, before_run=runs.append)
+    result = execute(scenario, given, spec=once, causal_log=causal_log, before_run=runs.append)
     run = runs[-1]
     assert run.trace is not None
     history = history_of(run.trace.rows, causal_log.rows, causal_log.source_lines, causal_log.arrivals)

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import attrs
 import msgspec
 
+from offloadrt.extensions.explaining.charged_in import charged_in
 from offloadrt.extensions.explaining.critical_path import PathPart
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile.entry import ProfileEntry
@@ -149,7 +150,7 @@ def _of_entry(key: str, entry: ProfileEntry, match: float) -> Iterator[Proposal]
     value, unit = entry.value, entry.unit
     if isinstance(value, bool):
         if key.endswith(".uncontended") and not value:
-            is_turn = any(where.startswith("behind ") for where in entry.charged_in)
+            is_turn = any(where.startswith("behind ") for where in charged_in(key) or ())
             yield Proposal("contention", {}, {key: "true"}, 0.05 + (3.0 if is_turn else _SHARED) * match)
     elif isinstance(value, str):
         for choice in entry.choices:
@@ -186,7 +187,7 @@ def _shares(path: Iterable[PathPart]) -> dict[tuple[str, str, str], float]:
 def _match(entry: ProfileEntry, shares: Mapping[tuple[str, str, str], float]) -> float:
     """Return the share of the path in which an entry is charged."""
     return sum(
-        share * max((_weight(where, *part) for where in entry.charged_in), default=0.0)
+        share * max((_weight(where, *part) for where in charged_in(entry.key) or ()), default=0.0)
         for part, share in shares.items()
     )
 

@@ -263,8 +263,9 @@ class FailureRecord:
         tried: int,
     ) -> FailureRecord:
         """Describe a failing run, and make its token."""
-        from offloadrt.extensions.exploring.program import token_of
+        from offloadrt.extensions.exploring.program import lost_updates, token_of
 
+        lost = lost_updates(_scenario_of(program), case)
         token = token_of(_scenario_of(program), case).encode()
         faults = list(case.faults)
         return cls(
@@ -272,7 +273,7 @@ class FailureRecord:
             outcome.text,
             outcome.is_error,
             reference.text,
-            outcome.detail,
+            "\n".join([*([outcome.detail] if outcome.detail else []), *lost]),
             faults,
             schedule,
             tried,
@@ -297,8 +298,8 @@ class ExplorationRecord:
     @classmethod
     def of(cls, found: Exploration, strategy: str) -> ExplorationRecord:
         """Describe an exploration; each failure is made smaller, which takes runs."""
+        from offloadrt.extensions.exploring.explore import shrink
         from offloadrt.extensions.exploring.program import story_of
-        from offloadrt.extensions.exploring.shrink import shrink
 
         failures = []
         for counted in found.failures:

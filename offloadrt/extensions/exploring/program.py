@@ -23,10 +23,10 @@ import attrs
 import trio
 from trio.lowlevel import Task, add_instrument, remove_instrument
 
-from offloadrt.extensions.checking.checked import reports_mistakes
+from offloadrt.extensions.checking.checked import reports_mistakes, reports_runtime_faults
+from offloadrt.extensions.exploring.invariants import held, unreturned, violations
 from offloadrt.extensions.exploring.schedules import CHECKED, ScheduleCase, Token, costs_with_a_range
-from offloadrt.runtime.invariants import held, unreturned, violations
-from offloadrt.sim import SimulationError, source_line
+from offloadrt.sim import SimulationError, story
 from offloadrt.sim.scheduler import SELF, Actor
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import ScriptFailed, UserError
@@ -360,6 +360,17 @@ def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
     )
 
 
+def lost_updates(program: ScenarioProgram, case: ScheduleCase) -> list[str]:
+    """Return what the runtime itself, and not the program, does wrong in a case and in the order of scheduling."""
+    found: list[str] = []
+    for title, one in (("in this schedule", case), ("in the order of scheduling", ScheduleCase())):
+        run, parameters = program._made(one, strategy=one.strategy)
+        reports = reports_runtime_faults(run)
+        program._outcome(run, parameters, None)
+        found += [f"{title}, {report}" for report in reports()]
+    return found
+
+
 def digests_of(program: ScenarioProgram) -> dict[str, str]:
     """Return the first digits of hashes of what a run depends on."""
     scenario, options = program.scenario, program.options
@@ -488,7 +499,7 @@ class StoryStrategy:
         return held
 
     def _who(self, actor: Actor) -> str:
-        site = source_line.site(source_line.awaited(getattr(actor.task, "coro", None)))
+        site = story.site(story.awaited(getattr(actor.task, "coro", None)))
         if site:
             self.sites[actor.cause] = site
         elif actor.cause:

@@ -15,10 +15,11 @@ from typing import Any, Final
 
 import attrs
 
+from offloadrt.extensions.exploring.strategies import Choice, Delay, Hold, Pct, Schedule
+from offloadrt.extensions.exploring.strategies.schedule import Departure
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile import units
-from offloadrt.sim.strategies import Choice, Delay, Fifo, Hold, Pct, Random, Schedule, Strategy
-from offloadrt.sim.strategies.schedule import Departure
+from offloadrt.sim.strategies import Fifo, Random, Strategy
 from offloadrt.study.errors import UserError, did_you_mean
 
 

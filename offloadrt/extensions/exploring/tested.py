@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import attrs
 
 from offloadrt.extensions.checking.checked import reports_mistakes
-from offloadrt.extensions.exploring.explore import everywhere, explore
+from offloadrt.extensions.exploring.explore import everywhere, explore, shrink
 from offloadrt.extensions.exploring.program import (
     NEVER,
     AwaitRecorder,
@@ -23,7 +23,6 @@ from offloadrt.extensions.exploring.program import (
     story_of,
 )
 from offloadrt.extensions.exploring.schedules import CHECKED, ScheduleCase, SchedulePlan, Token, costs_with_a_range
-from offloadrt.extensions.exploring.shrink import shrink
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.running.execution import Supervisor, run_supervised
 from offloadrt.study.running.run import Run

@@ -12,8 +12,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic
 
-from offloadrt.extensions.host_functions.flow import FlowBuilder, HostBranch, HostLoop, Node, Op, Piece, S, assigned
-from offloadrt.extensions.host_functions.frequencies import case_blocks, iterations
+from offloadrt.extensions.host_functions.flow import (
+    FlowBuilder,
+    HostBranch,
+    HostLoop,
+    Node,
+    Op,
+    Piece,
+    S,
+    assigned,
+    case_blocks,
+    iterations,
+)
 from offloadrt.kernels.source import text
 
 

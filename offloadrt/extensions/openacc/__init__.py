@@ -16,13 +16,16 @@
 ``Rules``, ``AdaptiveController``      when a kernel is divided among devices
 =====================================  ===============================================================================
 
-`program.py` and `host_thread.py` are the program and its threads, `clauses.py` is the compiler's part,
+`program.py` and `host_thread.py` are the program and its threads, with the clauses, the compiler's part;
 `runtime_library.py` says how the run-time libraries of PGI and GCC differ; JACC is in `jacc/`, its passes over loops
 are in `multi_device/`, the runtime's part is in `offloadrt.runtime`.
 """
 
-from offloadrt.extensions.openacc.clauses import (
+from offloadrt.extensions.openacc.host_thread import (
+    ACC_ASYNC_NOVAL,
+    ACC_ASYNC_SYNC,
     DataClause,
+    HostThread,
     UpdateClause,
     copy,
     copyin,
@@ -33,7 +36,6 @@ from offloadrt.extensions.openacc.clauses import (
     host,
     present,
 )
-from offloadrt.extensions.openacc.host_thread import ACC_ASYNC_NOVAL, ACC_ASYNC_SYNC, HostThread
 from offloadrt.extensions.openacc.jacc.dependences import (
     AliasedArgument,
     Dependences,
@@ -41,16 +43,7 @@ from offloadrt.extensions.openacc.jacc.dependences import (
     OverlappingWrites,
     QueuePlacement,
 )
-from offloadrt.extensions.openacc.jacc.generation import (
-    Argument,
-    Attribute,
-    PushFlags,
-    generate,
-    jacc_arg_build,
-    jacc_args,
-)
-from offloadrt.extensions.openacc.jacc.routines import Effects, Jacc
-from offloadrt.extensions.openacc.jacc.strategies import (
+from offloadrt.extensions.openacc.jacc.division import (
     STRATEGIES,
     AdaptiveController,
     DeviceStrategy,
@@ -63,8 +56,16 @@ from offloadrt.extensions.openacc.jacc.strategies import (
     after_execution,
     strategy_named,
 )
-from offloadrt.extensions.openacc.options import OpenACCOptions
-from offloadrt.extensions.openacc.program import OpenACC
+from offloadrt.extensions.openacc.jacc.generation import (
+    Argument,
+    Attribute,
+    PushFlags,
+    generate,
+    jacc_arg_build,
+    jacc_args,
+)
+from offloadrt.extensions.openacc.jacc.routines import Effects, Jacc
+from offloadrt.extensions.openacc.program import OpenACC, OpenACCOptions
 from offloadrt.extensions.openacc.runtime_library import COMPILERS, CompilerModel, KernelTimes, compiler_model
 from offloadrt.models.host.arrays import Section, section
 from offloadrt.runtime import (

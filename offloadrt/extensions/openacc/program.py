@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import attrs
+
 from offloadrt.extensions.openacc.host_thread import HostThread
 from offloadrt.extensions.openacc.jacc.generation import CodeCache
-from offloadrt.extensions.openacc.options import OpenACCOptions
 from offloadrt.extensions.openacc.runtime_library import (
     AsyncQueues,
     KernelRecords,
@@ -16,11 +17,27 @@ from offloadrt.extensions.openacc.runtime_library import (
 )
 from offloadrt.machine import Machine
 from offloadrt.models.host.arrays import Arena
-from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram
+from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramOptions
 from offloadrt.runtime.device import DeviceOptions
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
+
+
+@attrs.frozen(kw_only=True)
+class OpenACCOptions(ProgramOptions):
+    """The options of an OpenACC program. Fixed once the machine is built."""
+
+    model: ClassVar[str] = "openacc"
+    compiler: str = "pgi"
+    """Whose run-time library the program is linked with: `pgi` or `gcc`."""
+    pools: bool = False
+    """Whether GCC's library has JACC's two pools of device memory."""
+
+    def check(self) -> None:
+        """Raise ValueError, also for a compiler that does not exist."""
+        super().check()
+        compiler_model(self.compiler)
 
 
 class OpenACC(OffloadProgram[HostThread]):

@@ -27,14 +27,12 @@ from offloadrt.extensions.otm.object_table import (
     ManagedObject,
     ObjectPlacement,
     ObjectTable,
-    PlacementFigures,
 )
 from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.configurations.managed import Managed
 from offloadrt.runtime.device import MapHooks, OffloadDevice, Placement, ResultSection
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import PlacementError
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
@@ -46,6 +44,7 @@ from offloadrt.runtime.mapping.map_item import (
     PRIVATE,
     RETURN_PARAM,
     TARGET_PARAM,
+    DirectiveQueue,
     MapFlags,
     MapItem,
     flags_of,
@@ -108,14 +107,12 @@ class Otm(Managed):
         name the later are numbered (``a (2)``). ``otm`` has the most bytes of explicit and of implicit objects that
         were active at one time (`explicit_bytes`, `implicit_bytes`), and what there was for both (`budget_bytes`).
         """
-        placements: dict[str, PlacementFigures] = {}
+        placements: dict[str, ObjectPlacement] = {}
         seen: dict[str, int] = {}
         tables = [object_table(device) for device in devices]
         for placed in placements_on(devices):
             seen[placed.name] = number = seen.get(placed.name, 0) + 1
-            placements[placed.name if number == 1 else f"{placed.name} ({number})"] = PlacementFigures(
-                placed.nbytes, placed.rank, placed.gaf, placed.density, placed.place, placed.mechanism
-            )
+            placements[placed.name if number == 1 else f"{placed.name} ({number})"] = placed
         rows = tuple(
             (name, placed.nbytes, f"{placed.density:.4g}", placed.place, placed.mechanism)
             for name, placed in placements.items()
@@ -123,7 +120,10 @@ class Otm(Managed):
         columns = ("", "bytes", "density", "place", "mechanism")
         return {
             "placements": ResultSection(
-                {name: attrs.asdict(placed) for name, placed in placements.items()},
+                {
+                    name: attrs.asdict(placed, filter=attrs.filters.exclude("name"))
+                    for name, placed in placements.items()
+                },
                 "objects by rank",
                 columns,
                 rows,
@@ -139,9 +139,10 @@ class Otm(Managed):
         }
 
 
-def placements_of(result: Result) -> dict[str, PlacementFigures]:
+def placements_of(result: Result) -> dict[str, ObjectPlacement]:
     """Return where a run placed its objects last, by name; empty under another configuration."""
-    return msgspec.convert(dict(result.figures("placements")), dict[str, PlacementFigures])
+    figures = {name: {"name": name, **placed} for name, placed in result.figures("placements").items()}
+    return msgspec.convert(figures, dict[str, ObjectPlacement])
 
 
 def object_table(device: OffloadDevice) -> ObjectTable:

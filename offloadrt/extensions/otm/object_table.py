@@ -31,10 +31,9 @@ managed memory that stays with the CPU and is reached over the link.
 
 @attrs.frozen
 class ObjectPlacement:
-    """The latest decision on an object."""
+    """The latest decision on an object, whose name is that of the program's variable."""
 
     name: str
-    """The name of the program's variable."""
     nbytes: int
     rank: int
     """Its rank by global access frequency; 1 is the object that is accessed most."""
@@ -45,18 +44,6 @@ class ObjectPlacement:
     place: Place
     """The processor in whose memory it lies."""
     mechanism: Mechanism
-
-
-@attrs.frozen
-class PlacementFigures:
-    """Where an object was placed last (configuration `otm`): bytes, rank by GAF, density, place and mechanism."""
-
-    nbytes: int
-    rank: int
-    gaf: float
-    density: float
-    place: str
-    mechanism: str
 
 
 @attrs.frozen

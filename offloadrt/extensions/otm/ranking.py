@@ -1,7 +1,7 @@
 """`HostProgram`: how often a program comes to its target regions, and so how often each object is accessed in all.
 
 The host function is read as kernels are, by the same rules: a branch 0.5, a loop of unknown trip count 32, exceptions
-never; `host_functions/frequencies.py` says what jumps do to that. Calls of functions in files beside or below the host
+never; `host_functions/flow.py` says what jumps do to that. Calls of functions in files beside or below the host
 function's are followed, also of methods of its own class. A function that is handed to something else
 (``run.parallel(body)``) counts as called once there, but for `HostProgram.of` itself, which reads it only.
 
@@ -23,10 +23,17 @@ from typing import Any
 
 import attrs
 
-from offloadrt.extensions.host_functions.flow import Scope, assigned, nodes_of, outer_names, parameters
-from offloadrt.extensions.host_functions.frequencies import frequencies, iterations
+from offloadrt.extensions.host_functions.flow import (
+    Scope,
+    assigned,
+    frequencies,
+    iterations,
+    nodes_of,
+    outer_names,
+    parameters,
+)
 from offloadrt.extensions.host_functions.host_walk import HostWalk
-from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.array_use import KernelError
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source import FunctionTree, Source, text
 

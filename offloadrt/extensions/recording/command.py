@@ -101,7 +101,7 @@ def record(
     keep_raw:
         Keep the raw files as well, in RECORDING.raw.
     """
-    from offloadrt.cli.outputs import check_not_read
+    from offloadrt.cli.options import check_not_read
     from offloadrt.extensions.recording import toolchain
     from offloadrt.extensions.recording.format import RecordingError, convert, is_recording
     from offloadrt.extensions.recording.toolchain import RecordingRefused
@@ -119,12 +119,15 @@ def record(
         raw = output.with_name(output.name + ".raw")
         runs = toolchain.record(command, raw, counts, wishes, _progress)
         with writing(output):
-            convert(raw, output)
+            processes = convert(raw, output)
     except (RecordingRefused, RecordingError) as error:
         raise UserError(str(error)) from None
     for run in runs:
         with_threads = "" if run.threads is None else f" with {run.threads} threads"
         print(f"{command[0]}{with_threads} {run.ending()}: {run.directives} directives in {output}", file=sys.stderr)
+        for process in processes:
+            if process.died and process.folder.startswith(f"{run.folder}/"):
+                print(f"  process {process.pid} {process.died}", file=sys.stderr)
     if not keep_raw:
         shutil.rmtree(raw)
     return 0 if all(run.exit == 0 or run.stopped for run in runs) else PROGRAM_FAILED

@@ -19,7 +19,7 @@ _COMPILERS: Final = {
 
 
 class Recordings:
-    """Reads recordings; `study/scripts/program_files.py` says what its methods give. Each imports what it needs."""
+    """Reads recordings; `study/scripts/definition.py` says what its methods give. Each imports what it needs."""
 
     sources = tuple(_COMPILERS)
 

@@ -20,7 +20,7 @@ from offloadrt.extensions.recording.replay.program import (
     run_of,
     unified_configuration,
 )
-from offloadrt.machine.memory.page_table import MemoryAccessFault
+from offloadrt.machine.memory import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.study.errors import UserError
 from offloadrt.study.running.run import Run
@@ -105,7 +105,9 @@ async def _replay(run: Run, recording: Recording, host_compute: float, costs: st
 
 def _measured(recording: Recording, outcome: Outcome) -> dict[str, Value]:
     measured: dict[str, Value] = {"directives": outcome.directives}
-    if recording.meta.ended != "exit":
+    if recording.meta.died is not None:
+        measured["recording"] = f"the program {recording.meta.died}"
+    elif recording.meta.ended != "exit":
         measured["recording"] = {"stopped": "was stopped", "cut": "cut off: the program crashed or was killed"}.get(
             recording.meta.ended, recording.meta.ended
         )

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from offloadrt.cli.render import table_of
 from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile, summary
+from offloadrt.extensions.recording.format.recording import Meta
 from offloadrt.extensions.recording.format.summary import ArraySummary, KernelSummary, ThreadSummary
 from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.words import seconds, size
@@ -72,8 +73,13 @@ def _runs(runs: list[Recording]) -> RenderableType:
         threads = str(meta.asked_threads or meta.threads)
         known = ["yes" if one else "no" for one in (meta.costs, meta.host_touches, meta.oracle)]
         rank = "" if meta.rank is None else str(meta.rank)
-        shown.add_row(escape(run.run), threads, rank, f"{run.directives:,}", *known, _ENDED.get(meta.ended, meta.ended))
+        shown.add_row(escape(run.run), threads, rank, f"{run.directives:,}", *known, escape(_ending(meta)))
     return shown
+
+
+def _ending(meta: Meta) -> str:
+    """Say how a run ended, unless it did as it should."""
+    return _ENDED.get(meta.ended, meta.ended) if meta.died is None else f"the program {meta.died}"
 
 
 def _sites(run: Recording) -> RenderableType:
@@ -142,6 +148,8 @@ class RecordedRunRecord:
     host_touches: bool
     oracle: bool
     ended: str
+    died: str
+    """How, where and with which message it died; empty if it did not."""
 
     @classmethod
     def of(cls, run: Recording) -> RecordedRunRecord:
@@ -149,7 +157,8 @@ class RecordedRunRecord:
         meta = run.meta
         threads = meta.asked_threads or meta.threads
         known = (meta.costs, meta.host_touches, meta.oracle)
-        return cls(run.run, threads, meta.rank, run.directives, *known, meta.ended)
+        died = "" if meta.died is None else str(meta.died)
+        return cls(run.run, threads, meta.rank, run.directives, *known, meta.ended, died)
 
 
 @attrs.frozen

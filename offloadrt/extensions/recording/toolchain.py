@@ -18,12 +18,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import attrs
 import numpy as np
@@ -369,6 +370,11 @@ class RecordedRun:
     seconds: float
     samples: int
     host_touches: bool
+    exact: bool = False
+    message: str = ""
+    """What the program, or the runtime, has written last before it died."""
+    died_at: str = ""
+    """The line of its own code where it died, if that is known."""
     directives: int = field(kw_only=True)
 
     def ending(self) -> str:
@@ -462,7 +468,8 @@ def _run(
 ) -> RecordedRun:
     began = time.monotonic()
     counter = DirectiveCounter(folder)
-    process = subprocess.Popen(command, env=_environment(library, folder, threads, options))
+    process = subprocess.Popen(command, env=_environment(library, folder, threads, options), stderr=subprocess.PIPE)
+    words = _LastWords(process)
     stopped = False
     while True:
         try:
@@ -478,6 +485,7 @@ def _run(
             continue  # the terminal sent it to the program as well, which decides what it means
     stopped = stopped or _was_stopped(folder)
     code = process.returncode
+    words.end()
     return RecordedRun(
         folder=folder.name,
         threads=threads,
@@ -487,8 +495,66 @@ def _run(
         seconds=round(time.monotonic() - began, 3),
         samples=options.samples,
         host_touches=options.host_touches,
+        exact=options.check,
+        message=words.message(code) if code and not stopped else "",
+        died_at=_line_of_death(folder) if code < 0 and not stopped else "",
         directives=counter.count(),
     )
+
+
+_STDERR: Final = 2
+
+
+class _LastWords:
+    """Passes on what a program writes to its standard error, and keeps the end of it."""
+
+    _KEPT: Final = 1 << 14
+    _FATAL: Final = re.compile(r"omptarget|fatal|error|terminat|assert|abort", re.IGNORECASE)
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._tail = b""
+        self._thread = threading.Thread(target=self._pass_on, args=(process,), daemon=True)
+        self._thread.start()
+
+    def _pass_on(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stderr is not None
+        with process.stderr as stream:
+            while written := os.read(stream.fileno(), 1 << 16):
+                os.write(_STDERR, written)
+                self._tail = (self._tail + written)[-self._KEPT :]
+
+    def end(self) -> None:
+        """Wait for what the program has written; a process that it left behind may hold the pipe for ever."""
+        self._thread.join(1.0)
+
+    def message(self, code: int) -> str:
+        """Return why the program died, in one line; empty where nobody has said so."""
+        lines = [line.strip() for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()]
+        runtime = [line for line in lines if line.startswith("omptarget message:")]
+        last = [line for line in lines[-1:] if code == -signal.SIGABRT or self._FATAL.search(line)]
+        return "; ".join([line.removeprefix("omptarget message: ") for line in dict.fromkeys([*runtime[-1:], *last])])
+
+
+def _line_of_death(folder: Path) -> str:
+    """Return the innermost line of the program's own code on the stack of the process that died."""
+    symbolizer = shutil.which(f"llvm-symbolizer-{OLDEST}") or shutil.which("llvm-symbolizer")
+    for path in sorted(folder.glob("*.jsonl")):
+        for text in path.read_text(encoding="ascii", errors="replace").splitlines():
+            if not text.startswith('{"k":"died"') or not text.endswith("}") or symbolizer is None:
+                continue
+            frames = [frame for frame in json.loads(text)["frames"] if isinstance(frame, list)]
+            # A frame other than the innermost is at the instruction behind its call.
+            asked = [
+                f'"{module}" {offset - 1:#x}' for module, offset in frames if not module.startswith(("/usr/", "/lib"))
+            ]
+            command = [symbolizer, "--no-inlines", "--functions=none"]
+            done = subprocess.run(command, input="\n".join(asked), capture_output=True, text=True, check=False)
+            places = [line.rsplit(":", 1)[0] for line in done.stdout.splitlines() if line and not line.startswith("??")]
+            own = [place for place in places if not place.startswith("/usr/") and str(_NATIVE) not in place]
+            for place in own:
+                if not place.endswith(":0"):
+                    return Path(place).name
+    return ""
 
 
 def _was_stopped(folder: Path) -> bool:

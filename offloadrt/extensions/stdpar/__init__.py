@@ -38,10 +38,14 @@ from offloadrt.extensions.stdpar.elision import (
     CompilationRefused,
     Elided,
     ElisionPass,
+    ExecutionPolicy,
     Kept,
     Marker,
     Operation,
     Window,
+    par,
+    par_unseq,
+    seq,
     windows,
 )
 from offloadrt.extensions.stdpar.heuristic import (
@@ -54,19 +58,17 @@ from offloadrt.extensions.stdpar.heuristic import (
     Sampling,
     Why,
 )
-from offloadrt.extensions.stdpar.host_thread import HostThread, SyclQueue
 from offloadrt.extensions.stdpar.implementations import (
     IMPLEMENTATIONS,
     AlwaysReading,
     DataMemory,
     Implementation,
     PrefetchMode,
+    StdParOptions,
     implementation,
 )
-from offloadrt.extensions.stdpar.options import StdParOptions
-from offloadrt.extensions.stdpar.program import StdPar
+from offloadrt.extensions.stdpar.program import HostThread, StdPar, SyclQueue
 from offloadrt.extensions.stdpar.stdpar_runtime import Counts
-from offloadrt.extensions.stdpar.translation_unit import ExecutionPolicy, par, par_unseq, seq
 from offloadrt.models.host.arrays import Section, section
 from offloadrt.runtime import InvalidFree
 

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from offloadrt.extensions.stdpar.arrays import UsmArray
-from offloadrt.extensions.stdpar.translation_unit import RETURNING, ExecutionPolicy
+from offloadrt.extensions.stdpar.elision import RETURNING, ExecutionPolicy
 from offloadrt.kernels import ArrayUse, Kernel
 
 

@@ -14,16 +14,15 @@ import attrs
 from offloadrt.driver import NOTHING, Touching
 from offloadrt.extensions.stdpar.algorithms import AlgorithmCall, direct, host_pointers, pointers
 from offloadrt.extensions.stdpar.arrays import Command, HostPointerInKernel, InUse, PrefetchCrash, UsmArray
-from offloadrt.extensions.stdpar.elision import CompilationRefused, Kept, Marker, Operation
+from offloadrt.extensions.stdpar.elision import CompilationRefused, ExecutionPolicy, Kept, Marker, Operation
 from offloadrt.extensions.stdpar.heap import Heap
 from offloadrt.extensions.stdpar.heuristic import OperationId, Place
 from offloadrt.extensions.stdpar.implementations import Allocation, HostPointer, PrefetchMode, take_prefetches
 from offloadrt.extensions.stdpar.stdpar_runtime import StdParRuntime
-from offloadrt.extensions.stdpar.translation_unit import ExecutionPolicy
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import OffloadError
+from offloadrt.runtime.mapping.map_item import DirectiveQueue
 
 
 @attrs.frozen

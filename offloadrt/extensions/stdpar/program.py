@@ -1,23 +1,371 @@
-"""A program of C++ standard parallelism on an emulated machine: its implementation, its heap, its device."""
+"""A program of C++ standard parallelism on an emulated machine: its implementation, its heap, its device.
+
+A host thread has the program's operations:
+
+    async def body(t):
+        a = await t.new_array("a", n)
+        await t.fill(par_unseq, a, 0.1)
+        await t.transform(par_unseq, triad, a, b, c)
+        s = await t.transform_reduce(par_unseq, dot, a, b)
+        values = await t.read(a)
+        await t.delete(a)
+
+The heap is the implementation's (`heap.py`): shared USM, or the host's. Under `sycl` and `native`, whose programs have
+device memory and copies of their own, a new array is device memory, and `read` and `write` copy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeVar
 
 import attrs
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
-from offloadrt.extensions.stdpar.elision import Decision, Elided, refuse_captures, table
+from offloadrt.extensions.stdpar.algorithms import AlgorithmCall, Algorithms
+from offloadrt.extensions.stdpar.arrays import UsmArray, adopted
+from offloadrt.extensions.stdpar.elision import Decision, Elided, Marker, par_unseq, refuse_captures, table
+from offloadrt.extensions.stdpar.execution import Executor, Queue, submit
 from offloadrt.extensions.stdpar.heap import Heap
-from offloadrt.extensions.stdpar.host_thread import HostThread
-from offloadrt.extensions.stdpar.implementations import HostPointer
-from offloadrt.extensions.stdpar.options import StdParOptions
+from offloadrt.extensions.stdpar.implementations import HostPointer, StdParOptions
 from offloadrt.extensions.stdpar.stdpar_runtime import StdParRuntime
+from offloadrt.kernels import Kernel
 from offloadrt.machine import Machine
-from offloadrt.models.host.arrays import Arena
-from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram
+from offloadrt.models.host.arrays import Arena, Section, array_of
+from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramThread
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
+
+
+class SyclQueue:
+    """``sycl::queue``, in order. Its commands go through SYCL's layers, whatever the program's implementation."""
+
+    def __init__(self, executor: Executor, device: OffloadDevice) -> None:
+        """executor: of the thread that the queue belongs to."""
+        self._executor = executor
+        self._runtime = executor.runtime
+        self._queue = Queue(self._runtime, device, self._runtime.machine.spec.value("sycl.submit"))
+
+    async def malloc_shared(
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
+    ) -> UsmArray:
+        """Allocate shared USM: memory of host and device."""
+        with self._runtime.calling("malloc_shared"):
+            await self._executor.meets_call("malloc_shared")
+            array = self._runtime.unplaced(name, shape, dtype, phantom, "shared")
+            array.address = await self._runtime.usm.malloc_shared(max(1, array.nbytes), array.name)
+        return array
+
+    async def malloc_device(
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
+    ) -> UsmArray:
+        """Allocate device memory, which the host cannot use. Raises ArrayOutOfDeviceMemory."""
+        with self._runtime.calling("malloc_device"):
+            await self._executor.meets_call("malloc_device")
+            array = self._runtime.unplaced(name, shape, dtype, phantom, "device")
+            array.address = await self._runtime.usm.malloc_device(max(1, array.nbytes), array.phantom, name)
+        return array
+
+    async def malloc_host(
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
+    ) -> UsmArray:
+        """Allocate pinned host memory, which the device reaches over the link."""
+        with self._runtime.calling("malloc_host"):
+            await self._executor.meets_call("malloc_host")
+            array = self._runtime.unplaced(name, shape, dtype, phantom, "host")
+            array.address = await self._runtime.usm.malloc_host(max(1, array.nbytes))
+        return array
+
+    async def free(self, array: UsmArray) -> None:
+        """Call ``sycl::free`` for memory of any kind. Raises DriverError where no such memory begins."""
+        with self._runtime.calling("free"):
+            await self._executor.meets_call("free")
+            await self._runtime.usm.free(array)
+
+    async def submit(self, kernel: Kernel, *arguments: Any, iterations: int | None = None) -> None:
+        """Call ``parallel_for``, which returns when the kernel is in the queue."""
+        with self._runtime.calling("parallel_for"):
+            await self._executor.meets_call("parallel_for")
+            await submit(
+                self._runtime, self._queue, AlgorithmCall("parallel_for", par_unseq, kernel, arguments, iterations)
+            )
+
+    async def memcpy(self, destination: UsmArray, source: UsmArray) -> None:
+        """Copy all bytes of an array; returns when the host may go on. ValueError for different sizes."""
+        with self._runtime.calling("memcpy"):
+            await self._executor.meets_call("memcpy")
+            await self._queue.memcpy(destination, source)
+
+    async def prefetch(self, array: UsmArray) -> None:
+        """Have shared USM migrate to the device. ValueError for other memory, PrefetchCrash."""
+        if array.memory != "shared":
+            raise ValueError(f"prefetch of {array.name!r}: it is {array.memory} memory, not shared USM")
+        with self._runtime.calling("prefetch"):
+            await self._executor.meets_call("prefetch")
+            await self._queue.prefetch(array.address, array.nbytes, array.name)
+
+    async def wait(self) -> None:
+        """Wait for everything in the queue. Raises what a kernel in it did wrong."""
+        with self._runtime.calling("wait"):
+            await self._executor.meets_call("wait")
+            await self._queue.wait()
+
+    async def close(self) -> None:
+        """Wait for the queue at its end, and give its stream back."""
+        with self._runtime.calling("wait"):
+            await self._executor.meets_call("wait")
+            await self._queue.close()
+
+
+class HostThread(Algorithms, ProgramThread):
+    """Given to the body of a host thread as ``t``. Algorithms go into the thread's own queue."""
+
+    def __init__(self, program: OffloadProgram[Any], runtime: StdParRuntime, heap: Heap, *place: Any) -> None:
+        super().__init__(program, *place)
+        self.runtime = runtime
+        self._memory = heap
+        self.executor = Executor(runtime, heap)
+        self._interposed = True
+
+    async def leave_team(self) -> None:
+        """End the thread, and with it its queue."""
+        await self.executor.meets(Marker.RETURN)
+        if self.executor.queue is not None:
+            await self.executor.queue.close()
+
+    def array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        fill: Any = None,
+        phantom: bool | None = None,
+        kind: Kind = "static",
+        align: int = 16,
+    ) -> UsmArray:
+        """Make a C array on the stack, or memory that somebody has of the C library: neither is the device's."""
+        made = super().array(name, shape, dtype, fill, phantom, kind, align)
+        self.runtime.usm.add_system(made.address, made.nbytes)
+        return adopted(made, "heap" if kind == "heap" else "stack", self.sim)
+
+    # the heap
+
+    async def new_array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        fill: Any = None,
+        phantom: bool | None = None,
+        align: int = 0,
+    ) -> UsmArray:
+        """Allocate ``new T[n]``, memory that nobody has touched, whose values are zeros.
+
+        With `fill` the thread then writes it. align: an alignment of its own (``aligned_alloc``), 0 for none.
+        ValueError for a shape that is none; ArrayOutOfDeviceMemory where the array is device memory and does not fit.
+        """
+        explicit = self.runtime.is_explicit
+        with self.runtime.calling("new"):
+            if not explicit:
+                await self.executor.meets(Marker.ALLOCATION, "new")
+            array = self.runtime.unplaced(name, shape, dtype, phantom, "heap")
+            if explicit and self.executor.queue is not None:
+                array.address = await self.runtime.usm.malloc_device(max(1, array.nbytes), array.phantom, name)
+                array.memory = "device"
+            else:
+                place = await self._memory.malloc(array.nbytes, array.name, self._heap, self._interposed, align)
+                array.address = place[0]
+                array.memory = "shared" if place[1] else "heap"
+        if fill is not None:
+            await self.write(array, None if array.phantom else fill)
+        return array
+
+    malloc = new_array
+
+    async def foreign_malloc(
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
+    ) -> UsmArray:
+        """Call malloc in a translation unit of another compiler, which gives the C library's memory."""
+        await self.executor.meets(Marker.ALLOCATION, "foreign_malloc")
+        array = self.runtime.unplaced(name, shape, dtype, phantom, "heap")
+        array.address = await self._memory.malloc_libc(array.nbytes, self._heap)
+        return array
+
+    def stack_array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        fill: Any = None,
+        phantom: bool | None = None,
+    ) -> UsmArray:
+        """Make an array on the thread's stack, which is the host's."""
+        return self.array(name, shape, dtype, fill, phantom)
+
+    async def free(self, array: HostArray) -> None:
+        """Free or delete an array in the program's own translation units. Raises InvalidFree."""
+        await self._free(array, foreign=False)
+
+    delete = free
+
+    async def foreign_free(self, array: HostArray) -> None:
+        """Call free in a translation unit of another compiler.
+
+        Raises InvalidFree and, where the implementation does not replace it there, ForeignFree for memory of the
+        device.
+        """
+        await self._free(array, foreign=True)
+
+    async def _free(self, given: HostArray, foreign: bool) -> None:
+        array = _of_model(given)
+        with self.runtime.calling("free"):
+            await self.executor.meets(Marker.ALLOCATION, "free")
+            array.check_host_access(writes=True)
+            if array.memory == "device":
+                await self.runtime.usm.free(array)
+            else:
+                await self._memory.free(array, foreign)
+
+    @contextmanager
+    def interposition_disabled(self) -> Iterator[None]:
+        """``with t.interposition_disabled():`` allocations inside are the C library's, as the runtime's own are."""
+        before, self._interposed = self._interposed, False
+        try:
+            yield
+        finally:
+            self._interposed = before
+
+    # what the host does with its data
+
+    async def read(self, place: HostArray | Section) -> Any:
+        """Read an array, or a section of it, as the host does: what the device owns comes back.
+
+        Returns the array's values, None for a phantom. Raises UnfinishedRead when the kernel that writes it has not
+        been waited for.
+        """
+        array = _of_model(array_of(place))
+        if array.memory == "device":
+            await self._copy(array, to_device=False)
+        else:
+            await self._touch(place, writes=False)
+        return None if array.values is None else _part(place, array.values)
+
+    async def write(self, place: HostArray | Section, values: Any = None) -> None:
+        """Write an array, or a section of it, with these values; without any only take its pages.
+
+        Raises UnfinishedRead when a kernel that uses it has not been waited for.
+        """
+        array = _of_model(array_of(place))
+        if array.memory == "device":
+            if isinstance(place, Section):
+                await self._copy(array, to_device=False)
+            _set(place, array, values)
+            await self._copy(array, to_device=True)
+        else:
+            await self._touch(place, writes=True)
+            _set(place, array, values)
+
+    async def host_access(self, place: HostArray | Section, writes: bool | None = None) -> None:
+        """Read and write an array or a section of it, which is shared or host memory."""
+        await self._touch(place, writes=writes is not False)
+
+    def first_touch(self, array: HostArray) -> Awaitable[object]:
+        """Write all of an array."""
+        return self.write(array)
+
+    async def _touch(self, place: HostArray | Section, writes: bool) -> None:
+        array = _of_model(array_of(place))
+        await self.executor.meets(Marker.STACK_ACCESS if array.memory == "stack" else Marker.HOST_ACCESS, array.name)
+        array.check_alive("write" if writes else "read")
+        array.check_host_access(writes)
+        begin, nbytes = 0, array.nbytes
+        if isinstance(place, Section):
+            begin = place.begin - array.address
+            nbytes = max(0, (place.length - 1) * place.stride + 1) * place.row_bytes
+        await self.runtime.usm.host_touch(array, begin, nbytes)
+
+    async def _copy(self, array: UsmArray, to_device: bool) -> None:
+        """Copy device memory from or to what the program has of it on the host, and wait."""
+        queue = self.executor.queue
+        assert queue is not None, "device memory without a device"
+        array.check_alive("memcpy")
+        of_host = adopted(array, "heap", self.sim)
+        await self.executor.meets(Marker.HOST_ACCESS, array.name)
+        with self.runtime.calling("memcpy"):
+            await (queue.memcpy(array, of_host) if to_device else queue.memcpy(of_host, array))
+            await queue.wait()
+
+    # the flow of the program, as barriers see it
+
+    async def external(self, name: str, seconds: float = 0.0) -> None:
+        """Call a function that the compiler cannot look into, which occupies a core for so long."""
+        with self.runtime.calling(name):
+            await self.executor.meets_call(name)
+            if seconds:
+                await self.compute(seconds)
+
+    async def sleep(self, seconds: float) -> None:
+        await self.executor.meets_call("sleep")
+        await super().sleep(seconds)
+
+    async def barrier(self) -> None:
+        """Wait for all threads of the team."""
+        await self.executor.meets_call("barrier")
+        await super().barrier()
+
+    @asynccontextmanager
+    async def function(self) -> AsyncIterator[None]:
+        """``async with t.function():`` the body of a function of the program, which returns at the end."""
+        yield
+        if not self.runtime.is_explicit:
+            await self.executor.meets(Marker.RETURN)
+
+    async def wait(self) -> None:
+        """Wait for the thread's queue. Raises what a kernel in it did wrong."""
+        await self.executor.meets(Marker.CALL, "wait")
+        if self.executor.queue is not None and self.executor.queue.outstanding:
+            await self.executor.drain()
+
+    def queue(self) -> SyclQueue:
+        """Make a SYCL queue on the default device, in order, with USM of all kinds.
+
+        ValueError where there is no device.
+        """
+        device = self.runtime.usm.device
+        if device is None:
+            raise ValueError(f"queue: {self.runtime.machine.spec.name} has no device (usm.shared = no_device)")
+        return SyclQueue(self.executor, device)
+
+    # algorithms
+
+    async def invoke(self, call: AlgorithmCall) -> Any:
+        """Run one algorithm as the implementation does, and return what it returns."""
+        with self.runtime.calling(call.algorithm):
+            return await self.executor.execute(call)
+
+
+def _of_model(array: HostArray) -> UsmArray:
+    if not isinstance(array, UsmArray):
+        raise TypeError(f"array {array.name!r} was not made by a thread of this program")
+    return array
+
+
+def _set(place: HostArray | Section, array: UsmArray, values: Any) -> None:
+    if values is not None and array.values is not None:
+        _part(place, array.values)[...] = values
+
+
+def _part(place: HostArray | Section, values: NDArray[Any]) -> NDArray[Any]:
+    """Select the elements of an array, or of a section of it."""
+    if not isinstance(place, Section):
+        return values
+    part: NDArray[Any] = values[place.lower : place.lower + (place.length - 1) * place.stride + 1 : place.stride]
+    return part
+
 
 R = TypeVar("R")
 

@@ -14,8 +14,7 @@ from offloadrt.driver import NOTHING, Driver, OutOfDeviceMemory, Touching, Uvm
 from offloadrt.extensions.stdpar.arrays import Memory, UsmArray
 from offloadrt.extensions.stdpar.elision import Decision, Window
 from offloadrt.extensions.stdpar.heuristic import HeuristicDatabase, HeuristicRules, OffloadHeuristic
-from offloadrt.extensions.stdpar.implementations import DataMemory, SubmitPath
-from offloadrt.extensions.stdpar.options import StdParOptions
+from offloadrt.extensions.stdpar.implementations import DataMemory, StdParOptions, SubmitPath
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.kernels.memo import Memo
 from offloadrt.machine import Machine
@@ -23,7 +22,7 @@ from offloadrt.models.host.directive import launch_of
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
-from offloadrt.runtime.launch.touching import accesses_of
+from offloadrt.runtime.launch.target import accesses_of
 from offloadrt.trace import Trace, events
 
 

@@ -5,7 +5,7 @@ it finds a place (`TeamSlots`).  Kernels that have begun and whose demands fit t
 otherwise the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled by how much
 of the machine its teams can fill.  Halts are counted: a kernel starts only when nobody drains or
 suspends the device.  A kernel leaves the SMs to others while it waits for a page: of host memory on an APU
-(``kernel_faults.py``), of managed memory on a device that migrates it (``managed/kernels.py``).
+(``KernelFaults``), of managed memory on a device that migrates it (``managed/kernels.py``).
 """
 
 from __future__ import annotations
@@ -17,13 +17,19 @@ from collections.abc import Callable
 
 import attrs
 
-from offloadrt.machine.compute.kernel_faults import KernelFaults, Missing
-from offloadrt.machine.compute.memory_traffic import MemoryTraffic
-from offloadrt.machine.compute.residency import ComputeSpec, ComputeStatistics, ResidentKernel, ResidentKernels
+from offloadrt.machine.compute.residency import (
+    ComputeSpec,
+    ComputeStatistics,
+    KernelFaults,
+    MemoryTraffic,
+    Missing,
+    ResidentKernel,
+    ResidentKernels,
+)
 from offloadrt.machine.compute.sharing import GpuContext, GpuContexts
 from offloadrt.machine.injection import Injector
 from offloadrt.machine.managed.kernels import ManagedKernels
-from offloadrt.machine.memory.page_table import MemoryAccessFault
+from offloadrt.machine.memory import MemoryAccessFault
 from offloadrt.machine.messages import (
     BlitCopy,
     DrainKernels,

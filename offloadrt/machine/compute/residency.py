@@ -1,23 +1,153 @@
 """Kernels on the SMs of a device: how many teams fit, how long a kernel takes alone, and which kernels are resident.
 
 What kernels take together is decided in ``compute_units.py``, which divides the SMs among them.
+
+Here stands, too, what an APU's kernels lose: ``KernelFaults`` to pages that are missing, ``MemoryTraffic`` to copies.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated
 
 import attrs
 import msgspec
 
 from offloadrt.kernels import Launch
-from offloadrt.machine.compute.kernel_faults import Missing
+from offloadrt.machine.injection import Injector
 from offloadrt.machine.managed.sweep import ManagedSweep
-from offloadrt.machine.messages import KernelPacket
-from offloadrt.machine.share import FairShare, Ticket
+from offloadrt.machine.memory import AccessFault, FaultStatistics, PageTable
+from offloadrt.machine.messages import FaultServed, KernelPacket, PageFault, TrafficChanged
+from offloadrt.machine.servers import LevelOverTime
+from offloadrt.machine.share import FairShare, SharedPool, Ticket
 from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import Trace
+
+
+@attrs.frozen
+class FaultSpec:
+    """How kernels of a device fault."""
+
+    range: Annotated[int, "fault.range"]
+    """Bytes, and alignment, of what one service maps; less at the end of the program's memory."""
+    xnack: Annotated[bool, "gpu.xnack"]
+    """Whether a kernel waits for a missing page; otherwise it dies."""
+    small_pages: Annotated[float, "mem.small_pages"]
+    """The part of the memory's bandwidth that a kernel reaches in host memory whose pages are not huge."""
+
+
+Mapped = Callable[[int, int], tuple[int, int]]
+"""The part of a range that the program has memory at."""
+
+
+@attrs.define(eq=False)
+class Missing:
+    """What one kernel has yet to meet: ``pieces`` of whole ranges, in the order in which it touches them."""
+
+    pieces: list[tuple[int, int]]
+    range: int
+    mapped: Mapped
+    total: int
+    """How many ranges were missing at the kernel's start."""
+    place: int = 0
+    address: int = 0
+
+    @property
+    def head(self) -> tuple[int, int] | None:
+        """Return the range that the kernel meets next; None when it has met all."""
+        if self.place == len(self.pieces):
+            return None
+        return self.mapped(self.address, self.address + self.range)
+
+    def advance(self) -> None:
+        """Let the kernel pass the range that it met."""
+        self.address += self.range
+        if self.address >= self.pieces[self.place][1]:
+            self.place += 1
+            if self.place < len(self.pieces):
+                self.address = self.pieces[self.place][0]
+
+
+class KernelFaults:
+    """The faults of one device's kernels; ``pages`` is its page table, ``handler`` the mailbox of who serves them.
+
+    No service reaches beyond the memory that the program has (``mapped``, by process), as the kernel driver's ranges
+    end with the mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``).  Each process has
+    a page table of its own on a real GPU.  Here one stands for all, since no two processes share an address.
+
+    A kernel that starts with pages missing meets them one after the other while it runs: the k-th of m missing ranges
+    (of ``fault.range``, the unit of one service) when it has done k/m of its work, the first at its start. There it is
+    stalled until the page-fault handler has served it, unless somebody else had the range mapped meanwhile.
+
+    Two simplifications. A real kernel meets the pages of its first teams nearly at once and may have several faults in
+    flight; here it has one, which is right where one worker serves them in turn. And a stalled kernel stops as a
+    whole, while a real one's other teams go on: a kernel that computes much for each page is predicted too slow, by at
+    most the time of its faults' services.
+    """
+
+    def __init__(
+        self, sim: Simulation, device: int, pages: PageTable, spec: FaultSpec, mapped: Mapped, huge: bool
+    ) -> None:
+        self.sim = sim
+        self.pages = pages
+        self.spec = spec
+        self.translates_slowly = spec.small_pages < 1.0 and not huge
+        """Whether kernels are slower in host memory, whose pages are small."""
+        self.mapped = {0: mapped}
+        self.handler = Mailbox(sim, f"device {device} page fault handler")
+        self.injector: Injector | None = None
+        self._device = device
+        self._faults = self._duplicates = self._mapped = self._violations = 0
+        self.serving = LevelOverTime(sim)
+        """Services in progress, which the handler counts."""
+        self._wait_s = 0.0
+        self._born = sim.now
+
+    def missing(self, packet: KernelPacket) -> Missing:
+        """Return what a kernel has to fault in; something of what it touches must be missing."""
+        size, seen, total = self.spec.range, PageTable(self.spec.range), 0
+        # Two arguments may touch the same range, which one service maps: `seen` counts it once.
+        pieces: list[tuple[int, int]] = []
+        for touched in packet.touches:
+            for low, high in self.pages.missing(*touched):
+                pieces += seen.missing(low, high - low)
+                total += seen.insert(low, high)
+        return Missing(pieces, size, self.mapped[packet.stream.process], total, 0, pieces[0][0])
+
+    def violation(self, packet: KernelPacket) -> AccessFault:
+        """Return the fault on the first missing page, which kills the kernel."""
+        self._violations += 1
+        address = next(max(low, begin) for begin, size in packet.touches for low, _ in self.pages.missing(begin, size))
+        name = packet.launch.kernel.name
+        return AccessFault(address, packet.number, name, self._device, packet.cause, self.sim.now)
+
+    def raise_fault(self, low: int, high: int, packet: KernelPacket) -> int:
+        """Ask the handler for a range; returns how many pages of it are missing."""
+        fault, name = PageFault(low, high, packet.number, packet.cause, packet.stream.process), self.handler.name
+        if self.injector is not None and self.injector.strike("interrupt", name, f"an interrupt of {name} is lost"):
+            self.handler.leave(fault)
+        else:
+            self.handler.put(fault)
+        return self.pages.missing_pages(low, high - low)
+
+    def served(self, message: FaultServed, stalled_s: float) -> None:
+        """Count a fault of a kernel that goes on after it was stalled for ``stalled_s`` seconds."""
+        if message.pages:
+            self._faults += 1
+        else:
+            self._duplicates += 1
+        self._mapped += message.pages
+        self._wait_s += max(stalled_s - message.service_s, 0.0)
+
+    def statistics(self) -> FaultStatistics:
+        """Return what became of the faults so far."""
+        service_s = self.serving.total_s
+        idle_s = max(self.sim.now - self._born - service_s, 0.0)
+        return FaultStatistics(
+            self._faults, self._duplicates, self._mapped, service_s, self._wait_s, self._violations, idle_s
+        )
+
 
 _REGISTER, _DOUBLE = 4, 8
 """Bytes of a register and of a double."""
@@ -354,3 +484,163 @@ class ResidentKernels:
         if (limited := self.share.limit(self.sim.now, ticket, rate)) is not ticket:
             del self.resident[ticket]
             self.resident[limited] = kernel
+
+
+_READ_AND_WRITTEN = 2
+"""Bytes of traffic for each byte that is copied within one memory."""
+
+
+@attrs.frozen
+class TrafficSpec:
+    """What the memory of an APU can do; bytes/s."""
+
+    bandwidth: Annotated[float, "mem.bw"]
+    uncontended: Annotated[bool, "memory_traffic.uncontended"]
+    """Whether the kernels and each copy have all of the bandwidth for themselves (an ablation)."""
+
+    @property
+    def copies(self) -> float:
+        """Return the bytes/s that a copy alone can have."""
+        return self.bandwidth / _READ_AND_WRITTEN
+
+
+@attrs.frozen
+class TrafficStatistics:
+    """How the memory was divided; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
+
+    busy_s: float
+    """Time with copies that divide the bandwidth, among themselves or with kernels."""
+    idle_s: float
+    """Time without such copies."""
+    wait_s: float
+    """Time that the copies which have ended took longer than they would have alone, summed over them."""
+
+
+class MemoryTraffic:
+    """Divides the bandwidth between the copies in its ``flows`` and the resident kernels.
+
+    The actor of the compute units calls ``divide`` while it is ``shared``; DMA rings announce their copies by flows.
+
+    A copy within one memory reads and writes each byte; it draws on the memory evenly from its beginning to its end.
+    While kernels and copies could together use more than there is, they divide the bandwidth (``share.py``): a kernel
+    can use what it draws alone, and when it gets less, it can use so much less of the SMs. Kernels alone have nothing
+    to divide here, since a kernel never demands less of the SMs than of the bandwidth (``ComputeSpec.demand``).
+
+    Two simplifications: copies by the host's cores do not draw on this bandwidth (they could use about a tenth of it),
+    and a kernel draws evenly over its time, though a real one may read at its beginning and write at its end.
+    """
+
+    def __init__(self, units: ResidentKernels, spec: TrafficSpec) -> None:
+        sim = self.sim = units.sim
+        self.name = f"device {units.device} memory"
+        self.spec = spec
+        self.flows: list[Flow] = []
+        self.shared = False
+        """Whether there have been copies since kernels last had all that they can use."""
+        self.pool = SharedPool(sim, spec.bandwidth, self.name)
+        self.dividing = LevelOverTime(sim)
+        """Counts the copies that divide."""
+        self.wait_s = 0.0
+        self.resident = units.resident
+        self._units = units
+        self._kernels: dict[ResidentKernel, Ticket] = {}
+        """The copies that divide, and their parts."""
+        self._born = sim.now
+
+    def open_flow(self) -> Flow:
+        """Open the flow of a DMA ring's copies, which it makes one after the other."""
+        self.flows.append(Flow(self))
+        return self.flows[-1]
+
+    def copy_began(self) -> None:
+        """Divide the bandwidth, if there is not enough for all."""
+        if self._needed() > self.spec.bandwidth:
+            self._copies_divide()
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell the compute units that kernels have another part from now on."""
+        if self.resident:
+            self._units.mailbox.put(TrafficChanged())
+
+    def divide(self) -> None:
+        """Give each resident kernel its part for now."""
+        kernels, needed = self._kernels, self._needed()
+        scarce = needed > self.spec.bandwidth
+        self.shared = needed > 0.0
+        if not (scarce or kernels):
+            return
+        resident = self.resident
+        if scarce:
+            self._copies_divide()
+        drawing = {kernel: kernel.draw for kernel in resident.values() if kernel.draw} if scarce else {}
+        for gone in [kernel for kernel in kernels if kernel not in drawing]:
+            self.pool.leave(kernels.pop(gone))
+        for come, draw in drawing.items():
+            if come not in kernels:
+                # An amount without end: only the rate matters. A kernel leaves when it ends, not when it has moved its
+                # bytes.
+                kernels[come] = self.pool.enter(math.inf, draw)
+        for ticket, kernel in list(resident.items()):
+            part = self.pool.share.rate(kernels[kernel]) / kernel.draw if kernel in kernels else 1.0
+            self._units.limit(ticket, kernel, kernel.rate * part)
+
+    def _needed(self) -> float:
+        """Return the bytes/s that copies, and kernels beside them, could use; 0 without copies."""
+        needed = 0.0
+        for flow in self.flows:
+            needed += flow.draw
+        if needed:
+            for kernel in self.resident.values():
+                needed += kernel.draw
+        return needed
+
+    def _copies_divide(self) -> None:
+        """Give what is left of each copy its share of the bandwidth."""
+        for flow in self.flows:
+            if flow.draw and flow.part is None:
+                # Up to now there was enough for all, so the copy has had its whole rate since it began.
+                left = max(flow.traffic - (self.sim.now - flow.begun) * flow.draw, 0.0)
+                flow.part = self.pool.enter(left, flow.draw)
+                self.dividing.rise()
+
+    def statistics(self) -> TrafficStatistics:
+        """Return how the memory was divided so far."""
+        busy_s = self.dividing.some_s
+        return TrafficStatistics(busy_s, self.sim.now - self._born - busy_s, self.wait_s)
+
+
+@attrs.define(eq=False)
+class Flow:
+    """The copies that a DMA ring makes, one after the other: ``begin``, the time that it takes alone, and ``end``."""
+
+    memory: MemoryTraffic
+    draw: float = 0.0
+    """Bytes/s that the copy in progress can use; 0 without one."""
+    traffic: float = 0.0
+    """Bytes that it reads and writes."""
+    begun: float = 0.0
+    part: Ticket | None = None
+    """Its share of the bandwidth, while copies divide it."""
+
+    def begin(self, nbytes: int, alone: float) -> None:
+        """Begin a copy of ``nbytes`` bytes, which takes ``alone`` virtual seconds without others."""
+        self.traffic = _READ_AND_WRITTEN * nbytes
+        self.draw = self.traffic / alone if nbytes else 0.0
+        memory = self.memory
+        self.begun = memory.sim.now
+        if not memory.spec.uncontended:
+            memory.shared = True
+            if memory.resident or len(memory.flows) > 1:
+                memory.copy_began()
+
+    async def end(self, part: Ticket) -> None:
+        """Wait until a copy that divides has all its bytes, after the time that it takes alone."""
+        memory = self.memory
+        came = memory.sim.now
+        await memory.pool.finish(part)
+        memory.wait_s += memory.sim.now - came
+        memory.dividing.fall()
+        self.part = None
+        self.draw = 0.0
+        memory.tell()

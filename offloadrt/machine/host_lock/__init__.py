@@ -9,6 +9,7 @@ tries again, and may find it taken. Who comes next is said by a policy, an objec
 
 from __future__ import annotations
 
+import inspect
 from typing import Final
 
 from offloadrt.machine.host_lock.barging import BargingPolicy
@@ -28,9 +29,15 @@ def lock_policy(name: str | LockPolicy) -> LockPolicy:
     """Return the policy of that name, or of `FILE.py:NAME`; a policy object is returned unchanged.
 
     Raises ValueError, with the names that exist, for any other name; and for an object that is no `LockPolicy`, with
-    what it lacks.
+    what it lacks or what of it is of the wrong kind.
 
     >>> lock_policy("fifo").name
     'fifo'
     """
-    return LOCK_POLICIES.find(name)
+    policy = LOCK_POLICIES.find(name)
+    for promise in ("hands_over", "shares"):
+        if not isinstance(given := getattr(policy, promise), bool):
+            raise ValueError(f"{type(policy).__name__} is no lock policy: its {promise} is {given!r}, not a bool")
+    if not callable(policy.admit) or inspect.iscoroutinefunction(policy.admit):
+        raise ValueError(f"{type(policy).__name__} is no lock policy: its admit is no plain function")
+    return policy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Awaitable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Generator, Sequence
 from typing import Any
 
 from offloadrt.machine.host_lock.policy import LockPolicy, LockRequest
@@ -41,12 +41,13 @@ class HostLock:
         self.sim = machine.sim
         self.name = name
         self.policy = policy
+        self._hands_over, self._shares = bool(policy.hands_over), bool(policy.shares)  # what it promises, for good
         self.waiting: deque[LockRequest] = deque()
         """The waiters in order of arrival, with those that were woken and have not tried again yet."""
         self._holds: dict[Actor, tuple[float, int, int, bool]] = {}
         """What the holders asked for, in order of the grants; their requests, should the policy have to know them."""
-        self._woken: LockRequest | None = None
-        """The waiter that is on its way to try again; None under a policy that hands the lock over."""
+        self._woken: dict[Actor, LockRequest] = {}
+        """The waiters that are on their way to try again; nobody under a policy that hands the lock over."""
         self._failed = False
         """Whether the policy has been asked and has not answered: it raised an exception, and is not asked again."""
         self._handover = handover
@@ -75,7 +76,7 @@ class HostLock:
         sim, holds = self.sim, self._holds
         if (me := sim.running) is None:
             me = sim.current
-        if holds or (self.waiting and self.policy.hands_over):
+        if holds or (self.waiting and self._hands_over):
             return self._wait(me, (dt, begin, nbytes, changes))
         if self._uncontended:
             self._acquired += 1
@@ -113,7 +114,7 @@ class HostLock:
         self._hold_s += sim.now
         if sim.observer is not None:
             sim.observer.lock_released(self, me)
-        if self.waiting and self._woken is None:
+        if self.waiting:
             self.admit()
 
     # ------------------------------------------------------------------ for whoever decides on the lock
@@ -129,47 +130,68 @@ class HostLock:
                 self.sim.violation = error
 
     def admit(self) -> None:
-        """Let those enter, or wake those, whom the policy chooses; each begins its work on a core."""
-        holds, policy, waiting = self._holds, self.policy, self.waiting
-        if not waiting or self._woken is not None or (holds and not policy.shares) or self._failed:
+        """Let those enter, or wake those, whom the policy chooses; each begins its work on a core.
+
+        Where one holds the lock at most, nobody is woken while another is on its way: only one of them could enter.
+        """
+        if not self.waiting or ((self._holds or self._woken) and not self._shares) or self._failed:
             return
-        holders: Sequence[LockRequest] = ()
-        if holds:
-            holders = [LockRequest(self, thread, asked) for thread, asked in holds.items()]
-        self._failed = True  # until it has answered: the threads that are cancelled for its exception would ask again
-        chosen = self._chosen(policy.admit(holders, list(waiting)))
-        self._failed = False
-        for request in chosen:
-            thread, dt = request.thread, self._handover
-            if policy.hands_over:
-                waiting.remove(request)
-                self._grant(thread, request.asked)
-                thread.waits_since = self.sim.now  # the wait is over: `_wait` accounts for it
-                dt += request.asked[0]
-            else:
-                self._woken = request
+        for request in self._chosen():
+            thread = request.thread
+            if self._hands_over:
+                self.waiting.remove(request)
+                self._hold(thread, request.asked, self._handover)
+            elif thread not in self._woken:
+                self._woken[thread] = request
                 if self.sim.observer is not None:
                     self.sim.observer.lock_waited(self, thread)
-            thread.waits_for = None
-            self._cores.begin(thread, dt if self._noise is None else self._noise(dt))
+                thread.waits_for = None
+                self._cores.begin(thread, self._handover if self._noise is None else self._noise(self._handover))
 
-    def _chosen(self, admitted: Iterable[LockRequest]) -> list[LockRequest]:
-        """Check what the policy has answered. Raises RuntimeError."""
-        chosen, name = list(admitted), self.policy.name
-        for request in chosen:
-            if request not in self.waiting:
-                raise RuntimeError(f"lock policy {name!r} admits {request!r}, which does not wait")
-        if len(chosen) > 1 and not self.policy.shares:
-            raise RuntimeError(f"lock policy {name!r} admits {len(chosen)} threads at once, but its `shares` is false")
+    def _chosen(self) -> list[LockRequest]:
+        """Ask the policy who may enter beside the holders. Raises RuntimeError for an answer that is none."""
+        policy, waiting = self.policy, self.waiting
+        holders: Sequence[LockRequest] = ()
+        if self._holds:
+            holders = [LockRequest(self, thread, asked) for thread, asked in self._holds.items()]
+        self._failed = True  # until it has answered: the threads that are cancelled for its exception would ask again
+        answer = policy.admit(holders, list(waiting))
+        try:
+            chosen = list(answer)
+        except TypeError:
+            raise self._broken(f"answers {_told(answer)}, which is no sequence of requests") from None
+        for number, request in enumerate(chosen):
+            if not isinstance(request, LockRequest) or request not in waiting:
+                raise self._broken(f"admits {_told(request)}, which does not wait")
+            if request in chosen[:number]:
+                raise self._broken(f"admits {request.thread.name} twice")
+        if not chosen and not self._holds and not self._woken:
+            raise self._broken(f"admits none of {len(waiting)} that wait, though nobody holds the lock")
+        if len(chosen) > 1 and not self._shares:
+            raise self._broken(f"admits {len(chosen)} threads at once, but its `shares` is false")
+        self._failed = False
         return chosen
 
-    def _grant(self, thread: Actor, asked: tuple[float, int, int, bool]) -> None:
+    def _broken(self, what: str) -> RuntimeError:
+        """Return the error for a policy that does not do what its protocol says."""
+        policy = self.policy
+        return RuntimeError(
+            f"lock policy {policy.name!r} (class {type(policy).__name__}, hands_over={self._hands_over}, "
+            f"shares={self._shares}) {what}; asked about {self.name} at t={self.sim.now:g}"
+        )
+
+    def _hold(self, thread: Actor, asked: tuple[float, int, int, bool], handover: float) -> None:
+        """Give the lock to a waiter, which begins its work on a core."""
         sim = self.sim
         self._holds[thread] = asked
         self._hold_s -= sim.now
         self._acquired += 1
         if sim.observer is not None:
             sim.observer.lock_acquired(self, thread)
+        thread.waits_since = sim.now  # the wait is over: `_wait` accounts for it
+        thread.waits_for = None
+        dt = handover + asked[0]
+        self._cores.begin(thread, dt if self._noise is None else self._noise(dt))
 
     # ------------------------------------------------------------------ how a thread waits and works
 
@@ -209,20 +231,31 @@ class HostLock:
         me.waits_since = since
         self.waiting.append(request)
         sim.running = None  # it waits in virtual time, as in `sleep`, also when it is admitted at once
-        if not self._holds or self.policy.shares:  # otherwise nobody can enter before a holder leaves
+        woken = False
+        try:
             self.admit()
-        while True:
-            sim.running = None  # it waits in virtual time, as in `sleep`
-            yield me.trap
-            if request is not self._woken:
-                break
-            self._cores.ended(me)
-            self._woken = None
-            if me.interruption is not None or not self._holds:
+            while True:
+                sim.running = None  # it waits in virtual time, as in `sleep`
+                yield me.trap
+                woken = self._woken.pop(me, None) is not None
+                if not woken:
+                    break
+                self._cores.ended(me)
+                if me.interruption is not None or not self._holds:
+                    self.waiting.remove(request)
+                    break
+                if self._shares and request in self._chosen():  # beside the holders, who have come first
+                    self.waiting.remove(request)
+                    sim.running = None
+                    self._hold(me, asked, 0.0)
+                else:  # somebody was faster
+                    me.waits_for = request
+                    me.waits_since = since
+        except BaseException:  # the policy's, mostly
+            me.waits_for = None
+            if request in self.waiting:
                 self.waiting.remove(request)
-                break
-            me.waits_for = request  # somebody was faster
-            me.waits_since = since
+            raise
         granted = me in self._holds
         end = me.waits_since if granted else sim.now
         self._wait_s += end - since
@@ -235,7 +268,7 @@ class HostLock:
         elif me.interruption is None:  # woken, and fast enough
             entered = self.enter(*asked)
             yield from entered
-        elif not self._holds:  # another waiter can have what this one gives up
+        elif woken:  # another waiter can have what this one gives up
             self.admit()
         if me.interruption is not None:
             yield from me.interrupted()
@@ -260,3 +293,7 @@ class HostLock:
             tasks_waiting=len(self.waiting),
             owner=None if owner is None else owner.name,
         )
+
+
+def _told(answer: object) -> str:
+    return f"the request of {answer.thread.name}" if isinstance(answer, LockRequest) else repr(answer)

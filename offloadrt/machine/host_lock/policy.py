@@ -55,13 +55,17 @@ class LockRequest(msgspec.Struct, frozen=True, eq=False):
 class LockPolicy(Protocol):
     """Who may enter a lock. One object can serve several locks if it keeps no state of its own.
 
-    A lock that nobody holds or waits for is taken without asking the policy, as a free futex is.
+    A lock that nobody holds or waits for is taken without asking the policy, as a free futex is. What a policy says of
+    itself is read once, when the lock is made. An answer that breaks the protocol ends the run with a RuntimeError that
+    names the policy and its class.
     """
 
     name: str
     hands_over: bool
     """True: who is admitted holds the lock from then on, and pays the hand-over while it does. False: it is only woken,
-    pays the hand-over without the lock, and then tries again; whoever arrives meanwhile takes the free lock.
+    pays the hand-over without the lock, and then tries again. It enters if nobody holds the lock, or if the policy is
+    asked again and admits it beside the holders; otherwise it keeps its place. Whoever arrives meanwhile takes the free
+    lock.
     """
     shares: bool
     """Whether it may admit somebody beside a holder. If not it is only asked when the lock is free."""
@@ -70,7 +74,10 @@ class LockPolicy(Protocol):
         """Choose who enters next, among those who wait.
 
         Asked, while somebody waits, after each release and each withdrawal; after an arrival only if the policy shares
-        or nobody holds the lock, because otherwise nobody could enter anyway.
+        or nobody holds the lock, because otherwise nobody could enter anyway. A policy that does not share is not asked
+        while somebody whom it has woken is on the way.
         `holders` are the requests of those who hold it, in order of their grants, `waiting` those of the others, in
-        order of arrival, which may not be changed. Who is returned enters beside the holders.
+        order of arrival, which may not be changed; those who were woken and have not tried again are among them. Who is
+        returned enters beside the holders, each once. Without holders it must be somebody, or the others would wait for
+        ever.
         """

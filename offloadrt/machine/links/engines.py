@@ -11,7 +11,7 @@ from typing import Annotated, Protocol
 
 import attrs
 
-from offloadrt.machine.compute.memory_traffic import MemoryTraffic
+from offloadrt.machine.compute.residency import MemoryTraffic
 from offloadrt.machine.injection import Injector
 from offloadrt.machine.links.link import Link, Shared, Way
 from offloadrt.machine.messages import (
@@ -22,10 +22,10 @@ from offloadrt.machine.messages import (
     RemoteDone,
     ResumeKernels,
     SuspendKernels,
+    internal_channel,
 )
 from offloadrt.machine.servers import LevelOverTime, Servers, numbered, numbered_from_the_second
 from offloadrt.machine.share import SharedPool
-from offloadrt.machine.stream import internal_channel
 from offloadrt.sim import Actor, Mailbox, Signal, Simulation
 from offloadrt.trace import Trace, events
 

@@ -19,10 +19,9 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.compute.residency import ResidentKernel, ResidentKernels
 from offloadrt.machine.injection import Injector
 from offloadrt.machine.links.engines import RemotePort
-from offloadrt.machine.managed.access import Accesses, ManagedAccess
-from offloadrt.machine.managed.page_sets import PageSets, among, begun, how_many, merged, without
+from offloadrt.machine.managed.block import PageSets, among, begun, how_many, merged, without
 from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.managed.sweep import HOST, ManagedSweep, Residence, order_of
+from offloadrt.machine.managed.sweep import HOST, Accesses, ManagedAccess, ManagedSweep, Residence, order_of
 from offloadrt.machine.messages import (
     AccessNotification,
     ManagedFault,
@@ -187,6 +186,11 @@ class ManagedKernels:
         """The ways to the memory of other devices, by device and direction, where there are any."""
         self.access_counters: AccessCounters | None = None
         """What counts accesses to memory of the host that kernels use in place; None where nobody asks for it."""
+        self.unknown_uses: dict[str, None] = {}
+        """The kernels that used memory over a link though nothing says which arrays they read, and which they write.
+
+        They are taken to read and to write all of them.
+        """
 
     def begin(self, resident: ResidentKernel) -> None:
         """Start a kernel: its windows are what its resident threads execute at a time."""
@@ -351,10 +355,13 @@ class ManagedKernels:
             over = moved.setdefault(device, [0.0, 0.0])
             over[0] += read
             over[1] += written
+            access = sweep.accesses[place]
+            if access.reads is None and access.writes is None:
+                self.unknown_uses[resident.packet.launch.kernel.name] = None
             if self.access_counters is not None and device == HOST:
                 reached = sweep.host_pages(self.pages, place)
                 self.access_counters.begin(resident.packet.number, reached, read + written)
-            self.pages.usage_at(sweep.accesses[place].begin).remote_bytes += read + written
+            self.pages.usage_at(access.begin).remote_bytes += read + written
         for device, both in moved.items():
             for direction, nbytes in zip(("h2d", "d2h"), both, strict=True):
                 if nbytes:

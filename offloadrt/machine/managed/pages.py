@@ -17,9 +17,17 @@ from typing import Final
 
 import numpy as np
 
-from offloadrt.machine.managed.block import ManagedBlock, ManagedUsage, Picks, RootChunks, WatchedPages
-from offloadrt.machine.managed.page_sets import PageSets, by_block, runs
-from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.managed.block import (
+    ManagedBlock,
+    ManagedUsage,
+    PageSets,
+    Picks,
+    RootChunks,
+    WatchedPages,
+    by_block,
+    runs,
+)
+from offloadrt.machine.memory import AddressMap
 
 _ARRAY: Final = 8
 """The most numbers that are drawn one by one; of more, numpy draws an array faster."""

@@ -1,7 +1,6 @@
 """Machine profiles: what a machine is and what each operation on it costs, read from TOML files.
 
-Open ``files.py`` first: ``load`` reads a file and its bases and makes a ``MachineSpec`` (``machine_spec.py``), which
-the rest of the package asks for values.  ``entry.py`` has the rules for one entry (value or range, unit, source,
-override), ``charged_in.py`` says where in a run each is charged, ``units.py`` has the units.  The profiles
-themselves are in ``machine/profiles/``.  There are no actors here.
+Open ``machine_spec.py`` first: ``load`` reads a file and its bases and makes a ``MachineSpec``, which the rest of the
+package asks for values.  ``entry.py`` has the rules for one entry (value or range, unit, source, override),
+``units.py`` has the units.  The profiles themselves are in ``machine/profiles/``.  There are no actors here.
 """

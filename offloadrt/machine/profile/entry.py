@@ -16,7 +16,6 @@ import attrs
 import msgspec
 
 from offloadrt.machine.profile import units
-from offloadrt.machine.profile.charged_in import charged_in
 from offloadrt.registry import Registry
 
 # ---------------------------------------------------------------------- topologies
@@ -138,7 +137,7 @@ def _words(text: str, what: str) -> list[str]:
 RangeEnd = Literal["mean", "low", "high"] | float
 """Where in its range an entry is taken: at an end, at the mean, or at a place between 0 (low) and 1 (high)."""
 SourceType = Literal[
-    "datasheet", "published measurement", "measured", "paper", "source code", "engineering estimate", "user"
+    "datasheet", "published measurement", "measured", "paper", "source code", "engineering estimate", "user", "scaled"
 ]
 Value = float | bool | str
 
@@ -169,6 +168,16 @@ _AT_MOST_UNITS: dict[str, float] = {"engines": 1024, "queues": 1024, "connection
 """Upper limits of counts of what has an actor each."""
 _MOST = 1 << 30
 """Upper limit of every other count."""
+_LIMITS: dict[str, tuple[float, float, str]] = {
+    "time": (0.0, 1e5, "no step takes longer than 100,000 s"),
+    "data": (0.0, 2.0**60, "no memory has more than 1 EiB"),
+    "data / time": (1e3, 1e18, "a rate is 1 kB/s to 1e9 GB/s"),
+    "work / time": (1e3, 1e21, "a rate is 1e3 to 1e21 operations a second"),
+    "time / data": (0.0, 1e-3, "a byte takes 1 ms at most"),
+    "fraction": (0.0, 1e6, "a factor is 1e6 at most"),
+}
+"""The least and the largest SI value by dimension, and why. They are far beyond all hardware, so that what is outside
+is a slip."""
 
 
 class EntryError(ValueError):
@@ -187,6 +196,7 @@ class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     format: Literal["topology", "groups", "words", "eviction_policy", "prefetch_policy"] | None = None
     note: str = ""
     reference: bool = False
+    measured_on: str | None = None
 
 
 @attrs.frozen
@@ -211,13 +221,10 @@ class ProfileEntry:
     """The key in ``FORMATS`` of how the text is written; None for a text with choices."""
     reference: bool
     """Whether the entry is only there to compare with: no operation costs it."""
+    measured_on: str | None = None
+    """The machine on whose host the time was measured, where it is a time of software; None: not said."""
     overridden: bool = False
     """Whether a user has set the value."""
-
-    @property
-    def charged_in(self) -> tuple[str, ...]:
-        """Return where in a run it is charged (``charged_in.py``); an entry of the user's own has no place."""
-        return charged_in(self.key) or ()
 
     @property
     def is_range(self) -> bool:
@@ -247,6 +254,16 @@ class ProfileEntry:
         between = self.low ** (1.0 - end) * self.high**end
         whole = self.unit is not None and (self.unit.is_count or self.unit.dimension == "data")
         return attrs.evolve(self, value=float(round(between)) if whole else between)
+
+    def scaled(self, slower: tuple[float, float], reason: str) -> ProfileEntry:
+        """Return this time on a host that takes ``slower`` times as long, at the least and at the most."""
+        low, high = (self.value, self.value) if self.low is None or self.high is None else (self.low, self.high)
+        assert isinstance(low, float) and isinstance(high, float)
+        low, high = low * slower[0], high * slower[1]
+        note = f"{self.note}; {reason}" if self.note else reason
+        return attrs.evolve(
+            self, value=math.sqrt(low * high), low=low, high=high, source_type="scaled", note=note, measured_on=None
+        )
 
     def check_replaces(self, base: ProfileEntry) -> None:
         """Check that this entry is of the same kind as the base's entry that it replaces.
@@ -318,6 +335,7 @@ def parse(key: str, raw: object) -> ProfileEntry:
         "choices": text.choices,
         "format": text.format,
         "reference": text.reference,
+        "measured_on": text.measured_on,
     }
     if isinstance(text.value, (bool, str)):
         if text.unit is not None:
@@ -337,6 +355,8 @@ def parse(key: str, raw: object) -> ProfileEntry:
         unit = units.unit(text.unit)
     except units.UnitError as error:
         raise EntryError(f"bad unit: {error}") from None
+    if text.measured_on is not None and unit.dimension != "time":
+        raise EntryError(f"has `measured_on`, but is no time ({unit.text})")
     if text.range is None:
         return ProfileEntry(value=_number(text.value, unit, key), low=None, high=None, unit=unit, **common)
     low, high = (_number(end, unit, key) for end in text.range)
@@ -353,7 +373,7 @@ def _needs_unit(given: object, unit: units.Unit, key: str) -> None:
         value, dimension = units.quantity(given.strip())
     except units.UnitError:
         return  # `_number` says what is wrong with it
-    if value and not dimension:
+    if value and math.isfinite(value) and not dimension:
         example = f"{key}={given.strip()}{unit.text}"
         raise EntryError(f"{given!r} has no unit, and this is a quantity of {unit.dimension}; write {example}")
 
@@ -386,6 +406,9 @@ def _number(given: object, unit: units.Unit, key: str) -> float:
     most = _AT_MOST.get(key, _AT_MOST_UNITS.get(unit.text, _MOST) if unit.is_count else math.inf)
     if value > most:
         raise EntryError(f"{given!r} must be at most {most:.15g}")
+    lowest, highest, why = _LIMITS.get(unit.dimension, (0.0, math.inf, ""))
+    if not lowest <= value <= highest:
+        raise EntryError(f"{given!r} cannot be: {why}")
     if key in _POSITIVE and value != int(value):
         raise EntryError(f"{given!r} must be a whole number of bytes")
     if unit.is_count and value != int(value):

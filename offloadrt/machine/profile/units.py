@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COUNTS = (
     "SM", "buffer", "client", "connection", "context", "core", "device", "domain", "engine", "event", "fault", "item",
-    "kernel", "load", "queue", "register", "team", "thread", "warp",
+    "kernel", "load", "point", "queue", "register", "team", "thread", "warp",
 )  # fmt: skip
 
 _PREFIXES = (

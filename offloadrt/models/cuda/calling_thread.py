@@ -11,7 +11,6 @@ from offloadrt.driver import CudaDriver
 from offloadrt.driver.calls import INVALID, DriverCall
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, InvalidDeviceAddress, Stream
-from offloadrt.machine.memory.device_memory import BASE_ADDRESS
 from offloadrt.models.cuda.told import ToldCalls, device_of
 from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.runtime.host_array import HostArray
@@ -52,8 +51,9 @@ class Allocations:
         """Raise DriverError for a block that is freed already, or is another device's."""
         if (story := self._freed.get(address)) is not None:
             raise driver.refusal(call, INVALID, f"{address:#x} {story}")
-        if address >= BASE_ADDRESS and device_of(address) != driver.device.index:
-            why = f"{address:#x} is memory of device {device_of(address)}, and the current device is another"
+        number = None if driver.device.memory.reaches(address) else device_of(driver.machine, address)
+        if number is not None:
+            why = f"{address:#x} is memory of device {number}, and the current device is another"
             raise driver.refusal(call, INVALID, why)
 
     def check_use(
@@ -75,11 +75,14 @@ class Allocations:
     def _misuse(self, driver: CudaDriver, array: DeviceArray, anywhere: bool) -> str | None:
         if (story := self._freed.get(array.address)) is not None:
             return str(story)
-        device, devices = device_of(array.address), driver.machine.devices
-        if device != driver.device.index and not (anywhere and 0 <= device < len(devices)):
-            return f"is memory of device {device}" if 0 <= device < len(devices) else "is no memory of a device"
+        if (number := device_of(driver.machine, array.address)) is None:
+            of_process = f" of process {driver.machine.process}" if driver.machine.processes > 1 else ""
+            return f"is no memory of a device{of_process}"
+        memory = driver.machine.devices[number].memory
+        if memory is not driver.device.memory and not anywhere:
+            return f"is memory of device {number}"
         try:
-            devices[device].memory.block_of(array.address)
+            memory.block_of(array.address)
         except InvalidDeviceAddress:
             return "lies in no allocated block of the device"
         return None
@@ -188,6 +191,11 @@ class CallingThread(ProgramThread):
     def _context(self) -> Awaitable[PrimaryContext]:
         """Return the context of the current device."""
         return self._context_of(self._device)
+
+    def _context_on(self, index: int) -> Awaitable[PrimaryContext]:
+        """Return the context of the device with this index on the machine; a MIG instance is a program's device 0."""
+        devices = self.program.machine.devices
+        return self._context_of(next(number for number, device in enumerate(devices) if device.index == index))
 
     async def _stream(
         self, context: PrimaryContext, stream: Stream | DefaultStream | None, call: str, *, anywhere: bool = False

@@ -32,8 +32,7 @@ from offloadrt.models.cuda.told import CopyEnd, device_of
 from offloadrt.models.host.arrays import Section, array_of, extent
 from offloadrt.runtime.events import ArrayMade
 from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_values, shape_of
-from offloadrt.runtime.launch.touching import accesses_of
-from offloadrt.runtime.observed_array import ObservedArray
+from offloadrt.runtime.launch.target import accesses_of
 
 Shape = int | tuple[int, int]
 HostMemory = Literal["pageable", "pinned"]
@@ -508,7 +507,7 @@ class HostThread(CallingThread):
 
     async def event_destroy(self, event: TimedEvent) -> None:
         """Destroy an event (cudaEventDestroy)."""
-        await (await self._context_of(event.device)).driver.events.destroy(event)
+        await (await self._context_on(event.device)).driver.events.destroy(event)
 
     async def event_record(self, event: TimedEvent, stream: Stream | DefaultStream | None = None) -> None:
         """Put an event behind everything in a stream of its device (cudaEventRecord)."""
@@ -519,13 +518,13 @@ class HostThread(CallingThread):
 
     async def event_synchronize(self, event: TimedEvent) -> None:
         """Wait until the device has come to an event (cudaEventSynchronize)."""
-        await (await self._context_of(event.device)).driver.events.synchronize(event)
+        await (await self._context_on(event.device)).driver.events.synchronize(event)
         if (told := self._state.told) is not None:
             told.reached(event)
 
     async def event_query(self, event: TimedEvent) -> bool:
         """Tell whether the device has come to an event (cudaEventQuery)."""
-        is_complete = await (await self._context_of(event.device)).driver.events.query(event)
+        is_complete = await (await self._context_on(event.device)).driver.events.query(event)
         if is_complete and (told := self._state.told) is not None:
             told.reached(event)
         return is_complete
@@ -535,7 +534,7 @@ class HostThread(CallingThread):
 
         Raises DriverError for an event that was never recorded, or to which the device has yet to come.
         """
-        events = (await self._context_of(begin.device)).driver.events
+        events = (await self._context_on(begin.device)).driver.events
         return 1e3 * await events.elapsed_time(begin, end)
 
     # graphs: captured from streams or built node by node, and launched
@@ -582,7 +581,7 @@ class HostThread(CallingThread):
 
         Raises DriverError for memory that the kernel cannot reach or that is freed, and for a node that there is not.
         """
-        context = await self._context_of(graph.device)
+        context = await self._context_on(graph.device)
         call = "cuGraphAddKernelNode"
         prepared = self._prepared(call, context, kernel, arguments, grid, block, iterations, library)
         await context.plugin.find_kernel(prepared.launch.kernel.name)
@@ -595,7 +594,7 @@ class HostThread(CallingThread):
         self, graph: BuiltGraph, destination: DeviceArray, value: int, *, after: Sequence[int] = ()
     ) -> int:
         """Add a memset of device memory to a graph (cudaGraphAddMemsetNode), and return its node."""
-        driver = (await self._context_of(graph.device)).driver
+        driver = (await self._context_on(graph.device)).driver
         call = "cuGraphAddMemsetNode"
         self._state.allocations.check_use(driver, driver.call(call), "its destination", destination)
         graph.uses.append(("the destination of a memset", destination))
@@ -613,8 +612,8 @@ class HostThread(CallingThread):
 
         Raises DriverError for memory that is freed, pageable or another device's, and for a destination too small.
         """
-        driver = (await self._context_of(graph.device)).driver
-        call = "cuGraphAddMemcpyNode"
+        context = await self._context_on(graph.device)
+        driver, call = context.driver, "cuGraphAddMemcpyNode"
         ends: list[HostSpan | int] = []
         sizes = []
         for what, end in (("the destination of a copy", destination), ("the source of a copy", source)):
@@ -623,7 +622,7 @@ class HostThread(CallingThread):
                 ends.append(end.address)
                 sizes.append(end.nbytes)
             else:
-                self.program.devices[graph.device].check_alive(array_of(end), call)
+                self.program.devices[context.number].check_alive(array_of(end), call)
                 address, nbytes = extent(end, call)
                 ends.append(array_of(end).span(address, nbytes))
                 sizes.append(nbytes)
@@ -644,7 +643,7 @@ class HostThread(CallingThread):
         after: Sequence[int] = (),
     ) -> int:
         """Add a function of the host to a graph (cudaGraphAddHostNode), and return its node; as `launch_host_func`."""
-        driver = (await self._context_of(graph.device)).driver
+        driver = (await self._context_on(graph.device)).driver
         check_host_function("cudaGraphAddHostNode", function, seconds)
         return await driver.graphs.add_host_node(graph, after, function, seconds)
 
@@ -653,7 +652,7 @@ class HostThread(CallingThread):
 
         A graph that a program builds itself may grow afterwards; the executable graph keeps its nodes of now.
         """
-        return await (await self._context_of(graph.device)).driver.graphs.instantiate(graph)
+        return await (await self._context_on(graph.device)).driver.graphs.instantiate(graph)
 
     async def graph_launch(self, executable: GraphExec, *, stream: Stream | DefaultStream | None = None) -> None:
         """Put everything in a graph into a stream (cudaGraphLaunch), and go on.
@@ -668,15 +667,17 @@ class HostThread(CallingThread):
                 call = driver.call("cuGraphLaunch")
                 self._state.allocations.check_use(driver, call, what, end, anywhere=True)
             elif isinstance(end, HostArray | Section):
-                self.program.devices[executable.graph.device].check_alive(array_of(end), "cuGraphLaunch")
+                made_on = await self._context_on(executable.graph.device)
+                self.program.devices[made_on.number].check_alive(array_of(end), "cuGraphLaunch")
         if (told := self._state.told) is not None:
-            with told.call("cudaGraphLaunch", executable.graph.device, chosen) as number:
-                told.maybe_used(number, executable.graph.device, "a graph", [end for _, end in executable.graph.uses])
+            made_on = await self._context_on(executable.graph.device)
+            with told.call("cudaGraphLaunch", made_on.number, chosen) as number:
+                told.maybe_used(number, made_on.number, "a graph", [end for _, end in executable.graph.uses])
         await driver.graphs.launch(executable, chosen)
 
     async def graph_exec_destroy(self, executable: GraphExec) -> None:
         """Destroy an executable graph (cudaGraphExecDestroy); what was launched still completes."""
-        await (await self._context_of(executable.graph.device)).driver.graphs.destroy(executable)
+        await (await self._context_on(executable.graph.device)).driver.graphs.destroy(executable)
 
     # for several groups of calls
 
@@ -717,9 +718,8 @@ class HostThread(CallingThread):
         """Return an array that has no address yet."""
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         values = None if self.program.phantom else make_values(name, lengths, element, fill)
-        if (observer := self.program.observer) is not None:
-            return ObservedArray(name, 0, lengths, element, values=values, observer=observer)
-        return HostArray(name, 0, lengths, element, values=values)
+        watch = None if self.program.observer is None else self.program.observer.watch_array
+        return HostArray(name, 0, lengths, element, values=values, watch=watch)
 
     def _copy(
         self, context: PrimaryContext, destination: CopyEnd, source: CopyEnd, stream: Stream, call: str
@@ -740,10 +740,11 @@ class HostThread(CallingThread):
             else:
                 self.program.devices[context.number].check_alive(array_of(end), call)
         if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
-            devices = device_of(to), device_of(begin)
-            if devices == (context.number, context.number):
+            there, here = (device_of(self.program.machine, address) for address in (to, begin))
+            assert there is not None and here is not None, "check_use lets no other address pass"
+            if there == here == context.number:
                 return driver.copies.dtod(to, begin, nbytes, stream)
-            return driver.peers.copy(stream, None, devices[0], to, devices[1], begin, nbytes)
+            return driver.peers.copy(stream, None, there, to, here, begin, nbytes)
         if isinstance(source, DeviceArray):
             return driver.copies.dtoh(_span(destination, to, nbytes), begin, nbytes, stream)
         if isinstance(destination, DeviceArray):

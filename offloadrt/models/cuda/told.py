@@ -10,11 +10,9 @@ import attrs
 
 from offloadrt.driver import CudaDriver, TimedEvent
 from offloadrt.kernels import Launch
-from offloadrt.machine import DeviceArray, Stream
-from offloadrt.machine.memory.device_memory import BASE_ADDRESS, DEVICE_STRIDE
+from offloadrt.machine import DeviceArray, Machine, Stream
 from offloadrt.models.host.arrays import Section, array_of, extent
 from offloadrt.models.host.program import OffloadProgram
-from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.events import (
     Awaited,
     BlockAllocated,
@@ -32,14 +30,13 @@ from offloadrt.runtime.events import (
     StrandEnded,
 )
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.launch.memory_uses import static_uses
-from offloadrt.runtime.launch.touching import OffloadedRegion
-from offloadrt.runtime.mapping.present_table import ON_HOST
+from offloadrt.runtime.launch.target import OffloadedRegion
+from offloadrt.runtime.mapping.present_table import ON_HOST, DevicePointer
 
 
-def device_of(address: int) -> int:
-    """Return the number of the device in whose memory an address lies."""
-    return (address - BASE_ADDRESS) // DEVICE_STRIDE
+def device_of(machine: Machine, address: int) -> int | None:
+    """Return the number of the device in whose memory an address of this process lies; None: in no device's."""
+    return next((number for number, device in enumerate(machine.devices) if device.memory.reaches(address)), None)
 
 
 CopyEnd = HostArray | Section | DeviceArray
@@ -163,10 +160,10 @@ class ToldCalls:
         Pinned memory of the host is used in the stream's order. Pageable memory is read before the call returns, and
         written: then everything in the stream is over ("API synchronization behavior" of CUDA's manual).
         """
-        handle, device = self._observer.handle, driver.device.index
+        handle = self._observer.handle
         nbytes = source.nbytes if isinstance(source, DeviceArray) else extent(source, name)[1]
         if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
-            into, out_of = device_of(destination.address), device_of(source.address)
+            into, out_of = self._device(destination), self._device(source)
             with self.call(name, into, stream) as number:
                 handle(DataCopied(number, into, "d2d", source.address, destination.address, nbytes, None, out_of))
         elif isinstance(source, DeviceArray):
@@ -175,6 +172,7 @@ class ToldCalls:
             is_pinned = driver.pinning.covers(begin, nbytes)
             if not is_pinned:
                 self.synchronized([stream])
+            device = self._device(source)
             with self.call(name, device, stream if is_pinned else None) as number:
                 handle(DataCopied(number, device, "d2h", begin, source.address, nbytes, array))
         elif isinstance(destination, DeviceArray):
@@ -182,6 +180,7 @@ class ToldCalls:
             is_pinned = driver.pinning.covers(begin, nbytes)
             if not is_pinned:
                 handle(HostUsed(array, begin, nbytes, False))
+            device = self._device(destination)
             with self.call(name, device, stream) as number:
                 told = (begin, array) if is_pinned else (0, None)
                 handle(DataCopied(number, device, "h2d", told[0], destination.address, nbytes, told[1]))
@@ -189,14 +188,22 @@ class ToldCalls:
             handle(HostUsed(array_of(source), extent(source, name)[0], nbytes, False))
             handle(HostUsed(array_of(destination), extent(destination, name)[0], nbytes, True))
 
+    def _device(self, array: DeviceArray) -> int:
+        number = device_of(self._program.machine, array.address)
+        assert number is not None, "a copy elsewhere is refused"
+        return number
+
     # kernels
 
     def launched(self, number: int, device: int, launch: Launch, arguments: Sequence[Any]) -> None:
         """Tell of a kernel and of what is known of its uses."""
         pointers = [_pointer(device, argument) for argument in arguments]
         on_host = {argument: ON_HOST for argument in arguments if isinstance(argument, HostArray)}
-        uses = static_uses(self._program.devices[device], OffloadedRegion(launch, (), pointers), on_host)
-        self._observer.handle(KernelSubmitted(number, device, launch.kernel.name, uses))
+        region = OffloadedRegion(launch, (), pointers)
+        watch = self._observer.watch_kernel(
+            self._program.devices[device], self._observer.handle, region, on_host, (), number
+        )
+        watch.submitted(None)  # which tells all of its uses, as nothing of it shows while it runs
 
     def maybe_used(self, number: int, device: int, name: str, ends: Sequence[object]) -> None:
         """Tell of work of which nothing is known but the memory that it was given."""

@@ -29,7 +29,6 @@ from numpy.typing import DTypeLike
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import HostMemory, Machine
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.errors import InvalidFree
 from offloadrt.runtime.events import ArrayFreed, ArrayMade, ProgramObserver
 from offloadrt.runtime.host_array import POINTER_BYTES, Bytes, HostArray, Kind, element_of, make_values, shape_of
@@ -45,8 +44,7 @@ from offloadrt.runtime.mapping.map_item import (
     Dimension,
     MapItem,
 )
-from offloadrt.runtime.mapping.present_table import INFINITE, ON_HOST, Binding, Entry
-from offloadrt.runtime.observed_array import ObservedArray
+from offloadrt.runtime.mapping.present_table import INFINITE, ON_HOST, Binding, DevicePointer, Entry
 from offloadrt.sim import Lock
 
 
@@ -361,10 +359,8 @@ class ProgramArrays:
             address = memory.allocate(max(1, nbytes), align, "global")  # each has an address of its own
             if kind == "link" or self._globals_on_host:
                 pointer = memory.allocate(POINTER_BYTES, 8, "global")
-        if self.observer is None:
-            array = HostArray(name, address, lengths, element, kind, pointer, values)
-        else:
-            array = ObservedArray(name, address, lengths, element, kind, pointer, values, observer=self.observer)
+        watch = None if self.observer is None else self.observer.watch_array
+        array = HostArray(name, address, lengths, element, kind, pointer, values, watch=watch)
         return self.add(array, fill is not None)
 
     def add(self, array: HostArray, written: bool) -> HostArray:

@@ -13,8 +13,9 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from types import CodeType, TracebackType
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
+import attrs
 import numpy as np
 
 from offloadrt.driver import DriverError
@@ -22,16 +23,13 @@ from offloadrt.kernels import Kernel, KernelError, Launch
 from offloadrt.kernels.integers import is_integer
 from offloadrt.kernels.kernel import DEFAULT_THREADS
 from offloadrt.models.host.program import OffloadProgram
-from offloadrt.runtime.abandoned import abandon
-from offloadrt.runtime.async_queue import AsyncQueue
-from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.device import OffloadDevice, report_failure
 from offloadrt.runtime.errors import DeviceEnded, FreedHostMemory, MappingError
-from offloadrt.runtime.events import DirectiveBegan, DirectiveLeft
-from offloadrt.runtime.failures import report_failure
+from offloadrt.runtime.events import DirectiveBegan, DirectiveLeft, WorkQueue
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
-from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_item import ALWAYS, FROM, PRESENT, DirectiveQueue, MapItem
 from offloadrt.runtime.plugins.plugin import GridDefaults
+from offloadrt.sim import Signal
 from offloadrt.sim.errors import AsyncOnly
 
 _A_THREAD_EACH: Final = GridDefaults(sys.maxsize, DEFAULT_THREADS, DEFAULT_THREADS)
@@ -109,8 +107,61 @@ def _type_of(argument: Any) -> str:
     return f"NumPy array of shape {argument.shape}" if isinstance(argument, np.ndarray) else type(argument).__name__
 
 
+def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
+    """Let the running actor leave a directive of this name before its end, unless the device has ended.
+
+    A real directive cannot be left, as at a timeout. Here an actor of the runtime's waits for what the directive has
+    submitted, gives its stream back unless the queue lasts, unmaps what is left to unmap (what it had mapped itself; or
+    the rest of what it was about to unmap), does what was put off until then, and what the memory configuration has to
+    do. It copies nothing back. Nobody waits for it but the end of the program.
+    """
+    if device.ended is not None or device.sim.ending:
+        return
+    begun = queue.stream is not None or queue.post_processing or queue.mapped or queue.copy or queue.private
+    left_early = device.hooks.left_early
+    rest = None if left_early is None else left_early(queue)
+    if begun or rest is not None:
+        over = Signal(device.sim, f"rest of directive {queue.cause}")
+        device.abandoned.append(over)
+        device.sim.spawn(_bring_to_an_end, device, queue, rest, over, name=f"rest of directive {queue.cause} ({name})")
+
+
+async def _bring_to_an_end(
+    device: OffloadDevice, queue: DirectiveQueue, rest: Callable[[], None] | None, over: Signal
+) -> None:
+    """Finish what an abandoned directive has begun; a call of the driver library that fails ends the device."""
+    born = device.sim.now
+    try:
+        await _end(device, queue, rest)
+    except DriverError as error:
+        report_failure(device, error)
+        device.ended = device.ended or error
+    device.machine.host_time.lived(device.sim.now - born)
+    over.set()
+
+
+async def _end(device: OffloadDevice, queue: DirectiveQueue, rest: Callable[[], None] | None) -> None:
+    device.sim.current.cause = queue.cause
+    mapped = [attrs.evolve(item, type=item.type & ~(FROM | ALWAYS | PRESENT)) for item in queue.items[: queue.mapped]]
+    queue.mapped = 0
+    await target_data_end(device, mapped, queue, "target")
+    if rest is not None:
+        rest()
+    await device.plugin.synchronize(queue)
+    await device.settle(queue)
+    if queue.private is not None:
+        await queue.private()
+
+
 _FATAL: Final = "omptarget fatal error 1: failure of target construct while offloading is mandatory"
 Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
+
+
+class LastingQueue(WorkQueue, Protocol):
+    """A queue that outlives the directives of which it does the work, as an async queue of OpenACC."""
+
+    async def use(self, device: OffloadDevice, queue: DirectiveQueue, work: Work, /) -> None:
+        """Do the work of a directive, whose own queue has its stream from this one."""
 
 
 async def in_directive(
@@ -119,13 +170,13 @@ async def in_directive(
     device: int,
     work: Work,
     unmaps: Sequence[MapItem] = (),
-    async_queue: AsyncQueue | None = None,
+    lasting: LastingQueue | None = None,
     mandatory: bool = True,
     make_queue: type[DirectiveQueue] = DirectiveQueue,
 ) -> OffloadDevice:
     """Do `work` as a numbered directive of this name on a device, and drain its queue.
 
-    async_queue: the queue that the directive goes behind, which then is not drained.
+    lasting: the queue that it goes into, if that outlives the directive; it is not drained here.
     unmaps: items whose mapping ends even if the directive is left before it has begun to do so. mandatory: whether a
     call of the driver library that fails is fatal; of a routine that answers with a code it is not. make_queue: the
     class of the directive's queue.
@@ -145,19 +196,19 @@ async def in_directive(
     number = program.next_directive()
     outer, actor.cause = actor.cause, number
     if (tell := where.tell) is not None:
-        tell(DirectiveBegan(number, where.number, name, async_queue))
+        tell(DirectiveBegan(number, where.number, name, lasting))
     queue = make_queue(number, items=unmaps, mapped=len(unmaps))
     failed: BaseException | None = None
     try:
         await where.work(program.costs.directive)
-        if async_queue is None:
+        if lasting is None:
             await work(where, queue)
             if queue.stream is not None:
                 await where.plugin.synchronize(queue)
             if queue.post_processing or queue.kernel_error is not None:
                 await where.settle(queue)
         else:
-            await async_queue.use(where, queue, work)
+            await lasting.use(where, queue, work)
     except MappingError as error:
         where.report(f"{name}: {_FATAL}")
         error.messages = tuple(where.messages)

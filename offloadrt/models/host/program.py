@@ -26,11 +26,30 @@ from offloadrt.registry import Registry
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import FAILED_FREE, DeviceOptions, OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice
-from offloadrt.runtime.events import Awaited, HostUsed, ProgramObserver, Signalled, StrandBegan, StrandEnded
+from offloadrt.runtime.events import (
+    Awaited,
+    HostUsed,
+    MapsUnordered,
+    ProgramObserver,
+    Signalled,
+    StrandBegan,
+    StrandEnded,
+)
 from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.runtime.lock_wait import take
 from offloadrt.sim import Lock, LockStatistics, Signal, Simulation
 from offloadrt.trace import Trace, doing
+
+MOST_THREADS, MOST_PROCESSES, MOST_DEVICES = 1 << 16, 1 << 12, 1 << 10
+"""How many a run can have: each is an actor or more, of 10 kB."""
+
+
+def check_count(name: str, given: object, most: int) -> None:
+    """Raise ValueError unless a number of threads, processes or devices is one that a run can have."""
+    if not is_integer(given) or given < 1:
+        raise ValueError(f"{name} is {given!r}, but must be a whole number from 1")
+    if given > most:
+        raise ValueError(f"{name} is {given:.10g}, and a run can have {most:,} at most")
 
 
 def has_devices(spec: MachineSpec) -> bool:
@@ -54,10 +73,8 @@ class ProgramOptions:
 
     def check(self) -> None:
         """Raise ValueError for an option with a value that it cannot have, as far as that depends on no machine."""
-        if not is_integer(self.num_devices) or self.num_devices < 1:
-            raise ValueError(f"num_devices is {self.num_devices!r}, but must be a whole number from 1")
-        if not is_integer(self.num_processes) or self.num_processes < 1:
-            raise ValueError(f"num_processes is {self.num_processes!r}, but must be a whole number from 1")
+        check_count("num_devices", self.num_devices, MOST_DEVICES)
+        check_count("num_processes", self.num_processes, MOST_PROCESSES)
 
     def devices_on(self, spec: MachineSpec) -> int:
         """Return how many devices the program finds on this machine."""
@@ -174,7 +191,9 @@ class OffloadProgram(ABC, Generic[T]):
         """Let an observer be told of everything that the program does from now on."""
         self.observer = self.arrays.observer = observer
         for device in self.devices:
-            device.listen(observer.handle, uses=True)
+            device.listen(observer.handle, observer.watch_kernel)
+            if not device.keeps_events:
+                observer.handle(MapsUnordered(device.number))
 
     def start(self) -> None:
         """Spawn the daemon actors. Call it from a running actor; a second call does nothing."""
@@ -236,8 +255,7 @@ class OffloadProgram(ABC, Generic[T]):
 
         It ends when all are done, what they left running included.
         """
-        if not is_integer(num_threads) or num_threads < 1:
-            raise ValueError(f"num_threads is {num_threads!r}, but must be a whole number from 1")
+        check_count("num_threads", num_threads, MOST_THREADS)
         self.start()
         barrier = Barrier(self.sim, num_threads)
         results: dict[int, R] = {}

@@ -12,7 +12,7 @@ OpenMP 6.0's ``taskgraph`` (`TaskGraphs`) is a region of deferred target tasks t
 lower cost.
 
 The first time that a thread comes to the region it runs as written, while its tasks are noted (the taskgraph record).
-At its end each task's launch is prepared once more, now for a graph of the driver (``driver/cuda/order.py``):
+At its end each task's launch is prepared once more, now for a graph of the driver (``driver/cuda/context.py``):
 dependences become edges.  A replay launches that graph: no task is made, no helper woken, no dependence resolved and
 nothing looked up.  LLVM 22 replays tasks of the host so, and launches target tasks one by one; that a replay becomes a
 graph of the GPU follows Yu, Royuela and Quiñones, "OpenMP to CUDA graphs", SCOPES 2020.
@@ -47,11 +47,10 @@ from offloadrt.models.openmp.lowering import (
 from offloadrt.models.openmp.routines import RoutineCaller, in_place, initial_device, is_host
 from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion, taskwait, wait_before, wait_for
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.device_pointer import DevicePointer
-from offloadrt.runtime.directive_queue import DirectiveQueue, PreparedDirective
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.data_environment import target_data_begin
-from offloadrt.runtime.mapping.map_item import RETURN_PARAM, MapItem
+from offloadrt.runtime.mapping.map_item import RETURN_PARAM, DirectiveQueue, MapItem, PreparedDirective
+from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.sim import Signal
 
 
@@ -175,7 +174,7 @@ class TaskGraphs:
 
         async def replay(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await where.plugin.open(queue)
-            await known.graphs.launch(known.executable, queue.stream, queue.cause)
+            await known.graphs.launch(known.executable, queue.stream)
 
         await in_directive(t.program, CALL, known.device.number, replay)
 
@@ -203,7 +202,7 @@ async def _record(t: HostThread, body: Callable[[], Awaitable[object]]) -> TaskG
         nonlocal graph
         assert isinstance(queue, PreparedDirective)
         await where.plugin.open(queue)
-        graph = await graphs.create(queue.cause)
+        graph = await graphs.create()
         region, nodes = TaskRegion(), dict[Task, int]()
         for construct, _ in recording.tasks:
             await construct.work(where, queue)
@@ -211,7 +210,7 @@ async def _record(t: HostThread, body: Callable[[], Awaitable[object]]) -> TaskG
             task = Task(construct.name, _nothing, Signal(t.program.sim, CALL))
             after = sorted(nodes[one] for one in region.ordered_before(construct.depends))
             region.enter(task, construct.depends)
-            nodes[task] = await graphs.add_kernel_node(graph, after, kernel.launch, (), queue.cause, kernel.touching)
+            nodes[task] = await graphs.add_kernel_node(graph, after, kernel.launch, (), kernel.touching)
 
     await in_directive(t.program, f"{CALL} record", device.number, build, make_queue=PreparedDirective)
     assert graph is not None
@@ -239,7 +238,7 @@ def _address_on(device: OffloadDevice, array: HostArray) -> int | None:
 
 
 async def _nothing() -> None:
-    """Do nothing: the task of a graph is a node."""
+    """Do nothing: what the task of a graph does is a node, and that of `taskwait nowait` only orders others."""
 
 
 Running = Coroutine[Any, Any, object]
@@ -282,11 +281,22 @@ class HostThread(RoutineCaller):
         """Wait for the deferred tasks of this thread."""
         await self.taskwait()
 
-    async def taskwait(self, *depends: Depend) -> None:
-        """Wait for the deferred tasks that this thread generated; with `depend` only for those concerned."""
+    async def taskwait(self, *depends: Depend, nowait: bool = False) -> None:
+        """Wait for the deferred tasks that this thread generated; with `depend` only for those concerned.
+
+        nowait: an empty task comes after them instead, for others to depend on. LLVM 22 waits nevertheless, which no
+        program may rely on. Raises ValueError for `nowait` without `depend`.
+        """
         since = self.sim.now
+        if nowait and not depends:
+            raise ValueError("taskwait: nowait needs depend")
         with self.doing("taskwait"):
-            await taskwait(self.tasks, depends, self.program.observer)
+            if nowait:
+                before = self.tasks.predecessors(depends)
+                self.helpers.submit(self.tasks, "taskwait", _nothing, depends)
+                await wait_for(before)
+            else:
+                await taskwait(self.tasks, depends, self.program.observer)
         self.program.machine.host_time.add("threads", self.sim.now - since)
 
     # directives

@@ -18,17 +18,15 @@ import attrs
 import numpy as np
 
 from offloadrt.kernels import Kernel, Launch
-from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.memory import AddressMap
 from offloadrt.models.host.directive import beginning, ending, launch_of, updating
 from offloadrt.models.openmp.clauses import Depend
 from offloadrt.models.openmp.lowering import Construct, HostRegion
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind
 from offloadrt.runtime.launch.kernel_arguments import required_alignment
-from offloadrt.runtime.launch.target import target
-from offloadrt.runtime.launch.touching import OffloadedRegion
+from offloadrt.runtime.launch.target import OffloadedRegion, target
 from offloadrt.runtime.mapping.data_environment import strided_pieces
 from offloadrt.runtime.mapping.map_item import (
     ATTACH,
@@ -40,6 +38,7 @@ from offloadrt.runtime.mapping.map_item import (
     TARGET_PARAM,
     BlockUse,
     Dimension,
+    DirectiveQueue,
     MapItem,
     MapItems,
     words,

@@ -51,12 +51,9 @@ from offloadrt.models.openmp.clauses import (
     items_of,
 )
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.device_pointer import DevicePointer
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees, required_alignment
-from offloadrt.runtime.launch.target import target
-from offloadrt.runtime.launch.touching import OffloadedRegion
+from offloadrt.runtime.launch.target import OffloadedRegion, target
 from offloadrt.runtime.mapping.map_item import (
     ALLOC,
     ATTACH,
@@ -70,9 +67,11 @@ from offloadrt.runtime.mapping.map_item import (
     RETURN_PARAM,
     TARGET_PARAM,
     TO,
+    DirectiveQueue,
     MapItem,
     MapItems,
 )
+from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.runtime.plugins.plugin import GridDefaults
 
 Mapper = Callable[[Any], Iterable[Any]]

@@ -21,9 +21,9 @@ from offloadrt.models.host.arrays import Section
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.models.openmp.routines import check_managed_memory, must_copy
-from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.lock_wait import take
+from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.sim import Lock
 
 B = TypeVar("B", DevicePointer, HostArray)

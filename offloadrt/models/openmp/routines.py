@@ -29,14 +29,13 @@ from offloadrt.models.openmp.lowering import INITIAL_DEVICE
 from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
 from offloadrt.runtime.configurations.managed import why_nothing_migrates
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.device_pointer import DevicePointer
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import CopyFailed, InvalidFree, OutsideArray, UnifiedMemoryUnavailable
 from offloadrt.runtime.events import ArrayMade, DataCopied, HostUsed
 from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_values, shape_of
 from offloadrt.runtime.mapping.data_environment import get_present_pointer
+from offloadrt.runtime.mapping.map_item import DirectiveQueue
+from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.runtime.mapping.program_pointers import associate_pointer, disassociate_pointer
-from offloadrt.runtime.observed_array import ObservedArray
 
 OFFLOAD_SUCCESS = 0
 OFFLOAD_FAIL = -1
@@ -487,10 +486,11 @@ class RoutineCaller(ProgramThread):
         await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate, mandatory=False)
         ghost = self.program.phantom if phantom is None else phantom
         values = None if ghost else make_values(name, lengths, element, None)
-        if (observer := self.program.observer) is None:
-            return HostArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True)
-        array = ObservedArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True, observer=observer)
-        observer.handle(ArrayMade(array))
+        observer = self.program.observer
+        watch = None if observer is None else observer.watch_array
+        array = HostArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True, watch=watch)
+        if observer is not None:
+            observer.handle(ArrayMade(array))
         return array
 
     async def free_managed(self, array: HostArray) -> None:

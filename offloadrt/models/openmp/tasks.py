@@ -25,6 +25,8 @@ class Task:
     name: str
     run: Callable[[], Awaitable[object]]
     done: Signal
+    number: int = 0
+    """Its place among those that its maker has made."""
     waiting_for: int = 0
     observed: bool = True
     """Whether it is a task of the program, of which an observer is told."""
@@ -98,12 +100,13 @@ class TaskRegion:
     """The tasks that one implicit task (a host thread) has generated, and the order among them."""
 
     children: list[Task] = attrs.field(factory=list)
+    _made: int = 0
     _users: dict[Hashable, _LastUsers] = attrs.field(factory=dict)
 
     def predecessors(self, depends: tuple[Depend, ...]) -> list[Task]:
         """Return the unfinished tasks that must complete first, each once, in order of creation."""
-        before = self.ordered_before(depends)
-        return [task for task in self.children if task in before and not task.done.is_set]
+        unfinished = [task for task in self.ordered_before(depends) if not task.done.is_set]
+        return sorted(unfinished, key=lambda task: task.number)
 
     def ordered_before(self, depends: tuple[Depend, ...]) -> dict[Task, None]:
         """Return the tasks that come before one with these dependences, those included that are over."""
@@ -116,6 +119,7 @@ class TaskRegion:
     def enter(self, task: Task, depends: tuple[Depend, ...]) -> None:
         """Add a task after `predecessors` was asked."""
         self.children.append(task)
+        task.number = self._made = self._made + 1
         for item, way in _ways(depends):
             self._users.setdefault(item, _LastUsers()).enter(task, way)
 

@@ -12,12 +12,12 @@ import importlib.resources
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from offloadrt.extensions.evidence.independent.measured import MeasuredResult
+    from offloadrt.extensions.evidence.independent.prediction import MeasuredResult
 
 
 def results() -> list[MeasuredResult]:
     """Read the entries that come with the package."""
-    from offloadrt.extensions.evidence.independent import measured
+    from offloadrt.extensions.evidence.independent import prediction
 
     text = (importlib.resources.files(__name__) / "results.toml").read_text(encoding="utf-8")
-    return measured.parse(text, "results.toml")
+    return prediction.parse(text, "results.toml")

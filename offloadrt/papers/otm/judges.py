@@ -32,8 +32,9 @@ from offloadrt.extensions.evidence.validation.judging import (
 from offloadrt.extensions.otm.configuration import placements_of
 from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.papers.otm import probes
+from offloadrt.papers.otm import rodinia as inputs
 from offloadrt.papers.otm.probes import DENSITY, LAF, ROUNDS
-from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad, inputs
+from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
 from offloadrt.study.inputs import inputs_of
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles

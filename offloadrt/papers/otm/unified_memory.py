@@ -3,12 +3,16 @@
 Its parameters decide whether managed memory pays (the OTM paper's Table 2: size, reuse, density). *Density* is the part
 of the first array's pages that a kernel touches. The array is accessed at random, by so few accesses that this part is
 expected; all other arrays are swept.
+
+`computing_and_moving_s` is the time that the OTM paper measures: computation and data transfer, without allocations
+and frees (section 3).
 """
 
 from __future__ import annotations
 
 import math
-from typing import Final, Literal
+from collections.abc import Mapping
+from typing import Final, Literal, Protocol
 
 import attrs
 
@@ -98,3 +102,17 @@ class UnifiedMemory:
                 await t.target_update(omp.from_(omp.section(array, 0, values)))
             else:
                 await t.host_access(omp.section(array, 0, values))
+
+
+ALLOCATIONS: Final = ("cuMemAlloc", "cuMemAllocManaged", "cuMemFree")
+"""Calls that allocate memory of the device or managed memory, or free it."""
+
+
+class _Timed(Protocol):
+    @property
+    def total_s(self) -> float: ...
+
+
+def computing_and_moving_s(elapsed_s: float, calls: Mapping[str, _Timed]) -> float:
+    """Return the seconds of one host thread outside of allocations and frees, for which nothing else goes on."""
+    return elapsed_s - math.fsum(calls[name].total_s for name in ALLOCATIONS if name in calls)

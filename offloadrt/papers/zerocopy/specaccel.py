@@ -1,18 +1,16 @@
 """Five codes of SPECaccel 2023 as the zero-copy paper describes them: where arrays live, who touches them, what moves.
 
 Source: Bertolli et al., "Performance Analysis of Runtime Handling of Zero-Copy for OpenMP Programs on MI300A APUs",
-section V.B. The codes' sources are not public: sizes, run lengths and kernel work are ranges in `inputs`.
+section V.B. The codes' sources are not public: sizes, run lengths and kernel work are the ranges that come first.
 
-`inputs`   the ranges
-`base`     what the codes have in common
-`stencil`, `lbm`, `ep`   data on the device for the whole run
-`solver`   spC and bt: arrays on the stack, mapped in every call
+`Stencil`, `Lbm`, `Ep`   data on the device for the whole run
+`Solver`                 spC and bt: arrays on the stack, mapped in every call
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
@@ -388,9 +386,13 @@ class Stencil:
         return {"grid_bytes": self.grid, "iterations": self.iterations}
 
 
-__all__ = ["BENCHMARKS", "Ends", "Forget", "SpecCode", "code"]
-
-BENCHMARKS = ("stencil", "lbm", "ep", "spC", "bt")
+CODES: Final[dict[str, Callable[[Ends, Forget | None], SpecCode]]] = {
+    "stencil": lambda ends, forget: Stencil.of(ends),
+    "lbm": lambda ends, forget: Lbm.of(ends),
+    "ep": lambda ends, forget: Ep.of(ends),
+    "spC": spc,
+    "bt": bt,
+}
 
 
 def code(name: str, ends: Ends | None = None, forget: Forget | None = None) -> SpecCode:
@@ -399,15 +401,6 @@ def code(name: str, ends: Ends | None = None, forget: Forget | None = None) -> S
     `forget` says what happens to stack arrays at a return; only spC and bt use it. Raises ValueError for an unknown
     name.
     """
-    at = ends or Ends()
-    if name == "stencil":
-        return Stencil.of(at)
-    if name == "lbm":
-        return Lbm.of(at)
-    if name == "ep":
-        return Ep.of(at)
-    if name == "spC":
-        return spc(at, forget)
-    if name == "bt":
-        return bt(at, forget)
-    raise ValueError(f"{name}: there are {', '.join(BENCHMARKS)}")
+    if name not in CODES:
+        raise ValueError(f"{name}: there are {', '.join(CODES)}")
+    return CODES[name](ends or Ends(), forget)

@@ -13,9 +13,7 @@ from typing import Final
 from offloadrt.registry import Registry
 from offloadrt.runtime.allocators.base import AllocatorSite, DeviceAllocator
 from offloadrt.runtime.allocators.direct import Direct
-from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
-from offloadrt.runtime.allocators.malloc import Malloc
-from offloadrt.runtime.allocators.pool import InternalPool, Pool
+from offloadrt.runtime.allocators.pool import InternalPool
 
 __all__ = [
     "ALLOCATORS",
@@ -23,10 +21,7 @@ __all__ = [
     "DeviceAllocator",
     "Direct",
     "InternalPool",
-    "LlvmMemoryManager",
     "MakeAllocator",
-    "Malloc",
-    "Pool",
     "allocator",
     "make_allocator",
 ]

@@ -11,20 +11,13 @@ from typing import Final
 
 from offloadrt.registry import Registry
 from offloadrt.runtime.configurations.copy import Copy
-from offloadrt.runtime.configurations.eager_maps import EagerMaps
-from offloadrt.runtime.configurations.implicit_zero_copy import ImplicitZeroCopy
-from offloadrt.runtime.configurations.managed import Managed, ManagedPrefetch
 from offloadrt.runtime.configurations.usm import UnifiedSharedMemory
 from offloadrt.runtime.device import HostAccess, MapHooks, MapRequest, MemoryConfiguration, Placement, ResultSection
 
 __all__ = [
     "CONFIGURATIONS",
     "Copy",
-    "EagerMaps",
     "HostAccess",
-    "ImplicitZeroCopy",
-    "Managed",
-    "ManagedPrefetch",
     "MapHooks",
     "MapRequest",
     "MemoryConfiguration",

@@ -18,8 +18,7 @@ from offloadrt.runtime.device import (
     OffloadDevice,
     Placement,
 )
-from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
 
 
 class Managed(MemoryConfiguration):

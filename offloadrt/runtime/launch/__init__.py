@@ -1,5 +1,5 @@
 """A target region: `target.py` maps its items, binds and launches its kernel, and unmaps.
 
-The other modules are parts of that: the arguments that the kernel gets (`kernel_arguments.py`, `argument_blocks.py`),
-and the memory that it touches, for the device (`touching.py`) and for who observes the program (`memory_uses.py`).
+It has the region as well, with the memory that it touches. `kernel_arguments.py` and `argument_blocks.py` have the
+arguments that the kernel gets.
 """

@@ -16,8 +16,8 @@ import attrs
 
 from offloadrt.machine import DeviceMemory
 from offloadrt.runtime.allocators import DeviceAllocator
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostSpan
+from offloadrt.runtime.mapping.map_item import DirectiveQueue
 from offloadrt.runtime.plugins.plugin import DevicePlugin
 
 ADDRESS_BYTES: Final = 8

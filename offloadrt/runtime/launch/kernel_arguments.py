@@ -22,10 +22,8 @@ from numpy.typing import NDArray
 from offloadrt.kernels import Launch
 from offloadrt.kernels.execution import BadAccess, MappedSection
 from offloadrt.machine import InvalidDeviceAddress
-from offloadrt.machine.memory.device_memory import Bytes
+from offloadrt.machine.memory import Bytes
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.device_pointer import UNTYPED, DevicePointer
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import IllegalAddress
 from offloadrt.runtime.events import SectionFound
 from offloadrt.runtime.host_array import HostArray, HostSpan
@@ -35,8 +33,8 @@ from offloadrt.runtime.mapping.data_environment import (
     pass_visited,
     pointer_span,
 )
-from offloadrt.runtime.mapping.map_item import FIRST_MEMBER, LAMBDA, LITERAL, TO, MapItem
-from offloadrt.runtime.mapping.present_table import NOWHERE, ON_HOST, Binding, ShadowPointer
+from offloadrt.runtime.mapping.map_item import FIRST_MEMBER, LAMBDA, LITERAL, TO, DirectiveQueue, MapItem
+from offloadrt.runtime.mapping.present_table import NOWHERE, ON_HOST, UNTYPED, Binding, DevicePointer, ShadowPointer
 
 Resolve = Callable[[], Any]
 

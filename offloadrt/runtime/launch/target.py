@@ -1,28 +1,290 @@
 """A target region: map, launch, unmap (`target` in LLVM's omptarget.cpp).
 
 No map lock is held while the kernel is launched or runs.
+
+A device with page faults has to be told what a launch touches of the host's memory. Of each argument that it uses in
+place it is told the ranges of elements that the kernel's source says, as far as the region maps them. Where data
+decide, or the kernel is declared by its costs, these are the sections that the region maps, or the whole array when it
+maps none, as a pointer says nothing of its extent.
+
+Of managed memory a launch also says in which order and how it is accessed (`accesses_of`). A loop nest's launch counts
+it (`kernels/memory_streams.py`), and says where in the array (`kernels/ranges.py`). Of a kernel that is declared,
+`ArrayUse` tells whether an array is swept in order (``constant`` and ``affine``) or met at random (``irregular`` and
+``indirect``), read or written, and after how many loads of others. An array without one is swept once, read and
+written.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Final
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final
 
 import attrs
 
-from offloadrt.driver import DriverError, Touching
-from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue, PreparedDirective, PreparedKernel
+from offloadrt.driver import NOTHING, DriverError, Touching
+from offloadrt.kernels import ArrayUse, Launch
+from offloadrt.kernels.memory_streams import AccessStream
+from offloadrt.kernels.ranges import ElementRuns, merged
+from offloadrt.machine import AccessFault, MemoryAccessFault
+from offloadrt.machine.host import HostContents
+from offloadrt.machine.managed.sweep import ByteRuns, ManagedAccess
+from offloadrt.runtime.device import OffloadDevice, report_failure
 from offloadrt.runtime.errors import MappingError
 from offloadrt.runtime.events import KernelSubmitted
-from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.launch.kernel_arguments import PrivateArguments, bind_arguments, body_of, unmapped
-from offloadrt.runtime.launch.memory_uses import KernelWatch
-from offloadrt.runtime.launch.touching import OffloadedRegion
+from offloadrt.runtime.launch.kernel_arguments import (
+    Pointees,
+    PrivateArguments,
+    bind_arguments,
+    body_of,
+    pointed_to,
+    unmapped,
+)
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end
+from offloadrt.runtime.mapping.map_item import (
+    ATTACH,
+    LITERAL,
+    PRIVATE,
+    BlockUse,
+    DirectiveQueue,
+    MapItem,
+    PreparedDirective,
+    PreparedKernel,
+)
 from offloadrt.runtime.mapping.present_table import NOWHERE, Binding
+from offloadrt.sim import Actor
+
+
+@attrs.define(eq=False)
+class OffloadedRegion:
+    """A target region, which may be run again and again: what a compiler makes of it, and what follows from that.
+
+    arguments: what the kernel's body is called with, in order: HostArray, DevicePointer, Pointees or a value. follows:
+    those that are addresses, or hold some. blocks: what is known of its use of memory that is not mapped, reads before
+    writes.
+    """
+
+    launch: Launch
+    items: Sequence[MapItem]
+    arguments: Sequence[Any]
+    follows: Sequence[object] = ()
+    blocks: Sequence[BlockUse] = ()
+    arrays: list[HostArray] = attrs.field(init=False)
+    """Those among the arguments."""
+    _touching: dict[int, tuple[Sequence[bool], Touching]] = attrs.field(factory=dict, init=False)
+    """By device number what the launch touches, with the arrays in these places."""
+
+    def __attrs_post_init__(self) -> None:
+        named = [argument.pointers if isinstance(argument, Pointees) else argument for argument in self.arguments]
+        self.arrays = [array for array in named if isinstance(array, HostArray)]
+
+    def touching(self, device: OffloadDevice, on_host: Sequence[bool], queue: DirectiveQueue, call: str) -> Touching:
+        """Say what of the host's memory the kernel touches, to a device that can reach it.
+
+        on_host: of each of the arrays, whether the device uses it in place. On a device that migrates pages these are
+        accesses to managed memory, on an APU ranges of host memory. Raises FreedHostMemory for managed memory that was
+        freed.
+        """
+        plugin = device.plugin
+        if device.driver.managed.uvm is not None:
+            migrating = [
+                device.manages(array) and in_place for array, in_place in zip(self.arrays, on_host, strict=True)
+            ]
+            for array, in_place in zip(self.arrays, migrating, strict=True):
+                if in_place:
+                    device.check_alive(array, call)
+            touching = self._known(device, migrating)
+            if self.follows and (pointed := pointed_to(device, self.follows)):
+                more = [ManagedAccess(begin, nbytes) for begin, nbytes in pointed]
+                touching = attrs.evolve(touching, accesses=tuple(dict.fromkeys([*touching.accesses, *more])))
+            return touching
+        if not plugin.kernels_fault:
+            return NOTHING
+        touching = self._known(device, on_host)
+        if self.follows and (pointed := pointed_to(device, self.follows)):
+            touching = attrs.evolve(touching, ranges=(*touching.ranges, *pointed))
+        if plugin.kernels_die and touching.ranges:
+            touching = dying(touching, queue, device.machine.host_memory.contents, device.sim.current)
+        return touching
+
+    def _known(self, device: OffloadDevice, on_host: Sequence[bool]) -> Touching:
+        """Return what the launch touches through its arrays, computed once for their places."""
+        places, touching = self._touching.get(device.number, (None, NOTHING))
+        if places != on_host:
+            if device.driver.managed.uvm is not None:
+                touching = accesses_of(device.number, self.launch, self.items, self.arguments, self.arrays, on_host)
+            else:
+                touching = touching_of(device, self.launch, self.items, self.arguments, self.arrays, on_host)
+            self._touching[device.number] = on_host, touching
+        return touching
+
+
+Range = tuple[int, int]
+"""Address and bytes."""
+
+
+def touching_of(
+    device: OffloadDevice,
+    launch: Launch,
+    items: Sequence[MapItem],
+    arguments: Sequence[Any],
+    arrays: Sequence[HostArray],
+    on_host: Sequence[bool],
+) -> Touching:
+    """Return what a launch touches of the host's memory.
+
+    `arrays`: the arrays among the arguments; `on_host`: whether the device uses each in place.
+
+    A global of the host is reached through a pointer on the device, which takes `usm.global_indirection` longer.
+    """
+    ranges: dict[Range, None] = {}
+    indirect = False
+    places = [k for k, argument in enumerate(arguments) if isinstance(argument, (HostArray, Pointees))]
+    for position, array, in_place in zip(places, arrays, on_host, strict=True):
+        if in_place:
+            found: Sequence[Range] = sections(items, array)
+            for counts in launch.counts.arrays if launch.counts and isinstance(arguments[position], HostArray) else ():
+                if counts.position == position:
+                    found = touched_ranges(counts.streams, array, counts.element_size, found)
+            ranges.update(dict.fromkeys(found))
+            indirect = indirect or (array.kind in ("global", "link") and device.globals_on_host)
+    serial_s = device.plugin.global_indirection if indirect else 0.0
+    return Touching(tuple(ranges), serial_s) if ranges else NOTHING
+
+
+def touched_ranges(
+    streams: Iterable[AccessStream], array: HostArray, element_size: int, mapped: Sequence[Range]
+) -> Sequence[Range]:
+    """Return what a launch touches of an array, as far as it is mapped (`sections`): all of it where data decide.
+
+    When nothing of it is mapped the launch touches it all the same: the device uses the array in place.
+    """
+    around = [stream.reach.ranges for stream in streams]
+    known = [found for found in around if found is not None]
+    if len(known) < len(around):
+        return mapped
+    begin, parts = array.address, list[Range]()
+    ranges = [(begin + low * element_size, begin + (high + 1) * element_size) for low, high in merged(chain(*known))]
+    for low, high in ranges:
+        ends = [(max(first, low), min(first + nbytes, high)) for first, nbytes in mapped]
+        parts += [(first, end - first) for first, end in ends if first < end]
+    return parts or [(low, high - low) for low, high in ranges]
+
+
+def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
+    """List (address, bytes) of what a region maps of an array: the sections, or the whole array when it maps none."""
+    mapped = [
+        (item.begin, item.size)
+        for item in items
+        if item.array is array and item.size and not item.type & (ATTACH | LITERAL | PRIVATE) and not item.dimensions
+    ]
+    return mapped or ([(array.address, array.nbytes)] if array.nbytes else [])
+
+
+def dying(touching: Touching, queue: DirectiveQueue, contents: HostContents, thread: Actor) -> Touching:
+    """Have the thread that waits for the queue told, on a device on which a kernel dies of a missing page."""
+
+    def fault(fault: AccessFault) -> None:
+        array = contents.find(fault.address)
+        queue.kernel_error = MemoryAccessFault(fault, "" if array is None else array.name, thread.name)
+
+    return Touching(touching.ranges, touching.serial_s, fault)
+
+
+def accesses_of(
+    device: int,
+    launch: Launch,
+    items: Sequence[MapItem],
+    arguments: Sequence[Any],
+    arrays: Sequence[HostArray],
+    on_host: Sequence[bool],
+) -> Touching:
+    """Return what a launch does with managed memory.
+
+    `arrays`: the arrays among the arguments; `on_host`: whether each is managed memory, used in place.
+    """
+    managed = {array for array, in_place in zip(arrays, on_host, strict=True) if in_place}
+    uses = {use.position: use for use in launch.kernel.arrays}
+    found: dict[ManagedAccess, None] = {}
+    for position, argument in enumerate(arguments):
+        array = argument.pointers if isinstance(argument, Pointees) else argument
+        if isinstance(array, HostArray) and array in managed:
+            whole = isinstance(argument, Pointees)
+            found.update(dict.fromkeys(_accesses(uses.get(position), launch, array, whole, sections(items, array))))
+    return Touching(accesses=tuple(found)) if found else NOTHING
+
+
+def _accesses(
+    use: ArrayUse | None, launch: Launch, array: HostArray, whole: bool, mapped: Sequence[Range]
+) -> Iterator[ManagedAccess]:
+    """`whole`: the array holds the pointers that the kernel follows, of which its source says nothing."""
+    if use is None:
+        for begin, nbytes in mapped:
+            yield ManagedAccess(begin, nbytes)
+    elif launch.counts is None:
+        for begin, nbytes, part in _parts(mapped):
+            yield _declared(use, launch, begin, nbytes, part)
+    else:
+        counts = launch.counts.array(use.name)
+        for stream in counts.streams:
+            ranges = mapped if whole else touched_ranges([stream], array, counts.element_size, mapped)
+            for begin, nbytes, part in _parts(ranges):
+                yield _counted(stream, array.address, counts.element_size, begin, nbytes, part)
+
+
+def _parts(ranges: Sequence[Range]) -> Iterator[tuple[int, int, float]]:
+    """Return each range, and the part of the accesses that go there."""
+    total = 0
+    for _, nbytes in ranges:
+        total += nbytes
+    for begin, nbytes in ranges:
+        if nbytes:
+            yield begin, nbytes, nbytes / total
+
+
+def _counted(
+    stream: AccessStream, address: int, element_size: int, begin: int, nbytes: int, part: float
+) -> ManagedAccess:
+    """Return what a loop nest does, as its launch counts it."""
+    picked = None
+    if stream.order == "in order":
+        places = stream.places * part
+        run = max(stream.read, stream.written) * element_size / stream.places if places else 0.0
+        picked = ByteRuns(places, run, element_size, among=stream.among * part)
+    scattered = stream.places * part if stream.order == "random" else 0.0
+    reads, writes = (
+        tuple([_in_bytes(one, address, element_size, part) for one in places])
+        for places in (stream.reach.read, stream.reach.written)
+    )
+    return ManagedAccess(begin, nbytes, stream.level, scattered, reads, writes, picked)
+
+
+def _in_bytes(places: ElementRuns, address: int, element_size: int, part: float) -> ByteRuns:
+    alignment = math.gcd(address, places.step * element_size)
+    return ByteRuns(places.count * part, places.run * element_size, alignment, places.even, places.among * part)
+
+
+def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, part: float) -> ManagedAccess:
+    """Return what a kernel does that is declared by its costs."""
+    scattered, often = 0.0, launch.iterations * part
+    if use.pattern in ("irregular", "indirect"):
+        scattered = (use.elements_read + use.elements_written or use.laf) * often
+    reads, writes = (
+        _of_declared(use, elements * often, scattered > 0.0)
+        for elements in (use.elements_read or use.reads, use.elements_written or use.writes)
+    )
+    return ManagedAccess(begin, nbytes, use.level, scattered, reads, writes)
+
+
+def _of_declared(use: ArrayUse, elements: float, at_random: bool) -> tuple[ByteRuns, ...] | None:
+    """Return the elements that are loaded, or stored: of a use that says of neither how many, all that it touches."""
+    if use.laf and not elements:
+        return ()
+    return (ByteRuns(elements, use.element_size, use.element_size),) if at_random else None
+
 
 _BEFORE: Final = (
     "omptarget error: Call to targetDataBegin failed, abort target.",
@@ -77,6 +339,14 @@ async def target(
         report_failure(device, error, "omptarget error: Executing target region abort target.")
         raise
     try:
+        # LLVM counts down as soon as the kernel is launched: `target` (omptarget.cpp) calls `processDataAfter` when
+        # `launchKernel` has returned, and `targetDataEnd` counts down by `getTgtPtrBegin` (Mapping.cpp). Only what
+        # stands in `PostProcessingPtrs` waits for the queue: the removal, which `DataEndThreadCount` guards. An entry's
+        # event is recorded behind copies (`addEventIfNecessary`), never behind kernels. So another thread's end can
+        # be the last and copy back, in its own stream, before this kernel has run: what it writes is lost. A queue that
+        # lasts keeps that order under `table.count_down = kernel` too, for its directives wait for nothing.
+        if device.counts_down_late and not queue.lasts:
+            await device.plugin.synchronize(queue)
         await target_data_end(device, items, queue, call)
     except DriverError as error:
         report_failure(device, error, *_AFTER)
@@ -99,8 +369,8 @@ def _submission(
 ) -> tuple[Body | None, Touching]:
     """Return the kernel's body, and what the device has to know of the host's memory; who looks on is told."""
     launch, watch = region.launch, None
-    if device.tell is not None and device.wants_uses:
-        watch = KernelWatch(device, device.tell, region, bindings, private.placed, queue.cause)
+    if device.tell is not None and device.watch_kernel is not None:
+        watch = device.watch_kernel(device, device.tell, region, bindings, private.placed, queue.cause)
     run = body_of(device, launch, region.arguments, bindings, queue, call, None if watch is None else watch.view)
     touching = region.touching(device, [bindings[array].is_host for array in region.arrays], queue, call)
     if watch is not None:

@@ -21,8 +21,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from offloadrt.driver import DriverError
-from offloadrt.runtime.device import OffloadDevice, Placement
-from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.device import OffloadDevice, Placement, report_failure
 from offloadrt.runtime.errors import FreedHostMemory, MappingError, NotPresent
 from offloadrt.runtime.events import (
     EntryCounted,
@@ -36,7 +35,6 @@ from offloadrt.runtime.events import (
     SectionFound,
     UpdateMissed,
 )
-from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, HostSpan
 from offloadrt.runtime.mapping.map_item import (
     ALWAYS,
@@ -48,6 +46,7 @@ from offloadrt.runtime.mapping.map_item import (
     PRESENT,
     PTR_AND_OBJ,
     TO,
+    DirectiveQueue,
     MapFlags,
     MapItem,
     MapItems,
@@ -390,7 +389,11 @@ def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingErro
     why = "'present' map type modifier" if item.flags.present else "device failure or illegal mapping"
     device.report(_NULL.format(why))
     kind = NotPresent if item.flags.present else MappingError
-    return device.error(kind, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name)
+    entry = device.table.lookup(item.begin, item.size).entry
+    there = 0 if entry is None else min(item.begin + item.size, entry.host_end) - max(item.begin, entry.host_begin)
+    of_it = f" {there} of them are mapped already." if 0 < there < item.size else ""
+    told = f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}"
+    return device.error(kind, f"{told}.{of_it}" if of_it else told, call, item.name)
 
 
 async def _transfer_to(
@@ -415,7 +418,7 @@ async def _transfer_to(
             if entry.shadow_pointers and any(begin <= address < end for address in entry.shadow_pointers):
                 return
             await device.submit(queue, pointer.address, item.array.span(begin, size), item.array)
-            entry.event = await device.plugin.record_event(queue)
+            await device.add_event(entry, queue)
         elif not flags.present and device.is_pending(entry):
             await device.plugin.wait_event(queue, entry.event)
     except BaseException:
@@ -561,7 +564,7 @@ async def _attach(
     if device.tell is not None:
         device.tell(PointerAttached(queue.cause, device.number, item, item.base, device_value))
     await device.submit(queue, device_pointer, pointer_span(shadow), None, op="attach")
-    entry.event = await device.plugin.record_event(queue)
+    await device.add_event(entry, queue)
 
 
 def pointer_span(shadow: ShadowPointer) -> HostSpan:
@@ -655,7 +658,7 @@ async def _copy_back(
             await device.plugin.wait_event(queue, entry.event)
         await device.retrieve(queue, item.array.span(item.begin, item.size), pointer.address, item.array)
         if pointer.is_last:
-            entry.event = await device.plugin.record_event(queue)
+            await device.add_event(entry, queue)
     finally:
         device.release(pointer)
 

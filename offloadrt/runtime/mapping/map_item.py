@@ -1,14 +1,21 @@
-"""One lowered item of a directive: what clang passes to `__tgt_target_data_begin_mapper` and its sisters."""
+"""The lowered items of a directive, and its queue.
+
+A `MapItem` is what clang passes to `__tgt_target_data_begin_mapper` and its sisters. The `DirectiveQueue` is LLVM's
+`AsyncInfoTy`: a stream, which is taken at first use, and what is left to do after it has drained.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
 
 import attrs
 
+from offloadrt.driver import Touching
+from offloadrt.kernels import Launch
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
+from offloadrt.sim import Signal
 
 ALLOC: Final = 0x000
 TO: Final = 0x001
@@ -195,8 +202,9 @@ class MapItem:
 
 @attrs.frozen
 class BlockUse:
-    """What a kernel does with bytes of the device's own memory, which no item maps; `address` is the device's.
+    """What a kernel does with bytes that it reaches by a pointer.
 
+    address: the device's, of memory that no item maps; of_host: the host's, of what is mapped when the kernel runs.
     exact: it touches every byte; else it may read and write there. atomic: all that it does there are atomic
     operations.
     """
@@ -206,6 +214,7 @@ class BlockUse:
     writes: bool
     exact: bool
     atomic: bool = False
+    of_host: bool = False
 
 
 class MapItems(list[MapItem]):
@@ -219,3 +228,44 @@ class MapItems(list[MapItem]):
     def __init__(self, items: Iterable[MapItem] = ()) -> None:
         super().__init__(items)
         self.mapped: list[MapItem] = [item for given in self for item in given.components or (given,)]
+
+
+PostProcessing = Callable[[], Awaitable[None]]
+
+
+@attrs.frozen(eq=False)
+class PreparedKernel:
+    """A launch that is not carried out but becomes a node of a graph; its kernel's body computes the result."""
+
+    launch: Launch
+    touching: Touching
+
+
+@attrs.define(eq=False)
+class DirectiveQueue:
+    """cause: the number of the directive.
+
+    kernel_error: what a kernel of this queue did wrong, raised at synchronization. lasts: the directive ends before its
+    queue has drained, and the stream belongs to a `AsyncQueue`, which keeps it. For a directive that is left early
+    (`abandon`): items, of which the first `mapped` are left to unmap; copy, the completion of one outside of the
+    stream; private, which frees its private arguments. kept: what the memory configuration's hooks keep of it.
+    """
+
+    cause: int
+    stream: Any = None
+    post_processing: list[PostProcessing] = attrs.field(factory=list)
+    ending: list[Any] = attrs.field(factory=list)
+    kernel_error: Exception | None = None
+    lasts: bool = False
+    items: Sequence[MapItem] = ()
+    mapped: int = 0
+    copy: Signal | None = None
+    private: PostProcessing | None = None
+    kept: object = None
+
+
+@attrs.define(eq=False)
+class PreparedDirective(DirectiveQueue):
+    """The queue of target regions that do not launch their kernels, but leave them to become nodes of a graph."""
+
+    kernels: list[PreparedKernel] = attrs.field(factory=list)

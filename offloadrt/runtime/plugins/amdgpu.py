@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from offloadrt.driver import NOTHING, DriverError, HsaSignal, Rocr, RunHandler, Schedule, Touching
+from offloadrt.driver import NOTHING, DriverError, HsaSignal, Rocr, RunHandler, Touching
 from offloadrt.driver.calls import INVALID_ARGUMENT
 from offloadrt.kernels import Launch
 from offloadrt.machine import InvalidDeviceAddress, Machine, Stream
-from offloadrt.machine.memory.device_memory import Bytes
+from offloadrt.machine.memory import Bytes
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.plugins.plugin import GridDefaults, QueueLike
+from offloadrt.runtime.plugins.plugin import DevicePlugin, GridDefaults, QueueLike
 from offloadrt.sim import Lock, LockStatistics, Signal
 
 DeviceBytes = Callable[[], Bytes]
@@ -266,9 +266,14 @@ _HIDDEN_ARGUMENTS: Final = 8 + 256
 _ONE_MEMORY: Final = "CPU and GPU share one memory: nothing is managed, and nothing could migrate"
 
 
-class AmdgpuPlugin:
-    """One device as the runtime sees it; see `runtime.plugin.DevicePlugin`."""
+class AmdgpuPlugin(DevicePlugin):
+    """A device of ROCr.
 
+    How threads wait is no choice: LLVM's plugin polls HSA's signals for two seconds before it lets a thread sleep. A
+    code object is loaded with its kernels.
+    """
+
+    driver: Rocr
     kernels_fault = True
     shared_streams = False
 
@@ -297,13 +302,6 @@ class AmdgpuPlugin:
         self._image_block: int | None = None
         """Device memory for the variables of the program's image."""
 
-    def start(self) -> None:
-        """Spawn the actors below."""
-        self.driver.start()
-
-    def set_schedule(self, schedule: Schedule) -> None:
-        """Do nothing: LLVM's plugin polls HSA's signals for two seconds before it lets a thread sleep."""
-
     def locks(self) -> dict[str, LockStatistics]:
         return self._resources.locks()
 
@@ -312,9 +310,7 @@ class AmdgpuPlugin:
         return self._resources.in_use()
 
     async def load_image(self, cause: int) -> None:
-        """Load the program on the device; done by the first thread that reaches it."""
-        self.image_pending = False
-        await self.load_program()
+        await super().load_image(cause)
         if self._image_block is None:
             self._image_block = await self.driver.memory.alloc(self._memory.alignment, phantom=True)
         while self._image_blocks:
@@ -333,9 +329,6 @@ class AmdgpuPlugin:
         if self._start != "warm":
             await self.driver.loading.load_code_object()
 
-    async def find_kernel(self, name: str) -> None:
-        """Do nothing: a code object is loaded with its kernels."""
-
     async def unload(self) -> None:
         """Give the memory back that the plugin has for itself, at the end of the program.
 
@@ -350,11 +343,9 @@ class AmdgpuPlugin:
     # streams
 
     async def open(self, queue: QueueLike) -> None:
-        """Give the queue a stream before its first use."""
         await self._resources.ready(queue, 0)
 
     async def synchronize(self, queue: QueueLike) -> None:
-        """Wait for everything in the queue, then give its stream back unless the queue lasts."""
         if queue.copy is not None:
             await self._wait_for_copy(queue, queue.copy)
         stream: AmdgpuStream | None = queue.stream
@@ -371,7 +362,6 @@ class AmdgpuPlugin:
     # copies
 
     async def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan) -> None:
-        """Copy to the device; returns when the host may go on."""
         nbytes = source.nbytes
         target = self._device_bytes(device_address, nbytes)
         if nbytes >= self.limit:
@@ -384,7 +374,6 @@ class AmdgpuPlugin:
             await stream.copy_to_device(queue.cause, source, target)
 
     async def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int) -> None:
-        """Copy from the device."""
         nbytes = destination.nbytes
         source = self._device_bytes(device_address, nbytes)
         if nbytes >= self.limit:
@@ -461,7 +450,6 @@ class AmdgpuPlugin:
         touching: Touching = NOTHING,
         arguments: int = 0,
     ) -> None:
-        """Launch a kernel; `run` computes its result at its end."""
         stream = await self._resources.ready(queue, 1)
         nbytes = arguments * _ARGUMENT + _HIDDEN_ARGUMENTS
         await self._resources.take_block(stream, PluginBlock("arguments", nbytes))
@@ -475,15 +463,12 @@ class AmdgpuPlugin:
         return None if stream is None else stream.unfinished
 
     def needs_wait(self, event: HsaSignal | None) -> bool:
-        """Tell whether `wait_event` has anything to do."""
         return event is not None and not event.is_set
 
     def is_complete(self, event: HsaSignal | None) -> bool:
-        """Tell whether everything before the mark has completed."""
         return not self.needs_wait(event)
 
     async def wait_event(self, queue: QueueLike, event: HsaSignal | None) -> None:
-        """Make the queue's stream wait; the host does not."""
         if event is not None and not event.is_set:
             stream = await self._resources.ready(queue, 1)
             await stream.wait_for(queue.cause, event)
@@ -491,7 +476,6 @@ class AmdgpuPlugin:
     # host memory
 
     def prefault(self, address: int, nbytes: int) -> Awaitable[int]:
-        """Fill the device's page table for a range of host memory."""
         return self.driver.memory.set_svm_attributes(address, nbytes)
 
     def host_touch(self, address: int, nbytes: int, writes: bool = True) -> Awaitable[int]:

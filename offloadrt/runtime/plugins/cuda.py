@@ -13,12 +13,12 @@ import attrs
 
 from offloadrt.driver import NOTHING, CudaDriver, DriverError, Schedule, Touching
 from offloadrt.driver.calls import INVALID
-from offloadrt.driver.cuda.kernels import Computed
+from offloadrt.driver.cuda.launches import Computed
 from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.plugins.plugin import GridDefaults, QueueLike
+from offloadrt.runtime.plugins.plugin import DevicePlugin, GridDefaults, QueueLike
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import HostTime
 
@@ -57,12 +57,13 @@ class StreamPool:
         self.idle.append(stream)
 
 
-class CudaPlugin:
+class CudaPlugin(DevicePlugin):
     """A device of CUDA's driver library.
 
     `migrates`: whether the program's arrays are managed memory; `system`: whether kernels use them in place.
     """
 
+    driver: CudaDriver
     kernels_die = False
     global_indirection = 0.0
     illegal_access = "CUDA error: an illegal memory access was encountered"
@@ -92,10 +93,6 @@ class CudaPlugin:
         self._host_time = machine.host_time
         self._host_pages = machine.host_memory.pages
 
-    def start(self) -> None:
-        """Spawn the actors of the driver of managed memory; the others have none."""
-        self.driver.start()
-
     def set_schedule(self, schedule: Schedule) -> None:
         """Set the flag of the device's primary context, where the driver library is CUDA's."""
         if self._calls == "cuda":
@@ -106,13 +103,7 @@ class CudaPlugin:
         return {lock.name: lock.statistics() for lock in locks}
 
     def in_use(self) -> dict[str, int]:
-        """Return how many streams are not in the pool."""
         return {"streams": self.streams.made - len(self.streams.idle)}
-
-    async def load_image(self, cause: int) -> None:
-        """Load the program on the device; done by the first thread that reaches it."""
-        self.image_pending = False
-        await self.load_program()
 
     async def load_program(self) -> None:
         """Load the program's module, after what else a cold start needs; the driver is initialized once in the process.
@@ -135,11 +126,7 @@ class CudaPlugin:
             self._found.add(name)
             await self.driver.loading.get_function()
 
-    async def unload(self) -> None:
-        """Do nothing: unloading an image costs no time here."""
-
     async def open(self, queue: QueueLike) -> Any:
-        """Give the queue a stream before its first use."""
         if queue.stream is None:
             queue.stream = await self.streams.take()
         return queue.stream
@@ -195,7 +182,6 @@ class CudaPlugin:
         touching: Touching = NOTHING,
         arguments: int = 0,
     ) -> None:
-        """Launch a kernel; it may touch managed memory. `run` computes its result at its end."""
         stream = queue.stream or await self.open(queue)
         await self.find_kernel(launch.kernel.name)
         await self.driver.kernels.launch(launch, Computed(run), stream, queue.cause, touching)
@@ -209,19 +195,13 @@ class CudaPlugin:
         return True
 
     def is_complete(self, event: Any) -> bool:
-        """Tell whether everything before the mark has completed."""
         return bool(event.is_complete)
 
     async def wait_event(self, queue: QueueLike, event: Any) -> None:
-        """Make the queue's stream wait; the host does not."""
         stream = queue.stream or await self.open(queue)
         await self.driver.streams.wait_event(stream, event)
 
     async def synchronize(self, queue: QueueLike) -> None:
-        """Wait for everything in the queue, then give its stream back unless the queue lasts.
-
-        Nothing to do for a queue that was never used.
-        """
         if queue.stream is None:
             return
         stream = queue.stream

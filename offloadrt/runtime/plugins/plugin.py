@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 import attrs
 
-from offloadrt.driver import Schedule, Touching
+from offloadrt.driver import Driver, Schedule, Touching
 from offloadrt.kernels import Launch
 from offloadrt.machine import MachineSpec
 from offloadrt.runtime.host_array import HostSpan
@@ -68,12 +68,13 @@ class QueueLike(Protocol):
 
 
 class DevicePlugin(Protocol):
-    """One device as the runtime sees it.
+    """One device as the runtime sees it; plugins inherit what most of them do alike.
 
     `queue` arguments are `DirectiveQueue`s, which get their stream here at first use; device memory is told by its
     addresses. What a call wants may still be going on when it returns; `synchronize` waits for it.
     """
 
+    driver: Driver
     kernels_fault: bool
     """Whether kernels reach host memory through a page table of the device; launches then say what they touch."""
     kernels_die: bool
@@ -91,6 +92,7 @@ class DevicePlugin(Protocol):
 
     def start(self) -> None:
         """Spawn the actors below. Called by a running actor, once."""
+        self.driver.start()
 
     def locks(self) -> dict[str, LockStatistics]: ...
     def in_use(self) -> dict[str, int]:
@@ -98,18 +100,23 @@ class DevicePlugin(Protocol):
 
     def set_schedule(self, schedule: Schedule, /) -> None:
         """Say how threads wait for a CUDA device from now on; other devices have ways of their own."""
+        return
 
-    def load_image(self, cause: int, /) -> Awaitable[None]:
-        """Load the program on the device, when `image_pending`."""
+    async def load_image(self, cause: int, /) -> None:
+        """Load the program on the device, when `image_pending`; done by the first thread that reaches it."""
+        self.image_pending = False
+        await self.load_program()
 
     def load_program(self) -> Awaitable[None]:
         """Start the driver library and load the program, as `runtime.start` says; `load_image` does it, too."""
 
-    def find_kernel(self, name: str, /) -> Awaitable[None]:
+    async def find_kernel(self, name: str, /) -> None:
         """Load a kernel before its first launch, where that is loaded lazily; `launch_kernel` does it, too."""
+        return
 
-    def unload(self) -> Awaitable[None]:
-        """Give back what the plugin has of the device, at the end of the program."""
+    async def unload(self) -> None:
+        """Give back what the plugin has of the device, at the end of the program; unloading an image costs no time."""
+        return
 
     def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan, /) -> Awaitable[None]:
         """Copy to the device; returns when the host may go on."""

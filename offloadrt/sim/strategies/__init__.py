@@ -1,24 +1,41 @@
 """Strategies: which of several actors that could run goes on first, and who is held back. A file each.
 
-======================  =============================================================================================
-``strategy.py``         the protocol `Strategy`, and what a strategy may have besides ``choose``; open it first
-``fifo.py``             `Fifo`: the order of scheduling
-``random_order.py``     `Random`: each is equally likely
-``pct.py``              `Pct`: random priorities with few change points, with a guarantee
-``delay.py``            `Delay`: a few random delays
-``schedule.py``         `Schedule`: choices and holds that were written down
-``dfs.py``              `Dfs`: every schedule that has at most so many departures from the order of scheduling
-``recorded.py``         `Recorded`: writes down what another strategy does
-======================  =============================================================================================
+`Fifo` (``fifo.py``) is the order of scheduling; to `Random` (``random_order.py``) each is equally likely. Those that
+explore schedules are in `offloadrt.extensions.exploring`.
+
+One method is needed, ``choose``. A strategy may also have ``reach`` and ``delay``, by which actors go on later than
+they would: as threads that were preempted do, or hardware that was busy. Nobody ever goes on earlier than its own work
+allows. Timeouts and cancellations are no choices: they are delivered first.
 """
 
-from offloadrt.sim.strategies.delay import Delay
-from offloadrt.sim.strategies.dfs import Dfs
-from offloadrt.sim.strategies.fifo import Fifo
-from offloadrt.sim.strategies.pct import Pct
-from offloadrt.sim.strategies.random_order import Random
-from offloadrt.sim.strategies.recorded import Recorded
-from offloadrt.sim.strategies.schedule import Choice, Hold, Schedule
-from offloadrt.sim.strategies.strategy import Strategy
+from __future__ import annotations
 
-__all__ = ["Choice", "Delay", "Dfs", "Fifo", "Hold", "Pct", "Random", "Recorded", "Schedule", "Strategy"]
+from collections.abc import Sequence
+from typing import Protocol
+
+from offloadrt.sim.scheduler import Actor
+from offloadrt.sim.strategies.fifo import Fifo
+from offloadrt.sim.strategies.random_order import Random
+
+__all__ = ["Fifo", "Random", "Strategy"]
+
+
+class Strategy(Protocol):
+    """Chooses among actors that are ready.
+
+    Two members are optional. ``reach``, a number of virtual seconds, read once: an actor whose own time comes within
+    ``reach`` of the earliest one's is among the choices, too; when it is chosen, virtual time goes on to its time, and
+    those who were passed over are late, but never by more than ``reach``. ``delay(actor)``, called with the actor that
+    goes on next while there are others: a number of virtual seconds holds it back for so long (0.0: behind all others
+    of this instant), None lets it go on. It is called once for each time that the actor goes on.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def choose(self, ready: Sequence[Actor]) -> int:
+        """Return the index of the actor to go on next; ``ready`` has at least two, in order of scheduling.
+
+        The first one is whom `Fifo` would let go on. Anything else that it returns, or what it raises, ends the run as
+        a `BadChoice`.
+        """

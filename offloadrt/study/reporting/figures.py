@@ -1,21 +1,84 @@
-"""The figure of a sweep: one measured figure over one parameter, a line per value of the others."""
+"""The figure of a sweep: one measured figure over one parameter, a line per value of the others.
+
+A `PublishedPoint` of a figure names a claim of a paper; `PUBLISHED` finds the runs of a panel that it is about, and
+`draw_mark` draws it there with hollow markers. Claims are read when a figure is drawn: no program knows them while it
+runs.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import numpy as np
 
+from offloadrt.registry import Registry
 from offloadrt.study.errors import UserError, writing
-from offloadrt.study.reporting.panels import Series, draw_panel, is_wide, label, number_of, quantity, series_of
-from offloadrt.study.reporting.published import Mark, draw_mark, marks_of
+from offloadrt.study.reporting.panels import (
+    Series,
+    draw_panel,
+    is_wide,
+    label,
+    number_of,
+    quantity,
+    series_of,
+)
 from offloadrt.study.reporting.results import Cell, Result, library, row
 from offloadrt.study.reporting.words import named as named_as
 from offloadrt.study.scripts.definition import Figure
+
+PUBLISHED: Final = Registry[Any]("reader of published points", "offloadrt.published")
+"""Finds the `Mark`s of a panel. It is called with the figure, the value of the panel, its series, the parameters of all
+runs of the figure, and by what times are multiplied.
+"""
+
+
+@attrs.frozen
+class Mark:
+    """A published point as it is drawn: the places along x, and the lowest and highest height published there."""
+
+    label: str
+    role: str
+    colour: str
+    x: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    """Without heights the mark is a place along x."""
+    marker: str = "D"
+    is_curve: bool = False
+    """Whether it is about all runs along x instead of one."""
+
+
+def draw_mark(area: Any, mark: Mark) -> None:
+    """Draw a published point with hollow markers, a published range as a bar or a band, a place along x as a line."""
+    dashed = (0, (4, 3))
+    hollow = {"markerfacecolor": "white", "markeredgecolor": mark.colour, "markeredgewidth": 1.6, "zorder": 5}
+    if not mark.low:
+        area.axvline(mark.x[0], color=mark.colour, linestyle=dashed, linewidth=1.3, zorder=1.5)
+    elif mark.low == mark.high:
+        line = dashed if mark.is_curve else "none"
+        area.plot(
+            mark.x,
+            mark.low,
+            color=mark.colour,
+            linestyle=line,
+            linewidth=1.3,
+            marker=mark.marker,
+            markersize=7.0,
+            **hollow,
+        )
+    elif mark.is_curve:
+        area.fill_between(mark.x, mark.low, mark.high, color=mark.colour, alpha=0.13, linewidth=0, zorder=0.8)
+        for edge in (mark.low, mark.high):
+            area.plot(mark.x, edge, color=mark.colour, linestyle=dashed, linewidth=1.2, zorder=0.9)
+    else:
+        area.vlines(mark.x, mark.low, mark.high, color=mark.colour, linewidth=1.6, zorder=4)
+        for edge in (mark.low, mark.high):
+            area.plot(mark.x, edge, linestyle="none", marker=mark.marker, markersize=5.0, clip_on=False, **hollow)
+
 
 _APART = 9.5
 """The least distance, in points, between the names of lines at their ends; nearer ones are moved apart."""
@@ -251,7 +314,8 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
     values = list(dict.fromkeys(cells[figure.panels] for cells in rows)) if figure.panels else [None]
     panels = [series_of(figure, rows, value, names) for value in values]
     given = [result.parameters for result in results]
-    marks = [marks_of(figure, value, series, given, unit) for value, series in zip(values, panels, strict=True)]
+    marks_of = PUBLISHED.load("claims") if figure.published else lambda *_: []
+    marks: list[list[Mark]] = [marks_of(figure, *panel, given, unit) for panel in zip(values, panels, strict=True)]
     heights = [place.y for series in panels for one in series for place in one.places]
     heights += [height for own in marks for mark in own for height in (*mark.low, *mark.high)]
     width = 7.0 if len(values) == 1 else 1.2 + 4.6 * len(values)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib
 import math
+import reprlib
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import msgspec
+import numpy as np
 
 from offloadrt.runtime.device import ResultSection
 from offloadrt.sim import Figures, LockUse
@@ -296,13 +299,18 @@ def measured_of(returned: object, scenario: str) -> dict[str, Value]:
         )
     measured: dict[str, Value] = {}
     for name, value in returned.items():
-        plain = value.item() if hasattr(value, "item") else value
+        plain = value.item() if isinstance(value, np.generic | np.ndarray) and np.size(value) == 1 else value
+        large = isinstance(plain, int) and abs(plain) > sys.float_info.max  # too long for Python to write
+        shown = "an int beyond all floats" if large else reprlib.repr(value)
+        told = f"scenario {scenario} returned {reprlib.repr(name)}: {shown}"
         if not isinstance(name, str) or not isinstance(plain, int | float | bool | str | None):
-            raise ScenarioRefused(
-                f"scenario {scenario} returned {name!r}: {value!r}; figures are numbers, texts, true, false or None"
-            )
-        if isinstance(plain, float) and not math.isfinite(plain):
-            raise ScenarioRefused(f"scenario {scenario} returned {name!r}: {value!r}; a figure is finite, or None")
+            shape = f" of shape {value.shape}" if isinstance(value, np.ndarray) else ""
+            raise ScenarioRefused(f"{told}{shape}; figures are numbers, texts, true, false or None")
+        if isinstance(plain, int | float) and not abs(plain) <= sys.float_info.max:
+            raise ScenarioRefused(f"{told}; a figure is finite, or None")
+        for text in (name, plain):
+            if isinstance(text, str) and not text.isprintable():
+                raise ScenarioRefused(f"{told}; names and texts are of printable characters, on one line")
         measured[name] = plain
     return measured
 

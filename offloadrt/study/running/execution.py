@@ -9,6 +9,7 @@ files that a run can write while it goes: its log and its Perfetto trace.
 from __future__ import annotations
 
 import gc
+import math
 import re
 import sys
 import warnings
@@ -21,27 +22,84 @@ import attrs
 import trio.abc
 
 from offloadrt.driver.calls import DriverError
-from offloadrt.kernels.errors import SourceRefused
+from offloadrt.kernels.array_use import SourceRefused
 from offloadrt.machine.injection import ThreadDied
-from offloadrt.machine.memory.page_table import MemoryAccessFault
+from offloadrt.machine.memory import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
 from offloadrt.sim import Simulation
 from offloadrt.study.errors import ScenarioRefused, UserError
 from offloadrt.study.inputs import inputs_at
-from offloadrt.study.reporting.results import Result, measured_of, median
-from offloadrt.study.running import collect
+from offloadrt.study.reporting.results import (
+    Bytes,
+    ManagedFigures,
+    Result,
+    SampledPhase,
+    TimeShare,
+    measured_of,
+    median,
+)
 from offloadrt.study.running.profiles import far_off, machine_of
 from offloadrt.study.running.run import Run
+from offloadrt.study.running.statistics import Ledger
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure, script_line
 from offloadrt.study.spec import POLICIES, RunSpec
 from offloadrt.trace import CausalLog
+from offloadrt.trace.statistics import OTHER
 
 if TYPE_CHECKING:
     from offloadrt.trace import CausalLog, Sink
     from offloadrt.trace.events import Row
+
+
+def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measured: Mapping[str, Value]) -> Result:
+    """Make the record of a run that has ended, of what it counted in its measured windows."""
+    ledger = run.measured
+    return Result(
+        scenario=scenario.name,
+        parameters=dict(parameters),
+        machine=run.spec.name,
+        runtime=run.runtime,
+        seed=run.seed,
+        elapsed_s=run.elapsed,
+        measured=dict(measured),
+        calls=ledger.calls.statistics(),
+        locks={
+            name: attrs.evolve(lock, acquired=int(lock.acquired), contended=int(lock.contended))
+            for name, lock in ledger.locks.items()
+            if lock.acquired
+        },
+        devices=dict(ledger.engines),
+        bytes=Bytes(**{direction: int(nbytes) for direction, nbytes in ledger.bytes.items()}),
+        faults={name: int(count) for name, count in ledger.faults.items()},
+        managed={name: ManagedFigures(*map(round, attrs.astuple(usage))) for name, usage in ledger.managed.items()},
+        events=run.sim.timers_set,
+        trace_hash=run.trace.hash() if run.trace is not None and run.trace.hashes else None,
+        where_time_went=where_time_went(ledger),
+        calls_outside=run.windows.calls_outside.statistics(),
+        sections=dict(run.statistics.sections),
+        algorithms={name: int(count) for name, count in ledger.algorithms.items()},
+        phases=[
+            SampledPhase(phase.threads, phase.instances, phase.skipped, phase.seconds, phase.error_s, phase.settled)
+            for phase in run.windows.skipped
+        ],
+    )
+
+
+def where_time_went(ledger: Ledger) -> dict[str, TimeShare]:
+    """Divide host-thread time by what it went into, the largest first.
+
+    Shares are of the lives of the host threads that ended in the measured windows. Where threads live on, they are of
+    the time that is accounted for.
+    """
+    claimed = math.fsum(ledger.host_time.values())
+    lives = max(ledger.lived_s, claimed)
+    spent = {**ledger.host_time, OTHER: lives - claimed}
+    shares = {name: TimeShare(dt, dt / lives) for name, dt in spent.items() if lives and dt > 0.0}
+    return dict(sorted(shares.items(), key=lambda item: -item[1].total_s))
+
 
 R = TypeVar("R")
 Progress = Callable[[int, int], object]
@@ -116,10 +174,10 @@ def _execute_once(
         raise ScenarioRefused(f"{scenario.path}: {error}") from None
     used = attrs.evolve(spec, inputs={name: where for name, where in spec.inputs.items() if name in taken})
     return attrs.evolve(
-        collect.result(run, scenario, parameters, measured),
+        result(run, scenario, parameters, measured),
         options=_options(used, parameters, sampled=bool(run.windows.skipped)),
         inputs=taken,
-        warnings=[*doubtful, *_oversubscribed(run), *_unused_faults(run)],
+        warnings=[*doubtful, *_oversubscribed(run), *_unused_faults(run), *_unknown_uses(run)],
     )
 
 
@@ -148,6 +206,15 @@ def _unused_faults(run: Run) -> list[str]:
     """Warn of faults that struck nothing."""
     unused = [] if run.injector is None else run.injector.unstruck()
     return [f"--faults {text}: nothing in this run was struck by it" for text in unused]
+
+
+def _unknown_uses(run: Run) -> list[str]:
+    """Warn of kernels that used memory over a link, where reads and writes go by themselves, if nothing says which."""
+    if not (names := run.statistics.kernels_of_unknown_uses):
+        return []
+    told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    taken = f"{told}: taken to read and to write, over the link, each array in managed memory as a whole"
+    return [f'{taken}; say which with @kernel(reads=("x",), writes=("y",), ...)']
 
 
 class Supervisor(Protocol):

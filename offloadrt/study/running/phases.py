@@ -25,7 +25,7 @@ import attrs
 from offloadrt.sim import Actor, Simulation
 from offloadrt.sim.errors import AsyncOnly
 from offloadrt.study.errors import UserError
-from offloadrt.study.running.ledger import Ledger
+from offloadrt.study.running.statistics import Ledger
 from offloadrt.trace import Calls
 
 StepNumbers = Callable[[int], Iterable[int]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,28 +49,6 @@ def machine_of(name: str, path: Path | None, machine: str, chosen: str | None) -
     except UserError as error:
         raise UserError(f"{path}: scenario {name}, machine={machine!r}: {error}") from None
     return machine
-
-
-def is_based_on(machine: str, base: str) -> bool:
-    """Return whether `machine` is the profile `base`, a copy that kept its name, or a user's file built on it.
-
-    `machine` is a name or a file. A profile of this package that only takes entries over from `base` is another
-    machine. Raises UserError when it cannot be read.
-    """
-    load(machine)  # it and all that it is built on can be read
-    parent: str | None = machine
-    while parent is not None:
-        header = tomllib.loads(_text(parent))["machine"]
-        if base in (parent, header["name"]):
-            return True
-        parent = None if parent in machines.available() else header.get("base")
-    return False
-
-
-def _text(machine: str) -> str:
-    if machine in machines.available():
-        return (importlib.resources.files(machines) / "profiles" / f"{machine}.toml").read_text(encoding="utf-8")
-    return Path(machine).read_text(encoding="utf-8")
 
 
 def override(spec: MachineSpec, key: str, value: str | float | bool, *, said: str = "set") -> MachineSpec:

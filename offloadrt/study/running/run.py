@@ -26,9 +26,8 @@ from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError
 from offloadrt.study.running import profiles
 from offloadrt.study.running.building import Built, build, changed, options_for, plan_of
-from offloadrt.study.running.ledger import Ledger
 from offloadrt.study.running.phases import MeasuredPart, Windows
-from offloadrt.study.running.statistics import RunStatistics
+from offloadrt.study.running.statistics import Ledger, RunStatistics
 from offloadrt.study.spec import RunSpec
 from offloadrt.trace import Calls, CausalLog, Trace
 

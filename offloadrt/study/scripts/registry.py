@@ -3,7 +3,7 @@
 A checkout has them in `scenarios/`, a wheel in `offloadrt/scenarios`; those in folders there have names like
 `questions/streams`. A script is loaded as Python loads it, with its own folder on the path (at the end, so that it
 hides nothing); a file may hold several scenarios, `FILE.py:NAME` chooses one. A recording of a program (`app.rec`) is
-a scenario as well (`program_files.py`), and so is an entry point of the group `offloadrt.scenarios` in another package.
+a scenario as well (`ProgramFiles`), and so is an entry point of the group `offloadrt.scenarios` in another package.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from offloadrt.kernels.errors import SourceRefused
+from offloadrt.kernels.array_use import SourceRefused
+from offloadrt.registry import regular
 from offloadrt.study.errors import ScenarioNotFound, ScenarioRefused, UserError, did_you_mean
-from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.definition import Scenario, hint_of, is_source, reader_of
 from offloadrt.study.scripts.listing import (
     PROGRAMS,
     SCENARIOS,
@@ -30,7 +31,6 @@ from offloadrt.study.scripts.listing import (
     grouped,
     indexed,
 )
-from offloadrt.study.scripts.program_files import hint_of, is_source, reader_of
 from offloadrt.study.scripts.tracebacks import script_failure
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def load(path: Path) -> dict[str, Scenario]:
 
 def _import(path: Path) -> ModuleType:
     try:
-        path.read_text(encoding="utf-8")
+        regular(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ScenarioNotFound(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:

@@ -9,8 +9,16 @@ from jacc_rig import run_benchmark
 
 from offloadrt import ParameterError, kernel
 from offloadrt import openacc as acc
-from offloadrt.papers.jacc.programs.benchmark import BenchmarkProgram, Number, OnHost, RepeatedSteps, call, extent
-from offloadrt.papers.jacc.programs.experiment import EP_BY_GCC, SLOWER_WITH_RESTRICT
+from offloadrt.papers.jacc.programs.benchmark import (
+    EP_BY_GCC,
+    SLOWER_WITH_RESTRICT,
+    BenchmarkProgram,
+    Number,
+    OnHost,
+    RepeatedSteps,
+    call,
+    extent,
+)
 from offloadrt.study import execute, find_scenario
 
 

@@ -6,8 +6,7 @@ import attrs
 import pytest
 
 from offloadrt.papers.jacc.programs import BENCHMARKS, benchmark
-from offloadrt.papers.jacc.programs.benchmark import extent
-from offloadrt.papers.jacc.programs.experiment import effects, factor
+from offloadrt.papers.jacc.programs.benchmark import effects, extent, factor
 
 
 @attrs.frozen

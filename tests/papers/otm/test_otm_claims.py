@@ -14,7 +14,7 @@ from invented_results import result_of
 from offloadrt.extensions.evidence.validation.judging import Judgement, hear
 from offloadrt.extensions.evidence.validation.validate import validate
 from offloadrt.extensions.otm.configuration import placements_of
-from offloadrt.extensions.otm.object_table import PlacementFigures
+from offloadrt.extensions.otm.object_table import ObjectPlacement
 from offloadrt.papers.otm import probes
 from offloadrt.papers.otm.judges import PAPER
 from offloadrt.papers.otm.probes import DENSITY, LAF, ROUNDS
@@ -77,17 +77,17 @@ def judged(claim: str, measure: Measure) -> Judgement:
     return hear([PAPER.bench.judges[f"otm.{claim}"]], GRID, _invented(measure))[f"otm.{claim}"]
 
 
-def placed(**places: str) -> dict[str, PlacementFigures]:
+def placed(**places: str) -> dict[str, ObjectPlacement]:
     """Objects of 8 bytes, in order of rank."""
     mechanism = {"gpu": "explicit", "cpu": "pinned"}
     return {
-        name: PlacementFigures(8, rank, 10.0 - rank, 1.0, place, mechanism[place])
+        name: ObjectPlacement(name, 8, rank, 10.0 - rank, 1.0, place, mechanism[place])
         for rank, (name, place) in enumerate(places.items(), start=1)
     }
 
 
-def sections(placements: dict[str, PlacementFigures]) -> dict[str, ResultSection]:
-    figures = {name: attrs.asdict(placed) for name, placed in placements.items()}
+def sections(placements: dict[str, ObjectPlacement]) -> dict[str, ResultSection]:
+    figures = {name: attrs.asdict(placed, filter=attrs.filters.exclude("name")) for name, placed in placements.items()}
     return {"placements": ResultSection(figures), "otm": ResultSection({"budget_bytes": 8})}
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.papers.otm.rodinia.bfs import DEGREE, SAMPLE, Bfs, Frontier, Graph, sampled
+from offloadrt.papers.otm.rodinia import DEGREE, SAMPLE, Bfs, Frontier, Graph, sampled
 
 
 @given(st.integers(1, 400), st.integers(0, 1000))

@@ -11,10 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from offloadrt.extensions.otm.ranking import HostProgram
-from offloadrt.papers.otm.rodinia import Bfs, Cfd, Mesh, Srad
-from offloadrt.papers.otm.rodinia.bfs import Graph
-from offloadrt.papers.otm.rodinia.cfd import far_field
-from offloadrt.papers.otm.rodinia.inputs import LAMBDA, Structure
+from offloadrt.papers.otm.rodinia import LAMBDA, Bfs, Cfd, Graph, Mesh, Srad, Structure, far_field
 from offloadrt.study import Run
 
 Runner = Callable[..., Any]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from offloadrt.papers.zerocopy.qmcpack import QmcpackSetup, structure
-from offloadrt.papers.zerocopy.qmcpack.inputs import Inputs
 from offloadrt.papers.zerocopy.qmcpack.structure import (
     SIZES,
     START_UP_ALLOCATIONS,
     START_UP_COPIES,
+    Inputs,
     KernelKind,
     Plan,
     part,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from offloadrt.papers.zerocopy.specaccel import BENCHMARKS, Ends, Solver, code
+from offloadrt.papers.zerocopy.specaccel import CODES, Ends, Solver, code
 
 RunProgram = Callable[..., Any]
 SHORT = Ends(sizes="low", lengths="low", fraction=0.02)
@@ -72,7 +72,7 @@ def test_stack_arrays_are_forgotten_only_when_asked(run_program: RunProgram) -> 
 
 
 def test_a_fraction_shortens_the_run_and_keeps_the_arrays() -> None:
-    for name in BENCHMARKS:
+    for name in CODES:
         whole, part = code(name, Ends()).assumed(), code(name, Ends(fraction=0.1)).assumed()
         shorter = [key for key in whole if part[key] < whole[key]]
         assert len(shorter) == 1, name

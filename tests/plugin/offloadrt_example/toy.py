@@ -8,8 +8,8 @@ from offloadrt.driver import NOTHING
 from offloadrt.kernels import Kernel
 from offloadrt.models.host.directive import launch_of
 from offloadrt.models.host.program import Model, OffloadProgram, ProgramOptions, ProgramThread
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.mapping.map_item import DirectiveQueue
 
 
 @attrs.frozen(kw_only=True)

@@ -1,1 +1,1 @@
-"""The files that can be calibrated from: `nsys.py`, `rocpd.py` and `benchmarks.py`; `kinds.py` tells them apart."""
+"""The files that can be calibrated from: `nsys.py`, `rocpd.py`, and those of `kinds.py`, which tells them apart."""

@@ -1,4 +1,8 @@
-"""Which kind of file one is, by what is in it."""
+"""Tells by its content which kind of file one is, and reads the project's own micro-benchmarks (`bench/hardware/`).
+
+A line of these JSON lines has what was measured, the variant, the size in bytes (or another number that the variant
+names), how many host threads took part, and the number of samples with quantiles in seconds.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,86 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, Protocol
 
-from offloadrt.extensions.calibration.device_trace import CalibrationError, DeviceTrace
-from offloadrt.extensions.calibration.readers import benchmarks
-from offloadrt.extensions.calibration.readers.benchmarks import BenchmarkRun
-from offloadrt.extensions.calibration.readers.database import Database
-from offloadrt.registry import Registry
+import attrs
+import msgspec
+
+from offloadrt.extensions.calibration.device_trace import CalibrationError, Database, DeviceTrace
+from offloadrt.registry import Registry, regular
+
+
+class BenchmarkRow(msgspec.Struct, frozen=True):
+    """A line with times."""
+
+    what: str
+    variant: str
+    size: float
+    threads: int
+    n: int
+    p10_s: float
+    median_s: float
+    p90_s: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.p10_s <= self.median_s <= self.p90_s < float("inf"):
+            raise ValueError("p10_s, median_s and p90_s must be finite, not negative and ascending")
+        if self.n < 1 or self.size < 0:
+            raise ValueError("n must be positive, and size not negative")
+
+
+class _Machine(msgspec.Struct, frozen=True):
+    """The first line: the device."""
+
+    name: str
+    sms: int
+    memory: int
+
+
+class _What(msgspec.Struct, frozen=True):
+    what: str
+
+
+@attrs.frozen
+class BenchmarkRun:
+    """One file of benchmarks."""
+
+    path: str
+    source: str
+    rows: tuple[BenchmarkRow, ...]
+    facts: dict[str, float]
+    """What the file says of the device, by entry of a profile."""
+
+
+def read_benchmarks(path: Path) -> BenchmarkRun:
+    """Read a file; lines of `offload.cu`, whose times are to be predicted, are left out.
+
+    Raises CalibrationError.
+    """
+    rows: list[BenchmarkRow] = []
+    machine = None
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise CalibrationError(f"{path}: is neither SQLite nor text") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            what = msgspec.json.decode(line, type=_What).what
+            if what == "machine":
+                machine = msgspec.json.decode(line, type=_Machine)
+            elif what not in ("offload", "failed", "counters"):
+                rows.append(msgspec.json.decode(line, type=BenchmarkRow))
+        except (msgspec.MsgspecError, ValueError) as error:
+            why = str(error) if isinstance(error, msgspec.ValidationError) else "it is no JSON"
+            raise CalibrationError(
+                f"{path}, line {number}: is no micro-benchmark of bench/hardware ({why}); other files to calibrate "
+                "from are exports of Nsight Systems and rocpd files of rocprofv3"
+            ) from None
+    if not rows:
+        raise CalibrationError(f"{path}: has no measurements")
+    facts = {} if machine is None else {"gpu.sms": float(machine.sms), "mem.size": float(machine.memory)}
+    device = "" if machine is None else f", {machine.name}"
+    return BenchmarkRun(str(path), f"{path.name}: micro-benchmarks of bench/hardware{device}", tuple(rows), facts)
 
 
 class DatabaseReader(Protocol):
@@ -38,14 +117,14 @@ def read(path: Path) -> DeviceTrace | BenchmarkRun:
     Raises CalibrationError.
     """
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             head = file.read(len(_POINTER))
     except OSError as error:
         raise CalibrationError(f"{path}: cannot be read: {error.strerror or error}") from None
     if head == _POINTER:
         raise CalibrationError(f"{path}: is a pointer of git LFS; `git lfs pull` fetches the file")
     if not head.startswith(_SQLITE):
-        return benchmarks.read(path)
+        return read_benchmarks(path)
     with closing(Database(path)) as database:
         readers = [READERS.find(name) for name in READERS.names()]
         for reader in readers:

@@ -15,8 +15,7 @@ from typing import Final
 
 import attrs
 
-from offloadrt.extensions.calibration.device_trace import Correlation, DeviceTrace, TracedCall, TracedCommand
-from offloadrt.extensions.calibration.readers.database import Database
+from offloadrt.extensions.calibration.device_trace import Correlation, Database, DeviceTrace, TracedCall, TracedCommand
 
 TABLES: Final = frozenset({"CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"})
 """An export of a program that uses CUDA has one of these."""

@@ -13,11 +13,11 @@ from typing import Any, Final
 from offloadrt.extensions.calibration.device_trace import (
     CalibrationError,
     Correlation,
+    Database,
     DeviceTrace,
     TracedCall,
     TracedCommand,
 )
-from offloadrt.extensions.calibration.readers.database import Database
 
 PREFIX: Final = "rocpd_"
 WHAT: Final = "a rocpd file of rocprofv3"

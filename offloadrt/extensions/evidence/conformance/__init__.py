@@ -1,5 +1,5 @@
 """Conformance: programs that were recorded on LLVM's runtime are replayed, and every step is compared.
 
-`recorded.py` reads the recordings; `conform.py` runs one of them, or all of a folder, through the emulated runtime and
-reports the differences; open it first.
+`conform.py` reads the recordings, runs one of them, or all of a folder, through the emulated runtime and reports the
+differences; open it first.
 """

@@ -3,6 +3,11 @@
 A case is one line of a JSON Lines file: a sequential program on one device (`steps`) and what LLVM's libomptarget did
 in each step: operations in order, present table, presence, host and device values, return codes, errors. The replay
 starts from the clauses; the lowering (order of items, map types) is ours.
+
+A recorded program is as its file has it: one JSON object a line, read into the classes below.
+The fields are explained in ``tests/data/conformance/SCHEMA.md``. Offsets and lengths are bytes unless said otherwise;
+what a file has besides is ignored. Reading refuses whatever a replay could not understand: fields of the wrong type,
+steps of unknown kind, and names of arrays, blocks and regions that do not exist.
 """
 
 from __future__ import annotations
@@ -10,31 +15,279 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Literal
 
 import attrs
 import msgspec
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from offloadrt.driver import open_driver
-from offloadrt.extensions.evidence.conformance import recorded
-from offloadrt.extensions.evidence.conformance.recorded import RecordedProgram
 from offloadrt.kernels import Kernel
 from offloadrt.machine import Machine, load
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp.clauses import Clause
 from offloadrt.models.openmp.host_thread import HostThread, TargetData
 from offloadrt.models.openmp.program import OpenMP, OpenMPOptions
-from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.registry import regular
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import NON_CONTIG, MapItem
-from offloadrt.runtime.mapping.present_table import count_text
+from offloadrt.runtime.mapping.present_table import DevicePointer, count_text
 from offloadrt.runtime.ompt import start_tool
 from offloadrt.sim import Gear, Simulation
+
+Values = dict[str, list[int]]
+DeviceValues = dict[str, list[int | None]]
+
+
+class ArraySpec(msgspec.Struct, frozen=True):
+    """An array of the program; init: its values before the first step."""
+
+    kind: Literal["static", "heap", "global", "link", "assoc"]
+    bytes: int
+    init: list[int]
+
+
+class MapItemSpec(msgspec.Struct, frozen=True):
+    """A list item of a map or motion clause. whole: written as the bare name. stride, count: of a strided update."""
+
+    arr: str
+    type: Literal["to", "from", "tofrom", "alloc", "release", "delete"]
+    mods: list[Literal["always", "present", "close", "ompx_hold"]] = []
+    off: int = 0
+    len: int = 0
+    whole: bool = False
+    stride: int | None = None
+    count: int | None = None
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """On elements lo to lo + len - 1: `add` a[i] += c, `set` a[i] = i + c, `mul` a[i] *= c, modulo 2^32."""
+
+    arr: str
+    op: Literal["add", "set", "mul"]
+    lo: int
+    len: int
+    c: int
+
+
+class Row(msgspec.Struct, frozen=True, order=True):
+    """An entry of the present table; counts as LLVM prints them."""
+
+    arr: str
+    off: int
+    len: int
+    dyn: str
+    hold: str
+
+
+class LoweredCall(msgspec.Struct, frozen=True):
+    """A call of the runtime as clang made it."""
+
+    fn: str
+    maps: list[dict[str, Any]]
+
+
+class Truth(msgspec.Struct, frozen=True):
+    """What LLVM's runtime did in a step. host, device: values of the arrays that changed."""
+
+    ops: list[dict[str, Any]]
+    present: dict[str, list[list[int]]] = {}
+    host: Values = {}
+    device: DeviceValues = {}
+    lowered: list[LoweredCall] | UnsetType = UNSET
+    table: list[Row] | UnsetType = UNSET
+    rc: int | UnsetType | None = UNSET
+    fatal: bool = False
+
+
+class StepSpec(msgspec.Struct, frozen=True, tag_field="op", kw_only=True):
+    """A step of the program, and what it did."""
+
+    truth: Truth
+    nowait: bool = False
+
+
+class HostStep(StepSpec, frozen=True, tag="host"):
+    """Code on the host."""
+
+    body: list[Statement]
+
+
+class MapStep(StepSpec, frozen=True):
+    """A step with list items of map or motion clauses."""
+
+    maps: list[MapItemSpec]
+
+
+class EnterStep(MapStep, frozen=True, tag="enter"):
+    """target enter data."""
+
+
+class ExitStep(MapStep, frozen=True, tag="exit"):
+    """target exit data."""
+
+
+class UpdateStep(MapStep, frozen=True, tag="update"):
+    """target update."""
+
+
+class DataBeginStep(MapStep, frozen=True, tag="data_begin"):
+    """A target data region begins."""
+
+
+class DataEndStep(StepSpec, frozen=True, tag="data_end"):
+    """The region that began in step `begin` ends."""
+
+    begin: int
+
+
+class TargetStep(MapStep, frozen=True, tag="target"):
+    """A target region."""
+
+    body: list[Statement]
+
+
+class DeviceTargetStep(StepSpec, frozen=True, tag="dtarget"):
+    """A target region on the block `h` of omp_target_alloc."""
+
+    h: str
+    body: list[Statement]
+
+
+class AllocStep(StepSpec, frozen=True, tag="alloc"):
+    """omp_target_alloc."""
+
+    h: str
+    bytes: int
+
+
+class FreeStep(StepSpec, frozen=True, tag="free"):
+    """omp_target_free."""
+
+    h: str
+
+
+class AssociateStep(StepSpec, frozen=True, tag="assoc"):
+    """omp_target_associate_ptr; hoff: offset in the block."""
+
+    arr: str
+    h: str
+    off: int
+    bytes: int
+    hoff: int
+
+
+class DisassociateStep(StepSpec, frozen=True, tag="disassoc"):
+    """omp_target_disassociate_ptr."""
+
+    arr: str
+    off: int
+
+
+class MemcpyStep(StepSpec, frozen=True, tag="memcpy"):
+    """omp_target_memcpy between an array and a block."""
+
+    h: str
+    arr: str
+    dir: Literal["h2d", "d2h"]
+    hoff: int
+    off: int
+    bytes: int
+
+
+RoutineStep = AllocStep | FreeStep | AssociateStep | DisassociateStep | MemcpyStep
+Step = (
+    HostStep | EnterStep | ExitStep | UpdateStep | DataBeginStep | DataEndStep | TargetStep | DeviceTargetStep
+    | RoutineStep
+)  # fmt: skip
+
+
+class RecordedOutcome(msgspec.Struct, frozen=True):
+    """How the program ended; errors: the lines of its standard error."""
+
+    completed: bool
+    errors: list[str]
+    final_host: Values | None = None
+    final_device: DeviceValues | None = None
+
+
+class RecordedProgram(msgspec.Struct, frozen=True):
+    """A sequential program on one device. device_fill: what the recorder filled new device blocks with."""
+
+    name: str
+    mode: Literal["copy", "usm"]
+    device_fill: int
+    arrays: dict[str, ArraySpec]
+    steps: list[Step]
+    outcome: RecordedOutcome
+    element_bytes: Literal[4] = 4
+
+    ELEMENT_BYTES: ClassVar[int] = 4
+
+    def __post_init__(self) -> None:
+        """ValueError for an inconsistency; msgspec adds where it is."""
+        if not 0 <= self.device_fill <= 255:
+            raise ValueError(f"device_fill {self.device_fill} is no byte")
+        for name, array in self.arrays.items():
+            if any(not 0 <= value < 1 << 32 for value in array.init):
+                raise ValueError(f"array {name!r} has an initial value that is no unsigned integer of 4 bytes")
+            if array.bytes != self.ELEMENT_BYTES * len(array.init):
+                raise ValueError(f"array {name!r} has {array.bytes} bytes and {len(array.init)} initial values")
+        blocks: dict[str, int] = {}
+        regions: set[int] = set()
+        for number, step in enumerate(self.steps):
+            for name in _arrays_of(step):
+                if name not in self.arrays:
+                    raise ValueError(f"step {number}: no array {name!r}")
+            for what, value in _sizes_of(step):
+                if value % self.ELEMENT_BYTES:
+                    raise ValueError(f"step {number}: {what} is {value}, which is no multiple of {self.ELEMENT_BYTES}")
+            if isinstance(step, AllocStep):
+                blocks[step.h] = step.bytes
+            elif isinstance(step, (FreeStep, MemcpyStep, AssociateStep, DeviceTargetStep)) and step.h not in blocks:
+                raise ValueError(f"step {number}: no block {step.h!r}")
+            for statement in step.body if isinstance(step, HostStep | TargetStep | DeviceTargetStep) else ():
+                within = blocks[step.h] if isinstance(step, DeviceTargetStep) else self.arrays[statement.arr].bytes
+                end = (statement.lo + statement.len) * self.ELEMENT_BYTES
+                if statement.lo < 0 or statement.len < 0 or end > within:
+                    last = f"{statement.arr}[{statement.lo}:{statement.len}]"
+                    raise ValueError(f"step {number}: its body uses {last}, but there are {within} bytes")
+                if not 0 <= statement.c < 1 << 32:
+                    raise ValueError(f"step {number}: c is {statement.c}, which is no unsigned integer of 4 bytes")
+            if isinstance(step, FreeStep):
+                del blocks[step.h]
+            elif isinstance(step, DataBeginStep):
+                regions.add(number)
+            elif isinstance(step, DataEndStep):
+                if step.begin not in regions:
+                    raise ValueError(f"step {number}: no region began in step {step.begin}")
+                regions.remove(step.begin)
+
+
+def _arrays_of(step: Step) -> Iterable[str]:
+    """Yield the names of arrays that a step uses; a `dtarget` has statements on a block."""
+    if isinstance(step, MapStep):
+        yield from (item.arr for item in step.maps)
+    if isinstance(step, (HostStep, TargetStep)):
+        yield from (statement.arr for statement in step.body)
+    elif isinstance(step, (AssociateStep, DisassociateStep, MemcpyStep)):
+        yield step.arr
+    yield from (name for names in (step.truth.host, step.truth.device) for name in names)
+
+
+def _sizes_of(step: Step) -> Iterable[tuple[str, int]]:
+    """Yield the offsets and lengths of a step that count whole elements, by name."""
+    if isinstance(step, MapStep):
+        for item in step.maps:
+            yield from ((f"off of {item.arr}", item.off), (f"len of {item.arr}", item.len))
+            yield f"stride of {item.arr}", item.stride or 0
+    elif isinstance(step, (AssociateStep, DisassociateStep)):
+        yield f"off of {step.arr}", step.off
+
 
 ELEMENT: Final = np.dtype("<u4")
 ALIGNMENT: Final = 256
@@ -100,7 +353,7 @@ _MODIFIERS: Final = {"always": "always", "present": "present", "close": "close",
 class Replay:
     """One case while it runs."""
 
-    def __init__(self, case: recorded.RecordedProgram, sim: Simulation, machine: str, lowering: bool) -> None:
+    def __init__(self, case: RecordedProgram, sim: Simulation, machine: str, lowering: bool) -> None:
         self.case = case
         self.lowering = lowering
         self.step = 0
@@ -141,7 +394,7 @@ class Replay:
             self._compare_step(number, truth, code, host, device)
         self._compare_outcome(completed)
 
-    def _declare(self, t: HostThread, name: str, spec: recorded.ArraySpec) -> HostArray:
+    def _declare(self, t: HostThread, name: str, spec: ArraySpec) -> HostArray:
         fill = np.array(spec.init, ELEMENT)
         count = len(spec.init)
         if spec.kind == "global":
@@ -152,29 +405,29 @@ class Replay:
 
     # steps
 
-    async def _do(self, t: HostThread, number: int, step: recorded.Step) -> int | None:
+    async def _do(self, t: HostThread, number: int, step: Step) -> int | None:
         """Run a step, and return what its routine returned."""
         match step:
-            case recorded.HostStep():
+            case HostStep():
                 for statement in step.body:
                     _apply(statement, self.arrays[statement.arr].data)
-            case recorded.EnterStep():
+            case EnterStep():
                 await t.target_enter_data(*self._maps(step.maps), nowait=step.nowait)
-            case recorded.ExitStep():
+            case ExitStep():
                 await t.target_exit_data(*self._maps(step.maps), nowait=step.nowait)
-            case recorded.UpdateStep():
+            case UpdateStep():
                 await t.target_update(*self._motions(step.maps), nowait=step.nowait)
-            case recorded.DataBeginStep():
+            case DataBeginStep():
                 self.regions[number] = t.target_data(*self._maps(step.maps))
                 await self.regions[number].__aenter__()
-            case recorded.DataEndStep():
+            case DataEndStep():
                 await self.regions.pop(step.begin).__aexit__(None, None, None)
-            case recorded.TargetStep():
+            case TargetStep():
                 names = list(dict.fromkeys(statement.arr for statement in step.body))
                 kernel = _kernel(step.body, names)
                 arguments = [self.arrays[name] for name in names]
                 await t.target(kernel, *arguments, maps=self._maps(step.maps), nowait=step.nowait)
-            case recorded.DeviceTargetStep():
+            case DeviceTargetStep():
                 block = self._block(step.h).viewed(ELEMENT)
                 await t.target(_kernel(step.body, [step.h]), block, is_device_ptr=block)
             case _:
@@ -183,21 +436,21 @@ class Replay:
             await t.taskwait()
         return None
 
-    async def _routine(self, t: HostThread, step: recorded.RoutineStep) -> int | None:
+    async def _routine(self, t: HostThread, step: RoutineStep) -> int | None:
         match step:
-            case recorded.AllocStep():
+            case AllocStep():
                 self.blocks[step.h] = await t.omp_target_alloc(step.bytes)
                 return int(self.blocks[step.h] is not None)
-            case recorded.FreeStep():
+            case FreeStep():
                 await t.omp_target_free(self.blocks.pop(step.h))
                 return None
-            case recorded.DisassociateStep():
+            case DisassociateStep():
                 place = omp.section(self.arrays[step.arr], step.off // ELEMENT.itemsize)
                 return await t.omp_target_disassociate_ptr(place)
-            case recorded.AssociateStep():
+            case AssociateStep():
                 place = omp.section(self.arrays[step.arr], step.off // ELEMENT.itemsize)
                 return await t.omp_target_associate_ptr(place, self._block(step.h), step.bytes, step.hoff)
-            case recorded.MemcpyStep():
+            case MemcpyStep():
                 array, block = self.arrays[step.arr], self._block(step.h)
                 if step.dir == "h2d":
                     return await t.omp_target_memcpy(block, array, step.bytes, step.hoff, step.off)
@@ -209,7 +462,7 @@ class Replay:
             raise ValueError(f"omp_target_alloc gave no block {handle!r}")
         return block
 
-    def _place(self, item: recorded.MapItemSpec) -> Any:
+    def _place(self, item: MapItemSpec) -> Any:
         array = self.arrays[item.arr]
         if item.whole:
             return array
@@ -218,7 +471,7 @@ class Replay:
             return omp.section(array, lower, item.count, item.stride // ELEMENT.itemsize)
         return omp.section(array, lower, item.len // ELEMENT.itemsize)
 
-    def _maps(self, items: Sequence[recorded.MapItemSpec]) -> list[Any]:
+    def _maps(self, items: Sequence[MapItemSpec]) -> list[Any]:
         clauses = []
         for item in items:
             kind = "from_" if item.type == "from" else item.type
@@ -226,7 +479,7 @@ class Replay:
             clauses.append(omp.map(**{kind: self._place(item)}, **modifiers))
         return clauses
 
-    def _motions(self, items: Sequence[recorded.MapItemSpec]) -> list[Clause]:
+    def _motions(self, items: Sequence[MapItemSpec]) -> list[Clause]:
         motions: dict[str, Callable[..., Clause]] = {"to": omp.to, "from": omp.from_}
         return [motions[item.type](self._place(item), present="present" in item.mods) for item in items]
 
@@ -237,7 +490,7 @@ class Replay:
             self.differences.append(ReplayDifference(self.case.name, step, field, expected, actual))
 
     def _compare_step(
-        self, number: int, truth: recorded.Truth, code: int | None, host: dict[str, Any], device: dict[str, Any]
+        self, number: int, truth: Truth, code: int | None, host: dict[str, Any], device: dict[str, Any]
     ) -> None:
         self._check(number, "ops", truth.ops, list(self.record.ops))
         if self.lowering and truth.lowered is not UNSET:
@@ -270,13 +523,13 @@ class Replay:
             for name, values in outcome.final_device.items():
                 self._check(WHOLE_CASE, f"final_device {name}", values, self._device_values(self.arrays[name]))
 
-    def _table(self) -> list[recorded.Row]:
+    def _table(self) -> list[Row]:
         rows = []
         for entry in self.device.table:
             array = self.arrays.get(entry.name)
             if array is not None:
                 counts = count_text(entry.dynamic), count_text(entry.hold)
-                rows.append(recorded.Row(entry.name, entry.host_begin - array.address, entry.size, *counts))
+                rows.append(Row(entry.name, entry.host_begin - array.address, entry.size, *counts))
         return rows
 
     def _address(self, host_address: int) -> int | None:
@@ -312,7 +565,7 @@ def _without_source(line: str) -> str:
     return re.sub(r"^.*?: (omptarget fatal error)", r"\1", line)
 
 
-def _kernel(body: Sequence[recorded.Statement], names: Sequence[str]) -> Kernel:
+def _kernel(body: Sequence[Statement], names: Sequence[str]) -> Kernel:
     """Make a kernel over the named arrays of the statements of a target region."""
 
     def run(*views: Any) -> None:
@@ -322,7 +575,7 @@ def _kernel(body: Sequence[recorded.Statement], names: Sequence[str]) -> Kernel:
     return Kernel("region", run)
 
 
-def _apply(statement: recorded.Statement, values: Any) -> None:
+def _apply(statement: Statement, values: Any) -> None:
     lower, upper = statement.lo, statement.lo + statement.len
     constant = np.uint32(statement.c)
     if statement.op == "add":
@@ -375,7 +628,7 @@ class ConformanceFileError(ValueError):
 def read_cases(path: Path) -> Iterator[RecordedProgram]:
     """Read the cases of a JSON Lines file, plain or gzipped. Raises ConformanceFileError."""
     try:
-        raw = path.read_bytes()
+        raw = regular(path).read_bytes()
         text = gzip.decompress(raw) if path.suffix == ".gz" else raw
     except OSError as error:
         raise ConformanceFileError(f"{path}: {error.strerror or error}") from None
@@ -391,24 +644,14 @@ def read_cases(path: Path) -> Iterator[RecordedProgram]:
             raise ConformanceFileError(f"{path}: line {number}: no conformance case: {error}") from None
 
 
-def conform(
-    paths: Sequence[str | Path],
-    gear: Gear = "turbo",
-    machine: str = "",
-    progress: Callable[[str], None] | None = None,
-) -> ConformanceReport:
-    """Replay every case of the files. machine: as in `replay_case`. progress is told each case's name as it begins.
-
-    Raises ConformanceFileError.
-    """
+def conform(paths: Sequence[str | Path], gear: Gear = "turbo") -> ConformanceReport:
+    """Replay every case of the files. Raises ConformanceFileError."""
     cases = 0
     first: list[ReplayDifference] = []
     for path in paths:
         for case in read_cases(Path(path)):
-            if progress is not None:
-                progress(case.name)
             cases += 1
-            first.extend(replay_case(case, gear, machine)[:1])
+            first.extend(replay_case(case, gear)[:1])
     if not cases:
         raise ConformanceFileError(f"{', '.join(map(str, paths))}: holds no case")
     return ConformanceReport(cases, tuple(first))

@@ -6,8 +6,8 @@
 ``generation.py``     the source that a pushed kernel is compiled from, by its arguments' descriptors as JACC's
                       translator builds them, and the cache of what was compiled
 ``dependences.py``    on which queue an operation goes, and behind which others
-``strategies.py``     several devices: whether a kernel is divided. What is asked before each push is a pure policy.
-``division.py``       several devices: how a kernel is divided, what they send one another, where reductions meet
+``division.py``       several devices: whether a kernel is divided (what is asked before each push is a pure policy),
+                      how, what they send one another, where reductions meet
 ====================  ===============================================================================================
 
 Source: Matsumura, Garcia De Gonzalo, Peña, "JACC: An OpenACC Runtime Framework with Kernel-Level and Multi-GPU

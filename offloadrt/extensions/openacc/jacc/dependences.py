@@ -18,9 +18,8 @@ from offloadrt.extensions.openacc.runtime_library import AsyncQueues
 from offloadrt.models.host.directive import Work, beginning, in_directive
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import OffloadError
-from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
 
 Range = tuple[int, int]
 """Bytes [begin, end)."""
@@ -197,11 +196,10 @@ class Order:
         if self._left_early:
             where = program.device(device)
             raise where.error(LeftEarly, f"{self._left_early} of this JACC runtime was left early", name, "")
-        async_queue = None if queue is None else self.queues.of(device, queue)
+        lasting = None if queue is None else self.queues.of(device, queue)
+        behind = self._behind(waits, work, device) if waits else work
         try:
-            await in_directive(
-                program, name, device, self._behind(waits, work, device) if waits else work, async_queue=async_queue
-            )
+            await in_directive(program, name, device, behind, lasting=lasting)
         except Exception:
             raise
         except BaseException:

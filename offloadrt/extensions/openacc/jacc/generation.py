@@ -23,7 +23,7 @@ import attrs
 import numpy as np
 
 from offloadrt.kernels import Kernel
-from offloadrt.kernels.loop_kernel import of_source
+from offloadrt.kernels.kernel import of_source
 from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.source import Source
 from offloadrt.machine import Machine

@@ -18,7 +18,8 @@ from typing import Any, Literal, get_args
 
 import attrs
 
-from offloadrt.extensions.openacc.clauses import (
+from offloadrt.extensions.openacc.host_thread import (
+    HostThread,
     copy,
     copyin,
     copyout,
@@ -30,7 +31,6 @@ from offloadrt.extensions.openacc.clauses import (
     lower_data,
     lower_update,
 )
-from offloadrt.extensions.openacc.host_thread import HostThread
 from offloadrt.extensions.openacc.jacc.dependences import (
     AliasedArgument,
     Dependences,
@@ -39,21 +39,34 @@ from offloadrt.extensions.openacc.jacc.dependences import (
     OverlappingWrites,
     Range,
 )
-from offloadrt.extensions.openacc.jacc.division import Communication, Divider, Division, Exchange, PartialValues
+from offloadrt.extensions.openacc.jacc.division import (
+    Communication,
+    DeviceStrategy,
+    Divider,
+    Division,
+    Exchange,
+    Execution,
+    Mode,
+    PartialValues,
+    PushPolicy,
+    strategy_named,
+)
 from offloadrt.extensions.openacc.jacc.generation import Argument, Attribute, CodeCache, GeneratedKernel, PushFlags
-from offloadrt.extensions.openacc.jacc.strategies import DeviceStrategy, Execution, Mode, PushPolicy, strategy_named
-from offloadrt.extensions.openacc.runtime_library import InFlight, KernelRecords, KernelTimes
+from offloadrt.extensions.openacc.runtime_library import (
+    InFlight,
+    KernelRecords,
+    KernelTimes,
+    ResolvedArrays,
+    device_pointers,
+)
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.kernels.integers import is_integer
 from offloadrt.kernels.memo import Memo
 from offloadrt.models.host.directive import Work, beginning, ending, launch_of, updating
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.launch.target import target
-from offloadrt.runtime.launch.touching import OffloadedRegion
-from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.program_pointers import ResolvedArrays, device_pointers
+from offloadrt.runtime.launch.target import OffloadedRegion, target
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
 from offloadrt.sim import Simulation
 
 

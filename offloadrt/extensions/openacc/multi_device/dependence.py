@@ -8,7 +8,7 @@ live variables, and carries for each scalar and each written array the guard und
   over that loop's variable does not say when it is needed any more, and every device needs it;
 - an element's guard is kept as "elements whose index in dimension d plus a shift lies in region r", which holds
   wherever it was stored;
-- what is reduced into a partial value (`partial_values.py`) is needed where one given predicate holds;
+- what is reduced into a partial value (`divided.py`) is needed where one given predicate holds;
 - what decides the control flow (conditions, bounds of loops) and which element a store goes to, every device needs.
 
 An index below zero counts from the end, as in Python. Where the source says that an index can be below zero, a

@@ -3,7 +3,7 @@
 The kernel is duplicated on every device, with all its iterations and its arithmetic. Each written array is divided
 along one dimension (`WrittenRegion`), and each access is made only where one of the written parts that it feeds is
 the device's own (`dependence.py`): memory accesses are divided, computation is not. What iterations of
-the distributed loop hand to one another is done by every device, but for reductions (`partial_values.py`): an iteration
+the distributed loop hand to one another is done by every device, but for reductions (`divided.py`): an iteration
 contributes on the device that owns the element which it stores. Where it stores none that is divided, the iterations of
 the outermost distributed loop are split for that.
 """
@@ -31,18 +31,20 @@ from offloadrt.extensions.openacc.multi_device.dependence import (
 from offloadrt.extensions.openacc.multi_device.divided import (
     DividedKernel,
     Share,
+    combination,
     counts_from_the_front,
     evenly,
     nest_body,
+    separate,
     split_values,
+    with_scalars,
+    written,
 )
-from offloadrt.extensions.openacc.multi_device.partial_values import combination, separate, with_scalars
 from offloadrt.kernels.accesses import ArrayAccess, Loop, Path, Reduction, Walk, loops_of
 from offloadrt.kernels.algebra import Polynomial
+from offloadrt.kernels.array_use import KernelError
 from offloadrt.kernels.counting import Counting, Range, extent
-from offloadrt.kernels.errors import KernelError
-from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.loop_kernel import of_source, written
+from offloadrt.kernels.kernel import Kernel, of_source
 from offloadrt.kernels.loop_subset import LoopNest
 from offloadrt.kernels.ranges import Box
 from offloadrt.kernels.source import Source

@@ -18,7 +18,7 @@ from offloadrt.extensions.recording.format.recording import (
     TaskRow,
 )
 from offloadrt.extensions.recording.format.slots import LOADS, MAYBE_STORED, STORES, Row, a_of
-from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.memory import AddressMap
 
 _ADDRESS_BITS = 48
 _SERIALS = 1 << 15
@@ -67,13 +67,17 @@ class HostArrays:
     used: list[HostBlock] = attrs.field(factory=list)
     """Arrays that directives or kernels use, in order of their numbers."""
     _live: AddressMap[HostBlock] = attrs.field(factory=AddressMap)
+    _ended: dict[tuple[int, int, str], HostBlock] = attrs.field(factory=dict)
+    """Variables of the stack whose scope has ended, by address, bytes and name: the next call of their function has
+    them again."""
 
     def allocate(self, address: int, nbytes: int, origin: str, name: str = "") -> HostBlock:
         """Add an allocation; what was known of its place before has ended."""
-        for old in self.overlapping(address, nbytes):
-            self._live.pop(old.address)
         block = HostBlock(address, nbytes, origin, name)
-        self._live[address] = block
+        if nbytes:  # what has no bytes, as an empty text, may lie where others do
+            for old in self.overlapping(address, nbytes):
+                self._live.pop(old.address)
+            self._live[address] = block
         return block
 
     def free(self, address: int) -> HostBlock | None:
@@ -92,6 +96,7 @@ class HostArrays:
         ]
         for block in ended:
             self._live.pop(block.address)
+            self._ended[block.address, block.nbytes, block.name] = block
         return ended
 
     def at(self, address: int) -> HostBlock | None:
@@ -119,7 +124,7 @@ class HostArrays:
         low = min([address, *(block.address for block in mapped)])
         high = max([address + nbytes, *(block.address + block.nbytes for block in mapped)])
         if not mapped:
-            block = HostBlock(low, high - low, "mapped", name)
+            block = self._ended.pop((low, high - low, name), None) or HostBlock(low, high - low, "mapped", name)
             self._live[low] = block
             return block
         first, *others = mapped
@@ -195,8 +200,8 @@ class DeviceBlocks:
     _live: AddressMap[DeviceBlock] = attrs.field(factory=AddressMap)
     _copies: AddressMap[list[DeviceBlock]] = attrs.field(factory=AddressMap)
     """By the address of the host that each is a copy of; several devices may have one."""
-    _freed: AddressMap[DeviceBlock] = attrs.field(factory=AddressMap)
-    """Blocks of omp_target_alloc that were freed, while nothing else was allocated where they began."""
+    _gone: AddressMap[DeviceBlock] = attrs.field(factory=AddressMap)
+    """Blocks that were freed, until others lie there."""
     _given: int = 0
     """Blocks that omp_target_alloc has given."""
 
@@ -207,7 +212,8 @@ class DeviceBlocks:
             recorded += self._given % _SERIALS << _ADDRESS_BITS
             self._given += 1
         self.remove(device)
-        self._freed.pop(device)
+        while (old := self._gone.before(device + max(1, nbytes) - 1)) is not None and old[0] + old[1].nbytes > device:
+            self._gone.pop(old[0])
         block = self._live[device] = DeviceBlock(device, host, nbytes, recorded, task, is_given)
         if host and (copies := self._copies.get(host)) is not None:
             copies.append(block)
@@ -216,19 +222,19 @@ class DeviceBlocks:
 
     def recorded(self, address: int) -> int:
         """Return what stands for an address in the recording: itself, but within a block of omp_target_alloc."""
-        block = self.at(address) or _holding(self._freed, address)
+        block = self.at(address) or self.gone_at(address)
         return address if block is None else block.recorded + address - block.device
 
     def given(self, address: int) -> int:
         """Return what stands for an address in a block of omp_target_alloc; 0 for one that is elsewhere."""
-        block = self.at(address)
+        block = self.at(address) or self.gone_at(address)
         return self.recorded(address) if block is not None and block.is_given else 0
 
     def remove(self, device: int) -> None:
         block = self._live.pop(device)
-        if block is not None and block.is_given:
-            self._freed.pop(device)
-            self._freed[device] = block
+        if block is not None and block.nbytes:
+            self._gone.pop(device)
+            self._gone[device] = block
         if block is not None and (copies := self._copies.get(block.host)) is not None:
             copies.remove(block)
             if not copies:
@@ -241,12 +247,13 @@ class DeviceBlocks:
         return next((copy for copy in copies if host < copy.host + copy.nbytes), None)
 
     def at(self, address: int) -> DeviceBlock | None:
-        return _holding(self._live, address)
+        found = self._live.before(address)
+        return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
-
-def _holding(blocks: AddressMap[DeviceBlock], address: int) -> DeviceBlock | None:
-    found = blocks.before(address)
-    return None if found is None or address >= found[0] + found[1].nbytes else found[1]
+    def gone_at(self, address: int) -> DeviceBlock | None:
+        """Return the block that lay at an address until it was freed, if no other one lies there since."""
+        found = self._gone.before(address)
+        return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
 
 STRETCH: Final = 64 << 10
@@ -357,7 +364,7 @@ class MemoryEvents:
         self.has_host_touches = True
         kind, address, nbytes = a_of(row), row[2], row[3]
         pending = self._pending.setdefault(thread, [])
-        if kind == MAYBE_STORED and (given := self.arrays.at(address)) is not None:
+        if kind & MAYBE_STORED and (given := self.arrays.at(address)) is not None:
             pending.append((given, address, given.address + given.nbytes - address, kind))
             return
         for block in self.arrays.overlapping(address, nbytes):

@@ -25,6 +25,8 @@ from offloadrt.extensions.recording.format.recording import (
     TaskRow,
 )
 from offloadrt.extensions.recording.format.slots import (
+    BRINGS_KNOWN,
+    BRINGS_NOTHING,
     CALLS,
     DEFERRED,
     MAPPER_COMPONENT,
@@ -64,8 +66,10 @@ class _OpenCall:
     place: int
     dimensions: dict[int, list[tuple[int, int, int]]] = attrs.field(factory=dict)
     """The dimensions of strided items, by the identity of their slots."""
-    components: list[Row] = attrs.field(factory=list)
+    components: list[tuple[Row, HostBlock | None]] = attrs.field(factory=list)
+    """What mappers made of its items, with the arrays that these were in then."""
     operations: list[tuple[int, int]] = attrs.field(factory=list)
+    copies: list[tuple[int, int, int, int, int]] = attrs.field(factory=list)
     launch: int = NONE
     returned: int = 0
     deferred: bool = False
@@ -82,9 +86,14 @@ class RuntimeCalls:
     kernels: dict[str, int] = attrs.field(factory=dict)
     items: ListTable = attrs.field(factory=lambda: ListTable("items", "item", ("base", "begin", "size", "array")))
     operations: ListTable = attrs.field(factory=lambda: ListTable("operations", "operation", ("kind", "bytes")))
+    copies: ListTable = attrs.field(
+        factory=lambda: ListTable("copies", "copy", ("kind", "host", "bytes", "content", "brings_nothing"))
+    )
     launches: LaunchTables = attrs.field(init=False)
     has_operations: bool = False
     has_launches: bool = False
+    last_place: str = ""
+    """Where the last call was made."""
     _open: dict[int, _OpenCall] = attrs.field(factory=dict)
     _roots: dict[int, int] = attrs.field(factory=dict)
     """The outermost call that a nested one belongs to."""
@@ -94,6 +103,8 @@ class RuntimeCalls:
     _numbers: dict[tuple[object, ...], int] = attrs.field(factory=dict)
     """Numbers of sites, by the words of the slots that describe them."""
     _touched: dict[tuple[int, ...], list[tuple[int, HostBlock, int, Run]]] = attrs.field(factory=dict)
+    _contents: dict[tuple[int, int, int], int] = attrs.field(factory=dict)
+    """Numbers of what ranges of the host have held, by address, bytes and digest."""
 
     _devices: int = attrs.field(init=False)
     """The number of the initial device, which comes after all others."""
@@ -110,7 +121,8 @@ class RuntimeCalls:
             return False
         self._roots[row[2]] = outer
         if a_of(row) == MAPPER_COMPONENT and outer in self._open:
-            self._open[outer].components += [part for part in parts if kind_of(part) == Slot.ITEM]
+            made = [part for part in parts if kind_of(part) == Slot.ITEM]
+            self._open[outer].components += [(part, self._block_of(part, self._form(part).name)) for part in made]
         return True
 
     def _where(self, row: Row) -> str:
@@ -143,6 +155,7 @@ class RuntimeCalls:
             if kind_of(part) == Slot.DIMENSION:
                 call.dimensions.setdefault(id(items[a_of(part)]), []).append((part[1], part[2], part[3]))
         self._open[event.row[2]] = call
+        self.last_place = self._where(event.row)
 
     def _routine_memory(self, function: int, arguments: Sequence[int]) -> dict[int, tuple[int, HostBlock]]:
         """Note the host's memory that a routine uses; returns which arguments are device memory of mapped arrays."""
@@ -226,6 +239,14 @@ class RuntimeCalls:
             found = (number, nbytes)
         if call is not None:
             call.operations.append(found)
+            if kind == Slot.OP and b_of(row) & BRINGS_KNOWN:
+                self._copied(call, found[0], row)
+
+    def _copied(self, call: _OpenCall, kind: int, row: Row) -> None:
+        """Note what a copy brings."""
+        host, nbytes = row[3] if kind == OmptOperation.H2D else row[4], row[5]
+        content = self._contents.setdefault((host, nbytes, row[1]), len(self._contents))
+        call.copies.append((kind, host, nbytes, content, int(bool(b_of(row) & BRINGS_NOTHING))))
 
     def has_open(self, task: TaskRow) -> bool:
         """Tell whether a task is in a call."""
@@ -282,10 +303,25 @@ class RuntimeCalls:
 
     def finish(self) -> None:
         """Complete the calls that never returned; what the runtime did in them is not known as a whole."""
-        for call in self._open.values():
-            self._complete(call, whole=False)
+        fatal = self.fatal_call()
+        for number, call in self._open.items():
+            self._complete(call, whole=False, died=number == fatal and call.launch == NONE)
 
-    def _complete(self, call: _OpenCall, whole: bool) -> None:
+    def fatal_call(self) -> int:
+        """Return the call in which the program died; 0 if that was in none, or nobody knows."""
+        died, end = self._process.line("died"), self._process.line("end")
+        number = int((end or died).get("call", 0))
+        number = self._roots.get(number, number)
+        if not end and not died and len(self._open) == 1:
+            return next(iter(self._open))
+        return number if number in self._open else 0
+
+    def died_at(self) -> str:
+        """Return the place of the directive in which the program died; empty if that was in none."""
+        call = self._open.get(self.fatal_call())
+        return "" if call is None else self._where(call.row)
+
+    def _complete(self, call: _OpenCall, whole: bool, died: bool = False) -> None:
         items, blocks, behind = self._expanded(call)
         if _FIRST_ROUTINE <= call.function <= _LAST_ROUTINE:
             rows = [(word, 0, 0, NONE) for word in (*call.arguments, call.returned)]
@@ -302,13 +338,15 @@ class RuntimeCalls:
                 )
                 for item, block in zip(items, blocks, strict=True)
             ]
-        call.task.put(call.place, "subject", self._site(call, items, behind))
+        call.task.put(call.place, "subject", self._site(call, items, behind, died))
         call.task.put(call.place, "detail", self.items.add(rows))
         if call.kernel is not None and call.launch == NONE:
             call.launch = self.launches.uncounted(call.kernel[4])
         call.task.put(call.place, "launch", call.launch)
         if whole and self.has_operations:
             call.task.put(call.place, "operations", self.operations.add(sorted(call.operations)))
+        if call.copies:
+            call.task.put(call.place, "copies", self.copies.add(call.copies))
 
     def _expanded(self, call: _OpenCall) -> tuple[list[Row], list[HostBlock | None], list[int]]:
         """Put what a mapper made of an item behind it; returns items, their arrays, and how many each has behind it.
@@ -320,25 +358,32 @@ class RuntimeCalls:
         items: list[Row] = []
         blocks: list[HostBlock | None] = []
         behind: list[int] = []
-        for item, block in zip(call.items, call.blocks, strict=True):
-            low, high = item[2], item[2] + max(1, signed(item[3]))
-            own = [part for part in call.components if low <= part[1] < high] if item[6] else []
-            if call.kernel is not None:
-                own = own[: len(own) // 2]
-            items += [item, *own]
-            blocks += [block, *(self._block_of(part, self._form(part).name) for part in own)]
+        for (item, block), own in zip(zip(call.items, call.blocks, strict=True), self._by_item(call), strict=True):
+            items += [item, *(part for part, _ in own)]
+            blocks += [block, *(array for _, array in own)]
             behind += [len(own)] + [0] * len(own)
         return items, blocks, behind
 
-    def _site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int]) -> int:
+    def _by_item(self, call: _OpenCall) -> list[list[tuple[Row, HostBlock | None]]]:
+        """Return what mappers made of each item. What a mapper of a member made lies elsewhere, and comes behind it."""
+        made = call.components[: len(call.components) // 2] if call.kernel is not None else call.components
+        found: list[list[tuple[Row, HostBlock | None]]] = [[] for _ in call.items]
+        spans = [(item[2], item[2] + max(1, signed(item[3]))) if item[6] else (0, 0) for item in call.items]
+        owner = next((place for place, item in enumerate(call.items) if item[6]), 0)
+        for part, block in made:
+            owner = next((place for place, (low, high) in enumerate(spans) if low <= part[1] < high), owner)
+            found[owner].append((part, block))
+        return found
+
+    def _site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int], died: bool) -> int:
         """Find the number of a call's site; looked up by the slots' words, as most calls come again."""
-        plain = not (call.dimensions or call.components)
+        plain = not (call.dimensions or call.components or died)
         kernel = (0, 0, 0, 0) if call.kernel is None else (*call.kernel[1:4], call.kernel[5])
         forms = tuple([(item[4], item[5]) for item in items])
         key = call.function, call.row[5], call.row[6], kernel, forms
         number = self._numbers.get(key) if plain else None
         if number is None:
-            site = self._read_site(call, items, behind)
+            site = msgspec.structs.replace(self._read_site(call, items, behind), died=died)
             number = self.sites.setdefault(site, len(self.sites))
             if plain:
                 self._numbers[key] = number
@@ -587,12 +632,16 @@ class Assembler:
             self._depends.setdefault(row[2], []).append((row[3], a_of(row)))
         elif kind == Slot.TASK_CREATE:
             thread.worked(row[4])
-            self._create(thread, row[2], row[5])
+            self._create(thread, row[2], row[5], nowait=bool(a_of(row)))
         else:
             self._schedule(thread, row)
 
-    def _create(self, thread: _Thread, identifier: int, flags: int) -> None:
+    def _create(self, thread: _Thread, identifier: int, flags: int, nowait: bool) -> None:
         maker = self.task_of(thread)
+        if flags & _TASKWAIT_TASK and nowait:
+            task = self.make_task(TaskKind.TASKWAIT, thread.number, identifier)
+            self._made[identifier] = maker, self.add(thread, Step.TASK, task.index)
+            return
         if flags & _TASKWAIT_TASK:
             self._made[identifier] = maker, self.add(thread, Step.TASKWAIT, 0)
             return
@@ -613,7 +662,7 @@ class Assembler:
         follower = self._by_identifier.get(row[3])
         if completed and ended is not None and ended.call:
             self.calls.done(ended.call)
-        if ended is thread.task and completed and (thread.work or self.memory.has_touches(thread.number)):
+        if ended is thread.task and ((completed and thread.work) or self.memory.has_touches(thread.number)):
             self.add(thread, Step.REST, 0)
         if follower is not None:
             follower.thread = thread.number if follower.kind > TaskKind.IMPLICIT else follower.thread

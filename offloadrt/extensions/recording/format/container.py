@@ -20,12 +20,14 @@ import numpy as np
 
 from offloadrt.extensions.recording.format.recording import (
     COLUMNS,
+    GONE,
     LATER,
     NONE,
     Column,
     Dictionaries,
     Meta,
     NotARecording,
+    OmptOperation,
     Recording,
     RecordingDamaged,
     RecordingTooNew,
@@ -35,12 +37,14 @@ from offloadrt.extensions.recording.format.recording import (
     with_later_columns,
 )
 from offloadrt.extensions.recording.format.slots import ATOMIC_RANGE, COUNTERS, LOADS, STORES
+from offloadrt.registry import regular
 
 _LISTS: Final = {
     "items.first": "item.base",
     "operations.first": "operation.kind",
     "touches.first": "touch.array",
     "dependences.first": "dependence.kind",
+    "copies.first": "copy.kind",
     "trace.first": "use.item",
     "use.first_run": "run.kind",
     "use.first_range": "range.kind",
@@ -51,8 +55,31 @@ _KINDS: Final = {
     "task.kind": (min(TaskKind), max(TaskKind)),
     "run.kind": (LOADS, STORES),
     "range.kind": (LOADS, ATOMIC_RANGE),
+    "copy.kind": (OmptOperation.H2D, OmptOperation.D2H),
+    "copy.brings_nothing": (0, 1),
 }
 """The smallest and the largest number that a column of kinds may hold."""
+
+
+_ADDRESSES: Final = 1 << 47
+"""The bytes that a process of x86-64 or of ARMv8 can have: no size and no offset is larger."""
+_COUNTS: Final = 1 << 50
+"""More than a program counts in days, while it is recorded."""
+_THREADS: Final = 1 << 16
+_MOST: Final = {
+    **dict.fromkeys(
+        ("use.nbytes", "touch.offset", "touch.bytes", "operation.bytes", "range.begin", "range.end"), _ADDRESSES
+    ),
+    **dict.fromkeys(("record.cpu", "launch.trip", "launch.gpu_threads", "launch.barriers", "launch.counts"), _COUNTS),
+    **dict.fromkeys(("trace.warp_instructions", "trace.warp_sectors", "trace.lanes", "trace.other_bytes"), _COUNTS),
+    **dict.fromkeys(("use.load_bytes", "use.store_bytes"), _COUNTS),
+    **dict.fromkeys(("task.thread", "task.number", "task.size", "launch.threads"), _THREADS),
+    "launch.teams": (1 << 31) - 1,
+    "item.size": _ADDRESSES,
+    "run.page": _ADDRESSES >> 12,
+    "run.pages": _ADDRESSES >> 12,
+}
+"""The largest number that a column of sizes or counts may hold."""
 
 
 def check(recording: Recording) -> None:
@@ -66,6 +93,8 @@ def check(recording: Recording) -> None:
     _check_references(recording)
     _check_steps(recording)
     _check_items(recording)
+    _check_sizes(recording)
+    _check_sectors(recording)
 
 
 def _check_shapes(recording: Recording) -> None:
@@ -129,11 +158,12 @@ def _check_references(recording: Recording) -> None:
         ("record.launch", NONE, len(columns["launch.trip"])),
         ("record.operations", NONE, len(columns["operations.first"]) - 1),
         ("record.touches", NONE, len(columns["touches.first"]) - 1),
+        ("record.copies", NONE, len(columns["copies.first"]) - 1),
         ("launch.trace", NONE, len(columns["trace.first"]) - 1),
         ("item.array", NONE, len(dictionaries.arrays)),
         ("touch.array", 0, len(dictionaries.arrays)),
         ("use.array", NONE, len(dictionaries.arrays)),
-        ("use.item", NONE, len(columns["item.base"])),
+        ("use.item", GONE, len(columns["item.base"])),
         ("trace.launch", 0, len(columns["launch.trip"])),
     ):
         _refer(recording, name, columns[name], least, count)
@@ -188,6 +218,49 @@ def _refer(recording: Recording, name: str, column: Column, least: int, count: i
         raise RecordingDamaged(f"{recording.name}: {name} names {what}{low if low < least else high} of {count}")
 
 
+def _check_sizes(recording: Recording) -> None:
+    """Check that sizes and counts can be those of a program: nothing is negative, and nothing larger than a process."""
+    dictionaries = recording.dictionaries
+    sizes = [(name, recording.columns[name], most) for name, most in _MOST.items()]
+    meta = dictionaries.meta
+    for what, numbers, most in (
+        ("the size of an array", [array.nbytes for array in dictionaries.arrays], _ADDRESSES),
+        ("the size of a global", list(meta.globals.values()), _ADDRESSES),
+        ("meta.threads", [meta.threads], _THREADS),
+        ("meta.asked_threads", [meta.asked_threads or 0], _THREADS),
+        ("meta.devices", [meta.devices], _THREADS),
+    ):
+        sizes.append((what, np.array(numbers, object), most))
+    for what, column, most in sizes:
+        if len(column) and not 0 <= int(column.min()) <= int(column.max()) <= most:
+            wrong = int(column.min()) if column.min() < 0 else int(column.max())
+            raise RecordingDamaged(f"{recording.name}: {what} is {wrong}; it can be 0 to {most}")
+
+
+def _check_sectors(recording: Recording) -> None:
+    """Check that a use of an array counts no more sectors of 32 bytes than the array has or its accesses reach."""
+    columns = recording.columns
+    room = columns["use.nbytes"] // 32 + 2  # with both ends
+    for verb, accessed in (("read", columns["use.load_bytes"]), ("written", columns["use.store_bytes"])):
+        once, by_teams = columns[f"use.sectors_{verb}"], columns[f"use.team_sectors_{verb}"]
+        for name, column, most, why in (
+            (f"use.sectors_{verb}", once, room, "what it uses has"),
+            (f"use.team_sectors_{verb}", by_teams, 2 * accessed, "its accesses reach"),
+            (f"use.sectors_{verb}", once, by_teams, "its teams reach"),
+        ):
+            if (wrong := np.flatnonzero(column > most)).size:
+                use = int(wrong[0])
+                raise RecordingDamaged(
+                    f"{recording.name}: {name} of use {use} is {int(column[use])}; {why} {int(most[use])} at most"
+                )
+    lanes, instructions = columns["trace.lanes"], columns["trace.warp_instructions"]
+    if (wrong := np.flatnonzero(lanes > 64 * instructions)).size:
+        raise RecordingDamaged(
+            f"{recording.name}: trace.lanes of trace {int(wrong[0])} is {int(lanes[wrong[0]])}, with "
+            f"{int(instructions[wrong[0]])} instructions of warps"
+        )
+
+
 FORMAT: Final = "offloadrt recording"
 VERSION: Final = 1
 
@@ -202,6 +275,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     pid: int = 0
     ended: str = "exit"
     directives: int = 0
+    died: str = ""
+    """How, where and with which message it died; empty if it did not."""
 
 
 class _Index(msgspec.Struct, frozen=True):
@@ -277,7 +352,7 @@ class RecordingFile:
                 if data is None:
                     continue
                 try:
-                    columns[name] = np.load(io.BytesIO(data), allow_pickle=False).astype(kind, copy=False)
+                    columns[name] = _whole(np.load(io.BytesIO(data), allow_pickle=False), kind)
                 except Exception as error:  # NumPy raises whatever its parser of the column's head does
                     reason = (
                         "" if "pickle" in str(error) else f": {error}"
@@ -292,6 +367,18 @@ class RecordingFile:
         if part is None:
             raise RecordingDamaged(f"{self.path}: a part is missing: {name}")
         return part
+
+
+def _whole(column: Column, kind: str) -> Column:
+    """Return a column of whole numbers as the type that it has when loaded. Raises ValueError for what does not fit."""
+    if column.size:
+        limits = np.iinfo(kind)
+        if column.dtype.kind not in "iu":
+            raise ValueError(f"it holds {column.dtype}, not whole numbers")
+        for number in (int(column.min()), int(column.max())):
+            if not limits.min <= number <= limits.max:
+                raise ValueError(f"it holds {number}; its numbers are {limits.min} to {limits.max}")
+    return column.astype(kind, copy=False)
 
 
 def is_recording(path: Path) -> bool:
@@ -336,7 +423,7 @@ class _opened:
         if self.path.is_dir():
             return _Folder(self.path)
         try:
-            self._archive = zipfile.ZipFile(self.path)
+            self._archive = zipfile.ZipFile(regular(self.path))
         except FileNotFoundError:
             raise NotARecording(f"{self.path}: cannot be read: no such file") from None
         except (NotImplementedError, OSError, ValueError) as error:  # zipfile's own errors for a damaged directory

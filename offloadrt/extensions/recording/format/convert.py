@@ -5,9 +5,10 @@ When the program crashed, or was stopped, the recording has what there was, and 
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -18,6 +19,7 @@ from offloadrt.extensions.recording.format.recording import (
     FIELDS,
     NONE,
     Column,
+    Death,
     Dictionaries,
     ListTable,
     Meta,
@@ -51,6 +53,7 @@ def convert(raw: Path, out: Path) -> list[RunSummary]:
                     process.pid,
                     meta.ended,
                     count,
+                    "" if meta.died is None else str(meta.died),
                 )
                 made.append((summary, dictionaries, columns))
     if not made:
@@ -91,6 +94,7 @@ def tables_of(
         memory.add_global(int(line["at"]), int(line["size"]), str(line["name"]), int(line.get("flags", 0)))
     for event in events_of(process):
         assembler.take(event)
+    death = _death(assembler, run)
     assembler.finish()
 
     arrays, places = memory.arrays.table()
@@ -104,12 +108,13 @@ def tables_of(
         **touches,
         **_unmerged(calls.items, numbers),
         **calls.operations.columns(),
+        **calls.copies.columns(),
         **calls.launches.columns(places),
         **assembler.dependences.columns(),
         **row_columns("lock", ("kind",), locks),
     }
     return Dictionaries(
-        _meta(assembler, record, run, TaskTree(columns).widest()),
+        _meta(assembler, record, run, TaskTree(columns).widest(), death),
         tuple(calls.sites),
         tuple(calls.kernels),
         arrays,
@@ -143,7 +148,33 @@ def _place_allocations(assembler: Assembler, columns: dict[str, Column], numbers
             columns["record.subject"][record] = numbers[block.number]
 
 
-def _meta(assembler: Assembler, record: Mapping[str, Any], run: Mapping[str, Any], threads: int) -> Meta:
+_FROM_OUTSIDE: Final = (signal.SIGINT,)
+"""Signals by which a user ends a program that would go on."""
+
+
+def _death(assembler: Assembler, run: Mapping[str, Any]) -> Death | None:
+    """Say how a program died; None of one that came to its end, or that was stopped."""
+    process, calls = assembler.process, assembler.calls
+    died, end = process.line("died"), process.line("end")
+    if run.get("stopped") or (end and not end.get("call")):
+        return None
+    number = died.get("signal") or run.get("signal")
+    if end:
+        code = run.get("exit")
+        how = "exits inside of the runtime" + ("" if code is None else f" with code {code}")
+    elif not number or number in _FROM_OUTSIDE:
+        return None
+    else:
+        known = {one.value: one.name for one in signal.Signals}
+        how = f"is ended by {known.get(number, f'signal {number}')}"
+    after = f"after {calls.last_place}" if calls.last_place else ""
+    where = calls.died_at() or str(run.get("died_at") or "") or after
+    return Death(how, where, str(run.get("message") or ""))
+
+
+def _meta(
+    assembler: Assembler, record: Mapping[str, Any], run: Mapping[str, Any], threads: int, death: Death | None
+) -> Meta:
     process, memory, calls = assembler.process, assembler.memory, assembler.calls
     begin, end = process.line("process"), process.line("end")
     return Meta(
@@ -160,6 +191,9 @@ def _meta(assembler: Assembler, record: Mapping[str, Any], run: Mapping[str, Any
         costs=calls.has_launches,
         oracle=calls.has_operations,
         host_touches=bool(run.get("host_touches", memory.has_host_touches)),
+        exact=run.get("exact"),
+        instrumented=None if "exact" not in run else bool(process.line("instrumented")),
+        died=death,
         separate_copies=list(memory.copies.findings),
         globals={str(line["name"]): int(line["size"]) for line in _globals(process)},
         requires=int(process.line("requires").get("flags", 0)),

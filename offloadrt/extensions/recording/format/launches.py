@@ -12,6 +12,7 @@ import numpy as np
 
 from offloadrt.extensions.recording.format.blocks import ArrayPlace, DeviceBlocks, HostArrays, HostBlock
 from offloadrt.extensions.recording.format.recording import (
+    GONE,
     NONE,
     Column,
     Findings,
@@ -170,7 +171,8 @@ class LaunchTables:
             traced.add(part)
         uses: list[ArrayTouches] = []
         touched: list[tuple[HostBlock, int, Run]] = []
-        for number, (_, host, device, nbytes, loads, stores, *_rest) in traced.heads.items():
+        for number, head in traced.heads.items():
+            _, host, device, nbytes, loads, stores, *_rest = head
             block = self._arrays.at(host) if host else None
             begin = 0 if host else self._device.given(device)
             if block is not None:
@@ -179,7 +181,7 @@ class LaunchTables:
                 touched += [(block, host, run) for run in traced.runs.get(number, ())]
             uses.append(
                 ArrayTouches(
-                    _item_of(items, host, device, nbytes),
+                    GONE if b_of(head) else _item_of(items, host, device, nbytes),
                     NONE if block is None else block.number,
                     begin,
                     nbytes,
@@ -202,8 +204,11 @@ class LaunchTables:
                 races.append(KernelRace(array, row[1] + begin, parties))
             else:
                 array, begin = self._array_at(row[6])
+                kind = StrayKind(a_of(row))
                 offset = row[1] - row[7] + begin if array != NONE else row[1]
-                strays.append(KernelStray(StrayKind(a_of(row)), array, offset, self._party(row[2:5])))
+                if kind == StrayKind.FREED and array == NONE:
+                    offset = self._device.given(row[1]) or offset
+                strays.append(KernelStray(kind, array, offset, self._party(row[2:5])))
         return Findings(tuple(races), tuple(strays))
 
     def _array_at(self, host: int) -> tuple[int, int]:

@@ -21,6 +21,9 @@ import numpy.typing as npt
 NONE: Final = -1
 """In a column: no list, no launch, no array."""
 
+GONE: Final = -2
+"""In the column of a use's items: device memory that was freed before the launch."""
+
 ORDERED: Final = 7
 """The kind of a lock that is an ordered region, by OMPT's numbers of mutual exclusion."""
 
@@ -60,6 +63,8 @@ class TaskKind(enum.IntEnum):
     """The task of a ``nowait`` construct."""
     UNDEFERRED = 4
     """Runs at once in the thread that makes it."""
+    TASKWAIT = 5
+    """The empty task of a ``taskwait nowait depend``, for which LLVM 22 lets the thread wait."""
 
 
 class OmptOperation(enum.IntEnum):
@@ -87,6 +92,8 @@ class StrayKind(enum.IntEnum):
     """There is no memory; the program ended there."""
     STACK = 5
     """The thread's stack has no more room; the program ended there."""
+    FREED = 6
+    """It is a block of device memory that was freed, by a routine or because its mapping ended."""
 
 
 class Party(msgspec.Struct, frozen=True):
@@ -175,6 +182,8 @@ class Site(msgspec.Struct, frozen=True):
     """thread_limit: 0 is left open."""
     flags: int = 0
     items: tuple[ItemForm, ...] = ()
+    died: bool = False
+    """Whether the program died in it."""
 
     @property
     def where(self) -> str:
@@ -199,6 +208,21 @@ class RecordedArray(msgspec.Struct, frozen=True):
     """The bytes that the program has there, where a map reaches beyond them; 0: all."""
 
 
+class Death(msgspec.Struct, frozen=True):
+    """How a program died: by a signal, or by an exit inside of the runtime."""
+
+    how: str
+    """With a verb: ``is ended by SIGSEGV``."""
+    where: str = ""
+    """The line of the directive that it was in, or that of its own code; ``after`` the last directive's if neither."""
+    message: str = ""
+    """What it, or the runtime, has written last."""
+
+    def __str__(self) -> str:
+        where = f"{' ' if self.where.startswith('after ') else ' at '}{self.where}" if self.where else ""
+        return f"{self.how}{where}{self.message and ': '}{self.message}"
+
+
 class Meta(msgspec.Struct, frozen=True):
     """How a process was recorded, and what is known of it besides the tables."""
 
@@ -220,6 +244,11 @@ class Meta(msgspec.Struct, frozen=True):
     oracle: bool = False
     """Whether the real runtime's operations were recorded."""
     host_touches: bool = False
+    exact: bool | None = None
+    """Whether it was recorded for a check (`record --check`); None in recordings of before."""
+    instrumented: bool | None = None
+    """Whether some of its host code was compiled by `offloadrt cc`; None in recordings of before."""
+    died: Death | None = None
     separate_copies: list[str] = []
     """Where the program relies on host and device having copies of their own; found by `blocks.py`."""
     globals: dict[str, int] = {}
@@ -246,7 +275,7 @@ Column = npt.NDArray[Any]
 
 COLUMNS: Final[Mapping[str, str]] = {
     "record.step": "u1", "record.subject": "u4", "record.detail": "i4", "record.cpu": "u8", "record.launch": "i4",
-    "record.operations": "i4", "record.touches": "i4",
+    "record.operations": "i4", "record.touches": "i4", "record.copies": "i4",
     "task.kind": "u1", "task.thread": "u4", "task.team": "i4", "task.number": "u4", "task.size": "u4",
     "task.first": "u8", "task.count": "u8",
     "lock.kind": "u1",
@@ -264,22 +293,31 @@ COLUMNS: Final[Mapping[str, str]] = {
     "run.kind": "u1", "run.page": "u8", "run.pages": "u4", "run.first_team": "u4", "run.last_team": "u4",
     "use.first_range": "u8", "range.kind": "u1", "range.begin": "u8", "range.end": "u8",
     "launch.traced": "u1",
+    "copies.first": "u8", "copy.kind": "u1", "copy.host": "u8", "copy.bytes": "u8", "copy.content": "u4",
+    "copy.brings_nothing": "u1",
 }  # fmt: skip
 """Every column and its type when loaded; files hold the narrowest type of the same kind that fits."""
 
 
-LATER: Final = ("use.first_range", "range.kind", "range.begin", "range.end", "launch.traced")
+LATER: Final = (
+    "use.first_range", "range.kind", "range.begin", "range.end", "launch.traced",
+    "record.copies", "copies.first", "copy.kind", "copy.host", "copy.bytes", "copy.content", "copy.brings_nothing",
+)  # fmt: skip
 """Columns that the first recordings do not have."""
 
 
 def with_later_columns(columns: Mapping[str, Column]) -> dict[str, Column]:
     """Return columns of a file with those that were not made yet when it was recorded, without entries."""
-    if "use.first_range" in columns or "use.first_run" not in columns:
-        return dict(columns)
-    empty = {name: np.zeros(0, COLUMNS[name]) for name in LATER}
-    empty["use.first_range"] = np.zeros(len(columns["use.first_run"]), "u8")
-    empty["launch.traced"] = np.zeros(len(columns["launch.trip"]), "u1")
-    return {**columns, **empty}
+    made = dict(columns)
+    if "use.first_range" not in columns and "use.first_run" in columns:
+        made |= {name: np.zeros(0, COLUMNS[name]) for name in LATER if name.startswith("range.")}
+        made["use.first_range"] = np.zeros(len(columns["use.first_run"]), "u8")
+        made["launch.traced"] = np.zeros(len(columns["launch.trip"]), "u1")
+    if "record.copies" not in columns and "record.step" in columns:
+        made |= {name: np.zeros(0, COLUMNS[name]) for name in LATER if name.startswith("copy.")}
+        made["copies.first"] = np.zeros(1, "u8")
+        made["record.copies"] = np.full(len(columns["record.step"]), NONE, "i4")
+    return made
 
 
 @attrs.frozen(eq=False)
@@ -323,7 +361,7 @@ class Recording:
         return range(int(first[number]), int(first[number + 1]))
 
 
-RECORD: Final = ("step", "subject", "detail", "cpu", "launch", "operations", "touches")
+RECORD: Final = ("step", "subject", "detail", "cpu", "launch", "operations", "touches", "copies")
 """The fields of a record, in order."""
 FIELDS: Final = len(RECORD)
 
@@ -371,7 +409,7 @@ def row_columns(table: str, fields: Sequence[str], rows: Sequence[Sequence[int]]
 
 @attrs.define(eq=False)
 class TaskRow:
-    """A task while its records come in: seven numbers each, one record after the other."""
+    """A task while its records come in: eight numbers each, one record after the other."""
 
     index: int
     kind: int
@@ -388,7 +426,7 @@ class TaskRow:
     def add(self, step: int, subject: int, cpu: int, touches: int = -1, detail: int = -1) -> int:
         """Add a record; returns its place."""
         place = len(self.records)
-        self.records.extend((step, subject, detail, cpu, -1, -1, touches))
+        self.records.extend((step, subject, detail, cpu, -1, -1, touches, -1))
         return place
 
     def put(self, place: int, field: str, value: int) -> None:

@@ -89,6 +89,10 @@ MAPPER_COMPONENT: Final = 9
 DEFERRED: Final = (28, 31, 32)
 """The routines that make a task do what they are called for."""
 
+BRINGS_KNOWN: Final = 1
+"""In `b` of OP, of a copy: its word 1 is a digest of the bytes that it brings."""
+BRINGS_NOTHING: Final = 2
+"""Likewise: its place had the same bytes before."""
 REALLOC: Final = 3
 """`a` of ALLOC: realloc has given the block."""
 LOADS: Final = 1
@@ -101,6 +105,8 @@ EXACT: Final = 4
 """Of a touch by the host: each of its bytes was touched."""
 MAYBE_STORED: Final = 8
 """Of a touch by the host: code that is not instrumented was given the address, and may have stored there."""
+MAYBE_LOADED: Final = MAYBE_STORED | LOADS
+"""Likewise, and may load there, then or later."""
 ATOMICALLY: Final = 16
 """Of a touch by the host: all accesses were atomic or volatile."""
 

@@ -57,6 +57,7 @@ typedef struct {
                                8 to 11 by an access that was not atomic */
   cell_t *cells;            /* for each 4 bytes; NULL: races are not looked for */
   bool padded;              /* the bytes behind it are nobody's */
+  bool is_gone;             /* it was freed, and nobody else has its memory yet */
 } array_t;
 
 typedef struct {

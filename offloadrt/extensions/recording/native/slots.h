@@ -75,10 +75,14 @@ enum function {
 
 enum { LOADS = 1, STORES = 2, ATOMIC = 4, EXACT = 4 /* of SLOT_TOUCH: each byte */, SYNC = 8 /* atomic or volatile: threads may wait for one another by it */ };
 
+enum { TRACKED = 4, EACH_BYTE = 8 /* each byte of the page is told apart */ }; /* of the byte of a page in the recorder's table, beside LOADS and STORES */
+
 enum { ATOMIC_RANGE = 3 /* of SLOT_RANGES, beside LOADS and STORES: all accesses were atomic or volatile */ };
 
-enum { ATOMICALLY = 16 /* of SLOT_TOUCH: by accesses that are atomic or volatile */, MAYBE = 8 /* of SLOT_TOUCH: code that nobody watches has the address, and may store there */ };
+enum { ATOMICALLY = 16 /* of SLOT_TOUCH: by accesses that are atomic or volatile */, MAYBE = 8 /* of SLOT_TOUCH: code that nobody watches has the address, and may store there; with LOADS: may load, now or later */ };
+
+enum { BRINGS_KNOWN = 1, BRINGS_NOTHING = 2 /* its place had the same bytes before */ }; /* `b` of SLOT_OP, of a copy whose word 0 is a digest of what it brings */
 
 enum ending { FREES, MOVES /* realloc: what follows says whether the block has moved */, UNMAPS /* munmap */, LEAVES /* the scope of a variable of the stack */ }; /* `a` of SLOT_FREE */
 
-enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK };
+enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK, STRAY_FREED /* of the device, since */ };

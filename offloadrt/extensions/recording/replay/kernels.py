@@ -16,15 +16,15 @@ from typing import Final, Literal
 import attrs
 
 from offloadrt.extensions.recording.format.launches import PAGE
-from offloadrt.extensions.recording.format.recording import NONE, Recording, Site
+from offloadrt.extensions.recording.format.recording import GONE, NONE, Recording, Site
 from offloadrt.extensions.recording.format.slots import ATOMIC_RANGE, COUNTERS, LOADS, STORES
 from offloadrt.kernels import ArrayUse, Kernel, Launch
 from offloadrt.kernels.costs import ArrayCounts, LaunchCounts, split_atomic
 from offloadrt.kernels.memory_streams import AccessStream, Moved, Moves, Waits
 from offloadrt.kernels.ranges import ElementRuns, Reach
-from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import LITERAL, TARGET_PARAM, BlockUse, MapItem
+from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.runtime.plugins.plugin import GridDefaults
 
 SECTOR: Final = 32
@@ -77,8 +77,8 @@ class RecordedKernels:
     """The most threads of a team on this machine. As in the runtime, a launch takes no more, whatever it asks for."""
     grid: GridDefaults
     """What a region gets that leaves its teams or its threads open."""
-    block_at: Callable[[int], DevicePointer | None]
-    """Find the block of omp_target_alloc by an address in it that was recorded."""
+    block_at: Callable[[int, bool], DevicePointer | None]
+    """Find the block of omp_target_alloc by an address in it that was recorded; whether it had been freed by then."""
     declared: dict[str, Kernel] = attrs.field(factory=dict)
 
     def launch(
@@ -121,7 +121,9 @@ class RecordedKernels:
                 iterations, double + single, moved, streams, Waits(0.0, 0.0), (), moves or Moves(lambda: ())
             )
         reached = [pointer for used in of_arrays if used.item not in arguments for pointer in _pointers(used)]
-        blocks = _block_uses([used for used in uses if used.place == "block"])
+        blocks = _block_uses(
+            [used for used in uses if used.place == "block" or (used.place == "array" and used.item not in arguments)]
+        )
         return RecordedLaunch(Launch(kernel, teams, threads, iterations, counts), tuple(reached), tuple(blocks))
 
     def _sizes(self, site: Site, number: int, declared: int | None) -> tuple[int, int, int]:
@@ -164,15 +166,15 @@ class RecordedKernels:
         columns = self.recording.columns
         place, number = int(columns["use.item"][use]), int(columns["use.array"][use])
         offset, nbytes = int(columns["use.offset"][use]), int(columns["use.nbytes"][use])
-        item = items[place] if place != NONE else None
+        item = items[place] if place >= 0 else None
         array = item.array if item is not None else None
-        if array is None and number != NONE:
+        if array is None and number != NONE and place != GONE:
             array = arrays[number]
         if array is not None:
             kind: Literal["array", "block", "unknown"] = "array"
             address, whole, begin, phase = array.address, array.nbytes, offset, (array.address + offset) % PAGE
         else:
-            pointer = self._block(offset, item)
+            pointer = self._block(offset, item, place == GONE) if place != GONE or number == NONE else None
             kind = "unknown" if pointer is None else "block"
             address, whole, begin, phase = 0 if pointer is None else pointer.address, nbytes, 0, offset % PAGE
         touched = self._touched(use, begin)
@@ -192,10 +194,10 @@ class RecordedKernels:
             int(columns["use.store_bytes"][use]),
         )  # fmt: skip
 
-    def _block(self, recorded: int, item: MapItem | None) -> DevicePointer | None:
+    def _block(self, recorded: int, item: MapItem | None, was_freed: bool) -> DevicePointer | None:
         """Find a block of omp_target_alloc: the one that the launch is given, or that of the traced launch."""
         address = item.base if item is not None and item.type & LITERAL else recorded
-        return self.block_at(address) if address else None
+        return self.block_at(address, was_freed) if address else None
 
     def _touched(self, use: int, shift: int) -> dict[str, tuple[Range, ...]]:
         """Return the bytes of the array that were all loaded, all stored, and all accessed atomically."""
@@ -307,11 +309,15 @@ def _pointers(used: _Used) -> list[DevicePointer]:
 
 
 def _block_uses(uses: Sequence[_Used]) -> Iterator[BlockUse]:
-    """Yield what a launch does with memory of omp_target_alloc, reads first; pages where no bytes are known."""
+    """Yield what a launch does with memory that it reaches by a pointer, reads first.
+
+    Of omp_target_alloc's blocks also the pages, where no bytes are known; those of arrays are among `reaches`.
+    """
     for kind in ("read", "write"):
         for used in uses:
             for low, high, atomic in split_atomic(used.touched.get(kind, ()), used.touched.get("atomic", ())):
-                yield BlockUse(used.address + low, high + 1 - low, kind == "write", True, atomic)
+                on_host = used.place == "array"
+                yield BlockUse(used.address + low, high + 1 - low, kind == "write", True, atomic, on_host)
     for used in uses:
-        for low, high in () if used.touched else used.ranges:
+        for low, high in () if used.touched or used.place == "array" else used.ranges:
             yield BlockUse(used.address + low, high - low, True, False)

@@ -8,11 +8,26 @@ directive comes after those that began before it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
 
+from offloadrt.extensions.checking.recorded import (
+    ConstantKnown,
+    CopiesKnown,
+    EndUnseen,
+    KernelAccess,
+    KernelRaced,
+    KernelStrayed,
+    KnownCopy,
+    MappedFreed,
+    MapStrayed,
+    NotKnown,
+    ProgramCut,
+    ProgramDied,
+    SourceNamed,
+)
 from offloadrt.extensions.recording.format.blocks import STRETCH
 from offloadrt.extensions.recording.format.recording import (
     NONE,
@@ -27,21 +42,8 @@ from offloadrt.extensions.recording.format.recording import (
     StrayKind,
     TaskKind,
 )
-from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_STORED, STORES
-from offloadrt.runtime.events import (
-    Awaited,
-    ConstantKnown,
-    HostUsed,
-    KernelAccess,
-    KernelRaced,
-    KernelStrayed,
-    MappedFreed,
-    MapStrayed,
-    ProgramCut,
-    ProgramObserver,
-    Signalled,
-    SourceNamed,
-)
+from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_LOADED, MAYBE_STORED, STORES
+from offloadrt.runtime.events import Awaited, HostUsed, ProgramObserver, Signalled
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.mapping.map_item import LITERAL, MapItem
 from offloadrt.sim import Simulation
@@ -52,6 +54,7 @@ _STRAYS: Final = {
     StrayKind.HOST: "memory of the host that is not mapped, at {at}",
     StrayKind.CRASH: "no memory, at {at}, and crashes",
     StrayKind.STACK: "beyond the end of its thread's stack, and crashes",
+    StrayKind.FREED: "device memory",
 }
 _ENDS: Final = {
     EndKind.FREE: "frees {}",
@@ -61,6 +64,9 @@ _ENDS: Final = {
 }
 
 
+_MOST_NAMES: Final = 6
+
+
 class ObservedReplay:
     """Tells the observer of one replay."""
 
@@ -68,21 +74,54 @@ class ObservedReplay:
         self.in_run_order = False
         """Whether directives are ordered as they ran."""
         self._observer = observer
+        self.tells_bytes = bool((recording.columns["touch.kind"] & EXACT).any())
+        """Whether it is recorded which bytes the host touches."""
+        self._recording = recording
+        self._given: dict[str, None] = {}
+        self._partly: dict[str, None] = {}
         self._shared: Counter[int] = Counter()
         """By stretch: how many arrays begin or end there."""
         for array in recording.dictionaries.arrays:
             self._shared.update(_ends(array.address, array.address + array.nbytes))
             if array.origin == "constant":
                 observer.handle(ConstantKnown(array.name, array.address, array.nbytes))
+            elif array.origin == "mapped":
+                observer.handle(EndUnseen(array.address, array.nbytes))
         observer.handle(SourceNamed("the beginning of the program"))
         if recording.meta.ended != "exit":
             observer.handle(ProgramCut())
+
+    def ends(self) -> None:
+        """Tell how the program has died, if it did, and what is not known of it."""
+        death = self._recording.meta.died
+        if death is not None:
+            self._observer.handle(ProgramDied(death.how, death.where, death.message))
+        for what in self._unseen():
+            self._observer.handle(NotKnown(what))
+
+    def _unseen(self) -> Iterator[str]:
+        meta = self._recording.meta
+        if meta.exact is False:
+            yield (
+                "it was recorded without `--check`, so that of the host's accesses only stretches of 64 KiB are known, "
+                "and of a kernel one launch of each shape"
+            )
+        if meta.instrumented is False or not meta.host_touches:
+            yield "what the host reads and writes: its code was not compiled by `offloadrt cc`, or not to be watched"
+        if self._given:
+            yield f"code that `offloadrt cc` did not compile was given {_listed(self._given)}, and may have used them"
+        if self._partly:
+            yield f"the host's accesses to {_listed(self._partly)} are too scattered to tell each byte apart"
 
     def comes_to(self, where: str) -> None:
         """Tell that the running thread comes to a directive."""
         if self.in_run_order:
             self._observer.handle(Awaited(self))
         self._observer.handle(SourceNamed(where))
+
+    def knows_copies(self, copies: tuple[KnownCopy, ...]) -> None:
+        """Tell what the copies of the running thread's next directive bring."""
+        self._observer.handle(CopiesKnown(copies))
 
     def leaves(self) -> None:
         """Tell that the running thread has done what it came to."""
@@ -97,8 +136,18 @@ class ObservedReplay:
             who = "another thread" if end.elsewhere else ""
             self._observer.handle(MappedFreed(array, end.where, _ENDS[end.how].format(array.name), who))
 
-    def launches(self, kernel: str, findings: Findings, arrays: Sequence[HostArray | None], device: int) -> None:
-        """Tell what a traced launch did that no launch may do."""
+    def launches(
+        self,
+        kernel: str,
+        findings: Findings,
+        arrays: Sequence[HostArray | None],
+        device: int,
+        freed: Callable[[int], int | None],
+    ) -> None:
+        """Tell what a traced launch did that no launch may do.
+
+        freed: where a block of omp_target_alloc lay that was freed, by its recorded address; None of one that is there.
+        """
 
         def name_of(number: int) -> str:
             array = arrays[number] if number != NONE else None
@@ -110,7 +159,17 @@ class ObservedReplay:
             self._observer.handle(KernelRaced(kernel, device, name, (first, second)))
         for stray in findings.strays:
             how = _STRAYS[stray.kind].format(at=f"0x{stray.offset:x}")
-            self._observer.handle(KernelStrayed(kernel, name_of(stray.array), _access(stray.party), how))
+            was: tuple[int, int, int] | None = None
+            name = name_of(stray.array)
+            if stray.kind == StrayKind.FREED and stray.array != NONE:
+                array = self._recording.dictionaries.arrays[stray.array]
+                was, name = (device, 0, array.address + stray.offset), array.name
+            elif stray.kind == StrayKind.FREED:
+                address = freed(stray.offset)
+                if address is None:
+                    continue  # here it is freed later, and what the kernel does is told of as any use is
+                was = device, address, 0
+            self._observer.handle(KernelStrayed(kernel, name, _access(stray.party), how, was))
 
     def maps_beyond(self, name: str, nbytes: int, there: int) -> None:
         """Tell that the running thread maps more bytes than an array has from where the section begins."""
@@ -118,10 +177,16 @@ class ObservedReplay:
 
     def touched(self, array: HostArray, begin: int, nbytes: int, kind: int) -> None:
         """Tell of a touch of the running thread, where it is certainly one of this array."""
+        if kind == MAYBE_LOADED:
+            self._observer.handle(HostUsed(array, begin, nbytes, False, exact=False, later=True))
+            return
         if kind == MAYBE_STORED:
             self._observer.handle(HostUsed(array, begin, nbytes, None, exact=False))
+            self._given[array.name] = None
             return
         exact = bool(kind & EXACT)
+        if not exact and self._recording.meta.exact:
+            self._partly[array.name] = None
         end = begin + nbytes
         first, last = begin // STRETCH, (end - 1) // STRETCH
         if self._shared[first] > 1 and not exact:
@@ -135,6 +200,13 @@ class ObservedReplay:
         for writes in [way == STORES for way in (LOADS, STORES) if kind & way]:
             self._observer.handle(HostUsed(array, begin, end - begin, writes, exact, bool(kind & ATOMICALLY)))
         self.leaves()
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Join names, of which only a few are told."""
+    first = list(names)
+    more = len(first) - _MOST_NAMES
+    return ", ".join(first[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _access(party: Party) -> KernelAccess:

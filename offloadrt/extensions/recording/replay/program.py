@@ -9,15 +9,24 @@ from typing import Final, Literal
 import attrs
 import numpy as np
 
+from offloadrt.extensions.checking.recorded import KnownCopy
 from offloadrt.extensions.recording.format.container import RunSummary
-from offloadrt.extensions.recording.format.recording import NONE, ItemForm, Meta, Recording, RecordingError, Site
-from offloadrt.extensions.recording.format.slots import Box
+from offloadrt.extensions.recording.format.recording import (
+    NONE,
+    ItemForm,
+    Meta,
+    OmptOperation,
+    Recording,
+    RecordingError,
+    Site,
+)
+from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, Box
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
 from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
 from offloadrt.kernels import Kernel
 from offloadrt.machine import MachineSpec
-from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.memory import AddressMap
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import DevicePointer, HostArray, HostThread, LoweredItem, LoweredProgram, OpenMP, Section
 from offloadrt.models.openmp.lowering import Construct
@@ -132,7 +141,7 @@ class Routines:
     _blocks: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
     """The blocks of omp_target_alloc, by the addresses that were recorded."""
     _freed: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
-    """Those that the program has freed."""
+    """Those that were freed."""
 
     async def run(self, t: HostThread, site: Site, items: int) -> None:
         """Call a routine. Raises ReplayRefused for one that is not replayed, and for addresses that are not known."""
@@ -174,16 +183,40 @@ class Routines:
         return omp.section(array, address - array.address, nbytes)
 
     def _block(self, address: int) -> DevicePointer:
-        for blocks in (self._blocks, self._freed):
-            found = blocks.before(address)
-            if found is not None and address <= found[0] + found[1].nbytes:
-                return found[1] + (address - found[0])
+        found = self._blocks.before(address)
+        if found is not None and address <= found[0] + found[1].nbytes:
+            return found[1] + (address - found[0])
+        if (freed := self._freed_block(address)) is not None:
+            return freed
         raise LookupError(f"no block of device memory is known at {address:#x}")
+
+    def _freed_block(self, address: int) -> DevicePointer | None:
+        """Return an address in a block that was freed, as one where nothing is: whoever uses it is to be told so."""
+        found = self._freed.before(address)
+        if found is None or address > found[0] + found[1].nbytes or found[1].host is not None:
+            return None
+        return attrs.evolve(found[1], address=_NOWHERE | found[1].address) + (address - found[0])
 
     def block_at(self, address: int) -> DevicePointer | None:
         """Return the block of omp_target_alloc that has an address of the recording; None: none that is there now."""
         found = self._blocks.before(address)
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
+
+    def block_used_at(self, address: int, was_freed: bool) -> DevicePointer | None:
+        """Return the block that a kernel uses; was_freed: it had been freed before, when the program was recorded.
+
+        If it had not, but is freed now, nothing orders the free after the kernel.
+        """
+        block = self.block_at(address)
+        found = self._freed.before(address) if block is None and not was_freed else None
+        return block if found is None or address >= found[0] + found[1].nbytes else found[1]
+
+    def freed_at(self, address: int) -> int | None:
+        """Return where a block was that has been freed, by an address of the recording; None if it is there still."""
+        if self.block_at(address) is not None:
+            return None
+        found = self._freed.before(address)
+        return 0 if found is None or address >= found[0] + found[1].nbytes else found[1].address + address - found[0]
 
     def _place(self, t: HostThread, address: int, offset: int, nbytes: int, device: int) -> Place:
         if self._is_initial(device):
@@ -207,11 +240,13 @@ class Routines:
             self._blocks[rest[-1]] = pointer
 
     async def _omp_target_free(self, t: HostThread, address: int, device: int, *rest: int) -> None:
-        pointer = self._blocks.pop(address)
-        if pointer is not None and pointer.host is None:  # whatever uses it from now on uses what is not there
-            self._freed.pop(address)
-            self._freed[address] = attrs.evolve(pointer, address=_NOWHERE | pointer.address)
-        await t.omp_target_free(pointer or self._freed.get(address))
+        block = self._blocks.pop(address)
+        if block is None:
+            await t.omp_target_free(self._freed_block(address))
+            return
+        self._freed.pop(address)
+        self._freed[address] = block
+        await t.omp_target_free(block)
 
     async def _omp_get_mapped_ptr(self, t: HostThread, address: int, device: int, *rest: int) -> None:
         array = self._program.at(address)
@@ -313,6 +348,8 @@ class ReplayedProgram:
     _log: OperationLog | None = attrs.field(init=False)
     _constructs: dict[tuple[int, int, int], Construct] = attrs.field(factory=dict)
     """By site, list of items and launch, while the arrays are the same."""
+    _unseen: set[HostArray] = attrs.field(factory=set)
+    """Arrays whose touches by the host are not recorded."""
     _total: int = attrs.field(init=False)
     _observed: ObservedReplay | None = attrs.field(init=False, default=None)
 
@@ -322,7 +359,7 @@ class ReplayedProgram:
         self._lowered = LoweredProgram(self.openmp)
         most_threads = self.openmp.devices[0].machine.spec.count("sm.max_threads_per_team")
         self._routines = Routines(self.recording, self._lowered)
-        grid, block_at = self.openmp.declarations.grid, self._routines.block_at
+        grid, block_at = self.openmp.declarations.grid, self._routines.block_used_at
         self._kernels = RecordedKernels(self.recording, most_threads, grid, block_at, self.declared)
         self._total = self.recording.directives
         if self.openmp.observer is not None:
@@ -334,6 +371,11 @@ class ReplayedProgram:
         if self._log is not None:
             for device in self.openmp.devices:
                 start_tool(device, self._log)
+
+    def ends(self) -> None:
+        """Tell an observer how the program ended."""
+        if self._observed is not None:
+            self._observed.ends()
 
     def has_roots(self, count: int) -> None:
         """Take the number of initial tasks."""
@@ -358,9 +400,11 @@ class ReplayedProgram:
             self._forget(next(place for place, old in enumerate(self.arrays) if old is other), other, freed=False)
         populated = written or not self.recording.meta.host_touches
         kind = _KINDS.get(array.origin, "heap")
-        self.arrays[number] = self._lowered.array(
+        self.arrays[number] = placed = self._lowered.array(
             array.name, array.address, array.nbytes, kind, written=populated, pointer=array.pointer
         )
+        if array.origin == "mapped":
+            self._unseen.add(placed)
 
     def free(self, number: int, end: int = NONE) -> None:
         """Forget an array, and whatever was prepared with it. end: where the memory of one ends that is mapped."""
@@ -385,11 +429,29 @@ class ReplayedProgram:
             array = self.arrays[int(columns["touch.array"][place])]
             if array is not None:
                 begin, nbytes = array.address + int(columns["touch.offset"][place]), int(columns["touch.bytes"][place])
-                await t.program.devices[0].plugin.host_touch(begin, nbytes)
+                kind = int(columns["touch.kind"][place])
+                if kind != MAYBE_LOADED:
+                    await t.program.devices[0].plugin.host_touch(begin, nbytes)
                 if self._observed is not None:
-                    self._observed.touched(array, begin, nbytes, int(columns["touch.kind"][place]))
+                    self._observed.touched(array, begin, nbytes, kind)
 
     # directives
+
+    def knows_copies(self, number: int) -> None:
+        """Tell what the copies of the next directive bring; -1: it has none, or nobody recorded that."""
+        if self._observed is None or number == NONE:
+            return
+        copies: list[KnownCopy] = []
+        for place in self.recording.range_of("copies", number):
+            kind, host, nbytes, content, brings_nothing = (
+                int(self.recording.columns[f"copy.{name}"][place])
+                for name in ("kind", "host", "bytes", "content", "brings_nothing")
+            )
+            array = self._lowered.at(host)
+            is_watched = self._observed.tells_bytes and array is not None and array not in self._unseen
+            op = "h2d" if kind == OmptOperation.H2D else "d2h"
+            copies.append(KnownCopy(op, host, nbytes, content, bool(brings_nothing), is_watched))
+        self._observed.knows_copies(tuple(copies))
 
     async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None:
         """Run a directive or a routine, and compare what was done with what the real runtime did."""
@@ -399,14 +461,12 @@ class ReplayedProgram:
             self._observed.comes_to(site.where)
             self._tell_findings(self._observed, site, launch)
         done = None if self._log is None else self._log.begin()
-        if site.call not in _DATA and site.call not in _KERNELS:
+        if site.died:
+            await self._dies_in(t, site_number, items, launch)
+        elif site.call not in _DATA and site.call not in _KERNELS:
             await self._routines.run(t, site, items)
         elif not self.recording.on_initial_device(site):  # what that did is recorded as work of the host
-            key = site_number, items, launch
-            construct = self._constructs.get(key)
-            if construct is None:
-                construct = self._constructs[key] = self._construct(site, items, launch)
-            await t.run(construct)
+            await t.run(self._construct_of(site_number, items, launch))
         if self._observed is not None:
             self._observed.leaves()
         self.oracle.directives += 1
@@ -414,6 +474,28 @@ class ReplayedProgram:
             self.oracle.compare(site_number, items, operations, done)
         if self.oracle.directives % 1000 == 0:
             self.progress(self.oracle.directives, self._total)
+
+    async def _dies_in(self, t: HostThread, site_number: int, items: int, launch: int) -> None:
+        """Do what is known of the directive in which the program died, and no more: nothing comes after it.
+
+        A region of which no launch was recorded died before its kernel ran.
+        """
+        site = self.recording.dictionaries.sites[site_number]
+        try:
+            if site.call in _DATA:
+                await t.run(self._construct_of(site_number, items, launch))
+            elif site.call not in _KERNELS:
+                await self._routines.run(t, site, items)
+        except (OffloadError, RecordingError):
+            pass  # it may well be what the program died of, which is told of as such
+
+    def _construct_of(self, site_number: int, items: int, launch: int) -> Construct:
+        key = site_number, items, launch
+        construct = self._constructs.get(key)
+        if construct is None:
+            site = self.recording.dictionaries.sites[site_number]
+            construct = self._constructs[key] = self._construct(site, items, launch)
+        return construct
 
     def _tell_findings(self, observed: ObservedReplay, site: Site, launch: int) -> None:
         """Tell what the launch that was traced did wrong, but not of those that have its trace for lack of one."""
@@ -423,7 +505,7 @@ class ReplayedProgram:
         findings = self.recording.dictionaries.findings.get(int(columns["launch.trace"][launch]))
         if findings is not None:
             kernel = self.recording.dictionaries.kernels[site.kernel]
-            observed.launches(kernel, findings, self.arrays, max(0, site.device))
+            observed.launches(kernel, findings, self.arrays, max(0, site.device), self._routines.freed_at)
 
     def _construct(self, site: Site, items: int, launch: int) -> Construct:
         lowered = self._items(site, items)
@@ -504,13 +586,14 @@ async def replay(
     unknown = sorted({
         recording.dictionaries.kernels[site.kernel]
         for site in recording.dictionaries.sites
-        if site.kernel != NONE and not recording.meta.costs and not recording.on_initial_device(site)
+        if site.kernel != NONE and not recording.meta.costs and not recording.on_initial_device(site) and not site.died
         if program.observer is None  # a check asks for no times
     } - set(declared or ()))  # fmt: skip
     if unknown:
         raise ReplayRefused(
             f"{recording.name}: no costs were recorded of the kernels {', '.join(unknown)}; declare them by name in a "
             "TOML file and name it as costs=FILE.toml"
+            + (f" (the program {recording.meta.died})" if recording.meta.died is not None else "")
         )
     run = ReplayedProgram(recording, program, host_time, dict(declared or {}), progress)
     run.place_arrays()
@@ -523,4 +606,5 @@ async def replay(
 
     if roots:
         await program.parallel(initial, num_threads=len(roots))
+    run.ends()
     return run.oracle.outcome()

@@ -7,9 +7,10 @@ runs, and on which thread of its team, is up to the replay.
 
 from __future__ import annotations
 
+import types
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol
 
 import attrs
 import numpy as np
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from offloadrt.extensions.recording.format.recording import (
     NONE,
     ORDERED,
+    RECORD,
     OmptOperation,
     Recording,
     Step,
@@ -27,9 +29,95 @@ from offloadrt.extensions.recording.format.recording import (
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import Depend, HostThread, OpenMP
 from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion
-from offloadrt.runtime.events import Awaited, Signalled, StrandBegan, StrandEnded, TaskMade
+from offloadrt.runtime.events import Awaited, ProgramObserver, Signalled, StrandBegan, StrandEnded, TaskMade
 from offloadrt.sim import Lock, Signal, Simulation
 from offloadrt.trace import HostTime
+
+_Steps = Generator[Any, Any, object] | Coroutine[Any, Any, object]
+
+
+@attrs.frozen
+class _OnTop:
+    """What a coroutine of a thread yields that goes on when this one, on top of it, has ended."""
+
+    coroutine: _Steps
+
+
+@types.coroutine
+def _run_on_top(coroutine: _Steps) -> Generator[_OnTop, None, None]:
+    """Run a coroutine in the thread that awaits this, which `stacked` runs."""
+    yield _OnTop(coroutine)
+
+
+@types.coroutine
+def stacked(first: _Steps) -> Generator[Any, Any, None]:
+    """Run a coroutine and those that come on top of it, however many there are.
+
+    If each was awaited by the one below it, every step of the last one would go through all of them, by recursion.
+    """
+    stack = [first]
+    value: Any = None
+    error: BaseException | None = None
+    while stack:
+        try:
+            step: Callable[..., Any] = stack[-1].send if error is None else stack[-1].throw
+            wanted = step(value if error is None else error)
+        except StopIteration:
+            stack.pop()
+            value = error = None
+            continue
+        except BaseException as raised:
+            stack.pop()
+            if not stack:
+                raise
+            error = raised
+            continue
+        value = error = None
+        if type(wanted) is _OnTop:
+            stack.append(wanted.coroutine)
+            continue
+        try:
+            value = yield wanted
+        except BaseException as raised:
+            error = raised
+
+
+@attrs.define(eq=False)
+class TaskGroup:
+    """A taskgroup region: the tasks that were made in it and in no region within, by its task and by these tasks.
+
+    A task does not end before the taskgroup regions in it, so nobody else need wait for the tasks of these.
+    """
+
+    outer: TaskGroup | None
+    unfinished: int = 0
+    made: list[Task] = attrs.field(factory=list)
+    """All of them; filled only for an observer."""
+
+
+@attrs.define(eq=False)
+class RunningTask:
+    """A task while it runs: the thread that runs it, its team, and what it has made."""
+
+    t: HostThread
+    team: ReplayTeam
+    group: TaskGroup | None = None
+    """The innermost taskgroup region that it is in."""
+    tasks: TaskRegion = attrs.field(factory=TaskRegion)
+    ready: deque[TeamTask] = attrs.field(factory=deque)
+    """Its children that may begin; some have begun, at a barrier."""
+    running: dict[RunningTask, None] = attrs.field(factory=dict)
+    """Its children that have begun and not ended."""
+
+
+@attrs.define(eq=False, kw_only=True)
+class TeamTask(Task):
+    """A task of a team."""
+
+    maker: RunningTask
+    group: TaskGroup | None
+    on_helpers: bool
+    has_begun: bool = False
 
 
 @attrs.define(eq=False)
@@ -40,8 +128,10 @@ class ReplayTeam:
     size: int
     helpers: HiddenHelpers
     host_time: HostTime
-    _ready: deque[Task] = attrs.field(factory=deque)
-    _on_helpers: set[Task] = attrs.field(factory=set)
+    _ready: deque[TeamTask] = attrs.field(factory=deque)
+    """Tasks that may begin, in order; some have begun, while a task waited that had made them."""
+    _ready_count: int = 0
+    """Those that have not begun."""
     _made: list[Task] = attrs.field(factory=list)
     """The tasks that were made since the last barrier; filled only for an observer."""
     _unfinished: int = 0
@@ -61,27 +151,36 @@ class ReplayTeam:
         self._open_barrier()
         await self.work_until(lambda: self._barriers > passed)
         if observer is not None:
-            for signal in ((self, passed), *[task.done for task in tasks]):
-                observer.handle(Awaited(signal))
+            observer.handle(Awaited((self, passed)))
             if tasks is self._made:
-                self._made = []
+                self._tell_awaited(observer)
+                observer.handle(Signalled((self, passed)))
+
+    def _tell_awaited(self, observer: ProgramObserver) -> None:
+        """Tell of all tasks since the last barrier, in the first thread that passes this one; others come after it."""
+        tasks, self._made = self._made, []
+        for task in tasks:
+            observer.handle(Awaited(task.done))
 
     async def end(self, awaits: bool = True) -> None:
         """End a thread's part: the barrier at the end of the region; `awaits` is False where the program has none."""
-        observer = self.helpers.observer
         self._ended += 1
         self._open_barrier()
         self._wake()
         await self.work_until(lambda: self._ended == self.size and not self._unfinished)
-        if observer is not None and awaits:
-            for task in self._made:
-                observer.handle(Awaited(task.done))
+        if self.helpers.observer is not None and awaits:
+            self._tell_awaited(self.helpers.observer)
 
-    async def work_until(self, done: Callable[[], bool]) -> None:
-        """Run tasks of the team that are ready, or wait for some to become so, until a condition holds."""
+    async def work_until(self, done: Callable[[], bool], below: RunningTask | None = None) -> None:
+        """Run tasks of the team that are ready, or wait for some to become so, until a condition holds.
+
+        below: the task that waits. By OpenMP's task scheduling constraint, the thread may then begin only descendants
+        of it; at a barrier, any. That untied tasks are free of it is not modelled.
+        """
         while not done():
-            if self._ready:
-                await self._ready.popleft().run()
+            task = self._next(below)
+            if task is not None:
+                await _run_on_top(self._run(task))
                 continue
             if self._changed is None:
                 self._changed = Signal(self.sim, "tasks of a team")
@@ -89,59 +188,80 @@ class ReplayTeam:
             await self._changed.wait()
             self.host_time.add("threads", self.sim.now - since)
 
+    def _next(self, below: RunningTask | None) -> TeamTask | None:
+        """Return the task that a thread begins which waits, and count it as begun."""
+        if not self._ready_count:
+            return None
+        makers = [below]
+        while makers:
+            maker = makers.pop()
+            queue = self._ready if maker is None else maker.ready
+            while queue:
+                task = queue.popleft()
+                if not task.has_begun:
+                    task.has_begun = True
+                    self._ready_count -= 1
+                    return task
+            if maker is not None:
+                makers += maker.running
+        return None
+
     def submit(
         self,
-        region: TaskRegion,
+        maker: RunningTask,
         name: str,
-        body: Callable[[], Awaitable[object]],
-        depends: Sequence[Depend],
+        run: Callable[[], Awaitable[object]],
+        depends: tuple[Depend, ...],
         on_helpers: bool,
-    ) -> Task:
-        """Make a task of this body; it is ready when the tasks that it depends on are done."""
-        observer = self.helpers.observer
-
-        async def run() -> None:
-            if observer is not None:
-                observer.handle(StrandBegan(name, task.after, task))
-            await body()
-            if observer is not None:
-                observer.handle(StrandEnded(task.done))
-            self._finished(task)
-
-        task = Task(name, run, Signal(self.sim, name))
-        predecessors = region.predecessors(tuple(depends))
+    ) -> TeamTask:
+        """Make a task that does `run`; it is ready when the tasks that it depends on are done."""
+        observer, region, group = self.helpers.observer, maker.tasks, maker.group
+        task = TeamTask(name, run, Signal(self.sim, name), maker=maker, group=group, on_helpers=on_helpers)
+        predecessors = region.predecessors(depends)
         if observer is not None:
-            task.after = tuple([earlier.done for earlier in region.ordered_before(tuple(depends))])
+            task.after = tuple([earlier.done for earlier in region.ordered_before(depends)])
             observer.handle(TaskMade(task, name))
             self._made.append(task)
-        region.enter(task, tuple(depends))
+        region.enter(task, depends)
         self._unfinished += 1
+        if group is not None:
+            group.unfinished += 1
+            if observer is not None:
+                group.made.append(task)
         task.waiting_for = len(predecessors)
-        if on_helpers:
-            self._on_helpers.add(task)
         for predecessor in predecessors:
             predecessor.successors.append(task)
         if not predecessors:
             self._start(task)
         return task
 
-    def _start(self, task: Task) -> None:
-        if task in self._on_helpers:
-            self._on_helpers.remove(task)
-            self.helpers.submit(TaskRegion(), task.name, task.run, (), observed=False)
-        else:
-            self._ready.append(task)
-            self._wake()
-
-    def _finished(self, task: Task) -> None:
+    async def _run(self, task: TeamTask) -> None:
+        observer = self.helpers.observer
+        if observer is not None:
+            observer.handle(StrandBegan(task.name, task.after, task))
+        await task.run()
+        if observer is not None:
+            observer.handle(StrandEnded(task.done))
         task.done.set()
         for successor in task.successors:
             successor.waiting_for -= 1
             if not successor.waiting_for:
+                assert isinstance(successor, TeamTask)
                 self._start(successor)
         self._unfinished -= 1
+        if task.group is not None:
+            task.group.unfinished -= 1
         self._open_barrier()
         self._wake()
+
+    def _start(self, task: TeamTask) -> None:
+        if task.on_helpers:
+            self.helpers.submit(TaskRegion(), task.name, lambda: self._run(task), (), observed=False)
+        else:
+            self._ready.append(task)
+            task.maker.ready.append(task)
+            self._ready_count += 1
+            self._wake()
 
     def _open_barrier(self) -> None:
         """Let the threads pass when all are there and no task is left."""
@@ -235,7 +355,7 @@ class RepeatFinder:
             rows.append(np.where(launch >= 0, column[np.maximum(launch, 0)] if len(column) else 0, NONE))
         self._signs = np.unique(np.stack(rows), axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
         self._cpu = columns["record.cpu"].astype(np.float64)
-        for task in range(len(columns["task.kind"])):
+        for task in reversed(range(len(columns["task.kind"]))):  # what a task makes has a higher number
             self._shape(task)
 
     def of_task(self, task: int) -> list[Repeat]:
@@ -249,25 +369,22 @@ class RepeatFinder:
 
     # ------------------------------------------------------------------ alike records
 
-    def _shape(self, task: int) -> tuple[int, float]:
-        """Return a number for what a task does, tasks that it forks and makes included, and its host work."""
-        known = self._known.get(task)
-        if known is None:
-            rows = self.tree.rows(task)
-            steps = self.recording.columns["record.step"][rows]
-            for place in np.flatnonzero((steps == Step.FORK) | (steps == Step.TASK)).tolist():
-                self._include(rows.start + place)
-            key = self._signs[rows].tobytes()
-            shape = self._shapes.setdefault(key, len(self._shapes))
-            known = self._known[task] = shape, float(self._cpu[rows].sum())
-        return known
+    def _shape(self, task: int) -> None:
+        """Find a number for what a task does, tasks that it forks and makes included, and its host work."""
+        rows = self.tree.rows(task)
+        steps = self.recording.columns["record.step"][rows]
+        for place in np.flatnonzero((steps == Step.FORK) | (steps == Step.TASK)).tolist():
+            self._include(rows.start + place)
+        key = self._signs[rows].tobytes()
+        shape = self._shapes.setdefault(key, len(self._shapes))
+        self._known[task] = shape, float(self._cpu[rows].sum())
 
     def _include(self, record: int) -> None:
         """Let a record that forks a region or makes a task stand for what is in it."""
         columns = self.recording.columns
         step, below = int(columns["record.step"][record]), int(columns["record.subject"][record])
         members = self.tree.members.get(below, []) if step == Step.FORK else [below]
-        shapes = [self._shape(member) for member in members]
+        shapes = [self._known[member] for member in members]
         key = repr((step, [shape for shape, _ in shapes])).encode()
         self._signs[record] = -1 - self._shapes.setdefault(key, len(self._shapes))
         if step == Step.FORK:
@@ -400,6 +517,7 @@ class ReplayedDirectives(Protocol):
     def allocate(self, number: int, *, written: bool = False) -> None: ...
     def free(self, number: int, end: int = NONE) -> None: ...
     async def touch(self, t: HostThread, number: int) -> None: ...
+    def knows_copies(self, number: int) -> None: ...
     async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None: ...
 
 
@@ -409,17 +527,6 @@ class ChoosesInstances(Protocol):
     @property
     def wanted(self) -> bool: ...
     def steps(self, count: int, key: Hashable = None, work: Sequence[float] = ()) -> Iterator[int]: ...
-
-
-@attrs.define(eq=False)
-class _Running:
-    """A task while it runs: the thread that runs it, its team, and what it has made."""
-
-    t: HostThread
-    team: ReplayTeam
-    tasks: TaskRegion = attrs.field(factory=TaskRegion)
-    groups: list[list[Task]] = attrs.field(factory=list)
-    """The task groups that it is in, the innermost last: with the tasks that were made in each."""
 
 
 class TaskWalk:
@@ -448,20 +555,23 @@ class TaskWalk:
     async def thread(self, t: HostThread, task: int) -> None:
         """Walk an initial task, with a team of its own."""
         team = self._team(1)
-        await self._walk(_Running(t, team), task)
-        await team.end(awaits=False)
+        await stacked(self._member(RunningTask(t, team), task, awaits=False))
+
+    async def _member(self, running: RunningTask, task: int, awaits: bool = True) -> None:
+        """Walk an implicit task, or an initial one, of which nobody awaits the tasks at the end of the program."""
+        await self._walk(running, task)
+        await running.team.end(awaits)
 
     def _team(self, size: int) -> ReplayTeam:
         return ReplayTeam(self._sim, size, self._program.openmp.helpers, self._host_time)
 
-    def _records(self, task: int) -> Iterator[tuple[int, int, int, int, int, int, int]]:
+    def _records(self, task: int) -> Iterator[tuple[int, ...]]:
         """Yield the records of a task, some of them at a time as Python's numbers."""
         columns = self._columns
-        names = ("step", "subject", "detail", "cpu", "launch", "operations", "touches")
         for first, end in self._stretches(task):
             for begin in range(first, end, _CHUNK):
                 rows = slice(begin, min(end, begin + _CHUNK))
-                yield from zip(*(columns[f"record.{name}"][rows].tolist() for name in names), strict=True)
+                yield from zip(*(columns[f"record.{name}"][rows].tolist() for name in RECORD), strict=True)
 
     def _stretches(self, task: int) -> Iterator[tuple[int, int]]:
         """Yield first record and end of what is walked: all of a task, or less of its repeated phases."""
@@ -477,14 +587,15 @@ class TaskWalk:
                 first = repeat.end
         yield first, end
 
-    async def _walk(self, running: _Running, task: int) -> None:
+    async def _walk(self, running: RunningTask, task: int) -> None:
         program, t, scale = self._program, running.t, self._program.host_time * 1e-9
-        for step, subject, detail, cpu, launch, operations, touches in self._records(task):
+        for step, subject, detail, cpu, launch, operations, touches, copies in self._records(task):
             if touches >= 0:
                 await program.touch(t, touches)
             if cpu and scale:
                 await t.compute(cpu * scale)
             if step == Step.DIRECTIVE:
+                program.knows_copies(copies)
                 await program.run(t, subject, detail, launch, operations)
             elif step == Step.ALLOCATE:
                 program.allocate(subject)
@@ -493,7 +604,7 @@ class TaskWalk:
             elif step != Step.REST:
                 await self._synchronize(running, step, subject, detail)
 
-    async def _synchronize(self, running: _Running, step: int, subject: int, detail: int) -> None:
+    async def _synchronize(self, running: RunningTask, step: int, subject: int, detail: int) -> None:
         if step == Step.FORK:
             await self._fork(subject)
         elif step == Step.BARRIER:
@@ -505,12 +616,10 @@ class TaskWalk:
             with running.t.doing("taskwait"):
                 await self._wait(running, detail)
         elif step == Step.GROUP_BEGIN:
-            running.groups.append([])
+            running.group = TaskGroup(running.group)
         elif step == Step.GROUP_END:
-            made = running.groups.pop() if running.groups else []
             with running.t.doing("taskgroup"):
-                await running.team.work_until(lambda: all(task.done.is_set for task in made))
-            self._awaited(made)
+                await self._end_group(running)
         elif step == Step.ACQUIRE:
             with running.t.doing(self._exclusions[subject]):
                 await self._acquire(subject, detail)
@@ -540,8 +649,7 @@ class TaskWalk:
         team = self._team(len(members))
 
         async def member(t: HostThread) -> None:
-            await self._walk(_Running(t, team), members[t.number])
-            await team.end()
+            await stacked(self._member(RunningTask(t, team), members[t.number]))
 
         since = self._sim.now
         await self._program.openmp.parallel(member, num_threads=len(members))
@@ -549,12 +657,12 @@ class TaskWalk:
 
     # tasks
 
-    async def _make(self, running: _Running, task: int, dependences: int) -> None:
+    async def _make(self, running: RunningTask, task: int, dependences: int) -> None:
         kind = int(self._columns["task.kind"][task])
         depends = self._depends(dependences)
         if kind == TaskKind.UNDEFERRED:
             await self._wait(running, dependences)
-            await self._walk(_Running(running.t, running.team), task)
+            await _run_on_top(self._walk(RunningTask(running.t, running.team, running.group), task))
             return
         openmp, on_helpers = self._program.openmp, kind == TaskKind.TARGET
         if on_helpers:
@@ -563,25 +671,44 @@ class TaskWalk:
         log = None if openmp.trace is None else openmp.trace.causal_log
         arrow = None if log is None or not on_helpers else log.task_made(self._sim.current, "target nowait")
 
-        async def body() -> None:
+        async def run() -> None:
             if log is not None and arrow is not None:
                 log.task_run(self._sim.current, arrow)
             t = openmp.host_thread(number=0) if on_helpers else running.t
-            await self._walk(_Running(t, running.team), task)
+            this = RunningTask(t, running.team, made.group)
+            running.running[this] = None
+            await (stacked(self._walk(this, task)) if on_helpers else self._walk(this, task))
+            del running.running[this]
 
-        made = running.team.submit(running.tasks, f"task {task}", body, depends, on_helpers)
-        for group in running.groups:
-            group.append(made)
+        made = running.team.submit(running, f"task {task}", run, depends, on_helpers)
+        if kind == TaskKind.TASKWAIT:  # the thread waits in LLVM 22; OpenMP does not order it, so no observer is told
+            await running.team.work_until(lambda: made.done.is_set, running)
 
-    async def _wait(self, running: _Running, dependences: int) -> None:
+    async def _wait(self, running: RunningTask, dependences: int) -> None:
         """Wait for the tasks that this one has made, or for those that the dependences name."""
         depends = self._depends(dependences)
         tasks = list(running.tasks.ordered_before(depends)) if depends else list(running.tasks.children)
-        await running.team.work_until(lambda: all(task.done.is_set for task in tasks))
+        left = 0
+
+        def are_done() -> bool:
+            nonlocal left
+            while left < len(tasks) and tasks[left].done.is_set:
+                left += 1
+            return left == len(tasks)
+
+        await running.team.work_until(are_done, running)
         self._awaited(tasks)
         if depends and self._program.openmp.observer is not None:
             return  # a later wait for all of them is told of all
         running.tasks.children = [task for task in running.tasks.children if not task.done.is_set]
+
+    async def _end_group(self, running: RunningTask) -> None:
+        """Wait for the tasks of the innermost taskgroup region, and leave it."""
+        group = running.group
+        if group is not None:
+            await running.team.work_until(lambda: not group.unfinished, running)
+            self._awaited(group.made)
+            running.group = group.outer
 
     def _awaited(self, tasks: Iterable[Task]) -> None:
         if (observer := self._program.openmp.observer) is not None:

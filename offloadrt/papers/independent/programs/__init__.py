@@ -1,5 +1,5 @@
 """The programs that were measured.
 
-``managed.py`` has programs over managed memory, ``calls.py`` times calls of the driver and a lock of the host,
-``patches.py`` offloads patches.
+``managed.py`` has programs over managed memory, and times calls of the driver and a lock of the host; ``patches.py``
+offloads patches.
 """

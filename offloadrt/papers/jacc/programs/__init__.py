@@ -1,7 +1,7 @@
 """The ten programs of the JACC paper, in the structure of the public codes of the same names.
 
-`benchmark.py` defines how a program is written down, and has the two layers that it can run on. `experiment.py` runs a
-program. Each program has a file of its own.
+`benchmark.py` defines how a program is written down, has the two layers that it can run on, and runs it. Each program
+has a file of its own.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import importlib
 from collections.abc import Iterable
 
 from offloadrt.kernels import Kernel
-from offloadrt.papers.jacc.programs.benchmark import Benchmark, extent
-from offloadrt.papers.jacc.programs.experiment import BenchmarkExperiment, BenchmarkOutcome, KernelRow
+from offloadrt.papers.jacc.programs.benchmark import Benchmark, BenchmarkExperiment, BenchmarkOutcome, KernelRow, extent
 
 _NAMES = ("BT", "CG", "EP", "FT", "LU", "MG", "SP", "CloverLeaf", "CCS-QCD", "Himeno")
 BENCHMARKS = {name: name.lower().replace("-", "_") for name in _NAMES}

@@ -7,6 +7,7 @@ over all lines, the substitution back one for each plane. In the public code the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Final
 
@@ -131,23 +132,29 @@ def blocks(lhs: Doubles, f: Doubles, g: Doubles, n: int, t1: float, t2: float, d
             lhs[m, m, 2, a, h, b] = t2 * f[m, m, a, h + 1, b] - t1 * g[m, m, a, h + 1, b] - t1 * d
 
 
-def first_point(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Turn the first block of each line into the unit block."""
-    for a, b in product(range(1, n - 1), range(1, n - 1)):
-        for p in range(5):
-            pivot = 1.0 / lhs[p, p, 1, a, 0, b]
-            lhs[p, p, 1, a, 0, b] = 1.0
-            rhs[p, a, b, 0] = rhs[p, a, b, 0] * pivot
-            for q in range(5):
-                lhs[p, q, 1, a, 0, b] = lhs[p, q, 1, a, 0, b] * pivot
-                lhs[p, q, 2, a, 0, b] = lhs[p, q, 2, a, 0, b] * pivot
-            for m in range(5):
-                if m != p:
-                    coefficient = lhs[m, p, 1, a, 0, b]
-                    rhs[m, a, b, 0] = rhs[m, a, b, 0] - coefficient * rhs[p, a, b, 0]
-                    for q in range(5):
-                        lhs[m, q, 1, a, 0, b] = lhs[m, q, 1, a, 0, b] - coefficient * lhs[p, q, 1, a, 0, b]
-                        lhs[m, q, 2, a, 0, b] = lhs[m, q, 2, a, 0, b] - coefficient * lhs[p, q, 2, a, 0, b]
+def unit_block(last: int) -> Callable[..., None]:
+    """Make the kernel that turns the first block of each line into the unit block; with `last` 1, the last one."""
+
+    def unit_block(lhs: Doubles, rhs: Doubles, n: int) -> None:
+        for a, b in product(range(1, n - 1), range(1, n - 1)):
+            for p in range(5):
+                pivot = 1.0 / lhs[p, p, 1, a, last * (n - 1), b]
+                lhs[p, p, 1, a, last * (n - 1), b] = 1.0
+                rhs[p, a, b, last * (n - 1)] = rhs[p, a, b, last * (n - 1)] * pivot
+                for q in range(5):
+                    lhs[p, q, 1, a, last * (n - 1), b] = lhs[p, q, 1, a, last * (n - 1), b] * pivot
+                    lhs[p, q, 2, a, last * (n - 1), b] = lhs[p, q, 2, a, last * (n - 1), b] * pivot
+                for m in range(5):
+                    if m != p:
+                        f = lhs[m, p, 1, a, last * (n - 1), b]
+                        rhs[m, a, b, last * (n - 1)] = rhs[m, a, b, last * (n - 1)] - f * rhs[p, a, b, last * (n - 1)]
+                        for q in range(5):
+                            for c in (1, 2):
+                                lhs[m, q, c, a, last * (n - 1), b] = (
+                                    lhs[m, q, c, a, last * (n - 1), b] - f * lhs[p, q, c, a, last * (n - 1), b]
+                                )
+
+    return unit_block
 
 
 def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
@@ -198,25 +205,6 @@ def last_block(lhs: Doubles, n: int) -> None:
                     )
 
 
-def last_point(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Turn the last block of each line into the unit block."""
-    for a, b in product(range(1, n - 1), range(1, n - 1)):
-        for p in range(5):
-            pivot = 1.0 / lhs[p, p, 1, a, n - 1, b]
-            lhs[p, p, 1, a, n - 1, b] = 1.0
-            rhs[p, a, b, n - 1] = rhs[p, a, b, n - 1] * pivot
-            for q in range(5):
-                lhs[p, q, 1, a, n - 1, b] = lhs[p, q, 1, a, n - 1, b] * pivot
-                lhs[p, q, 2, a, n - 1, b] = lhs[p, q, 2, a, n - 1, b] * pivot
-            for m in range(5):
-                if m != p:
-                    coefficient = lhs[m, p, 1, a, n - 1, b]
-                    rhs[m, a, b, n - 1] = rhs[m, a, b, n - 1] - coefficient * rhs[p, a, b, n - 1]
-                    for q in range(5):
-                        lhs[m, q, 1, a, n - 1, b] = lhs[m, q, 1, a, n - 1, b] - coefficient * lhs[p, q, 1, a, n - 1, b]
-                        lhs[m, q, 2, a, n - 1, b] = lhs[m, q, 2, a, n - 1, b] - coefficient * lhs[p, q, 2, a, n - 1, b]
-
-
 def substitute(lhs: Doubles, rhs: Doubles, n: int, h: int) -> None:
     """Substitute back into one plane of points, from the solution in the plane behind it."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
@@ -234,11 +222,11 @@ SOLVERS: Final = {
             ("clear_walls", clear_walls, 2),
             ("unit_walls", unit_walls, 2),
             ("blocks", blocks, 3),
-            ("first_point", first_point, 2),
+            ("first_point", unit_block(0), 2),
             ("eliminate", eliminate, 2),
             ("last_vector", last_vector, 2),
             ("last_block", last_block, 2),
-            ("last_point", last_point, 2),
+            ("last_point", unit_block(1), 2),
             ("substitute", substitute, 2),
         )
     }

@@ -1,7 +1,7 @@
 """CloverLeaf in OpenACC: the compressible Euler equations on a staggered grid in two dimensions.
 
-`offloadrt.papers.cloverleaf` has the kernels that both papers share. Here are the others, and the order in which all
-of them run.
+`offloadrt.papers.cloverleaf` has the kernels that both papers share. with the order in which they run. Here are
+the others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.papers import cloverleaf as lag
-from offloadrt.papers.cloverleaf import CELLS, NODES, SWEEPS, X_FACES, Y_FACES, bottom, left, reflections, right, top
+from offloadrt.papers.cloverleaf import CELLS, NODES, X_FACES, Y_FACES, bottom, left, reflections, right, top
 from offloadrt.papers.jacc.programs.benchmark import (
     Arrays,
     Benchmark,
@@ -124,9 +124,6 @@ FIRST_DT: Final = 0.04
 """The first time step, which is also the largest one."""
 RISE: Final = 1.5
 
-_OTHER: Final = {"x": "y", "y": "x"}
-WORK: Final = tuple(f"work_array{number}" for number in range(1, 8))
-
 
 class Grid:
     """The arrays of a grid of nx times ny cells by name, and the parts of a step on them."""
@@ -139,24 +136,29 @@ class Grid:
             (NODES, 5, 5),
             (X_FACES, 4, 5),
             (Y_FACES, 5, 4),
-            (WORK, 5, 5),
         ):
             fields |= {name: arrays(name, (ny + rows, nx + columns)) for name in names}
+        fields |= {f"work{number}": arrays(f"work_array{number}", (ny + 5, nx + 5)) for number in range(1, 8)}
         for axis, count in (("x", nx), ("y", ny)):
             fields |= {f"{name}{axis}": arrays(f"{name}{axis}", count + 5) for name in ("vertex", "vertexd")}
             fields |= {f"{name}{axis}": arrays(f"{name}{axis}", count + 4) for name in ("cell", "celld")}
-        self.of = fields
-        self.dt_min, self.sums = arrays("dt_min", 1), arrays("sums", 5)
-        self.dt = Number(FIRST_DT)
+        self.arrays = tuple(fields.values())
+        self.dt_min, self.sums, self.dt = arrays("dt_min", 1), arrays("sums", 5), Number(FIRST_DT)
+        self.of = {**fields, "sums": self.sums, "dt": self.dt}
 
-    def on(self, kernel: Any, *args: Any) -> KernelCall:
-        """Make a call of a kernel with arrays by name, numbers, and the size of the grid."""
-        return call(
-            kernel,
-            *(self.of[argument] if isinstance(argument, str) else argument for argument in args),
-            self.nx,
-            self.ny,
-        )
+    def call(self, kernel: Kernel, *names: str) -> KernelCall:
+        """Make a call of a kernel with arguments by name, and the size of the grid."""
+        return call(kernel, *(self.of[name] for name in names), self.nx, self.ny)
+
+    def steps(self, steps: lag.Steps) -> list[ProgramStep]:
+        """Make the calls of some steps."""
+        calls: list[ProgramStep] = []
+        for step in steps:
+            if isinstance(step, lag.Halos):
+                calls += self.halos(step.fields, step.depth)
+            else:
+                calls += [self.call(kernel, *names) for kernel, names in step.calls]
+        return calls
 
     def halos(self, fields: Sequence[str], depth: int) -> list[KernelCall]:
         """Reflect fields at the edges of the grid."""
@@ -183,109 +185,27 @@ class Grid:
                 for name, value in (("density0", GAS[0]), ("energy0", GAS[1]), ("xvel0", 0.0), ("yvel0", 0.0))
             ),
             call(generate_state, fields["cellx"], fields["celly"], fields["density0"], fields["energy0"], *OTHER_GAS),
-            self.on(lag.ideal_gas, "density0", "energy0", "pressure", "soundspeed"),
+            *self.steps([lag.equation_of_state(0)]),
             *self.halos(("density0", "energy0", "pressure", "viscosity", "density1", "energy1", *NODES), 2),
         ]
         return (*steps, self.summary())
 
     def summary(self) -> KernelCall:
         """Add up mass, energies and pressure over the grid."""
-        return self.on(field_summary, "volume", "density0", "energy0", "pressure", "xvel0", "yvel0", self.sums)
+        return self.call(field_summary, "volume", "density0", "energy0", "pressure", "xvel0", "yvel0", "sums")
 
-    def step(self, order: str) -> list[ProgramStep]:
-        """Make a time step; `order` is that of the sweeps, xy or yx."""
-        return [*self.time_step(), *self.lagrangian(), *self.advection(order), *self.reset()]
-
-    def time_step(self) -> list[ProgramStep]:
-        """Let the host compute the length of the step from what the cells allow."""
+    def step(self, axes: str) -> list[ProgramStep]:
+        """Make a time step, whose length the host computes from what the cells allow."""
+        kernel, names = lag.TIME_STEP
         return [
-            self.on(lag.ideal_gas, "density0", "energy0", "pressure", "soundspeed"),
-            *self.halos(("pressure", "energy0", "density0", "xvel0", "yvel0"), 1),
-            self.on(
-                lag.viscous_pressure, "celldx", "celldy", "density0", "pressure", "viscosity", "xvel0", "yvel0"
-            ),
-            *self.halos(("viscosity",), 1),
-            call(
-                lag.calc_dt,
-                *(self.of[name] for name in ("xarea", "yarea", "celldx", "celldy", "volume", "density0", "viscosity")),
-                *(self.of[name] for name in ("soundspeed", "xvel0", "yvel0")),
-                self.nx, self.ny, self.dt_min,
-            ),
+            *self.steps(lag.BEFORE_TIME_STEP),
+            call(kernel, *(self.of[name] for name in names), self.nx, self.ny, self.dt_min),
             OnHost((self.dt_min,), self._choose_dt),
-        ]  # fmt: skip
+            *self.steps(lag.step(axes)),
+        ]
 
     def _choose_dt(self) -> None:
         self.dt.value = min(float(self.dt_min[0]), RISE * self.dt.value, FIRST_DT)
-
-    def lagrangian(self) -> list[ProgramStep]:
-        """Take half a step to predict the pressure, and then the whole step."""
-        thermal = ("density0", "density1", "energy0", "energy1", "pressure", "viscosity")
-        return [
-            self.on(lag.pdv_predict, self.dt, "xarea", "yarea", "volume", *thermal, "xvel0", "yvel0"),
-            self.on(lag.ideal_gas, "density1", "energy1", "pressure", "soundspeed"),
-            *self.halos(("pressure",), 1),
-            self.on(lag.revert, "density0", "density1", "energy0", "energy1"),
-            self.on(
-                lag.accelerate, self.dt, "xarea", "yarea", "volume", "density0", "pressure", "viscosity", "xvel0",
-                "yvel0", "xvel1", "yvel1",
-            ),
-            self.on(lag.pdv, self.dt, "xarea", "yarea", "volume", *thermal, *NODES),
-            self.on(
-                lag.flux_calc, self.dt, "xarea", "yarea", "xvel0", "yvel0", "xvel1", "yvel1", "vol_flux_x",
-                "vol_flux_y",
-            ),
-        ]  # fmt: skip
-
-    def advection(self, order: str) -> list[ProgramStep]:
-        """Sweep in each direction."""
-        moved = ("density1", "energy1", "xvel1", "yvel1", "mass_flux_x", "mass_flux_y")
-        steps: list[ProgramStep] = [*self.halos(("energy1", "density1", "vol_flux_x", "vol_flux_y"), 2)]
-        for sweep, axis in enumerate(order, start=1):
-            steps += [*self._cells(axis, sweep), *self.halos(moved, 2)]
-            steps += [*self._momentum(axis, sweep, "xvel1", True), *self._momentum(axis, sweep, "yvel1", False)]
-        return steps
-
-    def _cells(self, axis: str, sweep: int) -> list[KernelCall]:
-        """Move volume, mass and energy of the cells along an axis."""
-        kernels, flux, across = SWEEPS[axis], f"vol_flux_{axis}", f"vol_flux_{_OTHER[axis]}"
-        mass, energy, pre_vol, post_vol = f"mass_flux_{axis}", "work_array7", "work_array1", "work_array2"
-        volumes = (
-            self.on(kernels.cell_volumes_first, "volume", flux, across, pre_vol, post_vol)
-            if sweep == 1
-            else self.on(kernels.cell_volumes_second, "volume", flux, pre_vol, post_vol)
-        )
-        return [
-            volumes,
-            self.on(kernels.cell_flux, f"vertexd{axis}", "density1", "energy1", flux, pre_vol, mass, energy),
-            self.on(kernels.cell_update, "density1", "energy1", flux, mass, energy, pre_vol),
-        ]
-
-    def _momentum(self, axis: str, sweep: int, velocity: str, first: bool) -> list[KernelCall]:
-        """Move the momentum of one velocity. The first velocity computes fluxes and masses of nodes for both."""
-        kernels, across = SWEEPS[axis], f"vol_flux_{_OTHER[axis]}"
-        flux, post, pre, momentum, pre_vol, post_vol = WORK[:6]
-        volumes = (
-            self.on(kernels.momentum_volumes_first, "volume", f"vol_flux_{axis}", across, pre_vol, post_vol)
-            if sweep == 1
-            else self.on(kernels.momentum_volumes_second, "volume", across, pre_vol, post_vol)
-        )
-        nodes = [
-            self.on(kernels.node_flux, f"mass_flux_{axis}", flux),
-            self.on(kernels.node_mass, "density1", post_vol, flux, post, pre),
-        ]
-        return [
-            volumes,
-            *(nodes if first else []),
-            self.on(kernels.momentum_flux, flux, pre, velocity, f"celld{axis}", momentum),
-            self.on(kernels.momentum_update, velocity, pre, post, momentum),
-        ]
-
-    def reset(self) -> list[ProgramStep]:
-        """Make the new state the old one of the next step."""
-        return [
-            self.on(lag.reset_cells, "density1", "density0", "energy1", "energy0"),
-            self.on(lag.reset_nodes, "xvel1", "xvel0", "yvel1", "yvel0"),
-        ]
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
@@ -297,7 +217,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
         iteration=(*grid.step("xy"), *grid.step("yx")),
         finish=(grid.summary(),),
         iterations=steps // 2,
-        copyin=(*grid.of.values(), grid.dt_min, grid.sums),
+        copyin=(*grid.arrays, grid.dt_min, grid.sums),
         results=(*(grid.of[name] for name in ("density0", "energy0", "xvel0", "yvel0")), grid.sums),
     )
 

@@ -6,6 +6,7 @@ solver and a, b across it. As in `bt`, one source serves the three directions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Final
 
@@ -113,39 +114,30 @@ def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: i
             lhsm[3, a, h, b] = lhs[3, a, h, b] - t2 * speed[a, b, h + 1]
 
 
-def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Eliminate forward in the first system, which three fields share."""
-    for a, b in product(range(1, n - 1), range(1, n - 1)):
-        for h in range(n - 2):
-            factor = 1.0 / lhs[2, a, h, b]
-            lhs[3, a, h, b] = lhs[3, a, h, b] * factor
-            lhs[4, a, h, b] = lhs[4, a, h, b] * factor
-            for m in (0, 1, 2):
-                rhs[m, a, h, b] = rhs[m, a, h, b] * factor
-            lhs[2, a, h + 1, b] = lhs[2, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[3, a, h, b]
-            lhs[3, a, h + 1, b] = lhs[3, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[4, a, h, b]
-            for m in (0, 1, 2):
-                rhs[m, a, h + 1, b] = rhs[m, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[m, a, h, b]
-            lhs[1, a, h + 2, b] = lhs[1, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[3, a, h, b]
-            lhs[2, a, h + 2, b] = lhs[2, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[4, a, h, b]
-            for m in (0, 1, 2):
-                rhs[m, a, h + 2, b] = rhs[m, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[m, a, h, b]
+def elimination(fields: tuple[int, ...]) -> Callable[..., None]:
+    """Make the kernel that eliminates forward in a system that these fields share."""
+
+    def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
+        for a, b in product(range(1, n - 1), range(1, n - 1)):
+            for h in range(n - 2):
+                factor = 1.0 / lhs[2, a, h, b]
+                lhs[3, a, h, b] = lhs[3, a, h, b] * factor
+                lhs[4, a, h, b] = lhs[4, a, h, b] * factor
+                for m in fields:
+                    rhs[m, a, h, b] = rhs[m, a, h, b] * factor
+                lhs[2, a, h + 1, b] = lhs[2, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[3, a, h, b]
+                lhs[3, a, h + 1, b] = lhs[3, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[4, a, h, b]
+                for m in fields:
+                    rhs[m, a, h + 1, b] = rhs[m, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[m, a, h, b]
+                lhs[1, a, h + 2, b] = lhs[1, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[3, a, h, b]
+                lhs[2, a, h + 2, b] = lhs[2, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[4, a, h, b]
+                for m in fields:
+                    rhs[m, a, h + 2, b] = rhs[m, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[m, a, h, b]
+
+    return eliminate
 
 
-def eliminate_one(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Eliminate forward in one of the other systems."""
-    for a, b in product(range(1, n - 1), range(1, n - 1)):
-        for h in range(n - 2):
-            factor = 1.0 / lhs[2, a, h, b]
-            lhs[3, a, h, b] = lhs[3, a, h, b] * factor
-            lhs[4, a, h, b] = lhs[4, a, h, b] * factor
-            rhs[3, a, h, b] = rhs[3, a, h, b] * factor
-            lhs[2, a, h + 1, b] = lhs[2, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[3, a, h, b]
-            lhs[3, a, h + 1, b] = lhs[3, a, h + 1, b] - lhs[1, a, h + 1, b] * lhs[4, a, h, b]
-            rhs[3, a, h + 1, b] = rhs[3, a, h + 1, b] - lhs[1, a, h + 1, b] * rhs[3, a, h, b]
-            lhs[1, a, h + 2, b] = lhs[1, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[3, a, h, b]
-            lhs[2, a, h + 2, b] = lhs[2, a, h + 2, b] - lhs[0, a, h + 2, b] * lhs[4, a, h, b]
-            rhs[3, a, h + 2, b] = rhs[3, a, h + 2, b] - lhs[0, a, h + 2, b] * rhs[3, a, h, b]
+eliminate_first, eliminate_other = elimination((0, 1, 2)), elimination((3,))
 
 
 def last_points(lhs: Doubles, rhs: Doubles, n: int) -> None:
@@ -232,10 +224,10 @@ SOLVERS: Final = {
             ("smooth", smooth, 2),
             ("smooth_last", smooth, 2),
             ("fill_others", fill_others, 2),
-            ("eliminate", eliminate, 2),
+            ("eliminate", eliminate_first, 2),
             ("last_points", last_points, 2),
-            ("eliminate_plus", eliminate_one, 2),
-            ("eliminate_minus", eliminate_one, 2),
+            ("eliminate_plus", eliminate_other, 2),
+            ("eliminate_minus", eliminate_other, 2),
             ("last_points_of_others", last_points_of_others, 2),
             ("substitute", substitute, 2),
             ("transpose_back", transpose, 3),

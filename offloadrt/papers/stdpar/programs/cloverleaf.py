@@ -19,7 +19,6 @@ from offloadrt.extensions import stdpar as std
 from offloadrt.kernels import kernel
 from offloadrt.papers import cloverleaf
 from offloadrt.papers import cloverleaf as lag
-from offloadrt.papers.cloverleaf import SWEEPS, AxisKernels
 from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Timed, host_array, loads
 from offloadrt.study.running.phases import StepNumbers
 
@@ -152,7 +151,7 @@ class _Chunk:
         async with t.function():
             await t.for_each(p, set_state, f["density0"], f["energy0"], ny + 4, nx + 4, *AMBIENT)
             await t.for_each(p, set_state, f["density0"], f["energy0"], top, right, *DENSE)
-        await self.ideal_gas(t, "0")
+        await self.run(t, [lag.equation_of_state(0)])
         names = ("density0", "energy0", "pressure", "viscosity", "density1", "energy1")
         await self.halos(t, 2, *names, "xvel0", "yvel0", "xvel1", "yvel1")
         await self.field_summary(t)
@@ -160,88 +159,17 @@ class _Chunk:
     # a step
 
     async def step(self, t: std.HostThread, along_x_first: bool) -> None:
-        await self.timestep(t)
-        await self.pdv(t, predict=True)
-        await self.kernel(
-            t, lag.accelerate, "xarea", "yarea", "volume", "density0", "pressure", "viscosity", "xvel0", "yvel0",
-            "xvel1", "yvel1", before=(self.dt,),
-        )  # fmt: skip
-        await self.pdv(t, predict=False)
-        velocities = ("xvel0", "yvel0", "xvel1", "yvel1")
-        await self.kernel(
-            t, lag.flux_calc, "xarea", "yarea", *velocities, "vol_flux_x", "vol_flux_y", before=(self.dt,)
-        )
-        await self.halos(t, 2, "energy1", "density1", "vol_flux_x", "vol_flux_y")
-        for sweep, axis in enumerate("xy" if along_x_first else "yx"):
-            await self.advect_cells(t, axis, first=sweep == 0)
-            await self.halos(t, 2, "density1", "energy1", "xvel1", "yvel1", "mass_flux_x", "mass_flux_y")
-            for velocity in ("xvel1", "yvel1"):
-                await self.advect_momentum(t, axis, sweep == 0, velocity)
-        async with t.function():
-            await self.inside(t, lag.reset_cells, "density1", "density0", "energy1", "energy0")
-            await self.inside(t, lag.reset_nodes, "xvel1", "xvel0", "yvel1", "yvel0")
-        self.time += self.dt
-
-    async def timestep(self, t: std.HostThread) -> None:
-        """Choose how long the step is; the least over all cells comes back to the host."""
-        f = self.fields
-        await self.ideal_gas(t, "0")
-        await self.halos(t, 1, "pressure", "energy0", "density0", "xvel0", "yvel0")
-        async with t.function():
-            names = ("density0", "pressure", "viscosity", "xvel0", "yvel0")
-            await self.inside(t, lag.viscous_pressure, *names, before=(self.dx, self.dy))
-        await self.halos(t, 1, "viscosity")
-        before, after = ("xarea", "yarea"), ("volume", "density0", "viscosity", "soundspeed", "xvel0", "yvel0")
+        """Take a step. The least time step over all cells comes back to the host, which chooses."""
+        await self.run(t, lag.BEFORE_TIME_STEP)
+        kernel, names = lag.TIME_STEP
         async with t.function():
             least: float | None = await t.transform_reduce(
-                p, lag.calc_dt, *[f[name] for name in before], self.dx, self.dy, *[f[name] for name in after],
-                self.nx, self.ny, init=lag.BIG,
-            )  # fmt: skip
+                p, kernel, *map(self.argument, names), self.nx, self.ny, init=lag.BIG
+            )
         if least is not None:
             self.dt = min(least, self.dt * RISE, LONGEST_TIME_STEP)
-
-    async def ideal_gas(self, t: std.HostThread, stage: str) -> None:
-        await self.kernel(t, lag.ideal_gas, f"density{stage}", f"energy{stage}", "pressure", "soundspeed")
-
-    async def pdv(self, t: std.HostThread, predict: bool) -> None:
-        """Let the pressure work on each cell, over half of the step and then over all of it."""
-        names = ("xarea", "yarea", "volume", "density0", "density1", "energy0", "energy1", "pressure", "viscosity")
-        if not predict:
-            await self.kernel(t, lag.pdv, *names, "xvel0", "xvel1", "yvel0", "yvel1", before=(self.dt,))
-            return
-        await self.kernel(t, lag.pdv_predict, *names, "xvel0", "yvel0", before=(self.dt,))
-        await self.ideal_gas(t, "1")
-        await self.halos(t, 1, "pressure")
-        await self.kernel(t, lag.revert, "density0", "density1", "energy0", "energy1")
-
-    async def advect_cells(self, t: std.HostThread, axis: str, first: bool) -> None:
-        """Move volume, mass and energy of the cells along an axis."""
-        sweep, flux, across, mass_flux = self._sweep(axis)
-        d = self.dx if axis == "x" else self.dy
-        async with t.function():
-            if first:
-                await self.inside(t, sweep.cell_volumes_first, "volume", flux, across, "work1", "work2")
-            else:
-                await self.inside(t, sweep.cell_volumes_second, "volume", flux, "work1", "work2")
-            cells = ("density1", "energy1", flux)
-            await self.inside(t, sweep.cell_flux, *cells, "work1", mass_flux, "work7", before=(d,))
-            await self.inside(t, sweep.cell_update, *cells, mass_flux, "work7", "work1")
-
-    async def advect_momentum(self, t: std.HostThread, axis: str, first: bool, velocity: str) -> None:
-        """Move the momentum of one velocity; the masses of the nodes are computed with the first velocity only."""
-        sweep, flux, across, mass_flux = self._sweep(axis)
-        d = self.dx if axis == "x" else self.dy
-        f = self.fields
-        async with t.function():
-            if first:
-                await self.inside(t, sweep.momentum_volumes_first, "volume", flux, across, "work5", "work6")
-            else:
-                await self.inside(t, sweep.momentum_volumes_second, "volume", across, "work5", "work6")
-            if velocity == "xvel1":
-                await self.inside(t, sweep.node_flux, mass_flux, "work1")
-                await self.inside(t, sweep.node_mass, "density1", "work6", "work1", "work2", "work3")
-            await self.inside(t, sweep.momentum_flux, before=(f["work1"], f["work3"], f[velocity], d, f["work4"]))
-            await self.inside(t, sweep.momentum_update, velocity, "work3", "work2", "work4")
+        await self.run(t, lag.step("xy" if along_x_first else "yx"))
+        self.time += self.dt
 
     async def field_summary(self, t: std.HostThread) -> float | None:
         """Return the one of the benchmark's five sums that it checks."""
@@ -254,19 +182,21 @@ class _Chunk:
 
     # below
 
-    @staticmethod
-    def _sweep(axis: str) -> tuple[AxisKernels, str, str, str]:
-        """Return the kernels along an axis, the flux along it, the flux across it, and the mass flux."""
-        return SWEEPS[axis], f"vol_flux_{axis}", f"vol_flux_{'y' if axis == 'x' else 'x'}", f"mass_flux_{axis}"
+    async def run(self, t: std.HostThread, steps: lag.Steps) -> None:
+        """Run some steps, each in a function of its own."""
+        for step in steps:
+            if isinstance(step, lag.Halos):
+                await self.halos(t, step.depth, *step.fields)
+                continue
+            async with t.function():
+                for kernel, names in step.calls:
+                    await t.for_each(p, kernel, *map(self.argument, names), self.nx, self.ny)
 
-    async def kernel(self, t: std.HostThread, kernel: Any, *names: str, before: tuple[Any, ...] = ()) -> None:
-        """Run a kernel alone in its function."""
-        async with t.function():
-            await self.inside(t, kernel, *names, before=before)
-
-    async def inside(self, t: std.HostThread, kernel: Any, *names: str, before: tuple[Any, ...] = ()) -> None:
-        """Run a kernel on these fields, with what it takes before them; the size of the grid comes last."""
-        await t.for_each(p, kernel, *before, *[self.fields[name] for name in names], self.nx, self.ny)
+    def argument(self, name: str) -> Any:
+        """Return an argument of a kernel by name: a field, the time step, or the width of cells."""
+        if name == "dt":
+            return self.dt
+        return self.dx if name.endswith("dx") else self.dy if name.endswith("dy") else self.fields[name]
 
     async def halos(self, t: std.HostThread, depth: int, *names: str) -> None:
         """Reflect these fields at all edges of the grid, each by an algorithm of its own."""

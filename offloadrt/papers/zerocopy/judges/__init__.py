@@ -1,17 +1,17 @@
 """Judges of the zero-copy paper's claims: each asks for the runs that its claim needs.
 
 `figures` says where they look and judges QMCPACK: Figures 3 and 4, Table I, Eager Maps and the noise; it also sets what
-was put in beside what comes out. `accelerator` judges SPECaccel (Tables II and III), `mechanisms` how the
+was put in beside what comes out. `mechanisms` judges SPECaccel (Tables II and III) and how the
 configurations work, with the small recorded runs of `probes`.
 """
 
 from __future__ import annotations
 
 from offloadrt.extensions.evidence.validation.judging import Paper
-from offloadrt.papers.zerocopy import specaccel as specaccel_inputs
-from offloadrt.papers.zerocopy.judges import accelerator, figures, mechanisms
+from offloadrt.papers.zerocopy import specaccel
+from offloadrt.papers.zerocopy.judges import figures, mechanisms
 from offloadrt.papers.zerocopy.judges.figures import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
-from offloadrt.papers.zerocopy.qmcpack import inputs as qmcpack_inputs
+from offloadrt.papers.zerocopy.qmcpack import structure
 from offloadrt.study.inputs import inputs_of
 
 PAPER = Paper(
@@ -21,8 +21,8 @@ PAPER = Paper(
     grid,
     SENSITIVITY,
     CANDIDATES,
-    inputs=inputs_of(qmcpack_inputs, specaccel_inputs),
+    inputs=inputs_of(structure, specaccel),
     uses=["teams.per_cu"],
 )
 
-__all__ = ["PAPER", "accelerator", "figures", "mechanisms"]
+__all__ = ["PAPER", "figures", "mechanisms"]

@@ -16,11 +16,13 @@ from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp.host_thread import TargetData
 from offloadrt.papers.zerocopy.qmcpack import structure
-from offloadrt.papers.zerocopy.qmcpack.inputs import ACCESSES_GROWTH, MAP_ITEMS, Inputs
 from offloadrt.papers.zerocopy.qmcpack.structure import (
+    ACCESSES_GROWTH,
+    MAP_ITEMS,
     SIZES,
     THREADS_PER_TEAM,
     CrowdPlan,
+    Inputs,
     KernelKind,
     MonteCarloStep,
     Plan,

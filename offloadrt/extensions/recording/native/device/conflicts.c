@@ -179,9 +179,19 @@ static bool is_host(uint64_t address) {
   return launch->is_host && launch->is_host(address);
 }
 
+static void add_stray(uint32_t kind, const array_t *array, uint64_t address, uint64_t bytes, uint32_t way, uint32_t site) {
+  launch_t *launch = this_grid()->launch;
+  for (uint32_t i = 0; i < launch->stray_count; i++)
+    if (launch->strays[i].party.site == site && launch->strays[i].kind == kind)
+      return;
+  if (launch->stray_count < FINDINGS)
+    launch->strays[launch->stray_count++] = (stray_t){
+        kind, array ? (uint32_t)(array - launch->arrays) : UINT32_MAX, address, bytes,
+        {place_of(site), site, way, this_team()->number, thread_of(this_grid()->current)}};
+}
+
 DEVICE void find_stray(const array_t *before, const array_t *after, uint64_t address, uint64_t bytes, uint32_t way,
                        uint32_t site) {
-  launch_t *launch = this_grid()->launch;
   uint32_t kind = 0;
   const array_t *array = NULL;
   if (before && before->padded && address - (before->device + before->size) < padding_of(before->size))
@@ -192,13 +202,10 @@ DEVICE void find_stray(const array_t *before, const array_t *after, uint64_t add
     kind = STRAY_HOST;
   if (way & SYNC && !kind)
     synchronize((void *)address, way & LOADS, way & STORES);
-  if (!kind)
-    return;
-  for (uint32_t i = 0; i < launch->stray_count; i++)
-    if (launch->strays[i].party.site == site && launch->strays[i].kind == kind)
-      return;
-  if (launch->stray_count < FINDINGS)
-    launch->strays[launch->stray_count++] = (stray_t){
-        kind, array ? (uint32_t)(array - launch->arrays) : UINT32_MAX, address, bytes,
-        {place_of(site), site, way, this_team()->number, thread_of(this_grid()->current)}};
+  if (kind)
+    add_stray(kind, array, address, bytes, way, site);
+}
+
+DEVICE void find_freed(const array_t *array, uint64_t address, uint64_t bytes, uint32_t way, uint32_t site) {
+  add_stray(STRAY_FREED, array, address, bytes, way, site);
 }

@@ -14,6 +14,13 @@ typedef struct module {
   struct module *next;
 } module_t;
 
+/* A variable of the image, as the compiler's plugin lists them. */
+typedef struct {
+  void *address;
+  uint64_t bytes;
+  const char *name;
+} variable_t;
+
 /* The accesses of one warp by one instruction. A lane that runs it again (a loop) begins the next round. */
 enum { ROUNDS = 16 };
 typedef struct {
@@ -31,7 +38,7 @@ static uint32_t site_count = 1, site_room;
 static site_t *sites;
 
 DEVICE void __offload_register(uint64_t *counters, const int64_t *rows, uint64_t count, uint32_t *first_site, uint64_t accesses,
-                               const place_t *places);
+                               const place_t *places, const variable_t *variables, uint64_t variable_count);
 DEVICE void __offload_access(void *, uint32_t, uint32_t);
 DEVICE void __offload_count_range(void *, uint64_t, uint32_t);
 DEVICE void __offload_access_range(void *, uint64_t, uint32_t, uint32_t);
@@ -89,7 +96,8 @@ static void end(void) {
 
 /* Called by a constructor of each module of the image. */
 DEVICE void __offload_register(uint64_t *counters, const int64_t *rows, uint64_t count, uint32_t *first_site,
-                               uint64_t accesses, const place_t *places) {
+                               uint64_t accesses, const place_t *places,
+                               const variable_t *variables, uint64_t variable_count) {
   module_t *module = malloc(sizeof *module);
   *module = (module_t){counters, rows, count, places, site_count, (uint32_t)accesses, modules};
   *first_site = site_count;
@@ -101,6 +109,10 @@ DEVICE void __offload_register(uint64_t *counters, const int64_t *rows, uint64_t
       announce(&(image_t){begin, end}, LAYOUT);
   }
   modules = module;
+  void (*tell)(void *, uint64_t, const char *) =
+      (void (*)(void *, uint64_t, const char *))dlsym(RTLD_DEFAULT, "offload_recorder_device_variable");
+  for (uint64_t i = 0; tell && i < variable_count; i++)
+    tell(variables[i].address, variables[i].bytes, variables[i].name);
 }
 
 DEVICE place_t place_of(uint32_t site) {
@@ -177,6 +189,8 @@ static array_t *put_down(uint64_t address, uint64_t bytes, uint32_t way, uint32_
     find_stray(array, NULL, address + inside, bytes - inside, way, number);
     bytes = inside; /* the program runs over the array's end */
   }
+  if (array && array->is_gone)
+    find_freed(array, address, bytes, way, number);
   if (array)
     find_conflicts(array, address - array->device, bytes, way, number);
   else

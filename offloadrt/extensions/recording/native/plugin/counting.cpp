@@ -1,6 +1,7 @@
 // What the instructions of a basic block count as.
 #include "plugin.h"
 #include "../slots.h"
+#include "llvm/Analysis/CaptureTracking.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IntrinsicInst.h"
 
@@ -21,6 +22,25 @@ static bool isThreadNumber(const Value *pointer) {
 bool isStack(const Value *pointer) {
   const Value *object = getUnderlyingObject(pointer);
   return isa<AllocaInst>(object) || isThreadNumber(object);
+}
+
+// What the compiler itself lays on the stack for a call of the runtime: lists of what is mapped, the bounds of loops.
+static bool isForRuntime(const AllocaInst &variable) {
+  return any_of(variable.users(), [](const User *user) {
+    auto *call = dyn_cast<CallBase>(user);
+    if (!call || !call->getCalledFunction())
+      return false;
+    StringRef name = call->getCalledFunction()->getName();
+    return name.starts_with("__tgt_") || name.starts_with("__kmpc_for_") || name.starts_with("__kmpc_dist") ||
+           name.starts_with("__kmpc_dispatch");
+  });
+}
+
+bool isUnreachable(const Value *pointer) {
+  auto *variable = dyn_cast<AllocaInst>(getUnderlyingObject(pointer));
+  if (!variable)
+    return isStack(pointer);
+  return isForRuntime(*variable) || !PointerMayBeCaptured(variable, /*ReturnCaptures=*/false);
 }
 
 static int64_t lanes(const Type *type) {

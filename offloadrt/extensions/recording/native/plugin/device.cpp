@@ -35,6 +35,7 @@ private:
   void reportRange(MemIntrinsic &, size_t site);
   Value *siteNumber(IRBuilder<> &, size_t site);
   Constant *places();
+  std::pair<Constant *, uint64_t> variables();
   void mayYield(Instruction &);
   void addConstructor();
   GlobalVariable *hidden(Type *, const char *name);
@@ -200,13 +201,30 @@ void Device::reportRange(MemIntrinsic &range, size_t site) {
                                 siteNumber(builder, site)});
 }
 
+// The place of an access. Optimization leaves some without a line, as those that it has joined: then the nearest one in their block.
+const DILocation *nearestLine(const Instruction &access) {
+  auto lineAt = [](const Instruction &instruction) -> const DILocation * {
+    const DILocation *location = instruction.getDebugLoc();
+    while (location && !location->getLine())
+      location = location->getInlinedAt();
+    return location;
+  };
+  for (const Instruction *at = &access; at; at = at->getPrevNode())
+    if (const DILocation *location = lineAt(*at))
+      return location;
+  for (const Instruction *at = &access; at; at = at->getNextNode())
+    if (const DILocation *location = lineAt(*at))
+      return location;
+  return access.getDebugLoc();
+}
+
 // The line of each site: that of the access, then those of copies and fills.
 Constant *Device::places() {
   StructType *type = StructType::get(pointer, i32);
   StringMap<Constant *> files;
   std::vector<Constant *> all;
   auto add = [&](const Instruction &instruction) {
-    const DILocation *location = instruction.getDebugLoc();
+    const DILocation *location = nearestLine(instruction);
     StringRef file = location ? location->getFilename() : "";
     Constant *&name = files[file];
     if (!name) {
@@ -224,6 +242,22 @@ Constant *Device::places() {
                             "__offload_places");
 }
 
+// The variables of the image that the program may know by `declare target`: address, bytes, name.
+std::pair<Constant *, uint64_t> Device::variables() {
+  StructType *type = StructType::get(pointer, i64, pointer);
+  std::vector<Constant *> all;
+  for (GlobalVariable &variable : module.globals()) {
+    if (variable.isDeclaration() || variable.isConstant() || variable.isThreadLocal() || variable.hasSection() || !variable.hasName() ||
+        variable.getName().starts_with("__offload_") || variable.getName().starts_with("llvm.") || variable.getName().starts_with("."))
+      continue;
+    Constant *text = ConstantDataArray::getString(context, variable.getName());
+    auto *name = new GlobalVariable(module, text->getType(), true, GlobalValue::PrivateLinkage, text, "__offload_variable");
+    all.push_back(ConstantStruct::get(type, {&variable, ConstantInt::get(i64, layout.getTypeAllocSize(variable.getValueType())), name}));
+  }
+  auto *array = ArrayType::get(type, all.size());
+  return {new GlobalVariable(module, array, true, GlobalValue::InternalLinkage, ConstantArray::get(array, all), "__offload_variables"), all.size()};
+}
+
 // The threads of the grid are played one after the other. One that polls must give the others a turn now and then.
 void Device::mayYield(Instruction &instruction) {
   IRBuilder<> builder(&instruction);
@@ -236,12 +270,14 @@ void Device::mayYield(Instruction &instruction) {
 }
 
 void Device::addConstructor() {
-  FunctionCallee callee = module.getOrInsertFunction("__offload_register", none, pointer, pointer, i64, pointer, i64, pointer);
+  FunctionCallee callee =
+      module.getOrInsertFunction("__offload_register", none, pointer, pointer, i64, pointer, i64, pointer, pointer, i64);
+  auto [list, count] = variables();
   auto *constructor = Function::Create(FunctionType::get(none, false), GlobalValue::InternalLinkage,
                                        "__offload_constructor", module);
   IRBuilder<> builder(BasicBlock::Create(context, "entry", constructor));
   builder.CreateCall(callee, {counters, table, ConstantInt::get(i64, rows.size()), firstSite,
-                              ConstantInt::get(i64, accesses.size() + tracedRanges.size()), places()});
+                              ConstantInt::get(i64, accesses.size() + tracedRanges.size()), places(), list, ConstantInt::get(i64, count)});
   builder.CreateRetVoid();
   appendToGlobalCtors(module, constructor, 0);
 }

@@ -4,6 +4,7 @@
 // version of each function runs. The recorder is found with dlsym, so that the program runs without it as well.
 #include "plugin.h"
 #include "../slots.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
@@ -15,7 +16,8 @@ namespace offload {
 namespace {
 
 constexpr const char *Table = "__offload_touch_table", *Touch = "__offload_touch", *Range = "__offload_range",
-                    *Given = "__offload_given", *Frees = "__offload_frees", *Leaves = "__offload_leaves", *At = "__offload_at";
+                    *Given = "__offload_given", *Shown = "__offload_shown", *Frees = "__offload_frees", *Calls = "__offload_calls",
+                    *Leaves = "__offload_leaves";
 constexpr unsigned PageShift = 16;
 constexpr uint64_t PageMask = (1ull << (47 - PageShift)) - 1;
 
@@ -31,13 +33,24 @@ GlobalVariable *slot(Module &module, const char *name) {
   return new GlobalVariable(module, type, false, GlobalValue::InternalLinkage, ConstantPointerNull::get(type), name);
 }
 
+// What is asked of the accesses to an address: the byte of its page in the recorder's table.
+Value *wantedOf(IRBuilder<> &builder, Module &module, Value *address) {
+  Value *page = builder.CreateAnd(builder.CreateLShr(address, PageShift), PageMask);
+  Value *table = builder.CreateLoad(builder.getPtrTy(), module.getNamedGlobal(Table));
+  return builder.CreateLoad(builder.getInt8Ty(), builder.CreateGEP(builder.getInt8Ty(), table, page));
+}
+
+Value *isWatched(Instruction *before, Value *address) {
+  IRBuilder<> builder(before);
+  Value *wanted = wantedOf(builder, *before->getModule(), builder.CreatePtrToInt(address, builder.getInt64Ty()));
+  return builder.CreateICmpNE(builder.CreateAnd(wanted, EACH_BYTE), builder.getInt8(0));
+}
+
 void reportTouch(const Access &access) {
   IRBuilder<> builder(access.instruction);
   Module &module = *access.instruction->getModule();
   Value *address = builder.CreatePtrToInt(access.pointer, builder.getInt64Ty());
-  Value *page = builder.CreateAnd(builder.CreateLShr(address, PageShift), PageMask);
-  Value *table = builder.CreateLoad(builder.getPtrTy(), module.getNamedGlobal(Table));
-  Value *wanted = builder.CreateLoad(builder.getInt8Ty(), builder.CreateGEP(builder.getInt8Ty(), table, page));
+  Value *wanted = wantedOf(builder, module, address);
   unsigned way = access.way & (LOADS | STORES);
   for (unsigned each : {unsigned(LOADS), unsigned(STORES)}) {
     if (!(way & each))
@@ -62,7 +75,7 @@ void reportRange(MemIntrinsic &range) {
   Module &module = *range.getModule();
   auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty(), builder.getInt64Ty(), builder.getInt32Ty()}, false);
   auto report = [&](Value *pointer, unsigned way) {
-    if (isStack(pointer))
+    if (isUnreachable(pointer))
       return;
     Value *function = builder.CreateLoad(builder.getPtrTy(), module.getNamedGlobal(Range));
     builder.CreateCall(type, function, {builder.CreatePtrToInt(pointer, builder.getInt64Ty()),
@@ -98,19 +111,19 @@ void reportFrees(CallBase &call) {
                       builder.CreateGlobalString(where, "__offload_line")});
 }
 
-// Whether a call is of a routine of OpenMP for device memory, which is told no place.
+// A routine of OpenMP for device memory: unlike a directive, it is not told where it is called.
 bool isRoutine(const CallBase &call) {
   const Function *callee = call.getCalledFunction();
   return callee && (callee->getName().starts_with("omp_target_") || callee->getName() == "omp_get_mapped_ptr");
 }
 
-void reportPlace(CallBase &call) {
+void reportRoutine(CallBase &call) {
   std::string place = isRoutine(call) ? placeOf(call) : "";
   if (place.empty())
     return;
   IRBuilder<> builder(&call);
-  builder.CreateCall(FunctionType::get(builder.getVoidTy(), {builder.getPtrTy()}, false),
-                     builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(At)),
+  auto *type = FunctionType::get(builder.getVoidTy(), {builder.getPtrTy()}, false);
+  builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(Calls)),
                      {builder.CreateGlobalString(place, "__offload_line")});
 }
 
@@ -125,7 +138,7 @@ SmallVector<Value *, 4> givenBy(const CallBase &call) {
     return given;
   for (unsigned number = 0; number < call.arg_size(); number++) {
     Value *argument = call.getArgOperand(number);
-    if (argument->getType()->isPointerTy() && !isa<ConstantPointerNull>(argument) && !isStack(argument) &&
+    if (argument->getType()->isPointerTy() && !isa<ConstantPointerNull>(argument) && !isUnreachable(argument) &&
         !isConstantData(argument) && !call.onlyReadsMemory(number))
       given.push_back(argument);
   }
@@ -138,6 +151,76 @@ void reportGiven(CallBase &call) {
   for (Value *argument : givenBy(call))
     builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(Given)),
                        {builder.CreatePtrToInt(argument, builder.getInt64Ty())});
+}
+
+// Each function that is instrumented has a variable of this name, which others find when they are linked with it.
+std::string markOf(const Function &function) { return ("__offload_watched." + function.getName()).str(); }
+
+void markFunctions(Module &module) {
+  Type *byte = Type::getInt8Ty(module.getContext());
+  SmallVector<Function *, 16> functions;
+  for (Function &function : module)
+    if (mayClone(function) && !function.hasLocalLinkage() && !function.hasAvailableExternallyLinkage() && !function.getName().starts_with("__omp_offloading"))
+      functions.push_back(&function);
+  for (Function *function : functions)
+    new GlobalVariable(module, byte, true, GlobalValue::WeakAnyLinkage, ConstantInt::get(byte, 1), markOf(*function));
+}
+
+// Whether code that nobody watches may read memory of the program by what it is given here.
+bool mayShow(const CallBase &call) {
+  const Function *callee = call.getCalledFunction();
+  if (isa<IntrinsicInst>(call) || call.isInlineAsm() || call.doesNotAccessMemory())
+    return false;
+  return !callee || (callee->isDeclaration() && !callee->getName().starts_with("__kmpc_") && !callee->getName().starts_with("__tgt_") &&
+                     !callee->getName().starts_with("omp_") && !frees(*callee));
+}
+
+// A variable that may hold addresses: its bytes, of those that are looked at.
+uint64_t containerBytes(const Value &argument, const DataLayout &layout) {
+  constexpr uint64_t Most = 4096;
+  const Value *object = getUnderlyingObject(&argument);
+  if (auto *local = dyn_cast<AllocaInst>(object))
+    if (std::optional<TypeSize> size = local->getAllocationSize(layout))
+      return std::min<uint64_t>(size->getKnownMinValue(), Most);
+  if (auto *global = dyn_cast<GlobalVariable>(object); global && !global->isConstant() && !global->isDeclaration())
+    return std::min<uint64_t>(layout.getTypeAllocSize(global->getValueType()), Most);
+  return 0;
+}
+
+SmallVector<Value *, 4> shownBy(const CallBase &call) {
+  SmallVector<Value *, 4> shown;
+  if (mayShow(call))
+    for (unsigned number = 0; number < call.arg_size(); number++) {
+      Value *argument = call.getArgOperand(number);
+      if (argument->getType()->isPointerTy() && !isa<ConstantPointerNull>(argument) && !isConstantData(argument))
+        shown.push_back(argument);
+    }
+  return shown;
+}
+
+void reportShown(CallBase &call) {
+  SmallVector<Value *, 4> shown = shownBy(call);
+  if (shown.empty())
+    return;
+  Module &module = *call.getModule();
+  Instruction *here = &call;
+  if (const Function *callee = call.getCalledFunction()) {
+    Type *byte = Type::getInt8Ty(module.getContext());
+    GlobalVariable *mark = module.getNamedGlobal(markOf(*callee));
+    if (!mark)
+      mark = new GlobalVariable(module, byte, true, GlobalValue::ExternalWeakLinkage, nullptr, markOf(*callee));
+    IRBuilder<> builder(&call);
+    here = SplitBlockAndInsertIfThen(builder.CreateIsNull(mark), call.getIterator(), false);
+  }
+  IRBuilder<> builder(here);
+  auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty(), builder.getInt64Ty(), builder.getInt64Ty()}, false);
+  for (Value *argument : shown) {
+    const Value *object = getUnderlyingObject(argument);
+    Value *container = isa<AllocaInst>(object) || isa<GlobalVariable>(object) ? const_cast<Value *>(object) : argument;
+    builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), module.getNamedGlobal(Shown)),
+                       {builder.CreatePtrToInt(argument, builder.getInt64Ty()), builder.CreatePtrToInt(container, builder.getInt64Ty()),
+                        builder.getInt64(containerBytes(*argument, module.getDataLayout()))});
+  }
 }
 
 // A constant that the source names, and not a literal or a table of the compiler's.
@@ -176,9 +259,10 @@ void addConstructor(Module &module) {
   builder.CreateStore(found("offload_recorder_touch"), module.getNamedGlobal(Touch));
   builder.CreateStore(found("offload_recorder_range"), module.getNamedGlobal(Range));
   builder.CreateStore(found("offload_recorder_given"), module.getNamedGlobal(Given));
+  builder.CreateStore(found("offload_recorder_shown"), module.getNamedGlobal(Shown));
   builder.CreateStore(found("offload_recorder_frees"), module.getNamedGlobal(Frees));
+  builder.CreateStore(found("offload_recorder_calls"), module.getNamedGlobal(Calls));
   builder.CreateStore(found("offload_recorder_leaves"), module.getNamedGlobal(Leaves));
-  builder.CreateStore(found("offload_recorder_at"), module.getNamedGlobal(At));
   builder.CreateCall(FunctionType::get(builder.getVoidTy(), {pointer}, false), recorder, {module.getNamedGlobal(Table)});
   tellVariables(module, builder, found("offload_recorder_variable"), found("offload_recorder_constant"));
   builder.CreateBr(end);
@@ -196,6 +280,7 @@ bool instrumentHost(Module &module) {
   std::vector<MemIntrinsic *> ranges;
   std::vector<CallBase *> calls;
   std::vector<Function *> functions;
+  markFunctions(module);
   for (Function &function : module) // the host's version of a kernel runs only where the device is missing
     if (mayClone(function) && !function.getName().starts_with("__omp_offloading"))
       functions.push_back(&function);
@@ -206,10 +291,10 @@ bool instrumentHost(Module &module) {
         Access access;
         auto *range = dyn_cast<MemIntrinsic>(&instruction);
         auto *call = dyn_cast<CallBase>(&instruction);
-        if (range || (call && (releases(*call) || isRoutine(*call) || !givenBy(*call).empty())) || (accessOf(instruction, layout, access) && !isStack(access.pointer)))
+        if (range || (call && (releases(*call) || isRoutine(*call) || !shownBy(*call).empty())) || (accessOf(instruction, layout, access) && !isUnreachable(access.pointer)))
           reported.push_back(&instruction);
       }
-    if (reported.empty() && mappedVariables(*function).empty())
+    if (reported.empty() && !hasScopes(*function))
       continue;
     ValueToValueMapTy map;
     versions.push_back({function, cloneFor(*function, map, ".touching")});
@@ -225,8 +310,8 @@ bool instrumentHost(Module &module) {
     }
   }
   if (versions.empty())
-    return false;
-  for (const char *name : {Table, Touch, Range, Given, Frees, Leaves, At})
+    return true;
+  for (const char *name : {Table, Touch, Range, Given, Shown, Frees, Calls, Leaves})
     slot(module, name);
   for (const Access &access : accesses)
     reportTouch(access);
@@ -234,11 +319,12 @@ bool instrumentHost(Module &module) {
     reportRange(*range);
   for (CallBase *call : calls) {
     reportGiven(*call);
+    reportShown(*call);
     reportFrees(*call);
-    reportPlace(*call);
+    reportRoutine(*call);
   }
   for (auto &[plain, touching] : versions) {
-    reportScopes(*touching, *module.getNamedGlobal(Leaves));
+    reportScopes(*touching, *module.getNamedGlobal(Leaves), isWatched);
     dispatch(*plain, *touching, isRecorded);
   }
   addConstructor(module);

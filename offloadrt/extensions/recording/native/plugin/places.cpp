@@ -136,9 +136,9 @@ std::string nameOf(const GlobalVariable &variable) {
   variable.getDebugInfo(described);
   if (variable.hasCommonLinkage() && !described.empty() && described[0]->getVariable()->getLinkageName() != variable.getName())
     return ("/" + variable.getName().rtrim('_') + "/").str();
-  if (described.size() != 1 || described[0]->getVariable()->getName().empty())
-    return variable.getName().str();
-  return described[0]->getVariable()->getName().str();
+  std::string own = described.size() == 1 ? described[0]->getVariable()->getName().str() : "";
+  bool saysFunction = variable.getName().contains("." + own); // as clang calls a variable of a function in C
+  return own.empty() || saysFunction ? variable.getName().str() : own;
 }
 
 } // namespace offload

@@ -27,6 +27,7 @@ struct Access {
 Row countBlock(const llvm::BasicBlock &, const llvm::DataLayout &);
 bool accessOf(llvm::Instruction &, const llvm::DataLayout &, Access &);
 bool isStack(const llvm::Value *pointer);
+bool isUnreachable(const llvm::Value *pointer); // of the stack, and nobody else has its address: it cannot be mapped
 
 // cloning.cpp
 bool mayClone(const llvm::Function &);
@@ -36,14 +37,15 @@ void dispatch(llvm::Function &from, llvm::Function &to, llvm::Value *(*decide)(l
 
 // scopes.cpp
 std::string lineOf(const llvm::Instruction &);
-llvm::SmallPtrSet<llvm::AllocaInst *, 4> mappedVariables(llvm::Function &);
-void reportScopes(llvm::Function &, llvm::GlobalVariable &leaves);
+// Says where the scopes of a function's variables end. `isWatched` makes the test, before an instruction, of whether an address is watched.
+bool hasScopes(llvm::Function &);
+void reportScopes(llvm::Function &, llvm::GlobalVariable &leaves, llvm::Value *(*isWatched)(llvm::Instruction *before, llvm::Value *address));
 
 // places.cpp
 void completePlaces(llvm::Module &);
 // ;FILE;FUNCTION;LINE;COLUMN;; of a call, by its debug information; what the compiler has said of it is kept where it said something.
 std::string placeOf(const llvm::CallBase &, llvm::StringRef said = ";unknown;unknown;0;0;;");
-std::string nameOf(const llvm::GlobalVariable &); // as the source calls it; a common block as /name/
+std::string nameOf(const llvm::GlobalVariable &); // as the source calls it, in C behind its function; a common block as /name/
 
 // teams.cpp
 void markLeagues(llvm::Module &);

@@ -12,5 +12,6 @@ typedef struct {
 call_t call_begin(enum function, const char *location, int64_t device, uint32_t slots);
 void call_end(call_t, uint64_t result);
 void put_item(uint32_t index, uint64_t base, uint64_t begin, int64_t size, uint64_t type, const char *name, void *mapper);
+void note_host_memory(uint64_t begin, uint64_t bytes);
 enum { WORDS = 7 }; /* of a slot */
 void put_arguments(const uint64_t *, uint32_t count); /* WORDS of them in a slot, all slots full but for zeros */

@@ -42,7 +42,7 @@ typedef struct {
 } library_t;
 
 #define NON_CONTIGUOUS 0x100000000000
-enum { RETURN_PARAM = 0x40, LITERAL = 0x100, REGISTERS_REQUIRES = 0x10, SMALLEST_TRACKED = 4096, DEFAULT_DEVICE = -1 };
+enum { RETURN_PARAM = 0x40, LITERAL = 0x100, LINK = 0x1, REGISTERS_REQUIRES = 0x10, SMALLEST_TRACKED = 4096, DEFAULT_DEVICE = -1 };
 
 extern int omp_get_default_device(void) __attribute__((weak));
 
@@ -52,18 +52,13 @@ static int64_t chosen_device(int64_t device) {
   return chosen > 0 ? chosen : device;
 }
 
-/* Instrumented code says before a routine where it is; a directive is told by the compiler. */
-EXPORT void offload_recorder_at(const char *place);
-EXPORT void offload_recorder_at(const char *place) { this_thread()->place = place; }
-
 call_t call_begin(enum function function, const char *location, int64_t device, uint32_t slots) {
   thread_t *thread = this_thread();
-  location = location ? location : thread->place;
-  thread->place = NULL;
   call_t call = {.function = function, .outer = thread->call};
   if (!recording())
     return call;
   if (!call.outer) {
+    thread->frame = (uint64_t)__builtin_frame_address(0);
     end_interval();
     count_directive();
   }
@@ -95,6 +90,14 @@ void call_end(call_t call, uint64_t result) {
   end_slot(slot, SLOT_RET, call.function, 0);
 }
 
+/* What the program did not allocate on the heap (its globals, its stack) is known from here on. */
+void note_host_memory(uint64_t begin, uint64_t bytes) {
+  if (bytes >= SMALLEST_TRACKED || tracks_bytes())
+    track(begin, bytes);
+  if (tracks_bytes())
+    note_on_stack(begin, bytes);
+}
+
 void put_item(uint32_t index, uint64_t base, uint64_t begin, int64_t size, uint64_t type, const char *name,
               void *mapper) {
   uint64_t text = string_at(name);
@@ -106,9 +109,8 @@ void put_item(uint32_t index, uint64_t base, uint64_t begin, int64_t size, uint6
   slot->word[4] = text;
   slot->word[5] = (uint64_t)mapper;
   end_slot(slot, SLOT_ITEM, index, 0);
-  /* What the program did not allocate on the heap (its globals) is known from here on. */
-  if (size > 0 && !(type & LITERAL) && (size >= SMALLEST_TRACKED || tracks_bytes()))
-    track(begin, (uint64_t)size);
+  if (size > 0 && !(type & LITERAL))
+    note_host_memory(begin, (uint64_t)size);
 }
 
 void put_arguments(const uint64_t *values, uint32_t count) {
@@ -275,6 +277,10 @@ static void note_entry(void *address, const char *name, uint64_t size, int64_t f
   line_number("flags", flags);
   line_number("kind", kind);
   line_end();
+  if (size && !(flags & LINK)) {
+    add_entry(address, name, size, flags);
+    track_image((uint64_t)address, size);
+  }
 }
 
 /* A constructor of the program registers its device images: here it shows that it offloads. */

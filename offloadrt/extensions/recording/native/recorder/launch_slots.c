@@ -62,7 +62,7 @@ static void put_array(const launch_t *launch, uint32_t index, run_t *const *runs
   slot->word[2] = array->size;
   slot->word[3] = array->load_bytes;
   slot->word[4] = array->store_bytes;
-  end_slot(slot, SLOT_ARRAY, index, 0);
+  end_slot(slot, SLOT_ARRAY, index, array->is_gone);
   slot = next_slot();
   slot->word[0] = touched(array->last_team[0], sectors);
   slot->word[1] = touched(array->last_team[1], sectors);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IMAGES = 64, TOLERANCE = 8 /* counters may differ by one part in so many */ };
+enum { GONE = 256 /* blocks that were freed and are remembered */, IMAGES = 64, TOLERANCE = 8 /* counters may differ by one part in so many */ };
 
 typedef struct {
   void *kernel;
@@ -29,6 +29,8 @@ static pthread_mutex_t tables = PTHREAD_MUTEX_INITIALIZER; /* blocks and shapes 
 static pthread_mutex_t device = PTHREAD_MUTEX_INITIALIZER; /* one kernel at a time: the counters of an image are global */
 static block_t *blocks;
 static size_t block_count, block_room;
+static block_t gone[GONE]; /* blocks that were freed, and nobody has their memory yet; size 0: none */
+static size_t next_gone;
 static shape_t **shapes; /* pointers, for a shape stays in place while its kernel runs */
 static size_t shape_count;
 static image_t images[IMAGES];
@@ -79,6 +81,9 @@ bool is_mapped(uint64_t host, uint64_t bytes) {
 
 void array_allocated(uint64_t address, uint64_t host, uint64_t size, bool padded) {
   pthread_mutex_lock(&tables);
+  for (size_t i = 0; i < GONE; i++)
+    if (address < gone[i].device + gone[i].size && gone[i].device < address + size)
+      gone[i].size = 0;
   if (block_count == block_room) {
     block_room = block_room * 2 + 64;
     blocks = realloc(blocks, block_room * sizeof *blocks);
@@ -98,10 +103,57 @@ void array_freed(uint64_t address) {
     if (blocks[i].device == address) {
       if (blocks[i].host && blocks[i].size < SMALLEST)
         atomic_fetch_sub_explicit(small_near(blocks[i].host), 1, memory_order_relaxed);
+      if (tracks_bytes() && blocks[i].padded)
+        gone[next_gone++ % GONE] = blocks[i];
       memmove(blocks + i, blocks + i + 1, (--block_count - i) * sizeof *blocks);
       break;
     }
   pthread_mutex_unlock(&tables);
+}
+
+bool is_gone(uint64_t address) {
+  bool found = false;
+  pthread_mutex_lock(&tables);
+  for (size_t i = 0; i < GONE && !found; i++)
+    found = gone[i].size && gone[i].device == address;
+  pthread_mutex_unlock(&tables);
+  return found;
+}
+
+void forget_gone(uint64_t address) {
+  pthread_mutex_lock(&tables);
+  for (size_t i = 0; i < GONE; i++)
+    if (gone[i].device == address)
+      gone[i].size = 0;
+  pthread_mutex_unlock(&tables);
+}
+
+/* ---- variables that a device image has a copy of ---- */
+typedef struct {
+  void *host;
+  const char *name;
+  uint64_t size;
+} variable_t;
+
+static variable_t *variables;
+static size_t variable_count;
+
+/* Called by constructors, with nobody else there. */
+void add_entry(void *host, const char *name, uint64_t size, int64_t flags) {
+  (void)flags;
+  variables = realloc(variables, (variable_count + 1) * sizeof *variables);
+  variables[variable_count++] = (variable_t){host, name, size};
+}
+
+/* Called by an image of the wrapper as it is loaded, for each of its variables. */
+EXPORT void offload_recorder_device_variable(void *address, uint64_t bytes, const char *name);
+EXPORT void offload_recorder_device_variable(void *address, uint64_t bytes, const char *name) {
+  bool was_inside = this_thread()->inside;
+  this_thread()->inside = true;
+  for (size_t i = 0; i < variable_count; i++)
+    if (!strcmp(variables[i].name, name))
+      array_allocated((uint64_t)address, (uint64_t)variables[i].host, bytes, false);
+  this_thread()->inside = was_inside;
 }
 
 static shape_t *shape_of(void *kernel, int64_t teams, int64_t threads, uint64_t trip) {
@@ -170,8 +222,15 @@ static bool is_host(uint64_t address) {
   }
   if (low && address - host_blocks[low - 1].begin < host_blocks[low - 1].bytes)
     return true;
+  if (!shares_heap() && tracks_bytes() && (is_small_block(address) || is_in_frame(address, this_thread()->frame)))
+    return true;
   *known = address / 16;
   return false;
+}
+
+static int by_device(const void *left, const void *right) {
+  uint64_t a = ((const array_t *)left)->device, b = ((const array_t *)right)->device;
+  return a < b ? -1 : a > b;
 }
 
 static void take_arrays(void) {
@@ -182,13 +241,18 @@ static void take_arrays(void) {
   launch.strays = calloc(FINDINGS, sizeof *launch.strays);
   pthread_mutex_lock(&tables);
   uint64_t watched = largest_watched();
-  launch.arrays = calloc(block_count + 1, sizeof *launch.arrays);
-  launch.array_count = (uint32_t)block_count;
-  for (size_t i = 0; i < block_count; i++) {
+  launch.arrays = calloc(block_count + GONE, sizeof *launch.arrays);
+  for (size_t i = 0; i < block_count + GONE; i++) {
+    const block_t *block = i < block_count ? &blocks[i] : &gone[i - block_count];
+    if (block->size)
+      launch.arrays[launch.array_count++] = (array_t){.device = block->device, .host = block->host, .size = block->size,
+                                                      .padded = block->padded && i < block_count, .is_gone = i >= block_count};
+  }
+  qsort(launch.arrays, launch.array_count, sizeof *launch.arrays, by_device);
+  for (size_t i = 0; i < launch.array_count; i++) {
     array_t *array = &launch.arrays[i];
-    *array = (array_t){.device = blocks[i].device, .host = blocks[i].host, .size = blocks[i].size, .padded = blocks[i].padded};
     array->touched = calloc(array->size / 4 + 2, sizeof *array->touched);
-    array->cells = array->size <= watched ? calloc(array->size / 4 + 2, sizeof *array->cells) : NULL;
+    array->cells = array->size <= watched && !array->is_gone ? calloc(array->size / 4 + 2, sizeof *array->cells) : NULL;
     for (int way = 0; way < 2; way++) { /* untouched parts of these tables never become memory */
       array->last_team[way] = calloc(array->size / SECTOR + 2, 4);
       array->first_team[way] = calloc(array->size / PAGE + 2, 4);
@@ -235,10 +299,8 @@ void submit_begin(void) {
   launch.least_teams = least_teams ? (uint32_t)atoi(least_teams) : 1;
   launch.traced = shape->to_trace > 0;
   launch.may_shorten = !shape->asks_who;
-  if (launch.traced) {
+  if (launch.traced)
     take_arrays();
-    watch_crashes();
-  }
   this_thread()->inside = was_inside;
   for (size_t i = 0; i < image_count; i++)
     images[i].begin(&launch);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -56,6 +57,55 @@ static void keep(uint64_t begin, uint64_t bytes) {
   pthread_mutex_unlock(&mutex);
 }
 
+/* ---- blocks of less than SMALLEST bytes: a bit for each 16 bytes of the heap says where one of the program's begins ---- */
+enum { REGION_SHIFT = 20, GRANULE = 16, REGION_WORDS = (1 << REGION_SHIFT) / GRANULE / 64 };
+#define REGIONS ((size_t)1 << (47 - REGION_SHIFT))
+static _Atomic(uint64_t *) *regions;
+
+static uint64_t *region_of(uint64_t address, bool make) {
+  if (!regions || address >> 47)
+    return NULL;
+  _Atomic(uint64_t *) *place = &regions[address >> REGION_SHIFT];
+  uint64_t *region = atomic_load_explicit(place, memory_order_acquire), *none = NULL;
+  if (region || !make)
+    return region;
+  uint64_t *made = __libc_calloc(REGION_WORDS, sizeof *made);
+  if (atomic_compare_exchange_strong(place, &none, made))
+    return made;
+  __libc_free(made);
+  return none;
+}
+
+static void mark_small(uint64_t begin, bool is_there) {
+  uint64_t *region = region_of(begin, is_there);
+  if (!region)
+    return;
+  uint64_t granule = begin % (1 << REGION_SHIFT) / GRANULE, bit = (uint64_t)1 << granule % 64;
+  _Atomic(uint64_t) *word = (_Atomic(uint64_t) *)&region[granule / 64];
+  if (is_there)
+    atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+  else if (atomic_load_explicit(word, memory_order_relaxed) & bit)
+    atomic_fetch_and_explicit(word, ~bit, memory_order_relaxed);
+}
+
+bool is_small_block(uint64_t address) {
+  if (shared)
+    return false;
+  for (uint64_t at = address / GRANULE * GRANULE, end = at - SMALLEST; at > end; at -= GRANULE) {
+    uint64_t *region = region_of(at, false), granule = at % (1 << REGION_SHIFT) / GRANULE;
+    if (region && region[granule / 64] >> granule % 64 & 1)
+      return address - at < malloc_usable_size((void *)at);
+  }
+  return false;
+}
+
+void watch_small_blocks(void) {
+  if (!tracks_bytes())
+    return;
+  void *space = mmap(NULL, REGIONS * sizeof *regions, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  regions = space == MAP_FAILED ? NULL : space;
+}
+
 static void drop(uint64_t begin) {
   pthread_mutex_lock(&mutex);
   if (live_room)
@@ -82,6 +132,8 @@ host_block_t *host_memory(size_t *count) {
 
 static bool tell(const char *kind, void *address, uint64_t bytes, const char *name) {
   start_recording();
+  if (!bytes)
+    return false; /* a structure without members, an empty text: others may have its address */
   if (!recording())
     return false;
   this_thread()->inside = true;
@@ -101,16 +153,24 @@ EXPORT void offload_recorder_variable(void *address, uint64_t bytes, const char 
     return;
   this_thread()->inside = true;
   keep((uint64_t)address, bytes);
+  if (tracks_bytes())
+    track((uint64_t)address, bytes); /* it may be touched before a deferred region maps it */
   this_thread()->inside = false;
 }
 
 /* The same for those that nobody may write. */
 EXPORT void offload_recorder_constant(void *address, uint64_t bytes, const char *name);
 EXPORT void offload_recorder_constant(void *address, uint64_t bytes, const char *name) {
-  tell("constant", address, bytes, name);
+  if (!tell("constant", address, bytes, name))
+    return;
+  this_thread()->inside = true;
+  keep((uint64_t)address, bytes);
+  this_thread()->inside = false;
 }
 
 void heap_is_shared(void) { shared = true; }
+
+bool shares_heap(void) { return shared; }
 
 /* What the offloading runtime allocates inside a directive is not the program's, as is what the recorder allocates. */
 static bool is_programs(void) { return recording() && !this_thread()->inside && !this_thread()->call; }
@@ -121,8 +181,13 @@ static size_t padded(size_t bytes) {
 }
 
 static void *allocated(void *block, size_t bytes, uint32_t how, void *caller) {
-  if (!block || bytes < SMALLEST || !is_programs())
+  if (!block || !is_programs())
     return block;
+  if (bytes < SMALLEST) {
+    if (tracks_bytes())
+      mark_small((uint64_t)block, true);
+    return block;
+  }
   this_thread()->inside = true;
   slot_t *slot = next_slot();
   slot->word[0] = now();
@@ -167,6 +232,7 @@ static void put_freed(uint64_t block, uint64_t bytes, const char *place, enum en
 }
 
 static void freed(void *block, enum ending how) {
+  mark_small((uint64_t)block, false);
   if (!block || !is_programs())
     return;
   size_t bytes = malloc_usable_size(block);
@@ -194,14 +260,45 @@ EXPORT void *realloc(void *block, size_t bytes) {
   return allocated(__libc_realloc(block, bytes), bytes, REALLOC, __builtin_return_address(0));
 }
 
+/* ---- device memory that was freed: a kernel that uses it still is found, for as long as nobody else gets the memory ---- */
+enum { QUARANTINE = 256 };
+#define MOST_KEPT ((size_t)64 << 20)
+
+static void free_late(void *block) {
+  static void *waiting[QUARANTINE];
+  static size_t sizes[QUARANTINE], kept, next;
+  void *leaving[QUARANTINE + 1];
+  size_t count = 0, bytes = malloc_usable_size(block);
+  pthread_mutex_lock(&mutex);
+  size_t place = next++ % QUARANTINE;
+  if (waiting[place])
+    leaving[count++] = waiting[place], kept -= sizes[place];
+  waiting[place] = block, sizes[place] = bytes, kept += bytes;
+  for (size_t i = next; kept > MOST_KEPT && i < next + QUARANTINE; i++)
+    if (waiting[i % QUARANTINE])
+      leaving[count++] = waiting[i % QUARANTINE], kept -= sizes[i % QUARANTINE], waiting[i % QUARANTINE] = NULL;
+  pthread_mutex_unlock(&mutex);
+  for (size_t i = 0; i < count; i++) {
+    forget_gone((uint64_t)leaving[i]);
+    __libc_free(leaving[i]);
+  }
+}
+
 EXPORT void free(void *block) {
   freed(block, FREES);
-  __libc_free(block);
+  bool is_devices = block && this_thread()->call && !this_thread()->inside && tracks_bytes() && is_gone((uint64_t)block);
+  if (is_devices)
+    free_late(block);
+  else
+    __libc_free(block);
 }
 
 /* Of other memory only the end of what is mapped to a device is told. */
 static void ends(uint64_t address, uint64_t bytes, const char *place, enum ending how) {
-  if (!is_programs() || !is_mapped(address, bytes))
+  if (!is_programs())
+    return;
+  bool was_on_stack = take_from_stack(address, bytes);
+  if (!was_on_stack && !is_mapped(address, bytes))
     return;
   this_thread()->inside = true;
   put_freed(address, bytes, place, how);

@@ -2,10 +2,11 @@
  * threads: parallel regions, barriers, tasks and their dependences, locks. */
 #include "recorder.h"
 #include <omp-tools.h>
+#include <string.h>
 
 enum { BEGIN = 1, END = 2 };
 
-static __thread uint64_t operation_begin, submit_begin_at, submit_cpu;
+static __thread uint64_t submit_begin_at, submit_cpu;
 
 static uint64_t value(const ompt_data_t *data) { return data ? data->value : 0; }
 
@@ -32,6 +33,57 @@ static uint64_t id_of(ompt_data_t *data, uint64_t *counter) {
 static bool allocates(ompt_target_data_op_t kind) { return kind == ompt_target_data_alloc || kind == ompt_target_data_alloc_async; }
 static bool frees(ompt_target_data_op_t kind) { return kind == ompt_target_data_delete || kind == ompt_target_data_delete_async; }
 
+static bool copies(ompt_target_data_op_t kind) {
+  return kind == ompt_target_data_transfer_to_device || kind == ompt_target_data_transfer_from_device ||
+         kind == ompt_target_data_transfer_to_device_async || kind == ompt_target_data_transfer_from_device_async;
+}
+
+/* ---- what a copy brings ---- */
+static __thread uint64_t digest;
+static __thread uint32_t brings; /* BRINGS_KNOWN, and BRINGS_NOTHING where its place had the same bytes */
+
+static uint64_t mixed(uint64_t left, uint64_t right) {
+  unsigned __int128 product = (unsigned __int128)left * right;
+  return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Four lanes, as a product takes longer than it takes to begin the next one. */
+enum { LANES = 4, LANE_WORDS = 2 };
+typedef struct {
+  uint64_t lane[LANES];
+} digest_t;
+
+static void digest_block(digest_t *state, const unsigned char *bytes) {
+  uint64_t word[LANES * LANE_WORDS];
+  memcpy(word, bytes, sizeof word);
+  for (int i = 0; i < LANES; i++)
+    state->lane[i] = mixed(word[LANE_WORDS * i] ^ state->lane[i], word[LANE_WORDS * i + 1] ^ 0x9e3779b97f4a7c15u);
+}
+
+static uint64_t digest_of(const unsigned char *bytes, size_t count) {
+  enum { BLOCK = LANES * LANE_WORDS * sizeof(uint64_t) };
+  digest_t state = {{0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu, 0x8ebc6af09c88c6e3u, 0x589965cc75374cc3u}};
+  size_t left = count;
+  for (; left >= BLOCK; left -= BLOCK, bytes += BLOCK)
+    digest_block(&state, bytes);
+  unsigned char rest[BLOCK] = {0};
+  memcpy(rest, bytes, left);
+  digest_block(&state, rest);
+  uint64_t whole = count;
+  for (int i = 0; i < LANES; i++)
+    whole = mixed(whole ^ state.lane[i], 0xd6e8feb86659fd93u);
+  return whole;
+}
+
+/* Device memory is the host's here, so both sides can be read. Told before the copy: afterwards they are equal. */
+static void look_at_copy(const void *from, const void *to, size_t bytes) {
+  brings = 0;
+  if (!from || !to || !recording())
+    return;
+  digest = digest_of(from, bytes);
+  brings = BRINGS_KNOWN | (memcmp(from, to, bytes) ? 0 : BRINGS_NOTHING);
+}
+
 static void on_data_op(ompt_scope_endpoint_t at, ompt_data_t *task, ompt_data_t *target, ompt_id_t *id,
                        ompt_target_data_op_t kind, void *from, int from_device, void *to, int to_device, size_t bytes,
                        const void *code) {
@@ -39,7 +91,8 @@ static void on_data_op(ompt_scope_endpoint_t at, ompt_data_t *task, ompt_data_t 
   if (at == ompt_scope_begin) {
     if (frees(kind))
       array_freed((uint64_t)from);
-    operation_begin = now();
+    if (copies(kind))
+      look_at_copy(from, to, bytes);
     return;
   }
   if (allocates(kind) && to)
@@ -47,14 +100,15 @@ static void on_data_op(ompt_scope_endpoint_t at, ompt_data_t *task, ompt_data_t 
   if (!recording())
     return;
   slot_t *slot = next_slot();
-  slot->word[0] = at == ompt_scope_end ? operation_begin : now();
+  bool known = copies(kind) && at == ompt_scope_end && brings;
+  slot->word[0] = known ? digest : 0;
   slot->word[1] = this_thread()->call;
   slot->word[2] = (uint64_t)from;
   slot->word[3] = (uint64_t)to;
   slot->word[4] = bytes;
   slot->word[5] = (uint64_t)(uint32_t)from_device << 32 | (uint32_t)to_device;
   slot->word[6] = now();
-  end_slot(slot, SLOT_OP, kind, 0);
+  end_slot(slot, SLOT_OP, kind, known ? brings : 0);
 }
 
 void put_submit(uint32_t teams) {
@@ -93,15 +147,28 @@ static void on_device(int device, const char *type, ompt_device_t *handle, ompt_
 static void on_task_create(ompt_data_t *parent, const ompt_frame_t *frame, ompt_data_t *task, int flags, int has_dependences,
                            const void *code) {
   (void)frame;
+  end_interval(); /* what was touched until now happens before the task */
   uint64_t created = id_of(task, &this_thread()->tasks);
   slot_t *slot = host_slot(created, value(parent));
   slot->word[4] = (uint32_t)flags;
   slot->word[5] = (uint64_t)has_dependences;
   slot->word[6] = (uint64_t)code;
-  end_slot(slot, SLOT_TASK_CREATE, 0, 0);
+  end_slot(slot, SLOT_TASK_CREATE, flags & ompt_task_taskwait ? this_thread()->nowait : 0, 0);
+}
+
+/* LLVM 22 waits at `taskwait nowait depend` as at any other, and OMPT does not tell the two apart. But OpenMP lets the thread go on: the
+ * construct makes an empty task, which only orders others. */
+EXPORT void __kmpc_omp_taskwait_deps_51(void *, int32_t, int32_t, void *, int32_t, void *, int32_t);
+EXPORT void __kmpc_omp_taskwait_deps_51(void *place, int32_t thread, int32_t count, void *depend, int32_t noalias_count,
+                                        void *noalias, int32_t nowait) {
+  REAL(__kmpc_omp_taskwait_deps_51);
+  this_thread()->nowait = nowait;
+  real(place, thread, count, depend, noalias_count, noalias, nowait);
+  this_thread()->nowait = false;
 }
 
 static void on_task_schedule(ompt_data_t *prior, ompt_task_status_t status, ompt_data_t *next) {
+  end_interval(); /* it is the prior task's */
   if (next)
     this_thread()->task = next->value;
   end_slot(host_slot(value(prior), value(next)), SLOT_TASK_SCHEDULE, status, 0);
@@ -156,7 +223,10 @@ static void on_implicit_task(ompt_scope_endpoint_t at, ompt_data_t *parallel, om
 
 enum { ACQUIRE = 1, ACQUIRED, RELEASED };
 
+/* What was done with the lock comes before it is given back, and what was done without it before it is taken. */
 static void put_mutex(uint32_t what, ompt_mutex_t kind, ompt_wait_id_t wait) {
+  if (kind != ompt_mutex_atomic)
+    end_interval();
   end_slot(host_slot(wait, this_thread()->task), SLOT_MUTEX, what, kind);
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,8 +133,40 @@ void process_open(bool forked) {
   line_end();
 }
 
+/* ---- a program that dies: its line is made without memory of its own ---- */
+static char died[8192];
+static size_t died_length;
+
+static void put_died(const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  int bytes = vsnprintf(died + died_length, sizeof died - died_length, format, values);
+  va_end(values);
+  if (bytes > 0 && died_length + (size_t)bytes < sizeof died - 8)
+    died_length += (size_t)bytes;
+}
+
+void died_begin(int number) {
+  died_length = 0;
+  put_died("{\"k\":\"died\",\"signal\":%d,\"call\":%llu,\"frames\":[0", number, (unsigned long long)this_thread()->call);
+}
+
+void died_at(const char *module, uint64_t offset) {
+  for (const char *at = module; *at; at++)
+    if (*at < 32 || *at > 126 || *at == '"' || *at == '\\')
+      return;
+  put_died(",[\"%s\",%llu]", module, (unsigned long long)offset);
+}
+
+void died_end(void) {
+  died_length += (size_t)snprintf(died + died_length, sizeof died - died_length, "]}\n");
+  if (file >= 0 && write(file, died, died_length) < 0)
+    return; /* the disk is full */
+}
+
 void process_end(const char *how) {
   line_begin("end");
+  line_number("call", (int64_t)this_thread()->call); /* it ends inside of the runtime */
   line_number("t", (int64_t)now());
   line_text("how", how);
   line_end();

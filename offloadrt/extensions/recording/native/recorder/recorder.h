@@ -23,8 +23,10 @@ typedef struct {
   uint64_t calls, tasks; /* how many ids it gave */
   uint64_t freeing;     /* the block that the program is about to free at `freed_at`, "file:line" */
   const char *freed_at;
-  const char *place;    /* of the routine that it comes to; NULL: not known */
+  const char *called_at; /* where it is about to call a routine: ";file;function;line;column;;" */
+  uint64_t frame;       /* of the program's call of the runtime: what lies above it on the stack is the program's */
   uint32_t number;
+  bool nowait;          /* it is in a `taskwait` with this clause */
   bool inside;          /* it is inside the recorder: what it allocates is not the program's */
 } thread_t;
 
@@ -47,11 +49,16 @@ void line_end(void);
 void process_open(bool forked);
 void process_end(const char *how);
 const char *recording_folder(void);
+void died_begin(int signal); /* of crashes.c: how, then where, innermost first */
+void died_at(const char *module, uint64_t offset);
+void died_end(void);
 
 /* ---- touches.c: pages that host code touches ---- */
 void track(uint64_t address, uint64_t bytes);
 void forget(uint64_t address, uint64_t bytes);
 bool tracks_bytes(void);
+void track_image(uint64_t address, uint64_t bytes); /* tracks a variable of a device image: its table may not be there yet */
+void end_bytes(void);    /* writes which bytes it touched since, where each is told apart */
 void end_interval(void); /* writes what this thread touched since its last event */
 
 /* ---- memory.c ---- */
@@ -61,10 +68,24 @@ typedef struct {
   uint64_t begin, bytes;
 } host_block_t;
 host_block_t *host_memory(size_t *count); /* the program's own allocations and variables, by address; the caller frees them */
+bool is_small_block(uint64_t address);    /* whether it lies in a block of the program's of less than SMALLEST bytes */
+bool shares_heap(void);
+void watch_small_blocks(void);            /* called once, before the program's own code runs */
+
+/* ---- stacks.c ---- */
+void stack_opened(void);
+void stack_closed(void);
+void note_on_stack(uint64_t address, uint64_t bytes);
+bool take_from_stack(uint64_t address, uint64_t bytes);
+bool is_on_own_stack(uint64_t address);
+bool is_in_frame(uint64_t address, uint64_t frame);
 
 /* ---- launches.c: kernel costs ---- */
 void array_allocated(uint64_t device, uint64_t host, uint64_t size, bool padded);
 void array_freed(uint64_t device);
+void forget_gone(uint64_t device);
+bool is_gone(uint64_t device);                     /* whether a block of the device begins there that was freed, and none is there now */
+void add_entry(void *host, const char *name, uint64_t size, int64_t flags); /* a variable that device images have as well */
 bool may_be_mapped(uint64_t host);                /* whether an array of less than SMALLEST bytes that is mapped may lie near */
 bool is_mapped(uint64_t host, uint64_t bytes);    /* whether a mapped array begins in these bytes of the host */
 void launch_called(void *kernel, int64_t teams, int64_t threads, uint64_t trip);
@@ -74,7 +95,7 @@ void write_launch(const launch_t *); /* launch_slots.c */
 void submit_begin(void);
 void submit_end(void);
 
-/* ---- crashes.c: a kernel that crashes is recorded up to there ---- */
-void watch_crashes(void);
+/* ---- crashes.c: the program dies: where, and a kernel that crashes is recorded up to there ---- */
+void watch_crashes(void); /* of the calling thread: it may have no more room on its stack */
 #define NO_ADDRESS UINT64_MAX /* the processor does not tell of one that no memory can have */
 bool end_crashed(uint64_t address, uint64_t stack_pointer); /* launches.c: writes the launch that this thread plays, if it made that access */

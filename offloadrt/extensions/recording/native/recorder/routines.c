@@ -5,8 +5,18 @@
 #define WORD(value) ((uint64_t)(int64_t)(value))
 #define ADDRESS(value) ((uint64_t)(value))
 
+/* Called by instrumented code before it calls a routine. */
+EXPORT void offload_recorder_calls(const char *where);
+EXPORT void offload_recorder_calls(const char *where) { this_thread()->called_at = where; }
+
+static const char *take_place(void) {
+  const char *place = this_thread()->called_at;
+  this_thread()->called_at = NULL; /* code that is not instrumented may make the next call */
+  return place;
+}
+
 static call_t routine_begin(enum function function, int device, const uint64_t *arguments, uint32_t count) {
-  call_t call = call_begin(function, NULL, device, 1);
+  call_t call = call_begin(function, take_place(), device, 1);
   if (call.id)
     put_arguments(arguments, count);
   return call;
@@ -68,12 +78,21 @@ EXPORT int omp_target_disassociate_ptr(const void *pointer, int device) {
   return result;
 }
 
+extern int omp_get_initial_device(void) __attribute__((weak));
+
+static void note_host_side(call_t call, const void *pointer, size_t offset, size_t length, int device) {
+  if (call.id && length && (device < 0 || (omp_get_initial_device && device == omp_get_initial_device())))
+    note_host_memory(ADDRESS(pointer) + offset, length);
+}
+
 EXPORT int omp_target_memcpy(void *to, const void *from, size_t length, size_t to_offset, size_t from_offset,
                              int to_device, int from_device) {
   REAL(omp_target_memcpy);
   call_t call = routine_begin(CALL_MEMCPY, to_device,
                               ARGUMENTS(ADDRESS(to), ADDRESS(from), length, to_offset, from_offset, WORD(to_device),
                                         WORD(from_device)));
+  note_host_side(call, to, to_offset, length, to_device);
+  note_host_side(call, from, from_offset, length, from_device);
   int result = real(to, from, length, to_offset, from_offset, to_device, from_device);
   call_end(call, WORD(result));
   return result;
@@ -85,6 +104,8 @@ EXPORT int omp_target_memcpy_async(void *to, const void *from, size_t length, si
   call_t call = routine_begin(CALL_MEMCPY_ASYNC, to_device,
                               ARGUMENTS(ADDRESS(to), ADDRESS(from), length, to_offset, from_offset, WORD(to_device),
                                         WORD(from_device)));
+  note_host_side(call, to, to_offset, length, to_device);
+  note_host_side(call, from, from_offset, length, from_device);
   int result = real(to, from, length, to_offset, from_offset, to_device, from_device, depend_count, depend);
   call_end(call, WORD(result));
   return result;
@@ -101,7 +122,7 @@ static call_t rect_begin(enum function function, void *to, const void *from, siz
   for (int i = 0; i < dimensions && i < MOST_DIMENSIONS; i++)
     for (int list = 0; list < EACH; list++)
       words[count++] = lists[list] ? lists[list][i] : 0;
-  call_t call = call_begin(function, NULL, to_device, (count + WORDS - 1) / WORDS);
+  call_t call = call_begin(function, take_place(), to_device, (count + WORDS - 1) / WORDS);
   if (call.id)
     put_arguments(words, count);
   return call;

@@ -73,6 +73,7 @@ static void close_stream(void *unused) {
   (void)unused;
   if (stream.file < 0)
     return;
+  stack_closed();
   bool was_inside = thread.inside;
   thread.inside = true; /* what is given back here is not the program's, and nothing can be written any more */
   uint64_t bytes = stream.offset + stream.used_slots * sizeof(slot_t);
@@ -122,6 +123,8 @@ static bool open_stream(void) {
     return false;
   }
   pthread_setspecific(leaving, &stream);
+  stack_opened();
+  watch_crashes();
   if (!next_window())
     return false;
   slot_t *slot = next_slot();
@@ -229,6 +232,7 @@ __attribute__((constructor)) static void loaded(void) {
   const char *limit = getenv("OFFLOADRT_STOP_AFTER");
   if (!getenv("OFFLOADRT_RECORDING"))
     return;
+  watch_small_blocks();
   stop_after = limit ? strtoul(limit, NULL, 10) : 0;
   pthread_key_create(&leaving, close_stream);
   pthread_atfork(NULL, NULL, forked);

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 enum { WAYS = 4 };
-enum { SHIFT = 16, TRACKED = 4, EACH = 8 /* each byte of the page is told apart */, WORD_BITS = 64, PAGE_WORDS = (1 << SHIFT) / WORD_BITS };
+enum { SHIFT = 16, WORD_BITS = 64, PAGE_WORDS = (1 << SHIFT) / WORD_BITS };
 #define PAGES_OF_ADDRESSES ((size_t)1 << (47 - SHIFT))
 
 typedef struct {
@@ -19,6 +19,8 @@ typedef struct {
 
 static uint8_t *pages;
 static bool wanted, exact, tried;
+static host_block_t *of_images; /* what is to be tracked once there is a table */
+static size_t image_count;
 static __thread interval_t interval;
 
 /* What an instrumented module of the program keeps: the address of the table; NULL: nothing is reported. */
@@ -27,13 +29,19 @@ EXPORT void offload_recorder_module(uint8_t **table) {
   start_recording();
   if (!tried) {
     tried = true;
+    if (recording()) {
+      line_begin("instrumented");
+      line_end();
+    }
     const char *choice = getenv("OFFLOADRT_HOST_TOUCHES");
-    exact = choice && *choice == '2';
+    exact = tracks_bytes();
     wanted = recording() && choice && (*choice == '1' || exact);
     if (wanted) {
       void *space = mmap(NULL, PAGES_OF_ADDRESSES, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       pages = space == MAP_FAILED ? NULL : space;
+      for (size_t i = 0; i < image_count; i++)
+        track(of_images[i].begin, of_images[i].bytes);
     }
   }
   *table = pages;
@@ -47,7 +55,16 @@ void track(uint64_t address, uint64_t bytes) {
     return; /* a map item says again and again what is known */
   for (uint64_t page = first; page <= last; page++)
     if (!(pages[page] & TRACKED))
-      pages[page] = (uint8_t)(TRACKED | LOADS | STORES | (exact ? EACH : 0));
+      pages[page] = (uint8_t)(TRACKED | LOADS | STORES | (exact ? EACH_BYTE : 0));
+}
+
+/* Programs register their images and their modules in any order. Called with nobody else there: by constructors. */
+void track_image(uint64_t address, uint64_t bytes) {
+  if (!tracks_bytes())
+    return;
+  track(address, bytes);
+  of_images = realloc(of_images, (image_count + 1) * sizeof *of_images);
+  of_images[image_count++] = (host_block_t){address, bytes};
 }
 
 /* Forgets the pages that lie wholly in the block. Those at its ends may belong to its neighbours as well. */
@@ -62,11 +79,16 @@ void forget(uint64_t address, uint64_t bytes) {
 /* ---- each byte, where the recording is made for a check ---- */
 typedef struct {
   uint64_t page; /* plus 1 */
-  bool used;     /* in this interval */
+  bool used;     /* in this interval: its words from `low` to before `high` */
+  uint32_t low, high;
   uint64_t touched[WAYS][PAGE_WORDS]; /* bytes that were loaded before they were stored, and stored; both again, atomically */
 } bytes_t;
 
+enum { GIVEN = 16 };
+static __thread uint64_t given_at[GIVEN]; /* addresses that code which nobody watches was given in this interval */
 static __thread bytes_t **byte_pages; /* a hash table */
+static __thread bytes_t **used_pages; /* in this interval */
+static __thread size_t used_count, used_room;
 static __thread size_t byte_page_count, byte_page_room;
 
 static bytes_t **bytes_at(uint64_t page) {
@@ -102,11 +124,29 @@ static bytes_t *bytes_of(uint64_t page) {
   return last = *place;
 }
 
+static void use(bytes_t *page) {
+  if (used_count == used_room) {
+    bool was_inside = this_thread()->inside;
+    this_thread()->inside = true;
+    used_room = used_room * 2 + 64;
+    used_pages = realloc(used_pages, used_room * sizeof *used_pages);
+    this_thread()->inside = was_inside;
+  }
+  page->used = true;
+  page->low = PAGE_WORDS, page->high = 0;
+  used_pages[used_count++] = page;
+}
+
 static void touch_bytes(uint64_t address, uint64_t bytes, uint32_t way) {
   bytes_t *page = bytes_of(address >> SHIFT);
-  page->used = true;
+  if (!page->used)
+    use(page);
   uint64_t *loaded = page->touched[way & ATOMICALLY ? 2 : 0], *stored = page->touched[way & ATOMICALLY ? 3 : 1];
-  for (uint64_t byte = address & ((1 << SHIFT) - 1), end = byte + bytes; byte < end && byte < 1 << SHIFT; byte++) {
+  uint64_t first = address & ((1 << SHIFT) - 1), end = first + bytes < 1 << SHIFT ? first + bytes : 1 << SHIFT;
+  uint32_t low = (uint32_t)(first / WORD_BITS), high = (uint32_t)((end + WORD_BITS - 1) / WORD_BITS);
+  page->low = low < page->low ? low : page->low;
+  page->high = high > page->high ? high : page->high;
+  for (uint64_t byte = first; byte < end; byte++) {
     uint64_t bit = (uint64_t)1 << byte % WORD_BITS;
     if (way & STORES)
       stored[byte / WORD_BITS] |= bit;
@@ -128,7 +168,7 @@ enum { MOST_STRETCHES = 256 }; /* of a page; of more, only their extent is writt
 static void put_bytes(bytes_t *page, int way) {
   uint64_t stretches[MOST_STRETCHES][2], base = (page->page - 1) << SHIFT, low = UINT64_MAX, high = 0;
   size_t count = 0;
-  for (uint64_t byte = 0; byte < 1 << SHIFT; byte++) {
+  for (uint64_t byte = page->low * WORD_BITS; byte < page->high * WORD_BITS; byte++) {
     uint64_t word = page->touched[way][byte / WORD_BITS];
     if (!word) {
       byte |= WORD_BITS - 1;
@@ -153,27 +193,67 @@ static void put_bytes(bytes_t *page, int way) {
 }
 
 /* Loads of what the interval has not stored itself come first. */
-static void end_bytes(void) {
+void end_bytes(void) {
   static const int order[WAYS] = {0, 2, 1, 3};
   for (int place = 0; place < WAYS; place++)
-    for (size_t i = 0; i < byte_page_room; i++)
-      if (byte_pages[i] && byte_pages[i]->used)
-        put_bytes(byte_pages[i], order[place]);
-  for (size_t i = 0; i < byte_page_room; i++)
-    if (byte_pages[i] && byte_pages[i]->used) {
-      byte_pages[i]->used = false;
-      memset(byte_pages[i]->touched, 0, sizeof byte_pages[i]->touched);
-    }
+    for (size_t i = 0; i < used_count; i++)
+      put_bytes(used_pages[i], order[place]);
+  for (size_t i = 0; i < used_count; i++) {
+    used_pages[i]->used = false;
+    uint32_t low = used_pages[i]->low, high = used_pages[i]->high;
+    for (int way = 0; way < WAYS && low < high; way++)
+      memset(used_pages[i]->touched[way] + low, 0, (high - low) * sizeof(uint64_t));
+  }
+  used_count = 0;
+  memset(given_at, 0, sizeof given_at);
+}
+
+static void put_given(uint64_t address) {
+  if (address >> 47 || !(pages[address >> SHIFT] & TRACKED) || given_at[address / 8 % GIVEN] == address)
+    return; /* a loop says so again and again */
+  given_at[address / 8 % GIVEN] = address;
+  put_touch(address, address, MAYBE);
 }
 
 /* Called before a call of code that may not be the plugin's, with an address that it is given. */
 EXPORT void offload_recorder_given(uint64_t address);
 EXPORT void offload_recorder_given(uint64_t address) {
-  if (exact && !(address >> 47) && pages && pages[address >> SHIFT] & TRACKED)
-    put_touch(address, address, MAYBE);
+  if (!exact || !pages)
+    return;
+  if (is_on_own_stack(address)) /* a descriptor of Fortran, or a structure, that begins with the address of an array */
+    put_given(*(uint64_t *)(address & ~(uint64_t)7));
+  put_given(address);
 }
 
-bool tracks_bytes(void) { return exact; }
+enum { SHOWN = 64 };
+static __thread uint64_t shown_at[SHOWN]; /* in this interval */
+
+static void show(uint64_t address) {
+  if (address >> 47 || !(pages[address >> SHIFT] & TRACKED) || shown_at[address / 8 % SHOWN] == address)
+    return;
+  shown_at[address / 8 % SHOWN] = address;
+  put_touch(address, address, MAYBE | LOADS);
+}
+
+/* Called before a call of code that is not the plugin's, with an address that it is given, and the variable in which that lies,
+ * if any: it may hold addresses itself, as a descriptor of Fortran's does. */
+EXPORT void offload_recorder_shown(uint64_t address, uint64_t variable, uint64_t bytes);
+EXPORT void offload_recorder_shown(uint64_t address, uint64_t variable, uint64_t bytes) {
+  if (!exact || !pages)
+    return;
+  show(address);
+  for (uint64_t at = (variable + 7) & ~(uint64_t)7; at + 8 <= variable + bytes; at += 8)
+    show(*(const uint64_t *)at);
+}
+
+bool tracks_bytes(void) {
+  static int choice = -1;
+  if (choice < 0) {
+    const char *asked = getenv("OFFLOADRT_HOST_TOUCHES");
+    choice = asked && *asked == '2';
+  }
+  return choice;
+}
 
 static void add_touch(uint64_t page, uint32_t way) {
   if (interval.count == interval.room) {
@@ -195,7 +275,7 @@ EXPORT void offload_recorder_touch(uint64_t address, uint32_t way) {
   way &= LOADS | STORES;
   if (!pages || address >> 47 || !(pages[page] & way))
     return;
-  if (pages[page] & EACH) {
+  if (pages[page] & EACH_BYTE) {
     touch_bytes(address, bytes, way | how);
     return;
   }
@@ -221,6 +301,7 @@ static int by_way_and_page(const void *left, const void *right) {
 
 void end_interval(void) {
   end_bytes();
+  memset(shown_at, 0, sizeof shown_at);
   if (!interval.count)
     return;
   uint64_t *touches = interval.touches;

@@ -1,0 +1,429 @@
+"""The calls of CUDA's driver library that launch: kernels, its own for a memset, and graphs.
+
+The calls for graphs are capture, construction node by node, instantiation and launch.  A launch holds the context lock
+once.  It puts the packets of all nodes into the stream and, for each further stream of the capture, into a stream of
+the executable graph's own; the edges between them become waits in the hardware queues, so that the launching thread has
+no part in what follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Annotated, Any, get_args
+
+import attrs
+import msgspec
+
+from offloadrt.driver.calls import INVALID, NOTHING, DriverCall, DriverError, Touching
+from offloadrt.driver.cuda.context import (
+    UNJOINED,
+    UNMATCHED,
+    UNSUPPORTED,
+    WRONG_THREAD,
+    BuiltGraph,
+    Capture,
+    CapturedGraph,
+    CaptureMode,
+    Context,
+    GraphNode,
+    HostNode,
+    NodeWork,
+)
+from offloadrt.driver.cuda.copies import Copies, HostRange
+from offloadrt.driver.cuda.streams import Streams
+from offloadrt.kernels import Kernel, Launch
+from offloadrt.machine import DeviceArray, LaunchOutOfResources, Stream
+from offloadrt.machine.messages import CopyPacket, KernelPacket, Move, Packet, WaitPacket
+from offloadrt.sim import Signal
+from offloadrt.trace import events
+
+
+@attrs.frozen
+class Computed:
+    """Stands for a kernel's arguments where the caller computes the result, by a function that runs at its end."""
+
+    run: Move | None
+
+
+DeviceArguments = Sequence[Any] | Callable[[], Sequence[Any]] | Computed
+"""Arguments of a kernel's body (a DeviceArray becomes a view), or a function that makes them when the kernel ends."""
+
+_MEMSET_THREADS, _MEMSET_BYTES_PER_THREAD = 512, 16
+"""Shape of the memset kernel.  It is our choice; it matters only for ranges too small to fill the device."""
+
+
+class Kernels:
+    """The launches of one context."""
+
+    def __init__(self, context: Context, copies: Copies) -> None:
+        self._context = context
+        self._copies = copies
+        self._device = context.device
+        self._machine = context.machine
+
+    async def launch(
+        self,
+        launch: Launch,
+        device_args: DeviceArguments,
+        stream: Stream,
+        cause: int | None = None,
+        touching: Touching = NOTHING,
+    ) -> None:
+        """Launch a kernel (cuLaunchKernel); ``touching`` says what it does with managed memory.
+
+        The body runs when the kernel ends in virtual time, unless it has none or an argument is a phantom.
+
+        Raises DriverError when no team of the launch fits on an SM.
+        """
+        with self._context.call("cuLaunchKernel", stream, cause) as call:
+            packet = self.launching(call.api, launch, device_args, stream, call.cause, touching)
+            await self._submit(packet)
+
+    def launching(
+        self,
+        api: str,
+        launch: Launch,
+        device_args: DeviceArguments,
+        stream: Stream,
+        cause: int,
+        touching: Touching = NOTHING,
+    ) -> KernelPacket:
+        """Return the packet of a launch by the call ``api``; raises what `launch` does."""
+        try:
+            self._device.compute.spec.limits.resident_teams(launch)
+        except LaunchOutOfResources as error:
+            raise DriverError(api, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", str(error)) from None
+        return self._packet(launch, self._body(launch.kernel, device_args), stream, cause, touching)
+
+    async def memset(self, dst: int, value: int, nbytes: int, stream: Stream) -> None:
+        """Write ``nbytes`` bytes of ``value`` by a kernel of the driver (cuMemsetD8Async).
+
+        Raises DriverError when the range lies in no block.
+        """
+        with self._context.call("cuMemsetD8Async", stream) as call:
+            call.takes(bytes=nbytes, address=dst)
+            await self._submit(self.filling(call.api, dst, value, nbytes, stream, call.cause))
+
+    def filling(self, api: str, dst: int, value: int, nbytes: int, stream: Stream, cause: int) -> KernelPacket:
+        """Return the packet of a memset by the call ``api``; raises what `memset` does."""
+        target = self._copies.device_bytes(api, dst, nbytes)
+        run = None if target is None else lambda: target(0, nbytes).fill(value)
+        writing = Kernel("cuMemsetD8", bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
+        teams = max(1, -(-nbytes // (_MEMSET_THREADS * _MEMSET_BYTES_PER_THREAD)))
+        return self._packet(writing.launch(teams, iterations=nbytes), run, stream, cause, NOTHING)
+
+    def _body(self, kernel: Kernel, device_args: DeviceArguments) -> Move | None:
+        """Return what computes the kernel's result at its end; None when there is nothing to compute."""
+        if isinstance(device_args, Computed):
+            return device_args.run
+        memory, body = self._device.memory, kernel.body
+        if body is None:
+            return None
+        if callable(device_args):
+            return lambda: body(*device_args())
+        arrays = [argument for argument in device_args if isinstance(argument, DeviceArray)]
+        if any(memory.is_phantom(array.address) for array in arrays):
+            return None
+        return lambda: body(
+            *(memory.array(argument) if isinstance(argument, DeviceArray) else argument for argument in device_args)
+        )
+
+    def _packet(self, launch: Launch, run: Move | None, stream: Stream, cause: int, touching: Touching) -> KernelPacket:
+        number = self._machine.next_number()
+        done = Signal(self._context.sim, f"kernel {number} ({launch.kernel.name})")
+        return KernelPacket(number, stream, cause, launch, run, done, accesses=touching.accesses)
+
+    async def _submit(self, packet: KernelPacket) -> None:
+        """Put the packet of a kernel into its stream."""
+        stream = packet.stream
+        await self._context.submit(packet, self._context.costs.launch)
+        if (trace := self._machine.trace) is not None and stream not in self._context.captures.streams:
+            queue, name = stream.queue.number, packet.launch.kernel.name
+            trace(events.KernelSubmit, self._device.index, queue, packet.cause, packet.number, name)
+
+
+HANDLE, ILLEGAL_STATE = "CUDA_ERROR_INVALID_HANDLE", "CUDA_ERROR_ILLEGAL_STATE"
+BEGIN, END, LAUNCH = "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphLaunch"
+
+
+@attrs.frozen
+class GraphCosts:
+    """Host time of the calls for graphs."""
+
+    instantiate: Annotated[float, "graph.instantiate"]
+    instantiate_node: Annotated[float, "graph.instantiate_node"]
+    """Added for each node."""
+    add_node: Annotated[float, "graph.add_node"]
+    """A node that a program adds itself."""
+    launch: Annotated[float, "graph.launch"]
+    """Under the context lock."""
+    launch_node: Annotated[float, "graph.node"]
+    """Added for each node, under the context lock."""
+
+
+@attrs.define(eq=False)
+class GraphExec:
+    """An executable graph (cudaGraphExec_t)."""
+
+    graph: CapturedGraph
+    lanes: list[Stream]
+    """Its own streams, for lanes from 1 on; nodes of lane 0 go into the stream of the launch."""
+    last: Signal | None = None
+    """Completion of its last launch, which the next one comes after."""
+    destroyed: bool = False
+
+
+class Graphs:
+    """The graphs of one context.  Entries of the profile are read at the first use."""
+
+    def __init__(self, context: Context, streams: Streams, kernels: Kernels, copies: Copies) -> None:
+        self._context = context
+        self._streams = streams
+        self._kernels = kernels
+        self._copies = copies
+        self._sim = context.sim
+        self._graphs_made = 0
+
+    @cached_property
+    def _costs(self) -> GraphCosts:
+        return self._context.machine.spec.read(GraphCosts)
+
+    async def begin_capture(self, stream: Stream, mode: CaptureMode) -> None:
+        """Have a stream capture from now on what is put into it (cuStreamBeginCapture).
+
+        Raises DriverError for a mode that does not exist, the legacy default stream and one that is capturing.
+        """
+        with self._context.call(BEGIN, stream) as call:
+            if mode not in get_args(CaptureMode):
+                modes = ", ".join(get_args(CaptureMode))
+                raise DriverError(call.api, INVALID, f"mode is {mode!r}; it can be {modes}")
+            if stream is self._context.order.legacy:
+                raise DriverError(call.api, UNSUPPORTED, "the legacy default stream cannot capture")
+            if stream in self._context.captures.streams:
+                raise DriverError(call.api, ILLEGAL_STATE, f"stream {stream.index} is capturing already")
+            await self._context.locked_work(self._context.capture_cost)
+            self._context.captures.begin(stream, mode, self._sim.current.name)
+
+    async def end_capture(self, stream: Stream) -> CapturedGraph:
+        """End the capture that began in a stream, and return its graph (cuStreamEndCapture).
+
+        Raises DriverError when none began there, when another thread began it and its mode is not relaxed, when it is
+        invalid, and when a stream that joined has commands for which the origin does not wait.  But for the first two,
+        the capture has ended then.
+        """
+        with self._context.call(END, stream) as call:
+            capture = self._context.captures.streams.get(stream)
+            if capture is None or capture.origin is not stream:
+                raise DriverError(call.api, UNMATCHED, f"no capture began in stream {stream.index}")
+            if capture.mode != "relaxed" and capture.thread != self._sim.current.name:
+                raise DriverError(call.api, WRONG_THREAD, f"{capture.thread} began the capture")
+            await self._context.locked_work(self._context.capture_cost)
+            self._context.captures.end(capture)
+            return self._graph(call, capture)
+
+    def is_capturing(self, stream: Stream) -> bool:
+        """Tell whether a stream is capturing (cuStreamIsCapturing)."""
+        return stream in self._context.captures.streams
+
+    def capture_of(self, stream: Stream) -> Capture | None:
+        """Return the capture that a stream belongs to; None when it is not capturing."""
+        return self._context.captures.streams.get(stream)
+
+    # construction; graphs have no lock in CUDA, so that these calls take none
+
+    async def create(self) -> BuiltGraph:
+        """Make a graph without nodes (cuGraphCreate)."""
+        with self._context.call("cuGraphCreate"):
+            await self._context.work(self._costs.add_node)
+            self._graphs_made += 1
+            return BuiltGraph(self._graphs_made - 1, self._context.device.index)
+
+    async def add_kernel_node(
+        self,
+        graph: BuiltGraph,
+        after: Sequence[int],
+        launch: Launch,
+        device_args: DeviceArguments,
+        touching: Touching = NOTHING,
+    ) -> int:
+        """Add a launch (cuGraphAddKernelNode); returns its node. Raises what `Kernels.launch` does."""
+
+        def work(api: str, cause: int) -> NodeWork:
+            return self._kernels.launching(api, launch, device_args, self._template, cause, touching)
+
+        return await self._add("cuGraphAddKernelNode", graph, after, work)
+
+    async def add_memset_node(self, graph: BuiltGraph, after: Sequence[int], dst: int, value: int, nbytes: int) -> int:
+        """Add a memset (cuGraphAddMemsetNode); returns its node. Raises what `Kernels.memset` does."""
+
+        def work(api: str, cause: int) -> NodeWork:
+            return self._kernels.filling(api, dst, value, nbytes, self._template, cause)
+
+        return await self._add("cuGraphAddMemsetNode", graph, after, work)
+
+    async def add_memcpy_node(
+        self,
+        graph: BuiltGraph,
+        after: Sequence[int],
+        destination: HostRange | int,
+        source: HostRange | int,
+        nbytes: int,
+    ) -> int:
+        """Add a copy (cuGraphAddMemcpyNode) between addresses of the device and pinned memory; returns its node.
+
+        Raises DriverError for pageable memory, and when a range of the device lies in no block.
+        """
+
+        def work(api: str, cause: int) -> NodeWork:
+            return self._copies.of_node(api, destination, source, nbytes, self._template, cause)
+
+        return await self._add("cuGraphAddMemcpyNode", graph, after, work)
+
+    async def add_host_node(
+        self,
+        graph: BuiltGraph,
+        after: Sequence[int],
+        function: Callable[[], object] | None,
+        seconds: float,
+    ) -> int:
+        """Add a function of the host (cuGraphAddHostNode); returns its node."""
+        return await self._add("cuGraphAddHostNode", graph, after, lambda *_: HostNode(function, seconds))
+
+    @property
+    def _template(self) -> Stream:
+        """Return a stream that stands in templates; a launch replaces it."""
+        return self._context.order.legacy or self._context.streams[0]
+
+    async def _add(
+        self,
+        api: str,
+        graph: BuiltGraph,
+        after: Sequence[int],
+        work: Callable[[str, int], NodeWork],
+    ) -> int:
+        with self._context.call(api) as call:
+            if graph.device != self._context.device.index:
+                raise DriverError(call.api, HANDLE, f"graph {graph.number} belongs to device {graph.device}")
+            for place in after:
+                if not isinstance(place, int) or not 0 <= place < len(graph.nodes):
+                    raise DriverError(call.api, INVALID, f"{place!r} is no node of graph {graph.number}")
+            await self._context.work(self._costs.add_node)
+            return graph.add(work(call.api, call.cause), after)
+
+    async def instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
+        """Make an executable graph (cuGraphInstantiate) of a graph as it is now.
+
+        Raises DriverError for a graph of another device.
+        """
+        with self._context.call("cuGraphInstantiate") as call:
+            if graph.device != self._context.device.index:
+                raise DriverError(call.api, HANDLE, f"graph {graph.number} belongs to device {graph.device}")
+            if isinstance(graph, BuiltGraph):
+                graph = graph.finished()
+            size, costs = len(graph.nodes), self._costs
+            async with self._context.locked(costs.instantiate + costs.instantiate_node * size):
+                return GraphExec(graph, [self._context.device.open_stream(one) for one in graph.priorities[1:]])
+
+    async def destroy(self, executable: GraphExec) -> None:
+        """Destroy an executable graph (cuGraphExecDestroy); what was launched still completes."""
+        with self._context.call("cuGraphExecDestroy") as call:
+            self._check(call, executable)
+            executable.destroyed = True
+            for lane in executable.lanes:
+                self._context.device.queues.close_stream(lane)
+            await self._context.locked_work(self._context.costs.stream_destroy)
+
+    async def launch(self, executable: GraphExec, stream: Stream) -> None:
+        """Put all nodes into a stream (cuGraphLaunch), behind the executable graph's launch before; the caller goes on.
+
+        A graph takes one of the places of the stream, however many nodes it has. Raises DriverError for one that is
+        destroyed or of another device, and when the stream is capturing.
+        """
+        with self._context.call(LAUNCH, stream) as call:
+            self._check(call, executable)
+            if self.is_capturing(stream):
+                raise DriverError(call.api, UNSUPPORTED, "graphs within graphs are not emulated")
+            size, costs = len(executable.graph.nodes), self._costs
+            async with self._context.locked(costs.launch + costs.launch_node * size):
+                await self._context.make_room(stream)
+                for earlier in self._context.order.before(stream):
+                    self._wait(stream, earlier)
+                self._wait(stream, executable.last)
+                self._put(executable, stream, call.cause)
+                if stream.last is not None:
+                    executable.last = stream.last
+                    stream.pending.append(stream.last)
+
+    def _graph(self, call: DriverCall, capture: Capture) -> CapturedGraph:
+        """Return the graph of a capture that has ended."""
+        if capture.broken is not None:
+            raise DriverError(call.api, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", capture.broken)
+        if capture.unjoined():
+            why = f"stream {capture.origin.index} does not wait for everything that was captured from other streams"
+            raise DriverError(call.api, UNJOINED, why)
+        self._graphs_made += 1
+        priorities = tuple(stream.priority for stream in capture.tails)
+        tail = capture.tails[capture.origin]
+        return CapturedGraph(
+            self._graphs_made - 1,
+            self._context.device.index,
+            tuple(capture.nodes),
+            tail,
+            priorities,
+            tuple(capture.uses),
+        )
+
+    def _check(self, call: DriverCall, executable: GraphExec) -> None:
+        number, device = executable.graph.number, executable.graph.device
+        if executable.destroyed:
+            raise DriverError(call.api, HANDLE, f"the executable graph of graph {number} is destroyed")
+        if device != self._context.device.index:
+            raise DriverError(call.api, HANDLE, f"graph {number} belongs to device {device}")
+
+    def _put(self, executable: GraphExec, stream: Stream, cause: int) -> None:
+        """Submit the packets of all nodes, and a wait for each edge between two lanes."""
+        graph, lanes = executable.graph, [stream, *executable.lanes]
+        fork = stream.last
+        ends: list[Signal] = []
+        for node in graph.nodes:
+            lane = lanes[node.lane]
+            if not node.after:
+                self._wait(lane, None if lane is stream else fork)
+            for place in node.after:
+                if graph.nodes[place].lane != node.lane:
+                    self._wait(lane, ends[place])
+            ends.append(self._submit(node, lane, cause))
+        for place in graph.tail:
+            if graph.nodes[place].lane:
+                self._wait(stream, ends[place])
+
+    def _wait(self, stream: Stream, event: Signal | None) -> None:
+        """Let what comes into a stream now wait for a completion, unless that has come or is the stream's own."""
+        if event is not None and not event.is_set and event is not stream.last:
+            stream.submit(WaitPacket(stream, event, Signal(self._sim, f"edge of a graph in stream {stream.index}")))
+
+    def _submit(self, node: GraphNode, stream: Stream, cause: int) -> Signal:
+        """Put a node into a stream, and return its completion."""
+        work, machine = node.work, self._context.machine
+        if isinstance(work, HostNode):
+            turn, end = self._streams.host_function(stream, work.function, work.seconds)
+            stream.submit(turn)
+            stream.submit(end)
+            return end.done
+        packet: Packet
+        if isinstance(work, KernelPacket):
+            number, name = machine.next_number(), work.launch.kernel.name
+            done = Signal(self._sim, f"kernel {number} ({name})")
+            packet = msgspec.structs.replace(work, number=number, stream=stream, cause=cause, done=done)
+            if (trace := machine.trace) is not None:
+                trace(events.KernelSubmit, self._context.device.index, stream.queue.number, cause, number, name)
+        elif isinstance(work, CopyPacket):
+            number = machine.next_number()
+            done = Signal(self._sim, f"copy {number} ({work.direction})")
+            packet = msgspec.structs.replace(work, number=number, stream=stream, cause=cause, done=done)
+        else:
+            done = Signal(self._sim, work.done.name)
+            packet = msgspec.structs.replace(work, stream=stream, cause=cause, done=done)
+        stream.submit(packet)
+        return done

@@ -1,0 +1,682 @@
+"""Faults on managed memory: those of the GPU, which one actor serves in batches, and those of host threads.
+
+The way of a page fault: the compute units' actor finds pages missing (``ManagedKernels``) and leaves a ``ManagedFault``
+in the ``FaultBuffer``; ``UvmFaultHandler`` fetches a batch; ``GpuFaults.serve`` serves each of its blocks, which
+``VaBlocks.fetch`` brings to the device; a ``ReplayFaults`` lets the kernels try again.
+
+*Batching* (``uvm_gpu_replayable_faults.c``) follows ``uvm_parent_gpu_service_replayable_faults``.  The first fault in
+an empty buffer interrupts the host.  A batch is what lies in the buffer when the worker comes to fetch it, at most
+``fault.batch_max`` entries (``fetch_fault_buffer_entries``).  They are sorted and duplicates are merged
+(``preprocess_fault_batch``).  The blocks are served one after the other (``service_fault_batch``); copies are submitted
+meanwhile.  A replay follows the copies in the GPU's order, and reaches all kernels that wait for pages: those that
+still lack some report them again.  So entries of pages that were served in the meantime stay in the buffer, are
+fetched, and need no service.
+
+*When a replay is sent* is up to a replay policy.  With BATCH_FLUSH, the default, the buffer is flushed after a batch
+(``fault_buffer_flush_locked``): entries that were seen and did not fit are dropped, and so is what came meanwhile when
+the batch had many duplicates.  Then the worker waits for the replay.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from struct import Struct
+from types import MappingProxyType
+from typing import Annotated, Final, Literal, overload
+
+import attrs
+import msgspec
+
+from offloadrt.driver.uvm.thrashing import Hint
+from offloadrt.driver.uvm.va_block import Arriving, Fetched, FetchResult, VaBlocks
+from offloadrt.machine.managed.block import ManagedBlock, how_many
+from offloadrt.machine.managed.kernels import FaultBuffer
+from offloadrt.machine.messages import ManagedFault, ReplayFaults
+from offloadrt.machine.servers import LevelOverTime, Servers, numbered_from_the_second
+from offloadrt.sim import Mailbox, Signal, Simulation
+
+
+@attrs.frozen
+class BatchCosts:
+    """What a batch of faults costs besides the service of its blocks; seconds."""
+
+    batch_max: Annotated[int, "fault.batch_max"]
+    """Entries that the handler takes from the buffer at a time."""
+    interrupt: Annotated[float, "fault.interrupt"]
+    """From the first fault in an empty buffer until the handler looks."""
+    fetch: Annotated[float, "fault.fetch_base"]
+    """Work for the fetch of a batch, whatever is in it."""
+    fetch_entry: Annotated[float, "fault.fetch"]
+    """Work for the fetch of an entry."""
+    preprocess_entry: Annotated[float, "fault.preprocess"]
+    """Work for an entry that is sorted and merged with its duplicates."""
+    flush: Annotated[float, "fault.replay"]
+    """Work for the flush and the replay at the end of a batch."""
+    flush_entry: Annotated[float, "fault.flush"]
+    """Work for an entry that the flush drops."""
+    policy: Annotated[str, "fault.replay_policy"]
+    """When replays are sent: a name of ``REPLAY_POLICIES``."""
+    duplicates: Annotated[float, "fault.update_put"]
+    """Part of a batch's entries that are duplicates from which on the flush also drops what came meanwhile."""
+
+
+@attrs.frozen
+class FaultBatch:
+    """One batch of GPU faults: what was in it, and when each of its phases ended, in virtual seconds.
+
+    The phases are those of ``uvm_gpu_service_replayable_faults`` in nvidia-uvm.
+    """
+
+    begin: float
+    """The handler comes to fetch."""
+    fetched: float
+    """The faults are out of the buffer."""
+    preprocessed: float
+    """They are sorted and duplicates are merged."""
+    locked: float
+    """The handler holds the space lock."""
+    served: float
+    """The blocks are served; copies may go on."""
+    end: float
+    """The buffer is flushed and the replay is sent."""
+    faults: int
+    """Faults that were fetched, duplicates included."""
+    pages: int
+    """Different pages among them."""
+    blocks: int
+    """Blocks that these pages lie in."""
+    nbytes: int
+    """Bytes whose migration to the device the batch asked for."""
+
+
+_NUMBERS: Final = len(attrs.fields(FaultBatch))
+_PACKED: Final = Struct(f"{_NUMBERS}d").pack
+
+
+class FaultBatches(Sequence[FaultBatch]):
+    """The batches so far, in the order in which they ended: eight bytes for each number of a batch."""
+
+    def __init__(self) -> None:
+        self._numbers = array("d")
+
+    def add(self, *numbers: float) -> None:
+        """Note a batch, as the numbers of its fields."""
+        self._numbers.frombytes(_PACKED(*numbers))
+
+    def __len__(self) -> int:
+        return len(self._numbers) // _NUMBERS
+
+    @overload
+    def __getitem__(self, place: int) -> FaultBatch: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[FaultBatch]: ...
+    def __getitem__(self, place: int | slice) -> FaultBatch | list[FaultBatch]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        first = range(len(self))[place] * _NUMBERS
+        *phases, faults, pages, blocks, nbytes = self._numbers[first : first + _NUMBERS]
+        begin, fetched, preprocessed, locked, served, end = phases
+        counts = int(faults), int(pages), int(blocks), int(nbytes)
+        return FaultBatch(begin, fetched, preprocessed, locked, served, end, *counts)
+
+
+@attrs.frozen
+class ReplayPolicy:
+    """When the page-fault handler sends a replay, and whether it flushes the fault buffer before."""
+
+    after: Literal["block", "batch", "buffer"]
+    """What has been served when a replay follows: a block's faults in a batch, a batch, or all that the buffer held."""
+    flushes: bool = False
+    """Whether entries that the batch left out are dropped; the handler then waits for the replay.
+
+    Otherwise it goes on with these entries, which a replay has the GPU report a second time.
+    """
+
+
+REPLAY_POLICIES: Final[Mapping[str, ReplayPolicy]] = MappingProxyType(
+    {
+        "block": ReplayPolicy("block"),
+        "batch": ReplayPolicy("batch"),
+        "batch_flush": ReplayPolicy("batch", flushes=True),
+        "once": ReplayPolicy("buffer"),
+    }
+)
+"""By the names of ``UVM_PERF_FAULT_REPLAY_POLICY_*``; ``fault.replay_policy`` of the profile chooses one."""
+
+
+class ReplayChannel:
+    """The channel in which a replay follows the copies that were submitted for it, and the replay before it.
+
+    The driver pushes a replay and goes on (``push_replay_on_gpu``, which acquires the tracker of the batch).
+    """
+
+    def __init__(self, sim: Simulation, compute: Mailbox) -> None:
+        self._sim = sim
+        self._compute = compute
+        self._last: Signal | None = None
+
+    def push(self, copies: list[Signal], replay: ReplayFaults) -> None:
+        """Send ``replay`` when its copies and the replay before it have ended; a copy is given to one replay only."""
+        waited_for = [signal for signal in copies if not signal.is_set]
+        if (last := self._last) is not None and not last.is_set:
+            waited_for.insert(0, last)
+        if not waited_for:
+            self._compute.put(replay)
+            return
+        self._last = done = Signal(self._sim, "a replay of faults")
+        left = len(waited_for)
+
+        def ended() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                self._compute.put(replay)
+                done.set()
+
+        for signal in waited_for:
+            signal.set_callback(ended)
+
+
+class Served(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What became of the faults on one block."""
+
+    seconds: float
+    """The time that the driver's own work took; 0 when all the pages had translations already."""
+    put_off: int = 0
+    """Pages that the GPU may not have now, because they thrash and it is the host's turn."""
+
+
+class GpuFaults:
+    """Serves the faults of a device's kernels, block by block; the caller holds the space lock for reading.
+
+    Follows ``service_fault_batch_block_locked`` and ``uvm_va_block_service_locked`` of nvidia-uvm.
+    """
+
+    def __init__(self, blocks: VaBlocks) -> None:
+        self._blocks = blocks
+
+    async def serve(
+        self, index: int, faulted: int, entries: int, cause: int, copies: list[Signal], stored: int = 0
+    ) -> Served:
+        """Serve the faults on a block in one batch; add the copies that this submits to ``copies``.
+
+        ``faulted`` are the pages of the block, which ``entries`` entries of the buffer report.  ``stored`` are those of
+        them that stores have met.
+        """
+        blocks, pages, thrashing = self._blocks, self._blocks.pages, self._blocks.thrashing
+        sim, locks, block = blocks.sim, blocks.locks, pages.block(index)
+        await locks.take(block)  # a prefetch or a host thread may work on it
+        begin = sim.now
+        fetched: FetchResult | None = None
+        try:
+            # Others may have brought a page while the batch waited for this block.
+            wanted = faulted & ~(block.resident | block.remote)
+            if stored:
+                wanted |= faulted & block.read_only & stored
+            self._count(block, faulted, wanted)
+            if not wanted:
+                return Served(0.0)
+            if blocks.space.shared or block.read_mostly or block.read_only:
+                wanted = await self._map_in_place(block, wanted, cause)
+                if not wanted:
+                    await blocks.pay(blocks.costs.block + blocks.costs.service_entry * entries)
+                    return Served(sim.now - begin)
+            thrashes, throttled = thrashing.thrashing(index), 0
+            if thrashes or block.prefers_host:
+                kept = block.prefers_host & ~block.read_mostly
+                throttled, pinned = self._hints(block, wanted & thrashes & ~kept)
+                stays = wanted & kept | pinned
+                if stays:
+                    blocks.map_remote(block, stays)
+                wanted &= ~(stays | throttled)
+                if not wanted:
+                    await blocks.pay(blocks.costs.block if stays else 0.0)
+                    return Served(sim.now - begin, throttled)
+            brought = self._brought_by(block, wanted, thrashes)
+            moved = brought & block.populated
+            cost = self._cost_of(block, entries, brought)
+            evicts = not wanted & block.system  # what the host makes for the GPU is on the host when there is no room
+            fetched = await blocks.fetch(block, brought, cost, cause, evicts=evicts, stored=stored)
+            if fetched is Fetched.NO_ROOM:
+                await blocks.map_without_room(block, wanted)
+            else:
+                if isinstance(fetched, Arriving):
+                    copies.append(fetched.signal)
+                if moved:
+                    thrashing.migrated(index, moved, "device", sim.now)
+                pages.chunks.faulted(index)
+            return Served(sim.now - begin, throttled)
+        finally:
+            if not isinstance(fetched, Arriving):
+                locks.give(block)
+
+    async def _map_in_place(self, block: ManagedBlock, wanted: int, cause: int) -> int:
+        """Serve what needs no migration to the device; return the pages that are left.
+
+        A store to a page of which it has a copy takes the other copies away.  A page that is to stay on a device which
+        this one reaches goes there, if it is not there yet, and is mapped; so is one that this device is advised to
+        access (``block_select_processor_residency``).
+        """
+        blocks, space, here = self._blocks, self._blocks.space, self._blocks.device.index
+        if alone := wanted & block.resident:
+            await blocks.invalidate_copies(block, alone)
+            wanted &= ~alone
+        for member, record in [*space.others(here, block.index)]:
+            there = member.device.index
+            if not space.reaches(here, there):
+                continue
+            prefers = wanted & record.prefers_here & ~block.read_mostly
+            if absent := prefers & ~record.resident:
+                # The driver goes on meanwhile and maps behind the copy; here the handler waits for it, once for a page.
+                fetched = await member.fetch(record, absent, blocks.costs.block, cause, evicts=True, stored=absent)
+                if isinstance(fetched, Arriving):
+                    await fetched.signal.wait()
+                    await blocks.locks.take(block)
+            if mapped := wanted & record.resident & (record.prefers_here | block.accessed_by) & ~block.read_mostly:
+                await blocks.pay(space.costs.map)
+                blocks.map_at_peer(block, mapped, member)
+            wanted &= ~(block.resident | block.remote)
+        return wanted
+
+    def unpin(self) -> None:
+        """Unmap the pages whose pin is over: the next fault migrates them again."""
+        for index, place in self._blocks.thrashing.unpinned(self._blocks.sim.now):
+            block = self._blocks.pages.block(index)
+            self._blocks.unmap(block, 1 << place & block.remote & ~(block.prefers_host | block.accessed_by))
+
+    def _count(self, block: ManagedBlock, faulted: int, wanted: int) -> None:
+        """Count the faults on pages of a block; those that are not ``wanted`` have a translation already."""
+        counters = self._blocks.counters
+        if faulted != wanted:
+            counters.duplicates += (faulted ^ wanted).bit_count()
+        if not wanted:
+            return
+        if wanted & ~block.valid:
+            block.admit(wanted)
+        faults = wanted.bit_count()
+        own, usage = block.sole
+        counters.gpu_fault_groups += 1
+        counters.faults += faults
+        if usage is not None and not wanted & ~own:
+            usage.faults += faults
+        else:
+            for count, usage in self._blocks.pages.shares(block, wanted):
+                usage.faults += count
+
+    def _hints(self, block: ManagedBlock, wanted: int) -> tuple[int, int]:
+        """Return which of some thrashing pages are throttled, and which are pinned to the host."""
+        throttled = pinned = 0
+        while wanted:
+            page = wanted & -wanted
+            wanted &= ~page
+            hint = self._blocks.thrashing.hint(block.index, page.bit_length() - 1, "device", self._blocks.sim.now)
+            throttled |= page if hint is Hint.THROTTLE else 0
+            pinned |= page if hint is Hint.PIN else 0
+        return throttled, pinned
+
+    def _brought_by(self, block: ManagedBlock, wanted: int, thrashes: int) -> int:
+        """Return the pages that migrate for faults on the ``wanted`` pages of a block."""
+        blocks, resident = self._blocks, block.resident
+        brought = blocks.prefetch.brings(resident, wanted, block.valid, thrashes, blocks.prefetch_rules)
+        if brought == wanted:
+            return wanted
+        stays = resident | block.remote
+        # A page that is to stay on the host comes only for a fault of its own.
+        if block.prefers_host:
+            stays |= block.prefers_host & ~(block.read_mostly | wanted)
+        if self._blocks.space.shared:
+            stays |= self._blocks.space.preferred_by_others(self._blocks.device.index, block.index) & ~wanted
+        return brought & block.valid & ~stays | wanted
+
+    def _cost_of(self, block: ManagedBlock, entries: int, brought: int) -> float:
+        """Return the seconds of the driver's work for ``entries`` faults on a block that bring these pages."""
+        costs, in_place = self._blocks.costs, self._blocks.system_costs
+        cost = costs.block + costs.service_entry * entries + self._blocks.map_for_copies(block, block.on_host)
+        if host_mapped := block.host_mapped & brought:
+            stretches = (host_mapped & ~(host_mapped << 1)).bit_count()
+            cost += costs.unmap * (host_mapped.bit_count() / self._blocks.pages.per_block)
+            cost += costs.unmap_range * (stretches - 1)
+        if block.system and in_place is not None:
+            cost += in_place.first_touch * (brought & block.system & ~block.populated).bit_count()
+        return cost
+
+
+@attrs.frozen
+class FaultHandlerStatistics:
+    """What the handler did; virtual seconds.  busy_s + idle_s is the time elapsed with one worker."""
+
+    busy_s: float
+    """Time in batches, up to now."""
+    idle_s: float
+    wait_s: float
+    """Time that kernels were stalled besides what serving their own faults alone, and the copies, take."""
+    blocks: int
+    """Blocks that were served; one that has faults in several batches counts in each that has work for it."""
+    block_s: float
+    """Time that the service of these blocks took, without the copies."""
+
+
+class Service(msgspec.Struct, eq=False):
+    """What the handler has served since the last replay, in one service of an interrupt."""
+
+    kernels: tuple[int, ...] | None
+    """Whose faults these are; None: those of all kernels."""
+    served: dict[int, int] = msgspec.field(default_factory=dict)
+    """Pages, by block."""
+    copies: list[Signal] = msgspec.field(default_factory=list)
+    """The copies that were submitted for them."""
+
+    def note(self, served: dict[int, int]) -> None:
+        """Note that pages have been served, by block."""
+        if not self.served:
+            self.served = served
+            return
+        for index, pages in served.items():
+            self.served[index] = self.served.get(index, 0) | pages
+
+
+class UvmFaultHandler:
+    """Serves the GPU faults of one device; ``start`` spawns its actor.
+
+    With ``uncontended`` each message of a kernel finds a worker of its own, so that no batch has two kernels.
+    """
+
+    def __init__(self, blocks: VaBlocks, faults: GpuFaults, buffer: FaultBuffer, *, uncontended: bool = False) -> None:
+        self._blocks = blocks
+        self.costs = blocks.machine.spec.read(BatchCosts)
+        self._faults = faults
+        self._buffer = buffer
+        self.mailbox = buffer.mailbox
+        self._uncontended = uncontended
+        names = numbered_from_the_second(self.mailbox.name, "worker")
+        self._workers: Servers[ManagedFault] = Servers(blocks.sim, self.mailbox, self._run, names, grow=uncontended)
+        self.batches = FaultBatches()
+        self._policy = REPLAY_POLICIES[self.costs.policy]
+        self._replays = ReplayChannel(blocks.sim, blocks.device.compute.mailbox)
+        self._busy = LevelOverTime(blocks.sim)
+        self._wait_s = self._block_s = 0.0
+        self._served = 0
+        self._born = blocks.sim.now
+
+    def start(self) -> None:
+        """Spawn a worker."""
+        self._workers.start()
+
+    async def _run(self) -> None:
+        """Serve one interrupt after the other, for ever (``uvm_parent_gpu_service_replayable_faults``)."""
+        get, pay, ends_once = self.mailbox.get, self._blocks.pay, self._policy.after == "buffer"
+        while True:
+            seen = [self._buffer.took(await get())]
+            self._workers.took_from_mailbox()
+            self._busy.rise()
+            await pay(self.costs.interrupt)
+            seen += self._in_buffer()
+            service = Service((seen[0].kernel,) if self._uncontended else None)
+            while seen:
+                seen = await self._batch(seen, service) or self._in_buffer()
+            if ends_once:
+                await pay(self.costs.flush)
+                self._push(service)
+            self._busy.fall()
+            self._workers.done()
+
+    def _in_buffer(self) -> list[ManagedFault]:
+        """Take what lies in the buffer now."""
+        return [] if self._uncontended else self._buffer.take_all()
+
+    async def _batch(self, seen: list[ManagedFault], service: Service) -> list[ManagedFault]:
+        """Fetch, preprocess, serve, and replay as the policy says; return the entries that are left to fetch."""
+        serve, pay, sim, policy = self._faults.serve, self._blocks.pay, self._blocks.sim, self._policy
+        costs, counters, begin = self.costs, self._blocks.counters, sim.now
+        each_block = policy.after == "block"
+        batch = fetch(seen, costs.batch_max)
+        entries, left, begun = batch.entries, batch.left, batch.begun
+        await pay(costs.fetch + costs.fetch_entry * entries)
+        fetched_at = sim.now
+        await pay(costs.preprocess_entry * entries)
+        if (injector := self._blocks.machine.injector) is not None:
+            for fault in batch.faults:
+                injector.page_fault(self._blocks.device.index, fault.kernel)
+        merged = merge(batch.faults)
+        served, different = merged.pages, merged.different
+        preprocessed, moved_before = sim.now, counters.bytes_htod
+        took: dict[int, float] = {}
+        await self._blocks.locks.read()  # advice must not change the rules within a batch
+        try:
+            locked = sim.now
+            self._faults.unpin()
+            counters.batches += 1
+            counters.duplicates += entries - different
+            # Blocks are served in the order of their addresses: nvidia-uvm sorts a batch too (preprocess_fault_batch).
+            for index in sorted(served):
+                entries_of, stored = merged.entries[index], merged.stored.get(index, 0)
+                done = await serve(index, served[index], entries_of, seen[0].cause, service.copies, stored)
+                took[index] = done.seconds
+                self._block_s += done.seconds
+                self._served += done.seconds > 0.0
+                if done.put_off:
+                    served[index] &= ~done.put_off
+                if each_block:
+                    service.served[index] = served[index]
+                    await pay(costs.flush)
+                    self._push(service)
+        finally:
+            self._blocks.locks.release()
+        served_at, nbytes = sim.now, counters.bytes_htod - moved_before
+        if policy.after == "batch":
+            dropped = 0
+            if policy.flushes:
+                if entries - different > costs.duplicates * entries:
+                    left += self._in_buffer()
+                dropped = sum([fault.entries for fault in left]) - begun  # ``begun`` of them were fetched
+                left, begun = [], 0
+            await pay(costs.flush + costs.flush_entry * dropped)
+        self.batches.add(
+            begin, fetched_at, preprocessed, locked, served_at, sim.now, entries, different, len(took), nbytes
+        )
+        for fault in batch.faults:
+            self._note_wait(fault, took)
+        if policy.flushes:
+            for copy in service.copies:
+                if not copy.is_set:
+                    await copy.wait()
+        if not each_block:
+            service.note(served)
+        if policy.after == "batch":
+            self._push(service)
+        return [left[0].tail(begun), *left[1:]] if begun else left
+
+    def _push(self, service: Service) -> None:
+        """Have the GPU replay what was served since the last replay, when the copies for it have ended."""
+        self._replays.push(service.copies, ReplayFaults(service.kernels, service.served))
+        service.served, service.copies = {}, []
+
+    def _note_wait(self, fault: ManagedFault, took: dict[int, float]) -> None:
+        """Add the time that a kernel was stalled besides what its faults take alone; nothing if they came too late."""
+        costs = self.costs
+        own_s = math.fsum(map(took.__getitem__, dict(fault.pages)))
+        if own_s:
+            own_s += costs.interrupt + costs.fetch + (costs.fetch_entry + costs.preprocess_entry) * fault.entries
+            if (wait_s := self._blocks.sim.now - fault.time - own_s - costs.flush) > 0.0:
+                self._wait_s += wait_s
+
+    def statistics(self) -> FaultHandlerStatistics:
+        """Return what it did so far."""
+        busy_s = self._busy.total_s
+        idle_s = max(self._blocks.sim.now - self._born - busy_s, 0.0)
+        return FaultHandlerStatistics(busy_s, idle_s, self._wait_s, self._served, self._block_s)
+
+
+class Fetch(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What the handler has taken from the buffer as one batch, and what it leaves there."""
+
+    faults: list[ManagedFault]
+    """The messages of the batch; the last one may be the first part of a message."""
+    entries: int
+    """Entries of the buffer that they stand for."""
+    left: list[ManagedFault]
+    """The messages behind the batch; the first one is whole, also if a part of it is in the batch."""
+    begun: int
+    """How many entries of the first message of ``left`` are in the batch."""
+
+
+def fetch(seen: list[ManagedFault], room: int) -> Fetch:
+    """Divide the messages in the buffer into a batch of at most ``room`` entries and the rest."""
+    entries = 0
+    for position, fault in enumerate(seen):
+        if entries + fault.entries > room:
+            begun = room - entries
+            faults = [*seen[:position], fault.head(begun)] if begun else seen[:position]
+            return Fetch(faults, room, seen[position:], begun)
+        entries += fault.entries
+    return Fetch(seen, entries, [], 0)
+
+
+class MergedFaults(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """The faults of a batch without duplicates; each field but the last by the index of the block."""
+
+    pages: dict[int, int]
+    """Pages that faulted."""
+    entries: dict[int, int]
+    """Entries of the buffer that report them, duplicates included."""
+    stored: dict[int, int]
+    """Pages that stores have met; blocks without any are left out."""
+    different: int
+    """How many different pages there are."""
+
+
+def merge(faults: list[ManagedFault]) -> MergedFaults:
+    """Merge the duplicates of a batch (``preprocess_fault_batch``).
+
+    A message does not say which entry reports which page, so that each of its pages counts for equally many of them.
+    """
+    all_pages: dict[int, int] = {}
+    entries: dict[int, int] = {}
+    stored: dict[int, int] = {}
+    different = 0
+    for fault in faults:
+        sets, of_fault = fault.pages, fault.entries
+        total = how_many(sets)
+        for index, pages in sets:
+            own = -(-of_fault * pages.bit_count() // total)
+            if index in all_pages:
+                before = all_pages[index]
+                different -= (pages & before).bit_count()
+                all_pages[index] = before | pages
+                entries[index] += own
+            else:
+                all_pages[index] = pages
+                entries[index] = own
+        different += total
+        for index, pages in fault.stored.items():
+            stored[index] = stored.get(index, 0) | pages
+    return MergedFaults(all_pages, entries, stored, different)
+
+
+class HostFaults:
+    """Brings back to the host what host threads touch and the GPU owns.
+
+    It follows ``uvm_va_block_cpu_fault``: the host thread that has a fault serves it. There is no batching here. A
+    thread comes to one page after the other, and each fault brings the page and what the prefetch policy adds.
+    """
+
+    def __init__(self, blocks: VaBlocks) -> None:
+        self._blocks = blocks
+
+    async def access(self, begin: int, nbytes: int, writes: bool) -> int:
+        """Let the calling thread touch managed memory in order, and have what GPUs own migrated back.
+
+        ``writes`` says whether it stores to the memory; a load reads a page in place of which the host has a valid
+        copy.
+
+        Returns the number of faults that the thread had.
+        """
+        blocks = self._blocks
+        members, count, cause = blocks.space.members, 0, blocks.sim.current.cause
+        for block, pages in blocks.pages.parts(begin, nbytes):
+            for member in members:
+                count += await self._reclaim(member, block.index, pages, writes, cause)
+            for member in members:
+                member.touched_by_host(block.index, pages)
+        return count
+
+    async def _reclaim(self, member: VaBlocks, index: int, pages: int, writes: bool, cause: int) -> int:
+        """Bring back what a device owns of some pages of a block; return how many faults that took."""
+        block, count = member.pages.block(index), 0
+        # A fault brings one page and its neighbours in the tree, so a block may need several. Whoever has the block
+        # taken may be about to move a page of it either way, so the thread has to look again after that.
+        while self._missing(block, pages, writes) or member.locks.is_taken(block):
+            count += await self._fault(member, block, pages, writes, cause)
+        member.counters.host_faults += count
+        return count
+
+    def _missing(self, block: ManagedBlock, pages: int, writes: bool) -> int:
+        """Return the pages of a device that an access of the host faults on.
+
+        The host reaches system-allocated memory on the device over the coherent link, so that it does not fault there.
+        """
+        return block.resident & pages & ~(block.system if writes else block.host_copy | block.system)
+
+    async def _fault(self, member: VaBlocks, block: ManagedBlock, pages: int, writes: bool, cause: int) -> int:
+        """Bring back the first of some pages that the GPU owns, with what the prefetch policy brings along.
+
+        Returns 1, or 0 when there was no fault after all: the page came meanwhile, or it is throttled and the thread
+        has taken a nap.
+        """
+        sim, locks, host_time = member.sim, member.locks, member.machine.host_time
+        since, until = sim.now, -1.0
+        await locks.read()
+        try:
+            await locks.take(block)
+            host_time.add("driver lock", sim.now - since)
+            try:
+                if not (left := self._missing(block, pages, writes)):
+                    return 0
+                page = left & -left
+                place = page.bit_length() - 1
+                hint = member.thrashing.hint(block.index, place, "host", sim.now)
+                if hint is Hint.THROTTLE:
+                    until = member.thrashing.throttled_until(block.index, place)
+                else:
+                    await self._bring_back(member, block, page, hint, writes, cause)
+                    for count, usage in member.pages.shares(block, page):
+                        usage.host_faults += count
+            finally:
+                locks.give(block)
+        finally:
+            locks.release()
+        if until < 0.0:
+            return 1
+        # The thread sleeps without the locks, as nvidia-uvm does: it naps after it has left the block.
+        nap = max(until - sim.now, 0.0)
+        await sim.sleep(nap)
+        host_time.add("driver", nap)
+        return 0
+
+    async def _bring_back(
+        self, member: VaBlocks, block: ManagedBlock, page: int, hint: Hint, writes: bool, cause: int
+    ) -> None:
+        """Move a page to the host; if it is pinned there, the GPU reaches it over the link."""
+        machine, space, sim, thrashing = member.machine, member.space, member.sim, member.thrashing
+        thrashes = thrashing.thrashing(block.index)
+        brought = member.prefetch.brings(block.on_host, page, block.valid, thrashes, member.prefetch_rules)
+        wanted = (brought & block.valid | page) & block.resident
+        await machine.work(member.costs.host_fault, "driver")
+        await member.stop_queues(block, wanted, cause)
+        since = sim.now
+        kept = 0 if writes else wanted & block.read_mostly
+        for other, record in [*space.others(member.device.index, block.index)]:
+            if gone := record.resident & wanted & ~kept:
+                await machine.work(space.costs.unmap, "driver")
+                since = sim.now
+                other.unmap(record, gone)
+                other.release_memory(record)
+        await member.copy_home(block, wanted, kept, cause)
+        machine.host_time.add("copies", sim.now - since)
+        if hint is Hint.PIN:
+            member.map_remote(block, page)
+        thrashing.migrated(block.index, wanted, "host", sim.now)
+        block.map_on_host(wanted)
+        member.release_memory(block)

@@ -1,0 +1,286 @@
+"""What the waste of a run comes from, how to mend it, and what that saves.
+
+One change of the program, a `Repair`, often makes several operations needless: who keeps an array mapped around a loop
+needs its copies, allocations and frees no more. What a repair saves is the difference between two runs: in the second
+one these operations take no time (`NoCost`), and everything else is as it was. Operations that are done while others
+would have been waited for anyway save nothing there, though they took long themselves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any, Final
+
+import attrs
+from numpy.typing import NDArray
+
+from offloadrt.extensions.checking.mistakes import ADVICE, Waste, WasteKind, WastePart
+from offloadrt.extensions.checking.uses import Watch
+from offloadrt.extensions.checking.waste import DataOperation
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.host_array import HostArray, HostSpan
+from offloadrt.runtime.mapping.map_item import DirectiveQueue
+from offloadrt.study.running.run import Run
+from offloadrt.trace.events import COMMON, PS_PER_S, Row
+
+_CALLS: Final = {"Allocate": "alloc", "Free": "free"}
+
+
+class Costs:
+    """A sink of a trace; `take` gives the durations of operations, asked for in the order in which they were begun.
+
+    A copy lasts from where a copy engine begins its first piece to the end of its last; an allocation and a free as
+    long as the call of the driver. What was served without the driver, from a pool of the runtime, has taken no time.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[int, list[int]] = {}
+        self._blocks: dict[int, tuple[str, int, int, int]] = {}
+        self._begun: dict[tuple[int, int], int] = {}
+        self._copies: dict[tuple[str, int, int], dict[int, tuple[int, int, int]]] = {}
+        self._queues: dict[tuple[str, int, int], deque[tuple[int, int, int]]] = {}
+        self._lasted: dict[tuple[str, int, int, int], deque[int]] = {}
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Take the rows of a trace."""
+        for row in rows:
+            label, time, actor, device, _, cause = row[:COMMON]
+            if label == "CopyBegin":
+                self._begun[device, row[COMMON]] = time
+            elif label == "CopyEnd":
+                number, direction, _, nbytes = row[COMMON : COMMON + 4]
+                copies = self._copies.setdefault((direction, device, cause), {})
+                copies[number] = self._begun.pop((device, number)), time, nbytes
+            elif label == "CallBegin":
+                self._calls.setdefault(actor, []).append(time)
+            elif label in _CALLS:
+                self._blocks[actor] = _CALLS[label], device, cause, row[COMMON]
+            elif label == "CallEnd" and self._calls.get(actor):
+                began = self._calls[actor].pop()
+                block = self._blocks.pop(actor, None)
+                if block is not None:
+                    self._lasted.setdefault(block, deque()).append(time - began)
+
+    def close(self) -> None:
+        """Put the copies in the order of their numbers."""
+        for key, copies in self._copies.items():
+            self._queues[key] = deque(copies[number] for number in sorted(copies))
+
+    def take(self, op: str, device: int, cause: int, address: int, nbytes: int) -> float:
+        """Return the seconds that the next such operation took: alloc, free, h2d or d2h."""
+        if op in ("alloc", "free"):
+            lasted = self._lasted.get((op, device, cause, address))
+            return lasted.popleft() / PS_PER_S if lasted else 0.0
+        pieces = self._queues.get((op, device, cause))
+        if not pieces or pieces[0][2] > nbytes:
+            return 0.0
+        begin, end, left = pieces[0][0], pieces[0][1], nbytes
+        while pieces and 0 < pieces[0][2] <= left:
+            piece = pieces.popleft()
+            end, left = max(end, piece[1]), left - piece[2]
+        return (end - begin) / PS_PER_S
+
+
+Key = tuple[str, int, int, int, int]
+"""An operation of a device: what it is, the device, the host's address, the bytes, and how many such came before."""
+
+
+@attrs.define(eq=False)
+class Repair:
+    """A change of the program, and the operations that it makes needless."""
+
+    advice: str
+    wasted: list[tuple[WasteKind, DataOperation, float]] = attrs.field(factory=list)
+    """What is wasted about each, with its own duration."""
+    keys: set[Key] = attrs.field(factory=set)
+    operations: int = 0
+    """The operations of the whole run."""
+
+    def waste(self, uncertain: str) -> Waste:
+        """Sum it up; the time is that of the operations themselves."""
+        counts: Counter[WasteKind] = Counter()
+        sizes: Counter[WasteKind] = Counter()
+        for kind, operation, _ in self.wasted:
+            counts[kind] += 1
+            sizes[kind] += operation.nbytes
+        parts = tuple(WastePart(kind, counts[kind], sizes[kind]) for kind in ADVICE if counts[kind])
+        kind, first, _ = next(found for found in self.wasted if found[0] == parts[0].kind)
+        seconds = sum(took for _, _, took in self.wasted)
+        nbytes = sum(part.nbytes for part in parts)
+        advice = "" if uncertain else self.advice
+        return Waste(
+            kind, first.name, first.device, first.story, nbytes, seconds, parts[0].times, advice, parts, uncertain
+        )
+
+
+_KEEP: Final = "Keep {name} mapped around all of it (`target data`), and update only what has changed."
+_NO_MAP: Final = "No kernel uses the block: leave the map of {name} out."
+_ONLY_READ: Final = "Kernels only read {name}: map it `to` instead of `tofrom`."
+_UNREAD: Final = "The host does not read what it brings: map {name} `to` or `alloc`, or copy it when the host reads it."
+_BACK: Final = "Kernels have not changed {name} since it was last sent: leave the copy back out."
+
+
+def repairs_of(operations: Sequence[DataOperation], costs: Costs, ended: bool) -> list[Repair]:
+    """Find out which changes would make wasted operations needless. ended: the program came to its end."""
+    found: dict[object, Repair] = {}
+    keys = _keys(operations)
+    lasted = {one: costs.take(one.op, one.device, one.cause, one.address, one.nbytes) for one in operations}
+    spare: dict[object, list[DataOperation]] = {}
+    for operation in operations:
+        if operation.op == "alloc" and not operation.read and (ended or operation.freed is not None):
+            operation.kind = "unused allocation"
+    for operation in operations:
+        kind = operation.kind
+        seconds = lasted[operation]
+        if operation.op == "free":
+            if operation.owner is not None and operation.made is not None and operation.made.read:
+                spare.setdefault(operation.owner, []).append(operation)
+            continue
+        if operation.op == "alloc":
+            if kind == "unused allocation":
+                seconds += lasted[operation.freed] if operation.freed is not None else 0.0
+            elif spare.get(operation.owner):
+                kind = "repeated allocation"
+                seconds += lasted[spare[operation.owner].pop()]
+                operation.kind = kind
+        elif kind is None and operation.op == "h2d" and not operation.read and ended:
+            kind = "unread transfer"
+        if kind is None:
+            continue
+        key, advice = _repair(kind, operation)
+        repair = found.setdefault(key, Repair(advice, operations=len(operations)))
+        repair.wasted.append((kind, operation, seconds))
+        repair.keys.add(keys[operation])
+    return list(found.values())
+
+
+def _keys(operations: Iterable[DataOperation]) -> dict[DataOperation, Key]:
+    """Return by what each operation is known in another run of the same program."""
+    counts: Counter[tuple[str, int, int, int]] = Counter()
+    keys: dict[DataOperation, Key] = {}
+    for operation in operations:
+        kind = operation.op, operation.device, 0 if operation.op == "alloc" else operation.source, operation.nbytes
+        keys[operation] = *kind, counts[kind]
+        counts[kind] += 1
+    return keys
+
+
+def _repair(kind: WasteKind, operation: DataOperation) -> tuple[object, str]:
+    """Name the change that makes an operation needless: what it is known by, and as an advice."""
+    made = operation if operation.op == "alloc" else operation.made
+    name, device, story = operation.name, operation.device, operation.story
+    if made is not None and made.kind == "unused allocation":
+        return ("no map", device, made.name, made.story.did, made.story.where), _NO_MAP.format(name=made.name)
+    entered = operation.role == "enters" and kind in ("duplicate transfer", "round trip")
+    left = operation.role == "leaves" and kind in ("duplicate transfer", "round trip", "unread transfer")
+    if made is not None and (kind == "repeated allocation" or entered or (left and made.again)):
+        owner: Any = made.owner
+        return ("keep", owner[:2]), _KEEP.format(name=name)
+    key = kind, name, device, story.did, story.where
+    if operation.op == "d2h" and kind in ("round trip", "duplicate transfer"):
+        written = made is not None and made.written
+        return (*key, written), (_BACK if written or operation.role != "leaves" else _ONLY_READ).format(name=name)
+    if operation.op == "d2h" and kind == "unread transfer":
+        return key, _UNREAD.format(name=name)
+    return key, ADVICE[kind]
+
+
+class WithoutOperations:
+    """Observes a run, and lets these operations take no time in it; the devices are there at the first event."""
+
+    watch_kernel = Watch
+
+    def __init__(self, run: Run, keys: set[Key]) -> None:
+        self._run = run
+        self._keys = keys
+        self._devices: list[NoCost] | None = None
+
+    def watch_array(self, array: HostArray, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the values as they are: nobody asks which of them Python uses."""
+        return values
+
+    def handle(self, event: object) -> None:
+        """Take an event of the program."""
+        if self._devices is None:
+            self._devices = [NoCost(device, self._keys) for device in self._run.openmp.devices]
+
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether the run had all of the operations."""
+        return sum([device.met for device in self._devices or ()]) == len(self._keys)
+
+
+class NoCost:
+    """Lets some operations of a device take no time. Their bytes are moved, so the program computes what it did.
+
+    It takes the place of the device's plugin and of its allocator, and hands on to them what is not chosen.
+    """
+
+    def __init__(self, device: OffloadDevice, chosen: set[Key]) -> None:
+        self.met = 0
+        """How many of the chosen operations were done."""
+        self._device = device
+        self._memory = device.memory
+        self._plugin: Any = device.plugin
+        self._allocator = device.allocator
+        self._chosen = chosen
+        self._counts: Counter[tuple[str, int, int, int]] = Counter()
+        self._own: set[int] = set()
+        plugin: Any = self
+        device.plugin = device.allocator = plugin
+
+    def __getattr__(self, name: str) -> Any:
+        """Hand on whatever else a plugin or an allocator is asked."""
+        return getattr(self._plugin if hasattr(self._plugin, name) else self._allocator, name)
+
+    def _chooses(self, op: str, address: int, nbytes: int) -> bool:
+        kind = op, self._device.number, address, nbytes
+        key: Key = (*kind, self._counts[kind])
+        self._counts[kind] += 1
+        self.met += key in self._chosen
+        return key in self._chosen
+
+    def locks(self) -> dict[str, Any]:
+        """Return the locks of both."""
+        return {**self._plugin.locks(), **self._allocator.locks()}
+
+    async def submit_data(self, queue: DirectiveQueue, device_address: int, source: HostSpan) -> None:
+        """Copy to the device."""
+        if not self._chooses("h2d", source.address, source.nbytes):
+            await self._plugin.submit_data(queue, device_address, source)
+        elif source.bytes is not None and not self._memory.is_phantom(device_address):
+            self._memory.view(device_address, source.nbytes)[:] = source.bytes
+
+    async def retrieve_data(self, queue: DirectiveQueue, destination: HostSpan, device_address: int) -> None:
+        """Copy from the device; what is in the queue before it is waited for."""
+        if not self._chooses("d2h", destination.address, destination.nbytes):
+            await self._plugin.retrieve_data(queue, destination, device_address)
+            return
+        if destination.bytes is None or self._memory.is_phantom(device_address):
+            return
+
+        async def move() -> None:
+            if destination.bytes is not None:
+                destination.bytes[:] = self._memory.view(device_address, destination.nbytes)
+
+        if queue.stream is None:
+            await move()
+        else:
+            queue.post_processing.insert(0, move)
+
+    async def allocate(self, nbytes: int, phantom: bool) -> int:
+        """Allocate a block."""
+        if not self._chooses("alloc", 0, nbytes):
+            return await self._allocator.allocate(nbytes, phantom)
+        block, _ = self._memory.allocate(nbytes, phantom)
+        self._own.add(block.address)
+        return block.address
+
+    def free(self, address: int) -> Awaitable[None]:
+        """Free a block."""
+        return self._free_own(address) if address in self._own else self._allocator.free(address)
+
+    async def _free_own(self, address: int) -> None:
+        self._own.discard(address)
+        self._memory.free(address)

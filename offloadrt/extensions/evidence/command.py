@@ -1,0 +1,166 @@
+"""The commands `validate` and `conform`, and what the latter prints with `--json`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import attrs
+from cyclopts import Parameter
+
+from offloadrt.cli.options import DEFAULTS, Jobs, Json
+from offloadrt.cli.terminal import NEGATIVE, console, print_json, stages
+from offloadrt.registry import Registry
+from offloadrt.study.spec import Gear, Machine, Overrides, Runtime
+
+if TYPE_CHECKING:
+    from offloadrt.extensions.evidence.conformance.conform import ConformanceReport
+
+_MEASURED: Final = Registry[Any]("part of the independent measurements", "offloadrt.independent")
+"""What `--independent` compares with when no file is given: the results of the package."""
+
+
+def validate(
+    file: Path | None = None,
+    /,
+    *,
+    paper: str = "exahype",
+    independent: Annotated[bool, Parameter(negative=())] = False,
+    quick: Annotated[bool, Parameter(negative=())] = False,
+    ranges: Annotated[bool, Parameter(negative=())] = False,
+    machine: Machine = None,
+    runtime: Runtime = None,
+    overrides: Overrides = DEFAULTS.overrides,
+    jobs: Jobs = None,
+    out: Path | None = None,
+    json: Json = False,
+) -> int:
+    """Compare what the emulator says with what a paper reports, claim by claim, or with independent measurements.
+
+    The exit code is 1 when a claim fails, or depends on an entry's place in its range.
+
+    Parameters
+    ----------
+    file:
+        With --independent, a TOML file of measured results, instead of those that come with the package.
+    paper:
+        Whose claims.
+    independent:
+        Predict measurements that nobody fitted to, each with reported, emulated, ratio and the spread over the
+        machine's ranges, and the accuracy for each kind.
+    quick:
+        Fewer runs; the report says which. With --independent, no spread over the ranges.
+    ranges:
+        As quick, and also with the ranges of the machine and of the programs' inputs at their ends, on a smaller grid:
+        a verdict may then be that it depends on an entry. At 64 places drawn in all ranges together it says in how
+        many of them a claim holds. Minutes to an hour; the report says what was run.
+    out:
+        Folder for points.jsonl, which keeps finished runs: the same command, started again, makes only what is missing.
+    """
+    from offloadrt.extensions.evidence.validation.judging import paper_named
+    from offloadrt.extensions.evidence.validation.validate import validate as judge
+    from offloadrt.extensions.evidence.validation.validate import validation
+    from offloadrt.study.errors import UserError
+    from offloadrt.study.sweep import executor as executor_of
+    from offloadrt.study.sweep import processors
+
+    workers = jobs if jobs is not None else processors()
+    if independent:
+        _predict(file, workers, ranges=not quick, as_json=json)
+        return 0
+    if file is not None:
+        raise UserError(f"{file}: a file of measured results is for --independent")
+    with executor_of("process", workers) as pool, stages(f"validate {paper}") as advanced:
+        report = judge(
+            paper_named(paper),
+            pool,
+            jobs=workers,
+            quick=quick,
+            ranges=ranges,
+            machine=machine,
+            runtime=runtime,
+            overrides=overrides,
+            file=None if out is None else out / "points.jsonl",
+            advanced=advanced,
+        )
+    if json:
+        sys.stdout.buffer.write(report.to_json() + b"\n")
+    else:
+        console().print(*validation(report), sep="\n")
+    return NEGATIVE if {"fails", "depends"} & report.counts().keys() else 0
+
+
+def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> None:
+    """Predict the measured results of a file, or those of the package, and print the report."""
+    from offloadrt.extensions.evidence.independent.prediction import predict, predictions, read
+    from offloadrt.study.sweep import executor as executor_of
+
+    entries = _MEASURED.load("results")() if file is None else read(file)
+    with executor_of("process", jobs) as pool, stages("validate --independent") as advanced:
+        report = predict(entries, str(file or "results.toml"), pool, jobs=jobs, ranges=ranges, advanced=advanced)
+    if as_json:
+        sys.stdout.buffer.write(report.to_json() + b"\n")
+    else:
+        console().print(*predictions(report), sep="\n")
+
+
+def conform(*files: Path, gear: Gear = "turbo", json: Json = False) -> int:
+    """Replay recorded programs and compare, step by step, with what the real runtime did.
+
+    Prints the first step and field that differ, per case; the exit code is 0 only when all agree.
+
+    Parameters
+    ----------
+    files:
+        Files of recorded cases (JSON Lines).
+    """
+    from offloadrt.study.errors import UserError
+
+    if not files:
+        raise UserError("conform: name at least one file of recorded cases")
+    for file in files:
+        if file.is_dir():
+            raise UserError(f"{file}: is a directory; name the files in it")
+        if not file.exists():
+            raise UserError(f"{file}: cannot be read: no such file")
+    from offloadrt.extensions.evidence.conformance import conform as conformance
+
+    try:
+        report = conformance.conform(list(files), gear=gear)
+    except conformance.ConformanceFileError as error:
+        raise UserError(str(error)) from None
+    if json:
+        print_json(ConformanceRecord.of(report))
+    else:
+        print(report)
+    return NEGATIVE if report.differing else 0
+
+
+@attrs.frozen
+class ConformanceDifference:
+    """The first difference of a case; step -1 is the outcome of the whole program. Values as Python writes them."""
+
+    case: str
+    step: int
+    field: str
+    expected: str
+    actual: str
+
+
+@attrs.frozen
+class ConformanceRecord:
+    """What `conform` prints."""
+
+    cases: int
+    differing: int
+    differences: list[ConformanceDifference]
+
+    @classmethod
+    def of(cls, report: ConformanceReport) -> ConformanceRecord:
+        """Describe a report."""
+        differences = [
+            ConformanceDifference(found.case, found.step, found.field, repr(found.expected), repr(found.actual))
+            for found in report.differences
+        ]
+        return cls(report.cases, report.differing, differences)

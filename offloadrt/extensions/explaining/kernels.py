@@ -1,0 +1,358 @@
+"""`offloadrt kernels`: what the compilers know of the kernels and the objects of a program. Open `command.py` first."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+from rich.console import RenderableType
+from rich.markup import escape
+
+from offloadrt.cli.render import table_of
+from offloadrt.kernels import ArrayUse, Kernel, KernelAnalysis, KernelError
+from offloadrt.kernels.accesses import BRANCH, UNKNOWN_LOOP, ArrayAccess
+from offloadrt.kernels.algebra import Polynomial
+from offloadrt.kernels.counting import Range, extent
+from offloadrt.registry import NotInstalled, Registry
+from offloadrt.study import Scenario, UserError
+from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.tracebacks import script_failure
+
+ANALYSES: Final = Registry[Any]("compiler's analysis", "offloadrt.analyses")
+"""What compilers know besides: ``predicate`` divides a kernel as JACC does, ``host_program`` ranks objects for OTM."""
+
+
+@attrs.frozen
+class ArrayUseRecord:
+    """What an iteration of a kernel does with an array; `laf` is its local access frequency, loads and stores."""
+
+    name: str
+    reads: float
+    writes: float
+    laf: float
+    elements_read: float
+    elements_written: float
+    bytes: float
+    pattern: str
+    level: int
+
+    @classmethod
+    def of(cls, use: ArrayUse) -> ArrayUseRecord:
+        """Describe the use of an array."""
+        return cls(**{field.name: getattr(use, field.name) for field in attrs.fields(cls)})
+
+
+@attrs.frozen
+class KernelRecord:
+    """A kernel: where it stands (None when it is declared by its costs), its costs per iteration, and its arrays."""
+
+    name: str
+    file: str | None
+    line: int | None
+    flops_per_iteration: float
+    bytes_per_iteration: float
+    arrays: list[ArrayUseRecord]
+    guessed: list[str]
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> KernelRecord:
+        """Describe a kernel."""
+        found = kernel.analysis
+        if found is None:
+            costs = kernel.flops_per_iteration, kernel.bytes_per_iteration
+            return cls(kernel.name, None, None, *costs, [ArrayUseRecord.of(use) for use in kernel.arrays], [])
+        arrays = [ArrayUseRecord.of(use) for use in found.arrays]
+        return cls(kernel.name, found.file, found.line, found.flops, found.bytes, arrays, list(found.guessed))
+
+
+@attrs.frozen
+class ObjectRecord:
+    """An object of a host function, with its rank by global access frequency (`gaf`)."""
+
+    host: str
+    name: str
+    rank: int
+    gaf: float
+
+
+@attrs.frozen
+class KernelsRecord:
+    """What `kernels` prints; `unread` are the host functions whose source cannot be read, and why."""
+
+    kernels: list[KernelRecord]
+    objects: list[ObjectRecord]
+    unread: list[str]
+
+
+_PAPERS: Final = Registry[Any]("paper", "offloadrt.papers")
+
+_LAF = "LAF, an array's local access frequency: its loads and stores in one iteration of a kernel"
+_GAF = (
+    "GAF, an object's global access frequency: the sum over the target regions of how often a region runs, times the "
+    f"LAF there. Where the source does not tell, a loop is assumed to make {UNKNOWN_LOOP:g} trips, and a branch to be "
+    f"taken with probability {BRANCH:g}"
+)
+
+_HINTS = "say what is known with `expect`: expect(CONDITION, probability=0.1), expect(range(FIRST, LAST), trips=6)"
+
+
+def kernels_of(reference: str) -> Iterable[RenderableType]:
+    """Everything that is printed for a scenario or a script. Raises ScenarioNotFound, ScriptFailed."""
+    kernels, programs, unread = _found(reference)
+    if not kernels:
+        yield _none_found(reference)
+    for kernel in kernels:
+        yield from declared(kernel) if kernel.analysis is None else analysed(kernel, kernel.analysis)
+    if any(kernel.analysis is not None for kernel in kernels):
+        yield f"\n{_LAF}"
+        yield "bytes are of elements; a launch moves the sectors (a machine's mem.sector) in which they lie"
+    for host, program in programs.items():
+        yield from frequencies(host, program)
+    if programs:
+        yield f"\n{_GAF}"
+    for message in unread:
+        yield "\n" + escape(message)
+
+
+def record_of(reference: str) -> KernelsRecord:
+    """Return what `kernels_of` shows as a record. Raises ScenarioNotFound, ScriptFailed."""
+    kernels, programs, unread = _found(reference)
+    objects = [
+        ObjectRecord(host, entry.name, entry.rank, entry.gaf)
+        for host, program in programs.items()
+        for entry in program.objects
+    ]
+    return KernelsRecord([KernelRecord.of(kernel) for kernel in kernels], objects, unread)
+
+
+def predicated_kernels_of(reference: str) -> Iterable[RenderableType]:
+    """Show the source of each kernel of a scenario or a script as several devices run it, or why it cannot be divided.
+
+    Raises ScenarioNotFound, ScriptFailed; UserError where JACC is not installed.
+    """
+    kernels, _, _ = _found(reference)
+    if not kernels:
+        yield _none_found(reference)
+    predicate = _pass_of_jacc()
+    for kernel in kernels:
+        try:
+            divided = predicate(kernel)
+        except KernelError as error:
+            yield f"\n# {escape(str(error))}"
+            continue
+        yield "\n" + "\n".join(escape(f"# {line}") for line in _regions(divided))
+        yield escape(divided.source.rstrip())
+        if divided.combination is not None:
+            scalars = ", ".join(f"{partial.scalar} ({partial.operator})" for partial in divided.combination.partials)
+            yield f"# then, on every device, with the partial values of all: {escape(scalars)}"
+            yield escape(divided.combination.source.rstrip())
+
+
+def _pass_of_jacc() -> Callable[[Kernel], Any]:
+    try:
+        found: Callable[[Kernel], Any] = ANALYSES.load("predicate")
+    except NotInstalled as error:
+        raise UserError(f"kernels --predicated: {error}") from None
+    return found
+
+
+def _host_program() -> type[Any] | None:
+    """Return OTM's analysis of host functions; None where OTM is not installed: then no object has a rank."""
+    try:
+        found: type[Any] = ANALYSES.load("host_program")
+    except NotInstalled:
+        return None
+    return found
+
+
+def _regions(divided: Any) -> Iterable[str]:
+    assert divided.original.analysis is not None
+    yield f"{divided.original.name} ({divided.original.analysis.file}:{divided.original.analysis.line})"
+    for region in divided.written:
+        is_undivided = region.dimension is None
+        yield f"{region.name}: " + (
+            "all of it by every device" if is_undivided else f"divided along dimension {region.dimension}"
+        )
+
+
+def _none_found(reference: str) -> str:
+    return f"{escape(reference)}: no kernel stands in its module, or in a module of a program that it imports"
+
+
+def _found(reference: str) -> tuple[list[Kernel], dict[str, Any], list[str]]:
+    """Return kernels, host programs by name, and why others are not read."""
+    path, name = registry.split(reference)
+    if path is None or name is not None:
+        chosen = registry.find(reference)
+        scenarios, names = [chosen], chosen.function.__globals__
+    else:
+        scenarios = list(registry.load(path).values())
+        names = _module_at(path)
+    kernels: dict[int, Kernel] = {}
+    programs: dict[str, Any] = {}
+    host_program = _host_program()
+    for scenario in scenarios:
+        kernels.update({id(kernel): kernel for kernel in _named(scenario)})
+    for place in [names, *_modules_behind(names)]:
+        kernels.update({id(value): value for value in place.values() if isinstance(value, Kernel)})
+        if host_program is not None:
+            programs.update({key: value for key, value in place.items() if isinstance(value, host_program)})
+    unread: list[str] = []
+    if host_program is None:
+        return list(kernels.values()), programs, unread
+    for scenario in scenarios:
+        try:
+            program = host_program.of(scenario.function)
+        except KernelError as error:
+            unread.append(str(error))
+            continue
+        kernels.update({id(region.kernel): region.kernel for region in program.regions})
+        if program.objects:
+            programs[scenario.name] = program
+    return list(kernels.values()), programs, unread
+
+
+def _named(scenario: Scenario) -> list[Kernel]:
+    """Return what the scenario says that its kernels are. Raises ScriptFailed."""
+    try:
+        return [] if scenario.kernels is None else list(scenario.kernels())
+    except Exception as error:
+        raise script_failure(error) from error
+
+
+def _module_at(path: Path) -> dict[str, Any]:
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == str(path.resolve()):
+            return vars(module)
+    return {}
+
+
+def _modules_behind(names: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """Yield the loaded modules of the programs of which a script uses something."""
+    used = [
+        value.__name__ if hasattr(value, "__path__") else getattr(value, "__module__", "") for value in names.values()
+    ]
+    homes = tuple({f"{_home(point.module)}." for point in _PAPERS.points().values()})
+    programs = {_program(module) for module in used if isinstance(module, str) and module.startswith(homes)}
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith(homes) and _program(name) in programs:
+            yield vars(module)
+
+
+def _home(judges: str) -> str:
+    """Return the package that holds the paper with these judges, and its siblings."""
+    paper = judges.rpartition(".")[0]
+    return paper.rpartition(".")[0] or paper
+
+
+def _program(module: str) -> str:
+    """Return the folder or file of a paper, as `zerocopy.qmcpack`, in which a module lies."""
+    return ".".join(module.split(".")[:4])
+
+
+_ARRAY = ("array", "loads", "stores", "LAF", "elements in", "out", "bytes", "index", "after")
+
+
+def declared(kernel: Kernel) -> Iterable[RenderableType]:
+    """Show a kernel that is declared by its costs: these, and what it says that it does with its arrays."""
+    costs = f"{number(kernel.flops_per_iteration)} flops and {number(kernel.bytes_per_iteration)} bytes an iteration"
+    yield f"\n[bold]{escape(kernel.name)}[/]: declared, {costs}"
+    if kernel.arrays:
+        table = table_of("", *_ARRAY, right=range(1, 7))
+        for use in kernel.arrays:
+            table.add_row(*_cells(use))
+        yield table
+
+
+def _cells(use: ArrayUse, near: bool = False) -> Iterable[str]:
+    """Yield the cells of a row below `_ARRAY`."""
+    yield escape(use.name)
+    for value in (use.reads, use.writes, use.laf, use.elements_read, use.elements_written, use.bytes):
+        yield number(value)
+    yield f"{use.pattern}, near" if near else use.pattern
+    yield "" if not use.level else "1 load" if use.level == 1 else f"{use.level} loads"
+
+
+def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableType]:
+    """Show a kernel's loops, costs and arrays."""
+    yield f"\n[bold]{escape(kernel.name)}[/] ({escape(analysis.file)}:{analysis.line})"
+    loops = []
+    for loop in analysis.loops:
+        first, end = ("data" if bound is None else bound.show(_variable) for bound in (loop.start, loop.stop))
+        step = "" if loop.step == 1 else f", {loop.step}"
+        loops.append(f"{'distributed ' if loop.distributed else ''}{loop.name} in range({first}, {end}{step})")
+    yield escape("loops: " + "; ".join(loops))
+    yield f"an iteration: {number(analysis.flops)} flops, {number(analysis.bytes)} bytes"
+    if analysis.reductions:
+        yield escape(
+            "reductions: "
+            + ", ".join(f"{reduction.target} ({reduction.operator})" for reduction in analysis.reductions)
+        )
+    table = table_of("", *_ARRAY, "read", "written", right=range(1, 7))
+    for use in analysis.arrays:
+        accesses = [access for access in analysis.accesses if access.array == use.name]
+        ranges = (_show_ranges(access for access in accesses if access.kind == kind) for kind in ("read", "write"))
+        table.add_row(*_cells(use, any(access.near is not None for access in accesses)), *map(escape, ranges))
+    yield table
+    if analysis.guessed:
+        yield escape(f"assumed: {'; '.join(analysis.guessed)}")
+        yield escape(_HINTS)
+    if analysis.exact_at_launch:
+        lines = ", ".join(map(str, analysis.exact_at_launch))
+        yield f"conditions on an index count as 0.5 here, and exactly at a launch: line {lines}"
+
+
+def frequencies(host: str, program: Any) -> Iterable[RenderableType]:
+    """Show the target regions that a host function comes to, and its objects by rank."""
+    regions = table_of(f"\ntarget regions of {escape(host)}", "region", "runs", "line", "objects", right=(1, 2))
+    for region in program.regions:
+        regions.add_row(
+            escape(region.kernel.name), number(region.frequency), str(region.line), escape(", ".join(region.objects))
+        )
+    yield regions
+    objects = table_of("\nobjects by global access frequency", "rank", "object", "GAF", "regions", right=(0, 2))
+    for entry in program.objects:
+        names = dict.fromkeys(region.kernel.name for region in entry.regions)
+        objects.add_row(str(entry.rank), escape(entry.name), number(entry.gaf), escape(", ".join(names)))
+    yield objects
+
+
+def number(value: float) -> str:
+    """Write a count for people."""
+    return f"{value:.6g}"
+
+
+def _variable(symbol: str) -> str:
+    return symbol.partition("@")[0]
+
+
+def _show_ranges(accesses: Iterable[ArrayAccess]) -> str:
+    """Write the index ranges of some accesses to one array, one for each dimension: ``1 … n - 2, 0 … m - 1``."""
+    dimensions: dict[int, list[Range | None]] = {}
+    for access in accesses:
+        for dimension, index in enumerate(access.index):
+            ends = None if index is None or access.through else extent(index, access.path, {})
+            dimensions.setdefault(dimension, []).append(ends)
+    return ", ".join(_hull(ranges) for _, ranges in sorted(dimensions.items()))
+
+
+def _hull(ranges: Sequence[Range | None]) -> str:
+    known = [ends for ends in ranges if ends is not None]
+    if not known or len(known) < len(ranges):
+        return "any"
+    lows = reduce(lambda kept, low: _kept(kept, low, 1), (low for low, _ in known), list[Polynomial]())
+    highs = reduce(lambda kept, high: _kept(kept, high, -1), (high for _, high in known), list[Polynomial]())
+    low = lows[0].show() if len(lows) == 1 else f"min({', '.join(bound.show() for bound in lows)})"
+    high = highs[0].show() if len(highs) == 1 else f"max({', '.join(bound.show() for bound in highs)})"
+    return low if low == high else f"{low} … {high}"
+
+
+def _kept(bounds: Sequence[Polynomial], other: Polynomial, direction: int) -> list[Polynomial]:
+    """Add a bound to others, and leave out those that are surely not the outermost."""
+    if any((other - bound).sign == direction or other == bound for bound in bounds):
+        return list(bounds)
+    return [bound for bound in bounds if (bound - other).sign != direction] + [other]

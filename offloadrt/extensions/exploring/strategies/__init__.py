@@ -1,0 +1,18 @@
+"""The strategies that explore schedules, beside `offloadrt.sim.strategies`. A file each.
+
+======================  =============================================================================================
+``pct.py``              `Pct`: random priorities with few change points, with a guarantee
+``delay.py``            `Delay`: a few random delays
+``schedule.py``         `Schedule`: choices and holds that were written down
+``dfs.py``              `Dfs`: every schedule that has at most so many departures from the order of scheduling
+``recorded.py``         `Recorded`: writes down what another strategy does
+======================  =============================================================================================
+"""
+
+from offloadrt.extensions.exploring.strategies.delay import Delay
+from offloadrt.extensions.exploring.strategies.dfs import Dfs
+from offloadrt.extensions.exploring.strategies.pct import Pct
+from offloadrt.extensions.exploring.strategies.recorded import Recorded
+from offloadrt.extensions.exploring.strategies.schedule import Choice, Hold, Schedule
+
+__all__ = ["Choice", "Delay", "Dfs", "Hold", "Pct", "Recorded", "Schedule"]

@@ -1,0 +1,543 @@
+"""The host: its cores, its memory, and algorithms that run on its worker threads.
+
+None of it is an actor.  Host threads are actors of the layers above; they take a core (``Cores``), copy within the
+memory or execute an algorithm, and wait for one another where these are busy: when all cores are taken, a thread waits
+for one, in order.  Addresses are handed out in four regions, laid out as Linux lays out a process, so that addresses in
+reports look familiar.  ``HostContents`` says which array lies at which address, for devices that follow pointers.
+"""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections import deque
+from collections.abc import Awaitable, Generator
+from math import inf
+from typing import Annotated, Any, Final, Literal, Protocol
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from offloadrt.kernels import Launch
+from offloadrt.machine.links.link import Shared, Way
+from offloadrt.machine.memory import AddressMap, InvalidDeviceAddress, PageTable
+from offloadrt.machine.servers import LevelOverTime
+from offloadrt.machine.share import SharedPool
+from offloadrt.sim import PASSED, Actor, Simulation
+from offloadrt.sim.errors import no_duration
+from offloadrt.sim.scheduler import uninterrupted
+from offloadrt.trace import HostTime
+
+
+@attrs.frozen
+class CoreStatistics:
+    """What the cores did; times in virtual seconds, summed over cores or threads, up to now.
+
+    busy_s + idle_s is the time elapsed times the number of cores.
+    """
+
+    cores: int
+    computed: int
+    """How often a thread took a core."""
+    waited: int
+    """How often a thread found no idle core."""
+    wait_s: float
+    """Time for which threads waited for a core, summed over them."""
+    busy_s: float
+    """Time of cores at work."""
+    idle_s: float
+    """Time of idle cores."""
+
+
+class Cores:
+    """``count`` equal cores.  A thread that waits for anything else gives its core up.
+
+    With ``uncontended`` every thread has a core of its own (an ablation).
+    """
+
+    takes_turns = True
+
+    __slots__ = (
+        "_born", "_busy", "_busy_s", "_computed", "_host_seconds", "_places", "_sim", "_wait_s", "_waited",
+        "_waiters", "count", "name",
+    )  # fmt: skip
+
+    def __init__(self, sim: Simulation, count: int, host_time: HostTime, *, uncontended: bool = False) -> None:
+        self._sim = sim
+        self.count = count
+        self.name = "core"
+        self._waiters: deque[tuple[Actor, float | None]] = deque()
+        """Who waits for a core, and for how long it will work there; None: until it gives the core back."""
+        self._places = inf if uncontended else count
+        self._host_seconds = host_time.seconds
+        self._computed = 0
+        self._waited = 0
+        self._wait_s = 0.0
+        self._busy = 0
+        self._busy_s = 0.0  # ends less beginnings, so that those at work need no look
+        self._born = sim.now
+        sim.primitives.append(self)
+
+    @uninterrupted
+    def compute(self, dt: float, category: str = "compute") -> Awaitable[None]:
+        """Occupy one core for ``dt`` virtual seconds, and account for them, the wait for a core included.
+
+        Await it at once: the work begins with the call. ``category`` is one of ``trace.HOST_TIME``: ``compute`` is the
+        program's own work.
+        """
+        try:
+            if not 0.0 <= dt < inf:
+                raise no_duration("compute", dt)
+        except TypeError:
+            raise no_duration("compute", dt) from None
+        sim = self._sim
+        if (me := sim.running) is None:
+            me = sim.current
+        begin = sim.now
+        if not self.begin(me, dt):
+            return self._at_work(me, begin, category)
+        self._host_seconds[category] += sim.now - begin  # done: nothing else was to happen before
+        return PASSED
+
+    @uninterrupted
+    @types.coroutine
+    def _at_work(self, me: Actor, begin: float, category: str) -> Generator[Any, Any, None]:
+        """Wait for the end of work that has begun, or waits for a core."""
+        sim = self._sim
+        sim.running = None  # it waits in virtual time, as in `sleep`
+        yield me.trap
+        self.ended(me)
+        self._host_seconds[category] += sim.now - begin
+        if me.interruption is not None:
+            yield from me.interrupted()
+
+    @uninterrupted
+    def take(self) -> Awaitable[None]:
+        """Wait for a core and keep it until ``give_back``."""
+        return PASSED if self.begin(self._sim.current, None) else self._wait()
+
+    @uninterrupted
+    @types.coroutine
+    def _wait(self) -> Generator[Any, Any, None]:
+        me = self._sim.current
+        self._sim.running = None  # it waits in virtual time, as in `sleep`
+        yield me.trap
+        if me.interruption is not None:
+            self.ended(me)
+            yield from me.interrupted()
+
+    def give_back(self) -> None:
+        """Leave the core; the thread that waits longest gets it."""
+        self.ended(self._sim.current)
+
+    # ------------------------------------------------------------------ for a lock, which begins a thread's work
+
+    def begin(self, actor: Actor, dt: float | None) -> bool:
+        """Have ``actor``, which is parked or is about to park, resumed when it has worked on a core for ``dt``.
+
+        It then calls ``ended``, also when it was resumed earlier because it was cancelled. With None it has the core
+        until then. True if there is nothing to wait for: the core is its own from now on, or the work is over already,
+        because the actor runs and nothing else was to happen before (`Simulation.set_timer`).
+        """
+        sim = self._sim
+        self._computed += 1
+        if self._busy < self._places:
+            now = sim.now
+            if dt is not None and sim.set_timer(actor, now + dt):
+                self._busy_s = self._busy_s - now + sim.now
+                return True
+            self._busy += 1
+            self._busy_s -= now
+            return dt is None
+        self._waited += 1
+        self._waiters.append((actor, dt))
+        actor.waits_for = self
+        actor.waits_since = sim.now
+        actor.story.append((sim.now, self.name))
+        return False
+
+    def ended(self, actor: Actor) -> None:
+        """Give up the core that ``actor`` has; the thread that waits longest gets it, and begins its work at once.
+
+        There is nothing to give up if the actor was cancelled while it waited for a core.
+        """
+        sim = self._sim
+        if actor.value is self:
+            actor.value = None
+        elif not self._waiters:
+            self._busy -= 1
+            self._busy_s += sim.now
+        else:
+            # The core passes from one to the other without being idle. Its successor's timer is set here, so waiting
+            # and working are one suspension of that thread.
+            successor, dt = self._waiters.popleft()
+            self._wait_s += sim.now - successor.waits_since
+            if dt is None:
+                sim.ready.append(successor)
+            else:
+                sim.set_timer(successor, sim.now + dt)
+            successor.waits_for = None
+
+    def forget(self, actor: Actor) -> None:
+        """Take ``actor``, which is cancelled, off the queue."""
+        self._waiters = deque(waiter for waiter in self._waiters if waiter[0] is not actor)
+        self._wait_s += self._sim.now - actor.waits_since
+        actor.waits_for = None
+        actor.value = self  # it leaves the queue, not a core
+
+    def statistics(self) -> CoreStatistics:
+        """Return what the cores did so far."""
+        now = self._sim.now
+        busy_s = self._busy_s + self._busy * now
+        idle_s = max((now - self._born) * self.count - busy_s, 0.0)
+        return CoreStatistics(self.count, self._computed, self._waited, self._wait_s, busy_s, idle_s)
+
+
+# ---------------------------------------------------------------------- arrays by their addresses
+# The program's arrays by their host addresses, for a device that follows pointers into host memory.
+class HostArrayLike(Protocol):
+    """A named piece of host memory; ``bytes`` is None for a phantom."""
+
+    name: str
+    address: int
+    nbytes: int
+
+    @property
+    def bytes(self) -> npt.NDArray[np.uint8] | None: ...
+
+
+class HostContents:
+    """Arrays by address, from when they are made until the program frees them.
+
+    As in C, an array whose variable goes out of scope is not freed: pointers to it remain valid.  So what a kernel
+    finds does not depend on when Python's garbage collector removes an object.
+    """
+
+    __slots__ = ("_arrays",)
+
+    def __init__(self) -> None:
+        self._arrays: AddressMap[HostArrayLike] = AddressMap()
+
+    def add(self, array: HostArrayLike) -> None:
+        """Record that an array lies at its address from now on; an array of no bytes lies nowhere."""
+        if array.nbytes:
+            self._arrays[array.address] = array
+
+    def remove(self, address: int) -> None:
+        """Forget the array that begins at ``address``, whose memory the program has freed."""
+        self._arrays.pop(address)
+
+    def find(self, address: int) -> HostArrayLike | None:
+        """Return the array that holds ``address``, or None."""
+        nearest = self._arrays.before(address)
+        if nearest is None:
+            return None
+        begin, array = nearest
+        return array if address < begin + array.nbytes else None
+
+    def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Return the bytes [address, address + nbytes), writable.
+
+        Raises InvalidDeviceAddress unless they lie in one array that is no phantom.
+        """
+        array = self.find(address)
+        if array is None:
+            raise InvalidDeviceAddress(f"{address:#x} lies in no array of the host")
+        offset = address - array.address
+        if offset + nbytes > array.nbytes:
+            reach = f"{nbytes} bytes at <{array.name}+{offset}> reach beyond the array of {array.nbytes} bytes"
+            raise InvalidDeviceAddress(reach)
+        if array.bytes is None:
+            raise InvalidDeviceAddress(f"array {array.name!r} is a phantom: it has a size but no values")
+        return array.bytes[offset : offset + nbytes]
+
+
+Region = Literal["heap", "stack", "global", "managed"]
+
+_REGION_BASES: dict[Region, int] = {
+    "global": 0x0060_0000,
+    "heap": 0x5555_0000_0000,
+    "managed": 0x7000_0000_0000,
+    "stack": 0x7FFC_0000_0000,
+}
+ADDRESS_SPACE: Final = 1 << 48
+"""Distance between the address spaces of two processes: the bits above an address say whose it is, as a PASID does."""
+_HEADER = 16
+"""Bytes that glibc's malloc keeps before a block, so that two blocks never touch."""
+
+
+@attrs.frozen(eq=False)
+class HostBuffer:
+    """A range of host memory, the host's end of a copy.  ``bytes`` is None for a phantom (a size without storage)."""
+
+    address: int
+    nbytes: int
+    bytes: npt.NDArray[np.uint8] | None = None
+
+
+@attrs.frozen
+class HostMemoryStatistics:
+    """What copies within the host did; virtual seconds.  busy_s + idle_s is the time elapsed."""
+
+    busy_s: float
+    """Time with a copy in progress, up to now."""
+    idle_s: float
+    """Time without one."""
+    wait_s: float
+    """Time that the copies which have ended took longer than they would have alone, summed over them."""
+    copies: int
+    """Copies that have ended."""
+    bytes: int
+    """Bytes that they copied."""
+
+
+@attrs.define
+class _Copied:
+    """The counts of ``HostMemoryStatistics`` as they grow, of all processes together."""
+
+    copies: int = 0
+    wait_s: float = 0.0
+    bytes: int = 0
+
+
+class HostMemory:
+    """Hands out addresses in heap, stack and globals, and copies within the host.
+
+    A copy runs on a core at ``bandwidth_1t`` bytes/s, and all copies together at most at ``bandwidth_all``.
+    ``pages`` is the CPU's page table: what the operating system has given to the program because somebody touched it.
+    ``contents`` has the arrays that a device can reach by their addresses.  Each process has addresses, pages and
+    contents of its own (``of_process``); the bandwidth is that of all.
+    """
+
+    __slots__ = (
+        "_bandwidth_1t", "_bases", "_born", "_copied", "_copying", "_cores", "_free", "_host_time", "_pool", "_sim",
+        "_sizes", "_tops", "contents", "pages",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        sim: Simulation,
+        cores: Cores,
+        host_time: HostTime,
+        bandwidth_1t: float,
+        bandwidth_all: float,
+        *,
+        page_size: int = 4096,
+        uncontended: bool = False,
+    ) -> None:
+        self.pages = PageTable(page_size)
+        self.contents = HostContents()
+        self._sim = sim
+        self._cores = cores
+        self._host_time = host_time
+        self._bandwidth_1t = bandwidth_1t
+        self._pool = SharedPool(sim, bandwidth_all, "host memory", uncontended=uncontended)
+        self._bases = _REGION_BASES
+        self._tops = dict(_REGION_BASES)
+        self._free: dict[tuple[Region, int, int], list[int]] = {}
+        self._sizes: dict[int, tuple[Region, int, int]] = {}
+        self._born = sim.now
+        self._copied = _Copied()
+        self._copying = LevelOverTime(sim)
+
+    def of_process(self, number: int) -> HostMemory:
+        """Return the same memory with an empty address space, that of the process with this number.
+
+        Its addresses are laid out as those of the first process, and lie ``ADDRESS_SPACE`` apart for each number.
+        """
+        memory = copy.copy(self)
+        memory.pages = PageTable(self.pages.page_size)
+        memory.contents = HostContents()
+        memory._bases = {region: base + number * ADDRESS_SPACE for region, base in _REGION_BASES.items()}
+        memory._tops = dict(memory._bases)
+        memory._free, memory._sizes = {}, {}
+        return memory
+
+    @property
+    def bytes_copied(self) -> int:
+        """Return the bytes of the copies that have ended."""
+        return self._copied.bytes
+
+    def allocate(self, nbytes: int, align: int = 16, region: Region = "heap") -> int:
+        """Return an address for ``nbytes`` bytes.
+
+        As malloc does, it reuses the block of the same size that was released last.  Blocks are neither
+        split nor merged, so a program that allocates blocks of many sizes meets more untouched pages than with glibc.
+
+        Raises ValueError for a negative size or an alignment below 1.
+        """
+        if nbytes < 0 or align < 1:
+            raise ValueError(f"a host block of {nbytes} bytes aligned to {align}")
+        key = (region, nbytes, align)
+        # The last block that was released comes first, as in glibc's caches. It matters, because its pages have been
+        # touched.
+        if released := self._free.get(key):
+            address = released.pop()
+        else:
+            start = self._tops[region] + (_HEADER if region == "heap" else 0)
+            address = -(-start // align) * align
+            self._tops[region] = address + nbytes
+        self._sizes[address] = key
+        return address
+
+    def release(self, address: int) -> None:
+        """Free a block.
+
+        Raises KeyError when none begins there.
+        """
+        key = self._sizes.pop(address)
+        self._free.setdefault(key, []).append(address)
+
+    def mapped(self, low: int, high: int) -> tuple[int, int]:
+        """Return the part of [low, high) at which the program has memory.
+
+        A region grows, and nothing lies beyond its top yet.  Addresses outside all regions are taken to be mapped.
+        """
+        for region, begin in self._bases.items():
+            end = self._tops[region]
+            if begin < high and low < end:
+                return max(low, begin), min(high, end)
+        return low, high
+
+    async def copy(
+        self, nbytes: int, category: str = "copies", over: Shared | None = None, rate: float | None = None
+    ) -> None:
+        """Copy ``nbytes`` bytes from host memory to host memory in the calling thread, on a core.
+
+        ``category`` is one of ``trace.HOST_TIME``; ``over`` is the link that the bytes pass between two sockets;
+        ``rate`` is what the core reaches alone, in bytes per second, if it is not that of ordinary memory.
+        """
+        arrival = self._sim.now
+        await self._cores.take()
+        try:
+            await self.copy_on_core(nbytes, over, rate)
+        finally:
+            self._cores.give_back()
+            self._host_time.seconds[category] += self._sim.now - arrival
+
+    async def copy_on_core(self, nbytes: int, over: Shared | None = None, rate: float | None = None) -> None:
+        """Copy ``nbytes`` bytes on a core that the caller holds; account for no host time."""
+        begin, alone = self._sim.now, rate or self._bandwidth_1t
+        self._copying.rise()
+        try:
+            way = self._pool if over is None else Way(self._sim, "copy between sockets", (self._pool, over))
+            await way.serve(nbytes, alone)
+        finally:
+            self._copying.fall()
+        self._copied.copies += 1
+        waited = self._sim.now - begin - nbytes / alone
+        if waited > 0.0:
+            self._copied.wait_s += waited
+        self._copied.bytes += nbytes
+
+    def stream(self, seconds: float, part: float) -> Awaitable[None]:
+        """Read and write as an algorithm on the host does; copies have the rest of the bandwidth meanwhile.
+
+        The algorithm moves what the memory takes ``seconds`` for when it serves nobody else, at most at ``part`` of
+        its rate.  Await the result at once.
+        """
+        capacity = self._pool.share.capacity
+        return self._pool.serve(seconds * capacity, part * capacity)
+
+    def statistics(self) -> HostMemoryStatistics:
+        """Return what the copies did so far."""
+        busy_s = self._copying.some_s
+        idle_s = self._sim.now - self._born - busy_s
+        return HostMemoryStatistics(busy_s, idle_s, self._copied.wait_s, self._copied.copies, self._copied.bytes)
+
+
+# ---------------------------------------------------------------------- worker threads
+# Algorithms that run in parallel on the host: worker threads that share its cores and its memory.
+#
+# An algorithm alone takes its roofline time on the workers that it can keep busy: the longer of its arithmetic and
+# its memory traffic. Algorithms of several threads divide whichever of the two they wait for (``share.py``); copies
+# within the host share the memory's bandwidth with them.
+@attrs.frozen
+class HostWorkersSpec:
+    """What the host's cores can do in an algorithm.  Rates in flop/s and bytes/s, times in seconds."""
+
+    cores: Annotated[int, "cpu.cores"]
+    flops: Annotated[float, "cpu.fp64_core"]
+    """Arithmetic of one core."""
+    bandwidth_1t: Annotated[float, "cpu.stream_1t"]
+    """What one core draws of the memory at most."""
+    bandwidth_all: Annotated[float, "cpu.stream_max"]
+    """What all cores together draw at most."""
+    fork_join: Annotated[float, "cpu.fork_join"]
+    """Time to start the workers of an algorithm and to wait for the last."""
+    uncontended: Annotated[bool, "host_workers.uncontended"]
+    """Whether algorithms share no cores (an ablation)."""
+
+    def width(self, launch: Launch, parallel: bool) -> float:
+        """Return how many cores an algorithm can keep busy: at most one for each iteration."""
+        return float(max(1, min(self.cores, launch.iterations))) if parallel else 1.0
+
+
+@attrs.frozen
+class HostWorkersStatistics:
+    """What algorithms on the host did; virtual seconds.  busy_s + idle_s is the time elapsed."""
+
+    busy_s: float
+    """Time with an algorithm in progress, up to now."""
+    idle_s: float
+    """Time without one."""
+    wait_s: float
+    """Time that the algorithms which have ended took longer than they would have alone, summed over them."""
+    algorithms: int
+    """Algorithms that have ended."""
+
+
+class HostWorkers:
+    """The host's worker threads, which execute algorithms.
+
+    They do not compete with the computing of the program's host threads (``Cores``): an algorithm's caller waits for
+    its end, so only other host threads could lose a core.  A program with as many busy host threads as cores is
+    predicted too fast by up to the time of its algorithms.
+    """
+
+    __slots__ = ("_algorithms", "_born", "_cores", "_host_time", "_memory", "_running", "_sim", "_wait_s", "spec")
+
+    def __init__(self, sim: Simulation, spec: HostWorkersSpec, memory: HostMemory, host_time: HostTime) -> None:
+        self.spec = spec
+        self._sim = sim
+        self._memory = memory
+        self._host_time = host_time
+        self._cores = SharedPool(sim, float(spec.cores), "host workers", uncontended=spec.uncontended)
+        self._running = LevelOverTime(sim)
+        self._born = sim.now
+        self._algorithms = 0
+        self._wait_s = 0.0
+
+    async def execute(self, launch: Launch, parallel: bool = True) -> None:
+        """Execute an algorithm in the calling thread, alone or with all workers, and wait for its end."""
+        spec, sim = self.spec, self._sim
+        width = spec.width(launch, parallel)
+        bandwidth = min(width * spec.bandwidth_1t, spec.bandwidth_all)
+        flops = launch.flops + launch.single_flops
+        computing, streaming = flops / (spec.flops * width), launch.bytes / bandwidth
+        begin = sim.now
+        self._running.rise()
+        try:
+            if parallel:
+                await sim.sleep(spec.fork_join)
+            # An algorithm waits for the longer of its two parts and divides only that one with others. What it uses of
+            # the other is left out, so two algorithms of which one computes and one streams do not slow each other
+            # down.
+            if streaming > computing:
+                part = bandwidth / spec.bandwidth_all
+                await self._memory.stream(launch.bytes / spec.bandwidth_all, part)
+            elif computing:
+                await self._cores.serve(flops / spec.flops, width)
+        finally:
+            self._running.fall()
+            self._host_time.add("compute", sim.now - begin)
+        alone = max(computing, streaming) + (spec.fork_join if parallel else 0.0)
+        self._algorithms += 1
+        self._wait_s += max(sim.now - begin - alone, 0.0)
+
+    def statistics(self) -> HostWorkersStatistics:
+        """Return what the workers did so far."""
+        busy_s = self._running.some_s
+        idle_s = self._sim.now - self._born - busy_s
+        return HostWorkersStatistics(busy_s, idle_s, self._wait_s, self._algorithms)

@@ -1,0 +1,715 @@
+"""Address spaces: device memory with its allocator and its bytes, and page tables.  Plain data, without actors or time.
+
+What allocations and faults cost is decided by the driver, which changes these structures under its locks.  Addresses
+are the model's, never NumPy's, so that runs are reproducible.  ``Holes`` finds free ranges, ``Backing`` keeps the
+bytes.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import mmap
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from offloadrt.kernels.memo import Memo
+
+T = TypeVar("T")
+
+
+class AddressMap(Generic[T]):
+    """A map from addresses to what begins there; ``before`` finds what begins at or before an address.
+
+    The addresses are one sorted list.  An insertion moves the rest of the list, which is one ``memmove``: for the
+    thousands of blocks that a program has, this is cheaper than a tree of Python objects.
+    """
+
+    __slots__ = ("_at", "_begins", "get")
+
+    def __init__(self) -> None:
+        self._begins: list[int] = []
+        self._at: dict[int, T] = {}
+        self.get: Callable[[int], T | None] = self._at.get
+        """Returns what begins exactly at an address, or None.  It is the dictionary's own method: the look-up of
+        every copy and every kernel argument goes through it."""
+
+    def __len__(self) -> int:
+        return len(self._begins)
+
+    def __iter__(self) -> Iterator[T]:
+        """Iterate over the values in the order of their addresses."""
+        at = self._at
+        return (at[address] for address in self._begins)
+
+    def __setitem__(self, address: int, value: T) -> None:
+        """Record that ``value`` begins at ``address``.
+
+        Raises ValueError where something begins already.
+        """
+        if address in self._at:
+            raise ValueError(f"{self._at[address]!r} begins at {address:#x} already")
+        insort(self._begins, address)
+        self._at[address] = value
+
+    def pop(self, address: int) -> T | None:
+        """Remove and return what begins exactly at ``address``; None when there is nothing."""
+        if address not in self._at:
+            return None
+        begins = self._begins
+        del begins[bisect_left(begins, address)]
+        return self._at.pop(address)
+
+    def before(self, address: int) -> tuple[int, T] | None:
+        """Return (address, value) of what begins at ``address`` or, failing that, last before it."""
+        place = bisect_right(self._begins, address)
+        if not place:
+            return None
+        begin = self._begins[place - 1]
+        return begin, self._at[begin]
+
+
+# ---------------------------------------------------------------------- bytes
+# Real bytes behind modelled addresses.
+#
+# NumPy arrays are made when somebody first looks at a range, so memory that only has a size costs nothing. They are
+# kept when a block is freed: as on a real machine, a new block holds the bytes that were left where it lies.
+Bytes = npt.NDArray[np.uint8]
+
+
+class Backing:
+    """Arrays of bytes by base address, which do not overlap.
+
+    Memory that nobody has written holds ``fill`` (0 by default): another value shows programs that read what they have
+    not written.
+    """
+
+    __slots__ = ("_arrays", "_bases", "_fill")
+
+    def __init__(self, fill: int | None = None) -> None:
+        self._arrays: dict[int, Bytes] = {}
+        self._bases: list[int] = []
+        """Their keys, in order: a sorted dictionary took longer to make than a short run's memory needs it."""
+        self._fill = 0 if fill is None else fill
+
+    def view(self, address: int, nbytes: int, base: int, size: int) -> Bytes:
+        """Return the bytes [address, address + nbytes) of the region [base, base + size).
+
+        The region becomes one array, so that views of its parts share memory.
+        """
+        array = self._arrays.get(base)
+        if array is None or array.size < size:
+            array = self._gather(base, size)
+        return array[address - base : address - base + nbytes]
+
+    def _gather(self, base: int, size: int) -> Bytes:
+        """Make one array for a region and move there what older arrays hold of it.
+
+        What an older array holds before or behind the region stays where it is, as an array of its own.
+        """
+        array = np.full(size, self._fill, dtype=np.uint8) if self._fill else _zeros(size)
+        first = max(bisect_right(self._bases, base) - 1, 0)
+        for start in self._bases[first : bisect_left(self._bases, base + size)]:
+            piece = self._arrays[start]
+            end = start + piece.size
+            if end <= base:
+                continue
+            low, high = max(start, base), min(end, base + size)
+            array[low - base : high - base] = piece[low - start : high - start]
+            if start < base:
+                self._arrays[start] = piece[: base - start]
+            else:
+                del self._arrays[start]
+                del self._bases[bisect_left(self._bases, start)]
+            if end > base + size:
+                self._add(base + size, piece[base + size - start :])
+        self._add(base, array)
+        return array
+
+    def _add(self, base: int, array: Bytes) -> None:
+        self._arrays[base] = array
+        insort(self._bases, base)
+
+
+_PAGED = 1 << 18
+"""From so many bytes on, zeros are asked of the operating system, which gives a page when it is first touched.
+
+NumPy asks the C library, which clears memory that it already has: all 2 MiB of a segment of which a kernel uses a line.
+"""
+
+
+def _zeros(size: int) -> Bytes:
+    return np.zeros(size, dtype=np.uint8) if size < _PAGED else np.frombuffer(mmap.mmap(-1, size), dtype=np.uint8)
+
+
+# ---------------------------------------------------------------------- free ranges
+# Free ranges of an address space, for a best-fit allocator.
+#
+# Best fit, with the lowest address among equal ranges and with neighbours merged, is a choice: CUDA's driver does not
+# publish its policy. It decides which addresses blocks get and when a segment becomes empty, but no duration.
+class Holes:
+    """A set of free ranges, called holes: ``take`` uses the smallest that fits, ``give`` merges with neighbours."""
+
+    __slots__ = ("_by_address", "_by_size")
+
+    def __init__(self) -> None:
+        self._by_address: AddressMap[int] = AddressMap()
+        self._by_size: list[tuple[int, int]] = []
+
+    def take(self, size: int) -> int | None:
+        """Take ``size`` bytes from the smallest hole that holds them; return their address, or None if none does.
+
+        Of holes of one size the lowest is taken.
+        """
+        place = bisect_left(self._by_size, (size, -1))
+        if place == len(self._by_size):
+            return None
+        extent, address = self._by_size.pop(place)
+        self._by_address.pop(address)
+        if extent > size:
+            self._add(address + size, extent - size)
+        return address
+
+    def fits(self, size: int) -> bool:
+        """Return whether a hole holds ``size`` bytes."""
+        return bool(self._by_size) and self._by_size[-1][0] >= size
+
+    def give(self, address: int, size: int, low: int, high: int) -> tuple[int, int]:
+        """Put a range back, merged with its neighbours within [low, high); return the hole as (address, size)."""
+        end = address + size
+        if end < high and (after := self._by_address.get(end)) is not None:
+            self.remove(end, after)
+            size += after
+        if (neighbour := self._by_address.before(address)) is not None:
+            before, extent = neighbour
+            if before >= low and before + extent == address:
+                self.remove(before, extent)
+                address, size = before, size + extent
+        self._add(address, size)
+        return address, size
+
+    def of_size(self, size: int) -> list[int]:
+        """Return the addresses of all holes of exactly this size, ascending."""
+        begin, end = bisect_left(self._by_size, (size, -1)), bisect_left(self._by_size, (size + 1, -1))
+        return [address for _, address in self._by_size[begin:end]]
+
+    def remove(self, address: int, size: int) -> None:
+        """Remove exactly this hole."""
+        self._by_address.pop(address)
+        del self._by_size[bisect_left(self._by_size, (size, address))]
+
+    def _add(self, address: int, size: int) -> None:
+        self._by_address[address] = size
+        insort(self._by_size, (size, address))
+
+
+BASE_ADDRESS = 0x7F00_0000_0000
+DEVICE_STRIDE = 1 << 40
+"""Distance between the address spaces of two devices, so that an address tells which device it belongs to."""
+PROCESS_STRIDE = 1 << 48
+"""Distance between the address spaces of two processes, so that an address tells whose it is."""
+
+
+class OutOfSegments(Exception):
+    """The allocator has no room; the driver library turns this into the error of its call."""
+
+
+class InvalidDeviceAddress(Exception):
+    """An address range that lies in no allocated block of this device."""
+
+
+@attrs.frozen
+class Block:
+    """An allocated block of device memory."""
+
+    address: int
+    size: int
+    """Bytes that were asked for."""
+    phantom: bool
+    """Whether it has a size but no bytes."""
+    region: tuple[int, int]
+    """(base, size) of the segments in which it lies."""
+    extent: int
+    """Bytes that it occupies, a multiple of the alignment."""
+
+    @property
+    def is_large(self) -> bool:
+        """Tell whether its segments are its own."""
+        return self.region == (self.address, self.extent)
+
+
+@attrs.frozen
+class DeviceArray:
+    """An array in device memory as an argument of a kernel, whose body sees a NumPy view of its bytes."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic] = attrs.field(converter=np.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@attrs.define
+class _HandedOut:
+    """What the kernel driver has handed out of a device's memory, to whatever process; bytes."""
+
+    held: int = 0
+    managed: int = 0
+    peak: int = 0
+
+
+class DeviceMemory:
+    """``capacity`` bytes of memory in segments of ``segment`` bytes; blocks are aligned to ``alignment``.
+
+    ``returns_empty``: a shared segment goes back with its last block.  ``fill`` is the value of each byte that nobody
+    has written; default 0.  Each process has blocks of its own
+    (``of_process``), the capacity is that of all.
+
+    The allocator follows what is observed of CUDA's driver. Memory comes from the kernel driver in segments of 2 MiB.
+    A block smaller than a segment shares one with others; when its last block is freed, such a segment stays held
+    until memory is short, or goes back at once (``alloc.empty_segment``). A larger block has segments of its own,
+    which its free gives back.
+    """
+
+    __slots__ = (
+        "_backing", "_blocks", "_fill", "_handed_out", "_held", "_large", "_returns_empty", "_small", "_top",
+        "alignment", "base", "capacity", "segment",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        index: int,
+        capacity: int,
+        segment: int,
+        alignment: int,
+        fill: int | None = None,
+        returns_empty: bool = False,
+    ) -> None:
+        self.base = BASE_ADDRESS + index * DEVICE_STRIDE
+        self.capacity = capacity - capacity % segment
+        self.segment = segment
+        self.alignment = alignment
+        self._handed_out = _HandedOut()
+        self._fill = fill
+        self._returns_empty = returns_empty
+        self._blocks: AddressMap[Block] = AddressMap()
+        self._small = Holes()
+        self._large = Holes()
+        self._top = self.base
+        self._held = 0
+        self._backing = Backing(fill)
+
+    def of_process(self, number: int) -> DeviceMemory:
+        """Return the same memory without blocks, as the contexts of the process with this number see it.
+
+        No segment holds blocks of two processes.
+        """
+        memory = copy.copy(self)
+        memory.base += number * PROCESS_STRIDE
+        memory._blocks, memory._small, memory._large = AddressMap(), Holes(), Holes()
+        memory._top, memory._held, memory._backing = memory.base, 0, Backing(self._fill)
+        return memory
+
+    def reaches(self, address: int) -> bool:
+        """Tell whether an address lies in this memory as this process sees it, allocated or not."""
+        return self.base <= address < self.base + DEVICE_STRIDE
+
+    @property
+    def managed(self) -> int:
+        """Return the bytes with pages of managed memory: they take room from blocks, but have no addresses here."""
+        return self._handed_out.managed
+
+    @property
+    def peak(self) -> int:
+        """Return the most bytes that were held from the kernel driver at one time, by all processes."""
+        return self._handed_out.peak
+
+    @property
+    def used(self) -> int:
+        """Return the bytes that this process holds from the kernel driver, in whole segments."""
+        return self._held
+
+    @property
+    def free_bytes(self) -> int:
+        """Return the bytes that the kernel driver can still hand out."""
+        handed_out = self._handed_out
+        return self.capacity - handed_out.held - handed_out.managed
+
+    def needs(self, nbytes: int) -> int:
+        """Return the bytes that the kernel driver has to hand out for a new block; 0 if the block finds a hole."""
+        extent = self._extent(nbytes)
+        return 0 if extent < self.segment and self._small.fits(extent) else -(-extent // self.segment) * self.segment
+
+    def has_room(self, nbytes: int) -> bool:
+        """Return whether the kernel driver can hand out so many bytes.
+
+        When memory is short, shared segments without a block are given back first.
+        """
+        if nbytes <= self.free_bytes:
+            return True
+        if not self._small.fits(self.segment):
+            return False
+        self._trim()
+        return nbytes <= self.free_bytes
+
+    def take_managed(self, nbytes: int) -> bool:
+        """Give so many bytes to managed memory; return False, and do nothing, when there is no room."""
+        if not self.has_room(nbytes):
+            return False
+        self._handed_out.managed += nbytes
+        return True
+
+    def give_managed(self, nbytes: int) -> None:
+        """Take so many bytes back from managed memory."""
+        self._handed_out.managed -= nbytes
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Return the bytes in allocated blocks, as many as were asked for."""
+        total = 0
+        for block in self._blocks:
+            total += block.size
+        return total
+
+    def blocks(self) -> list[Block]:
+        """Return the allocated blocks in the order of their addresses."""
+        return list(self._blocks)
+
+    def allocate(self, nbytes: int, phantom: bool = False) -> tuple[Block, int]:
+        """Allocate a block; return it and the number of segments that the kernel driver had to hand out for it.
+
+        A phantom block has an address and a size, but no bytes.
+
+        Raises OutOfSegments, and ValueError for a size that is not positive.
+        """
+        if nbytes <= 0:
+            raise ValueError(f"a block of {nbytes} bytes")
+        extent = self._extent(nbytes)
+        if extent < self.segment:
+            block, new = self._allocate_small(nbytes, extent, phantom)
+        else:
+            new = -(-extent // self.segment)
+            extent = new * self.segment
+            base = self._reserve(extent)
+            block = Block(base, nbytes, phantom, (base, extent), extent)
+        self._blocks[block.address] = block
+        return block, new
+
+    def free(self, address: int) -> tuple[Block, int]:
+        """Free the block at ``address``; return it and the number of segments that went back to the kernel driver.
+
+        Raises InvalidDeviceAddress when no block begins there.
+        """
+        block = self._blocks.pop(address)
+        if block is None:
+            raise InvalidDeviceAddress(f"no block begins at {address:#x}")
+        base, size = block.region
+        if block.is_large:
+            self._release(base, size)
+            return block, size // self.segment
+        low, extent = self._small.give(address, block.extent, base, base + size)
+        if extent < self.segment or not self._returns_empty:
+            return block, 0
+        self._small.remove(low, extent)
+        self._release(base, size)
+        return block, 1
+
+    def block_of(self, address: int) -> Block:
+        """Return the block that holds ``address``, which may lie anywhere within it.
+
+        Raises InvalidDeviceAddress when no block does.
+        """
+        if (block := self._blocks.get(address)) is not None:  # nearly always the address at which a block begins
+            return block
+        if (nearest := self._blocks.before(address)) is not None:
+            begin, block = nearest
+            if address < begin + block.size:
+                return block
+        raise InvalidDeviceAddress(f"{address:#x} lies in no allocated block")
+
+    def begins(self, address: int) -> bool:
+        """Return whether a block begins at ``address``."""
+        return self._blocks.get(address) is not None
+
+    def is_phantom(self, address: int) -> bool:
+        """Return whether the block that holds ``address`` has no bytes.
+
+        Raises InvalidDeviceAddress when no block holds it.
+        """
+        return self.block_of(address).phantom
+
+    def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Return the bytes [address, address + nbytes), writable.
+
+        Raises InvalidDeviceAddress unless they lie in one block that is no phantom.
+        """
+        block = self.block_of(address)
+        if address + nbytes > block.address + block.size:
+            raise InvalidDeviceAddress(
+                f"[{address:#x}, {address + nbytes:#x}) reaches beyond the block "
+                f"[{block.address:#x}, {block.address + block.size:#x})"
+            )
+        if block.phantom:
+            raise InvalidDeviceAddress(f"the block at {block.address:#x} is a phantom: it has a size but no bytes")
+        return self._backing.view(address, nbytes, *block.region)
+
+    def array(self, array: DeviceArray) -> npt.NDArray[np.generic]:
+        """Return a NumPy view of an array in this memory.
+
+        Raises InvalidDeviceAddress unless it lies in one block that is no phantom.
+        """
+        return self.view(array.address, array.nbytes).view(array.dtype).reshape(array.shape)
+
+    def _extent(self, nbytes: int) -> int:
+        return -(-nbytes // self.alignment) * self.alignment
+
+    def _allocate_small(self, nbytes: int, extent: int, phantom: bool) -> tuple[Block, int]:
+        new = 0
+        address = self._small.take(extent)
+        if address is None:
+            base = self._reserve(self.segment)
+            self._small.give(base, self.segment, base, base + self.segment)
+            new = 1
+            address = self._small.take(extent)
+            assert address is not None
+        base = address - (address - self.base) % self.segment
+        return Block(address, nbytes, phantom, (base, self.segment), extent), new
+
+    def _reserve(self, size: int) -> int:
+        """Take ``size`` bytes of segments from the kernel driver; return their address.
+
+        Raises OutOfSegments.
+        """
+        if not self.has_room(size):
+            raise OutOfSegments
+        address = self._large.take(size)
+        if address is None:
+            address = self._top
+            self._top += size
+        self._held += size
+        handed_out = self._handed_out
+        handed_out.held += size
+        handed_out.peak = max(handed_out.peak, handed_out.held)
+        return address
+
+    def _trim(self) -> None:
+        """Give shared segments back that hold no block; done only when memory is short, as CUDA's driver does."""
+        for address in self._small.of_size(self.segment):
+            self._small.remove(address, self.segment)
+            self._release(address, self.segment)
+
+    def _release(self, address: int, size: int) -> None:
+        """Give segments back to the kernel driver.
+
+        A hole at the end of the used addresses is dropped, so that addresses do not depend on what was freed before.
+        """
+        self._held -= size
+        self._handed_out.held -= size
+        low, extent = self._large.give(address, size, self.base, self._top)
+        if low + extent == self._top:
+            self._large.remove(low, extent)
+            self._top = low
+
+
+Ranges = tuple[tuple[int, int], ...]
+"""(address, bytes) of pieces of host memory."""
+
+_REMEMBERED = 4096
+"""The most ranges that a table remembers as covered before it forgets them all, so that its memory stays bounded."""
+
+
+class PageTable:
+    """A set of pages of ``page_size`` bytes.
+
+    Ranges given to it are rounded out to whole pages; a range of 0 bytes has no pages.
+
+    It says which pages of host memory a processor can translate. An APU has two of them for one memory: the CPU's
+    (pages that the operating system has given to the program) and the GPU's. The table keeps ranges, not pages, so
+    that gigabytes cost as much as one page.
+    """
+
+    __slots__ = ("_covered", "_ends", "_starts", "_whole", "generation", "page_size", "pages")
+
+    def __init__(self, page_size: int) -> None:
+        if page_size < 1:
+            raise ValueError(f"pages of {page_size} bytes")
+        self.page_size = page_size
+        self.pages = 0
+        """How many pages the table holds."""
+        self.generation = 0
+        """Changes whenever a page is removed: a range that was covered at a generation is covered while it lasts."""
+        self._starts: list[int] = []
+        self._ends: list[int] = []  # ends[i] belongs to starts[i]; ranges ascend and never touch
+        # A program launches the same kernels on the same arrays many times over, so two memories of positive answers
+        # pay off: of single ranges, and of whole tuples by identity.  Any removal clears both.
+        self._covered: set[tuple[int, int]] = set()
+        self._whole: Memo[int, Ranges] = Memo()
+
+    def bounds(self, begin: int, nbytes: int) -> tuple[int, int]:
+        """Return (low, high), the whole pages that hold [begin, begin + nbytes).
+
+        Raises ValueError for a negative size.
+        """
+        if nbytes < 0:
+            raise ValueError(f"a range of {nbytes} bytes at {begin:#x}")
+        size = self.page_size
+        low = begin - begin % size
+        return low, low if nbytes == 0 else -(-(begin + nbytes) // size) * size
+
+    def missing(self, begin: int, nbytes: int) -> list[tuple[int, int]]:
+        """Return what the table lacks of a range, as page-aligned ranges (low, high) in ascending order."""
+        low, high = self.bounds(begin, nbytes)
+        starts, ends = self._starts, self._ends
+        gaps: list[tuple[int, int]] = []
+        place = bisect_right(ends, low)
+        while low < high:
+            start = starts[place] if place < len(starts) else high
+            if start > low:
+                gaps.append((low, min(start, high)))
+            if start >= high:
+                break
+            low = ends[place]
+            place += 1
+        return gaps
+
+    def missing_pages(self, begin: int, nbytes: int) -> int:
+        """Return how many pages of a range are missing."""
+        if self.covers(begin, nbytes):
+            return 0
+        count = 0
+        for low, high in self.missing(begin, nbytes):
+            count += (high - low) // self.page_size
+        return count
+
+    def covers(self, begin: int, nbytes: int) -> bool:
+        """Return whether all pages of a range are there."""
+        if nbytes <= 0:
+            self.bounds(begin, nbytes)
+            return True
+        place = bisect_right(self._starts, begin) - 1
+        return place >= 0 and begin + nbytes <= self._ends[place]
+
+    def covers_all(self, ranges: Ranges) -> bool:
+        """Return whether all pages of all ranges are there.
+
+        The answer is quick for ranges that were asked for before, and immediate for the same tuple.
+        """
+        if self._whole.get(id(ranges)) is ranges:
+            return True
+        covered = self._covered
+        if not covered.issuperset(ranges):
+            for begin, nbytes in ranges:
+                if not self.covers(begin, nbytes):
+                    return False
+            if len(covered) > _REMEMBERED:
+                covered.clear()
+            covered.update(ranges)
+        self._whole[id(ranges)] = ranges
+        return True
+
+    def insert(self, low: int, high: int) -> int:
+        """Add the pages of [low, high); return how many are new."""
+        low, high = self.bounds(low, high - low)
+        if low == high:
+            return 0
+        starts, ends = self._starts, self._ends
+        first, last = bisect_left(ends, low), bisect_right(starts, high)  # ranges that only touch are merged as well
+        new = (high - low - self._held(low, high, first, last)) // self.page_size
+        if first < last:
+            low, high = min(low, starts[first]), max(high, ends[last - 1])
+        starts[first:last], ends[first:last] = [low], [high]
+        self.pages += new
+        return new
+
+    def remove(self, low: int, high: int) -> int:
+        """Remove the pages of [low, high); return how many were there."""
+        low, high = self.bounds(low, high - low)
+        starts, ends = self._starts, self._ends
+        first, last = bisect_right(ends, low), bisect_left(starts, high)
+        gone = self._held(low, high, first, last) // self.page_size
+        if gone:
+            left = [(starts[first], low)] if starts[first] < low else []
+            right = [(high, ends[last - 1])] if ends[last - 1] > high else []
+            starts[first:last] = [start for start, _ in left + right]
+            ends[first:last] = [end for _, end in left + right]
+            self.pages -= gone
+            self.generation += 1
+            self._covered.clear()
+            self._whole.clear()
+        return gone
+
+    def _held(self, low: int, high: int, first: int, last: int) -> int:
+        """Return the bytes of [low, high) that lie in the ranges with indices from ``first`` to before ``last``."""
+        held = 0
+        for place in range(first, last):
+            held += max(0, min(self._ends[place], high) - max(self._starts[place], low))
+        return held
+
+
+# ---------------------------------------------------------------------- page faults
+# Statistics of kernels' page faults on an APU, and the error when a kernel may not fault.
+@attrs.frozen
+class AccessFault:
+    """A kernel reached a page that the GPU cannot translate and may not fault in (XNACK is off)."""
+
+    address: int
+    """The first byte of host memory without translation that the kernel met."""
+    kernel: int
+    """Number of its launch in the run."""
+    name: str
+    device: int
+    cause: int
+    """The directive that launched it."""
+    time: float
+    """When it happened, in virtual seconds."""
+
+    def __str__(self) -> str:
+        return (
+            f"Memory access fault by GPU node-{self.device + 1} on address {self.address:#x}. "
+            "Reason: Page not present or supervisor privilege."
+        )
+
+
+class MemoryAccessFault(Exception):
+    """The end of a program by an ``AccessFault``; the message names ``array`` and ``thread`` where they are known."""
+
+    def __init__(self, fault: AccessFault, array: str = "", thread: str = "") -> None:
+        super().__init__(fault, array, thread)
+        self.fault, self.array, self.thread = fault, array, thread
+
+    def __str__(self) -> str:
+        of = f" of array {self.array!r}" if self.array else ""
+        by = f", launched by {self.thread}," if self.thread else ""
+        fault = self.fault
+        return f"{fault} (kernel {fault.name!r}{by} touched it{of} at {fault.time:.9f} s; XNACK is off)"
+
+
+@attrs.frozen
+class FaultStatistics:
+    """Page faults of the kernels of one device; virtual seconds.  busy_s + idle_s is the time elapsed."""
+
+    faults: int
+    """Served: each mapped at least one page."""
+    duplicates: int
+    """Raised for pages that somebody else had mapped when the handler came to it."""
+    pages: int
+    """Pages that they mapped."""
+    service_s: float
+    """Time that their services took up to now."""
+    wait_s: float
+    """Time that kernels were stalled besides, until it was their turn."""
+    violations: int
+    """Kernels that died because XNACK is off."""
+    idle_s: float
+
+    @property
+    def busy_s(self) -> float:
+        """Return ``service_s`` under the name that all statistics of a machine have."""
+        return self.service_s
