@@ -89,13 +89,15 @@ _WORDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         (r"`target exit data map\(release: (.*?)\)`, or `from`", r"`exit data delete(\1)`, or `copyout`"),
         (r"`to` or `alloc`", "`copyin` or `create`"),
         (r"`to` instead of `tofrom`", "`copyin` instead of `copy`"),
+        (r"mapped around all of it \(`target data`\)", "on the device for all of it (a `data` region)"),
+        (r"leave the map( of .+?)? out", r"leave the clause\1 out"),
         (r"`target data`", "a `data` region"),
     ),
     "cuda": (
-        (r"map (\S+) `to` or `tofrom`, `target update to\(.*?\)`", "copy to it"),
+        (r"map .+? `to` or `tofrom`, `target update to\(.*?\)`", "copy to it"),
         (r"Keep (.+?) mapped around all of it \(`target data`\), and update", r"Keep \1 allocated, and copy"),
         (r"leave the map( of .+?)? out", r"leave the allocation\1 out"),
-        (r"map \S+ `(?:from|to)` or `alloc`, or ", ""),
+        (r"map [^`]+ `(?:from|to)` or `alloc`, or ", ""),
         (r"`target data` around both uses keeps it", "keep it between both uses"),
     ),
 }
