@@ -185,7 +185,7 @@ def replayed(program: Program, target: Path) -> Answer:
     answer: Answer = {"equal": 0, "moved": 0, "different": 0, "differences": []}
     for part in file.runs:  # one for each process
         process = [other for other in file.runs if other.threads == part.threads].index(part)
-        needs_one_memory = requires_unified_shared_memory(file.load(part))
+        needs_one_memory = requires_unified_shared_memory(file.meta(part))
         unified = ["configuration=usm", "--machine", "mi300a"] if needs_one_memory else []
         said = io.TextIOWrapper(io.BytesIO(), write_through=True)
         with contextlib.redirect_stdout(said):

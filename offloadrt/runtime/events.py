@@ -26,6 +26,14 @@ HOST: Final = -1
 """The memory of the host, where a device's number says which memory is meant."""
 
 
+class WorkQueue(Protocol):
+    """An order in which a device does what is put into it: an async queue of OpenACC, a stream of CUDA."""
+
+    @property
+    def name(self) -> str:
+        """Return what reports call it."""
+
+
 # synchronization that the program asked for: never the runtime's own locks, nor who happened to come first
 
 
@@ -46,21 +54,24 @@ class TaskMade:
 
 @attrs.frozen
 class Awaited:
-    """The running strand comes after all that has signalled this."""
+    """The running strand comes after all that has signalled this; with a queue, what comes into that from now on."""
 
     what: Hashable
+    queue: WorkQueue | None = None
 
 
 @attrs.frozen
 class StrandBegan:
     """The running actor begins a host thread or a task, which comes after all that has signalled any of `after`.
 
-    task: of a deferred one, what `TaskMade` said.
+    task: of a deferred one, what `TaskMade` said. queue: a function of the host begins, which is work of a queue, put
+    there when that was marked as the one in `after`.
     """
 
     name: str
     after: tuple[Hashable, ...]
     task: Hashable = None
+    queue: WorkQueue | None = None
 
 
 @attrs.frozen
@@ -70,16 +81,29 @@ class StrandEnded:
     what: Hashable
 
 
+@attrs.frozen
+class QueueMarked:
+    """What is in a queue so far comes before whatever awaits `what`, which had been nothing else's since."""
+
+    queue: WorkQueue
+    what: Hashable
+
+
 # directives
 
 
 @attrs.define
 class DirectiveBegan:
-    """A directive or routine begins in the running strand."""
+    """A directive or routine begins in the running strand.
+
+    queue: the one in whose order the device does its work, behind what is in it and behind all that the strand has
+    done, while the strand goes on.
+    """
 
     cause: int
     device: int
     name: str
+    queue: WorkQueue | None = None
 
 
 @attrs.define
@@ -90,6 +114,14 @@ class DirectiveLeft:
     device: int
     name: str
     error: BaseException | None = None
+
+
+@attrs.define
+class QueueAwaited:
+    """All that is in a queue comes before what a directive does from now on; without one (0), what the strand does."""
+
+    queue: WorkQueue
+    cause: int = 0
 
 
 @attrs.define
@@ -374,15 +406,15 @@ class KernelEnded:
 
 
 DeviceEvent = (
-    DirectiveBegan | DirectiveLeft | ItemsTaken | Reported | BlockAllocated | BlockFreed | DataCopied | SectionFound
-    | ItemFound | ItemEnded | EntryCounted | EntryEntered | EntryLeft | PointerAttached | PointerAssociated
-    | PointerDisassociated | FreedCopied | UpdateMissed | KernelSubmitted | KernelRan | KernelEnded
+    DirectiveBegan | DirectiveLeft | QueueAwaited | ItemsTaken | Reported | BlockAllocated | BlockFreed | DataCopied
+    | SectionFound | ItemFound | ItemEnded | EntryCounted | EntryEntered | EntryLeft | PointerAttached
+    | PointerAssociated | PointerDisassociated | FreedCopied | UpdateMissed | KernelSubmitted | KernelRan | KernelEnded
 )  # fmt: skip
 """What a device of the runtime tells."""
 
 ProgramEvent = (
-    DeviceEvent | Signalled | TaskMade | Awaited | StrandBegan | StrandEnded | ArrayMade | ArrayFreed | HostUsed
-    | MapsUnordered
+    DeviceEvent | Signalled | QueueMarked | TaskMade | Awaited | StrandBegan | StrandEnded | ArrayMade | ArrayFreed
+    | HostUsed | MapsUnordered
 )  # fmt: skip
 
 Tell = Callable[[DeviceEvent], None]

@@ -450,7 +450,12 @@ def plain_kernel(name: str) -> str:
 
 
 def _function(mangled: str) -> str:
-    """Return the name of a C++ function without its arguments, as far as it consists of plain identifiers."""
+    """Return the name of a C++ function without its arguments, as far as it consists of plain identifiers.
+
+    Of flang's names, in which capital letters say what encloses a procedure, the last part is returned.
+    """
+    if mangled.startswith("_Q"):
+        return re.split("[A-Z]+", mangled)[-1] or mangled
     if not mangled.startswith("_Z"):
         return mangled
     at = 3 if mangled.startswith(("_ZN", "_ZL")) else 2

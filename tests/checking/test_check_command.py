@@ -80,6 +80,17 @@ def test_a_mistake_of_the_script_is_none(program: str, capsys: pytest.CaptureFix
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_programs_of_other_models_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_programs_of_models_that_tell_nothing_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "stdpar"]) == 2
-    assert "programs of OpenMP are checked" in capsys.readouterr().err
+    assert "stdpar tells nothing of what it does with memory" in capsys.readouterr().err
+
+
+def test_what_was_found_before_an_assertion_failed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = PROGRAM.replace("await t.target_update", "assert a[0] == 2.0\n            await t.target_update")
+    (tmp_path / "sure.py").write_text(program, encoding="utf-8")
+    assert main(["check", str(tmp_path / "sure.py")]) == 3
+    told = capsys.readouterr()
+    assert "stale data: a\n" in told.out and told.out.endswith("1 mistake until the program failed\n")
+    assert "assert a[0] == 2.0" in told.err and "AssertionError" in told.err
+    assert main(["check", str(tmp_path / "sure.py"), "--json"]) == 3
+    assert "AssertionError" in json.loads(capsys.readouterr().out)["failure"]

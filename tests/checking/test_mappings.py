@@ -104,7 +104,8 @@ def test_what_is_left_mapped_at_the_end_and_what_was_not_mapped() -> None:
     async def body(t: omp.HostThread) -> None:
         a, b = t.array("a", N, fill=1.0), t.array("b", N, fill=1.0)
         await t.target_enter_data(omp.map(to=a))
-        await t.target_exit_data(omp.map(release=b))
+        await t.target_exit_data(omp.map(from_=b))
+        await t.target_exit_data(omp.map(release=b), omp.map(delete=b))  # OpenMP passes over what is absent
         await t.target_update(omp.to(b))
         await t.omp_target_alloc(64)
 
@@ -151,6 +152,30 @@ def test_memory_of_omp_target_alloc_is_judged_as_well() -> None:
         await t.omp_target_free(pointer)
 
     assert found(body) == [("uninitialised data", "device memory")]
+
+
+def test_a_copy_from_other_memory_overwrites_what_the_host_wrote() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", N, fill=1.0), t.array("b", N, fill=1.0)
+        pointer = await t.omp_target_alloc(8 * N)
+        assert pointer is not None
+        typed = pointer.viewed("f8")
+        await t.target(fill, typed, N, is_device_ptr=typed)
+        a[:] = 3.0
+        await t.omp_target_memcpy(a, pointer, 8 * N)
+        assert a[0] == 1.0
+        async with t.target_data(omp.map(to=b)):
+            a[:] = 3.0
+            mapped = await t.omp_get_mapped_ptr(b)
+            await t.omp_target_memcpy(a, mapped, 8 * N)
+            assert a[0] == 1.0
+            await t.omp_target_memcpy(mapped, a, 8 * N)
+            await t.target(double, b, N)
+            await t.omp_target_memcpy(b, mapped, 8 * N)
+            assert b[0] == 2.0
+        await t.omp_target_free(pointer)
+
+    assert found(body) == []
 
 
 def test_where_the_device_uses_host_memory_there_is_nothing_to_map() -> None:

@@ -13,6 +13,7 @@ from offloadrt import openmp as omp
 from offloadrt.cli import main
 from offloadrt.extensions.checking.checker import Checker
 from offloadrt.extensions.checking.mistakes import Waste
+from offloadrt.extensions.checking.recorded import KernelAccess, KernelStrayed
 from offloadrt.extensions.checking.repairs import Costs
 
 BYTES = N * 8
@@ -214,3 +215,18 @@ def test_waste_alone_leaves_the_exit_code_0(tmp_path: Path, capsys: pytest.Captu
     assert main(["check", str(program), "--json"]) == 0
     (waste,) = json.loads(capsys.readouterr().out)["wastes"]
     assert waste["kind"] == "unread transfer" and waste["nbytes"] == 512 and waste["time_s"] > 0
+
+
+@pytest.mark.parametrize(("name", "doubtful"), [("", True), ("other", False)])
+def test_a_map_that_nobody_uses_may_be_what_a_kernel_fails_to_reach(name: str, doubtful: bool) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0)
+        async with t.target_data(omp.map(to=a)):
+            assert t.program.observer is not None
+            access = KernelAccess(0, 0, True, False, "")
+            t.program.observer.handle(KernelStrayed("scale", name, access, "memory that is not mapped"))
+
+    _, (waste,) = checked(body)
+    assert waste.kind == "unread transfer" or waste.kind == "unused allocation"
+    assert bool(waste.uncertain) == doubtful
+    assert bool(waste.advice) != doubtful

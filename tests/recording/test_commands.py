@@ -164,7 +164,14 @@ def test_a_recording_that_was_cut_off_says_so(tmp_path: Path, capsys) -> None:
 def test_a_program_that_requires_one_memory_gets_it(tmp_path: Path, capsys) -> None:
     made = program()
     made.rare.append({"k": "requires", "flags": 8})
-    code, _, err = output(capsys, "run", made.recorded(tmp_path), "--machine", "mi300a")
+    path = made.recorded(tmp_path)
+    for machine, configuration in (("mi300a", "usm"), ("gh200", "usm"), ("alex-a100", "managed")):
+        code, out, _ = output(capsys, "run", path, "--machine", machine, "--json")
+        said = f"unified_shared_memory, so configuration {configuration}"
+        assert (code, json.loads(out)["measured"]["requires"]) == (0, said)
+        code, out, _ = output(capsys, "check", path, "--machine", machine)
+        assert code == 0 and out.endswith(f"the program requires {said}\n")
+    code, _, err = output(capsys, "run", path, "configuration=copy", "--machine", "mi300a")
     assert code == 2 and "configuration=copy: the program requires unified shared memory" in err
 
 

@@ -66,7 +66,7 @@ class TeamProgram(RawProgram):
 class TaskTree:
     """Follows who made whom, and checks what a thread begins while it has suspended a task."""
 
-    watch_kernel: Any = None
+    watch_kernel: Any = None  # what kernels use is no concern of it
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim

@@ -77,3 +77,16 @@ def test_a_compiler_that_cannot_be_executed_is_refused(monkeypatch, tmp_path):
 def _forget_compilers():
     yield
     toolchain.find_compiler.cache_clear()
+
+
+def test_the_first_use_says_what_it_builds_and_a_second_one_nothing(monkeypatch, tmp_path, capsys):
+    try:
+        compiler = toolchain.find_compiler("cc")
+    except ToolchainMissing as missing:
+        pytest.skip(str(missing))
+    monkeypatch.setenv("OFFLOADRT_CACHE", str(tmp_path))
+    made = toolchain.device_runtime(compiler)
+    said = capsys.readouterr().err.splitlines()
+    steps = len(list((toolchain._NATIVE / "device").glob("*.c"))) + 1
+    assert said[0] == f"offloadrt: builds device.o of the recorder for LLVM {compiler.version}, once: step 1 of {steps}"
+    assert toolchain.device_runtime(compiler) == made and capsys.readouterr().err == ""

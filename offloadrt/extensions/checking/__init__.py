@@ -3,7 +3,7 @@
 ================  =====================================================================================================
 ``checker.py``    `Checker`, the observer of a program: takes its events and asks the others; follows copies between
                   host and devices, which carry versions; knows the line that is running. Open it first.
-``strands.py``    happens-before: vector clocks of host threads and tasks
+``strands.py``    happens-before: vector clocks of host threads, tasks and the queues of devices
 ``accesses.py``   who does what to which bytes, and the directive that it belongs to; the devices' blocks by address
 ``uses.py``       what kernels and Python use of arrays: from counts, or watched while they run
 ``races.py``      accesses that nothing orders

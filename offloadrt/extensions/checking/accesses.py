@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, Literal, Self, TypeVar
 
 import attrs
 from sortedcontainers import SortedDict
 
 from offloadrt.extensions.checking.mistakes import Story
-from offloadrt.extensions.checking.strands import Strand
+from offloadrt.extensions.checking.strands import Clock, Strand
 from offloadrt.machine.memory import AddressMap
 from offloadrt.runtime.mapping.present_table import Entry
 
@@ -51,6 +52,15 @@ class Directive:
     time_s: float
     kernel: str = ""
     waiting: list[Any] | None = None
+    clock: Clock | None = None
+    """In a queue: what comes before that which is being done; its strand may be further."""
+    held: int = 0
+    """How much of what it has put into a queue is held back (`Queued`)."""
+    is_ordered: bool = False
+    """Whether a part of it comes after what is in a queue."""
+    has_left: bool = False
+    is_refused: bool = False
+    """Whether a mistake that was found says why the driver library refuses its copy."""
 
     @property
     def maps(self) -> bool:
@@ -66,11 +76,56 @@ class Directive:
         role: Role = "", block: WatchedBlock | None = None, atomic: bool = False, maps: int | None = None,
     ) -> Access:  # fmt: skip
         """Make an access of the directive, or of its kernel. did: `Access.did`."""
-        strand = self.strand
+        strand, clock = self.strand, self.clock
+        epoch = strand.epoch if clock is None else clock[strand.chain]
         return Access(
-            memory, begin, end, writes, exact, strand, strand.epoch, did, self.where, now, name, role, block, atomic,
-            maps,
+            memory, begin, end, writes, exact, strand, epoch, did, self.where, now, name, role, block, atomic,
+            maps, clock,
         )  # fmt: skip
+
+
+Action = Callable[[], None]
+"""Tells the state machines of a part of a directive."""
+
+
+@attrs.define(eq=False)
+class Queued:
+    """Holds back what is put into queues behind kernels of which only their run shows the uses.
+
+    Whatever is submitted later to a queue, or comes after one, is held back as well, so that the state machines are
+    told of it in an order that the program allows. A thread that has waited for a queue finds nothing held back there.
+    """
+
+    _held: deque[tuple[Directive, Clock | None, Action | None]] = attrs.field(factory=deque)
+
+    def hold(self, directive: Directive, action: Action) -> bool:
+        """Hold an action of a directive back; returns False where nothing is to be awaited."""
+        if not self._held or not (directive.strand.is_queue or directive.is_ordered):
+            return False
+        self._add(directive, action)
+        return True
+
+    def expect(self, directive: Directive) -> None:
+        """Hold back what comes now until the kernel of a directive has run."""
+        self._add(directive, None)
+
+    def _add(self, directive: Directive, action: Action | None) -> None:
+        directive.held += 1
+        self._held.append((directive, directive.clock, action))
+
+    def ran(self, directive: Directive, action: Action) -> Iterator[Directive]:
+        """Do what a kernel that has run was awaited for; yields the directives of which something was done."""
+        place = next(place for place, (one, _, known) in enumerate(self._held) if one is directive and known is None)
+        self._held[place] = directive, self._held[place][1], action
+        while self._held and (first := self._held[0])[2] is not None:
+            self._held.popleft()
+            done, clock, known = first
+            now, done.clock = done.clock, clock
+            if known is not None:
+                known()
+            done.clock = now
+            done.held -= 1
+            yield done
 
 
 @attrs.frozen(eq=False)
@@ -95,6 +150,13 @@ class Access:
     """It races with no other atomic one."""
     maps: int | None = None
     """Of a copy that a map makes: the number of its device."""
+    clock: Clock | None = None
+    """What comes before it, where its strand may have gone on."""
+
+    def follows(self, earlier: Access) -> bool:
+        """Tell whether the program orders it behind another."""
+        clock = self.strand.clock if self.clock is None else self.clock
+        return clock.get(earlier.strand.chain, 0) >= earlier.epoch
 
     @property
     def site(self) -> tuple[str, str]:

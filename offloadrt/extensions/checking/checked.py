@@ -11,9 +11,10 @@ import attrs
 import msgspec
 
 from offloadrt.extensions.checking.checker import Checker
-from offloadrt.extensions.checking.mistakes import Mistake, Waste
+from offloadrt.extensions.checking.mistakes import Mistake, Waste, in_words_of
 from offloadrt.extensions.checking.repairs import Costs, Repair, WithoutOperations
 from offloadrt.study.errors import ScriptFailed, UserError
+from offloadrt.study.reporting.results import Result
 from offloadrt.study.running.execution import PROGRAM_ERRORS, Progress, execute
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
@@ -22,7 +23,7 @@ from offloadrt.study.spec import RunSpec
 
 @attrs.frozen
 class CheckReport:
-    """What a check of one run found. elapsed_s: virtual seconds; None when an error of the program ended it.
+    """What a check of one run found. elapsed_s: virtual seconds; None when an error ended the program.
 
     unknown_kernels: those of which nothing says what they read and write, so that nothing was checked about them.
     """
@@ -41,6 +42,15 @@ class CheckReport:
     """Of which copies it is not known whether they are for nothing, and why; empty where of all."""
     not_known: tuple[str, ...] = ()
     """What of a recorded program cannot be judged, in words."""
+    requires: str = ""
+    """What a recorded program requires, and the memory configuration that it was given for that; else empty."""
+    failure: str = ""
+    """What ended the run, where that is none of the mistakes: an assertion of the script, or what cannot be replayed.
+    """
+    script_failed: bool = False
+    """Whether that is the script's own traceback."""
+    model: str = "openmp"
+    """The programming model, in whose words advice is given."""
 
     def to_json(self) -> bytes:
         """Encode it as one JSON object on one line."""
@@ -54,10 +64,10 @@ def check(
     on_progress: Progress | None = None,
     before_run: Callable[[Run], object] = lambda run: None,
 ) -> CheckReport:
-    """Run a scenario once under the checker. An error of the program is a mistake; raises as `execute` for others.
+    """Run a scenario once under the checker. An error of the program is a mistake.
 
-    Others are those of a program that did not start, or whose thread a fault let die: about these nothing was checked.
-    Raises UserError for a program that is not OpenMP's.
+    Another error, as of an assertion of the script, is the report's `failure` when something was found before it. Else
+    it is raised, as `execute` does.
     """
     checkers: list[tuple[Run, Checker]] = []
 
@@ -67,31 +77,38 @@ def check(
         checkers.append((run, checker))
         before_run(run)
 
-    elapsed_s: float | None = None
+    result: Result | None = None
+    failure: UserError | ScriptFailed | None = None
     fatal: BaseException | None = None
     costs = Costs()
     once = attrs.evolve(options, repeat=1)
     try:
-        elapsed_s = execute(
-            scenario, given, spec=once, on_progress=on_progress, before_run=observed, sinks=[costs]
-        ).elapsed_s
+        result = execute(scenario, given, spec=once, on_progress=on_progress, before_run=observed, sinks=[costs])
     except (UserError, ScriptFailed) as error:
-        fatal = next((cause for cause in _causes(error) if isinstance(cause, PROGRAM_ERRORS)), None)
-        if not checkers or fatal is None:
+        if not checkers:
             raise
+        fatal = next((cause for cause in _causes(error) if isinstance(cause, PROGRAM_ERRORS)), None)
+        failure = None if fatal is not None else error
     run, checker = checkers[0]
-    _require_openmp(scenario.name, run)
-    ended = elapsed_s is not None
-    mistakes, repairs = tuple(checker.finish(ended)), checker.repairs(costs, ended)
-    wastes = _ranked(repairs, lambda repair: _time_without(repair, scenario, given, once), elapsed_s)
-    if fatal is not None and all(mistake.kind != "fatal error" for mistake in mistakes):  # in no directive
-        mistakes = (Mistake("fatal error", str(fatal).partition("\n")[0], (), ""), *mistakes)
-    unknown = tuple(checker.unknown_kernels)
+    _require_told(scenario.name, run)
+    ended, model = result is not None, run.options.model
+    mistakes, repairs = tuple(checker.finish(ended, model)), checker.repairs(costs, ended)
     is_late = run.spec.text("table.count_down") == "kernel"
     faults = tuple(fault for fault in checker.runtime_faults() if fault.happened or not is_late)
+    if failure is not None and not mistakes and not any(fault.happened for fault in faults):
+        raise failure
+    elapsed_s = None if result is None else result.elapsed_s
+    # What an async queue or a stream copies in no time is copied too early.
+    timed_s = elapsed_s if model == "openmp" else None
+    wastes = _ranked(repairs, lambda repair: _time_without(repair, scenario, given, once), timed_s)
+    wastes = tuple(attrs.evolve(waste, advice=in_words_of(model, waste.advice)) for waste in wastes)
+    if fatal is not None and all(mistake.kind != "fatal error" for mistake in mistakes):  # in no directive
+        mistakes = (Mistake("fatal error", str(fatal).partition("\n")[0], (), ""), *mistakes)
     return CheckReport(
-        scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, unknown, wastes, faults,
+        scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, tuple(checker.unknown_kernels), wastes, faults,
         checker.unknown_copies, tuple(checker.not_known),
+        "" if result is None else str(result.measured.get("requires", "")),
+        "" if failure is None else str(failure), isinstance(failure, ScriptFailed), model,
     )  # fmt: skip
 
 
@@ -134,14 +151,15 @@ def reports_mistakes(run: Run) -> Callable[[], list[str]]:
     """Watch a run that has not begun; what this returns gives the mistakes of the run that has ended, each as a text.
 
     It is one of the `checkers` of an exploration. Raises UserError once the machine is built, and at the end of a
-    program that is not OpenMP's.
+    program whose model tells nothing.
     """
     checker = Checker(run.sim)
     run.observe(checker)
 
     def reports() -> list[str]:
-        _require_openmp("this", run)
-        found = [*checker.finish(), *(fault for fault in checker.runtime_faults() if fault.happened)]
+        _require_told("this", run)
+        faults = [fault for fault in checker.runtime_faults() if fault.happened]
+        found = [*checker.finish(model=run.options.model), *faults]
         return ["\n".join(mistake.lines()) for mistake in found]
 
     return reports
@@ -157,25 +175,23 @@ def reports_runtime_faults(run: Run) -> Callable[[], list[str]]:
 def reports_in_a_test(run: Run) -> Callable[[], list[str]]:
     """Watch a run that has not begun as `reports_mistakes` does, but as a part of a program, which a test is.
 
-    What it leaves mapped or unawaited is no mistake then, nor an error that it has dealt with; nor is a program of
-    another model.
+    What it leaves mapped or unawaited is no mistake then, nor an error that it has dealt with.
     """
     checker = Checker(run.sim)
     run.observe(checker)
 
     def reports() -> list[str]:
-        if run.options.model != "openmp":
-            return []
-        found = checker.finish(ended=False)
+        found = checker.finish(False, run.options.model)
         return ["\n".join(mistake.lines()) for mistake in found if mistake.kind != "fatal error"]
 
     return reports
 
 
-def _require_openmp(name: str, run: Run) -> None:
-    if run.options.model != "openmp":
-        what = f"{name} is a program of {run.options.model}"
-        raise UserError(f"check: {what}; programs of OpenMP are checked, and recordings")
+def _require_told(name: str, run: Run) -> None:
+    if not run.program.tells_uses:
+        model = run.options.model
+        why = f"{name} is a program of {model}, and {model} tells nothing of what it does with memory"
+        raise UserError(f"check: {why}; programs of OpenMP, OpenACC and CUDA are checked, and recordings")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -15,9 +15,9 @@ import attrs
 from numpy.typing import NDArray
 
 from offloadrt.extensions.checking import recorded as rec
-from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Role, WatchedBlock
+from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Queued, Role, WatchedBlock
 from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, RecordedFaults, Tasks
-from offloadrt.extensions.checking.mistakes import Mistake, Mistakes, Story, Waste
+from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistake, Mistakes, Story, Waste
 from offloadrt.extensions.checking.races import LostUpdates, Races
 from offloadrt.extensions.checking.repairs import Costs, Repair, repairs_of
 from offloadrt.extensions.checking.strands import Strand, Strands
@@ -34,6 +34,9 @@ from offloadrt.trace.events import plain_kernel
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _LIBRARY = sysconfig.get_path("stdlib")
+_SPREADING = "jacc_"
+"""So begin the names of routines that keep data on several devices, and exchange it, by themselves: which copy is the
+newest is their own affair."""
 _OF_PROGRAMS = ("papers",)
 """Folders of the package whose modules are programs."""
 
@@ -131,13 +134,15 @@ class CheckedCopies:
             now, device, begin, begin + nbytes, to_device, True, did, name, role, block, maps=maps
         )  # fmt: skip
         self._races.access(there)
-        if event.array is None:
+        # A routine may copy between memory of which neither is the other's copy.
+        is_counterpart = entry is not None and entry.host_begin - entry.device_begin == host - begin
+        if event.array is None or (to_device and entry is not None and not is_counterpart):
             if to_device:
                 self._versions.device_written(there, entry)
         elif to_device:
             self._versions.to_device(device, host, begin, nbytes)
         else:
-            self._versions.to_host(device, host, begin, nbytes, there)
+            self._versions.to_host(device, host, begin, nbytes, there, is_counterpart)
 
     def _between_devices(
         self, directive: Directive, event: DataCopied, entry: Entry | None, block: WatchedBlock | None, name: str
@@ -175,6 +180,7 @@ class Checker:
         self._recorded = recorded = RecordedFaults(self._strands, self._found)
         self._wastes = Wastes()
         self._directives: dict[int, Directive] = {}
+        self._queued = Queued()
         self._brought: dict[Strand, list[rec.KnownCopy]] = {}
         """What is recorded of the copies of the directive that a strand is in."""
         self._memories = Memories()
@@ -193,12 +199,14 @@ class Checker:
         self._handlers: dict[type, Callable[[Any], None]] = {
             ev.Signalled: lambda event: self._strands.signalled(event.what),
             ev.TaskMade: self._task_made,
-            ev.Awaited: lambda event: self._strands.take_over(event.what),
+            ev.Awaited: lambda event: self._strands.take_over(event.what, event.queue),
+            ev.QueueMarked: lambda event: self._strands.marked(event.queue, event.what),
             ev.StrandBegan: self._strand_began,
             ev.StrandEnded: self._strand_ended,
             rec.SourceNamed: self._source_named,
             ev.DirectiveBegan: self._directive_began,
             ev.DirectiveLeft: self._directive_left,
+            ev.QueueAwaited: self._queue_awaited,
             ev.ArrayMade: self._array_made,
             ev.ArrayFreed: self._array_freed,
             rec.MappedFreed: lifetimes.freed,
@@ -209,6 +217,7 @@ class Checker:
             ev.DataCopied: self._data_copied,
             ev.EntryEntered: self._entry_entered,
             ev.ItemFound: self._item_found,
+            ev.EntryCounted: self._entry_counted,
             ev.EntryLeft: self._entry_left,
             ev.FreedCopied: lambda event: lifetimes.not_copied(event, self._directive(event.cause)),
             ev.ItemEnded: self._item_ended,
@@ -243,16 +252,17 @@ class Checker:
         if handler is not None:
             handler(event)
 
-    def finish(self, ended: bool = True) -> list[Mistake]:
+    def finish(self, ended: bool = True, model: str = "openmp") -> list[Mistake]:
         """Judge what is left at the end of the program, once, and return all mistakes, the gravest first.
 
-        ended: the program came to its end; of one that an error ended nothing is left over.
+        ended: the program came to its end; of one that an error ended nothing is left over. model: in whose words
+        advice is given.
         """
         if ended and not self._finished and not self._cut:
             self._finished = True
             self._mappings.finish(self._memories.leaked)
             self._tasks.finish()
-        return self._found.all()
+        return self._found.all(model)
 
     def runtime_faults(self) -> list[Mistake]:
         """Return what the runtime does wrong with what the program rightly asks for: what happened, then what can."""
@@ -281,7 +291,11 @@ class Checker:
 
     def _doubt(self, repair: Repair) -> str:
         names = {operation.name for _, operation, _ in repair.wasted} & self._found.data
-        return f"a mistake is about {min(names)}: mend it first" if names else ""
+        if names:
+            return f"a mistake is about {min(names)}: mend it first"
+        unused = any(kind in ("unused allocation", "unread transfer") for kind, _, _ in repair.wasted)
+        strays = unused and UNKNOWN in self._found.data
+        return "a kernel fails to reach memory that is not known, which may be this: mend that first" if strays else ""
 
     @property
     def operations(self) -> list[DataOperation]:
@@ -309,7 +323,9 @@ class Checker:
         return strand.source or (program_line() if self._has_lines else "")
 
     def _strand_began(self, event: ev.StrandBegan) -> None:
-        if event.task is None:
+        if event.queue is not None:
+            self._strands.began_in(event.queue, event.name, event.after[0])
+        elif event.task is None:
             self._strands.began(event.name, event.after)
         else:
             self._tasks.began(event.task, event.after)
@@ -327,22 +343,30 @@ class Checker:
     # directives
 
     def _directive_began(self, event: ev.DirectiveBegan) -> None:
-        strand = self._strands.current()
-        where = self._line(strand)
+        where = self._line(self._strands.current())
+        strand = self._strands.current() if event.queue is None else self._strands.entered(event.queue)
         self._directives[event.cause] = Directive(event.cause, event.device, event.name, where, strand, self.sim.now)
+
+    def _queue_awaited(self, event: ev.QueueAwaited) -> None:
+        directive = self._directives.get(event.cause)
+        self._strands.queue_awaited(event.queue, self._strands.current() if directive is None else directive.strand)
+        if directive is not None:
+            directive.is_ordered = True
 
     def _directive_left(self, event: ev.DirectiveLeft) -> None:
         directive = self._directives[event.cause]
-        self._flush(directive)
+        directive.has_left = True
+        if not directive.held:
+            self._flush(directive)
         self._lost.directive_left(event.cause)
         self._mappings.directive_left(event.cause)
-        if isinstance(event.error, Exception):
+        if not isinstance(event.error, Exception):
+            self._mappings.region_ended(event.cause)
+        elif not directive.is_refused:
             message = str(event.error).partition("\n")[0]
             self._found.add("fatal error", message, (self._story(directive, f"is in {directive.name}"),), "")
-        else:
-            self._mappings.region_ended(event.cause)
-        # A directive that was left early, or whose queue lasts, is still heard of; a plain one is over.
-        if event.error is None and directive.waiting is None:
+        # A directive that was left early, or whose work is held back, is still heard of; a plain one is over.
+        if event.error is None and not directive.held:
             del self._directives[event.cause]
 
     def _directive(self, cause: int) -> Directive:
@@ -455,8 +479,25 @@ class Checker:
             self._versions.entered(event.device, entry)
         told = self._story(directive, f"maps it in {directive.name}")
         is_region = directive.name.startswith("target") and "data" not in directive.name
-        self._mappings.entered(entry, told, event.cause if is_region else 0, directive.strand)
+        may_stay = not directive.name.startswith("target")
+        self._mappings.entered(entry, told, event.cause if is_region else 0, directive.strand, may_stay)
         self._lifetimes.entered(entry, told)
+
+    def _entry_counted(self, event: ev.EntryCounted) -> None:
+        """Take the end of the last reference for the end of the data, though a queue may keep the block for a while."""
+        entry = event.entry
+        if not self._strands.has_queues or not entry.is_unused or not entry.size:
+            return
+        directive = self._directive(event.cause)
+        block = self._memories.block_at(event.device, entry.device_begin)
+        if block is not None and block.entry is entry:
+            role: Role = "" if directive.strand.is_queue else "leaves"
+            did = f"ends the data of {entry.name or 'data'} in {directive.name}"
+            self._races.access(
+                directive.access(
+                    self.sim.now, event.device, block.begin, block.end, True, True, did, block.name, role, block
+                )
+            )
 
     def _item_found(self, event: ev.ItemFound) -> None:
         directive = self._directive(event.cause)
@@ -480,6 +521,8 @@ class Checker:
 
     def _update_missed(self, event: ev.UpdateMissed) -> None:
         directive = self._directive(event.cause)
+        if not directive.name.startswith("target"):
+            return  # `if_present` of OpenACC, which says so
         self._mappings.update_missed(self._story(directive, f"updates {event.item.name or 'data'}"), event.item)
 
     # what is in the queue of a directive
@@ -488,8 +531,16 @@ class Checker:
         directive = self._directive(event.cause)
         entry = self._memories.entry_at(event.device, event.device_address)
         block = self._memories.block_at(event.device, event.device_address)
+        if directive.strand.is_queue:
+            directive.clock = dict(directive.strand.clock)
+        if self._reaches_nothing(event):
+            name, way = event.array.name if event.array else "data", "to" if event.op == "h2d" else "from"
+            told = self._story(directive, f"copies {name} {way} device memory in {directive.name}")
+            self._nothing_there(told, "device memory")
+            directive.is_refused = True
+            return
         role: Role = ""
-        if block is not None and entry is not None and block.entry is entry:
+        if block is not None and entry is not None and block.entry is entry and not directive.strand.is_queue:
             if event.op == "h2d" and block.cause == event.cause:
                 role = "enters"
             elif event.op == "d2h" and entry.is_unused:
@@ -502,7 +553,9 @@ class Checker:
         brought = self._bytes_of(event, directive)
         if directive.waiting is not None:
             directive.waiting.append((event, entry, block, role, brought))
-        else:
+        elif not self._queued.hold(
+            directive, lambda: self._copies.take(directive, event, entry, block, role, brought, self._has_lines)
+        ):
             self._copies.take(directive, event, entry, block, role, brought, self._has_lines)
 
     def _copies_known(self, event: rec.CopiesKnown) -> None:
@@ -517,6 +570,8 @@ class Checker:
                 if (copy.op, copy.host_address, copy.nbytes) == wanted:
                     del known[number]
                     return Brought(copy.content, copy.brings_nothing, copy.is_watched)
+        elif directive.strand.is_queue or directive.is_ordered:
+            return None  # they may change until the queue comes to the copy
         elif event.op in ("h2d", "d2h") and event.array is not None and not event.array.phantom:
             data = event.array.span(event.host_address, event.nbytes).bytes
             return None if data is None else Brought(hashlib.blake2b(data.data, digest_size=8).digest())
@@ -529,24 +584,38 @@ class Checker:
 
     def _kernel_submitted(self, event: ev.KernelSubmitted) -> None:
         directive = self._directive(event.cause)
-        directive.kernel = event.kernel
-        self._lost.submitted(directive)
-        if event.uses is None:
-            directive.waiting = []
+        directive.kernel, uses = event.kernel, event.uses
+        if directive.strand.is_queue:
+            directive.clock = dict(directive.strand.clock)
         else:
-            self._use(directive, event.uses)
+            self._lost.submitted(directive)
+        if uses is not None:
+            if not self._queued.hold(directive, lambda: self._use(directive, uses)):
+                self._use(directive, uses)
+        elif directive.strand.is_queue or directive.is_ordered:
+            self._queued.expect(directive)
+        else:
+            directive.waiting = []
 
     def _kernel_ran(self, event: ev.KernelRan) -> None:
         directive = self._directive(event.cause)
+        if not directive.held:
+            self._ran(directive, event)
+            self._flush(directive)
+            return
+        for done in self._queued.ran(directive, lambda: self._ran(directive, event)):
+            if done.has_left and not done.held:
+                self._directives.pop(done.number, None)
+
+    def _ran(self, directive: Directive, event: ev.KernelRan) -> None:
         self._use(directive, event.uses)
         self._lost.kernel_ended(event.cause)
-        self._flush(directive)
 
     def _use(self, directive: Directive, uses: tuple[MemoryUse, ...]) -> None:
         for use in uses:
             begin, end, memory = use.begin, use.begin + use.nbytes, use.memory
             self._wastes.kernel_used(use, self._memories)
-            if use.maybe:
+            if use.maybe or directive.name.startswith(_SPREADING):
                 if use.mapped:
                     self._unknown.add(directive.kernel)
                 if memory != HOST and use.nbytes:
@@ -562,7 +631,7 @@ class Checker:
             if begin >= end:
                 continue
             block = None if memory == HOST else self._memories.block_at(memory, begin)
-            role: Role = "uses" if use.mapped else ""
+            role: Role = "uses" if use.mapped and not directive.strand.is_queue else ""
             access = directive.access(
                 self.sim.now, memory, begin, end, use.writes, use.exact, did, use.name, role, block, use.atomic
             )  # fmt: skip
@@ -585,9 +654,20 @@ class Checker:
             return
         entry = self._memories.entry_at(access.memory, access.begin)
         if entry is None and access.block is None:
-            advice = "No block of the device lies there: it was freed, or never allocated."
-            self._found.add("use after free", access.name, (access.story,), advice, access.name)
+            self._nothing_there(access.story, access.name)
         elif access.writes:
             self._versions.device_written(access, entry)
         elif not self._lifetimes.is_told(entry):  # else the host's copy is another array's
             self._versions.device_read(access, entry)
+
+    def _reaches_nothing(self, event: ev.DataCopied) -> bool:
+        """Tell whether a side of a copy is an address of a device where nothing is allocated."""
+        sides = [(event.device, event.device_address)]
+        if event.op == "d2d":
+            sides.append((event.source, event.host_address))
+        block_at, entry_at = self._memories.block_at, self._memories.entry_at
+        return event.nbytes > 0 and any(block_at(*side) is None and entry_at(*side) is None for side in sides)
+
+    def _nothing_there(self, story: Story, name: str) -> None:
+        advice = "No block of the device lies there: it was freed, or never allocated."
+        self._found.add("use after free", name, (story,), advice, name)

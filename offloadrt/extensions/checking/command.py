@@ -25,9 +25,11 @@ def check(
     """Run a program once and report its mistakes: races, stale and uninitialised data, wrong maps.
 
     The exit code is 1 when a mistake is reported. A table of waste follows, worst first: transfers and allocations that
-    were for nothing, and the time that they took. Waste alone leaves the exit code 0.
+    were for nothing, and the time that they took. Waste alone leaves the exit code 0. A script that fails, as by an
+    assertion of its own, gets its traceback after the mistakes that were found until then, and the exit code 3.
     """
     from offloadrt.extensions.checking.checked import check as checked
+    from offloadrt.study.errors import ScriptFailed, UserError
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
 
@@ -43,6 +45,8 @@ def check(
             _print_wastes(report.wastes)
         if report.unknown_copies:
             console().print(report.unknown_copies, markup=False, highlight=False, soft_wrap=True)
+    if report.failure:
+        raise (ScriptFailed if report.script_failed else UserError)(report.failure)
     return NEGATIVE if report.mistakes or any(fault.happened for fault in report.runtime_faults) else 0
 
 
@@ -55,7 +59,10 @@ def _lines(report: CheckReport) -> Iterator[str]:
     if lost := len(happened):
         of_program = f"{found} of the program's" if count else "no mistake of the program's"
         found = f"{of_program}, {lost} lost update{'s' * (lost > 1)} of the runtime's"
-    yield f"{report.scenario} on {report.machine}: {found}"
+    until = "" if not report.failure else " until the program failed"
+    yield f"{report.scenario} on {report.machine}: {found}{until}"
+    if report.requires:
+        yield f"the program requires {report.requires}"
     for fault in report.runtime_faults:
         if not fault.happened:
             write, copy = fault.stories

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from offloadrt.extensions.checking.accesses import Access, Directive, WatchedBlock
-from offloadrt.extensions.checking.mistakes import Mistakes, Story
+from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistakes, Story
 from offloadrt.extensions.checking.recorded import (
     ConstantKnown,
     KernelAccess,
@@ -26,7 +26,7 @@ from offloadrt.extensions.checking.recorded import (
 from offloadrt.extensions.checking.strands import Strand, Strands
 from offloadrt.machine.memory import AddressMap
 from offloadrt.runtime.events import FreedCopied, ItemFound
-from offloadrt.runtime.mapping.map_item import DELETE, IMPLICIT, OMPX_HOLD, MapItem
+from offloadrt.runtime.mapping.map_item import DELETE, FROM, IMPLICIT, OMPX_HOLD, MapItem
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 from offloadrt.trace.events import plain_kernel
 
@@ -117,6 +117,10 @@ class _LiveEntry:
     entered: Story
     region: int
     """The target region that made it, which ends by itself what it maps; 0: none did."""
+    may_stay: bool = False
+    """Whether it is no mistake that it is there at the end: OpenACC's data that no `exit data` was about, as such
+    programs leave its end to the program's.
+    """
     has_ended: bool = False
     """Whether that region has ended."""
     counted_down: str = ""
@@ -137,8 +141,9 @@ class Mappings:
     _by_region: dict[int, list[_LiveEntry]] = attrs.field(factory=dict)
     """Those of a region that runs."""
 
-    def entered(self, entry: Entry, story: Story, region: int, strand: Strand) -> None:
-        made = self._live[entry] = _LiveEntry(entry, story, region, references=[(strand.chain, strand.epoch)])
+    def entered(self, entry: Entry, story: Story, region: int, strand: Strand, may_stay: bool) -> None:
+        reference = strand.chain, strand.epoch
+        made = self._live[entry] = _LiveEntry(entry, story, region, may_stay, references=[reference])
         if region:
             self._by_region.setdefault(region, []).append(made)
 
@@ -181,11 +186,20 @@ class Mappings:
     def item_ended(self, directive: Directive, story: Story, item: MapItem, entry: Entry | None) -> None:
         """Judge the end of one item; the counts are still those before it."""
         if entry is None:
-            if directive.name in _UNMAPPING and item.size and item.array is not None and not item.type & IMPLICIT:
-                advice = "Nothing of it is mapped here: leave this unmap out, or map it before."
+            # OpenMP lets `release` and `delete` pass over what is absent; what `from` asks for does not come.
+            asked = bool(item.type & FROM) and not item.type & IMPLICIT
+            if directive.name in _UNMAPPING and item.size and item.array is not None and asked:
+                advice = (
+                    "Nothing of it is mapped here, so nothing is copied back: leave this unmap out, or map it before."
+                )
                 self.mistakes.add("surplus unmap", item.name, (story,), advice, item.name)
             return
-        if directive.name in _UNMAPPING and (live := self._live.get(entry)) is not None:
+        live = self._live.get(entry)
+        if directive.name not in _UNMAPPING:
+            if directive.name == "exit data" and live is not None:
+                live.may_stay = False
+            return  # `finalize` of OpenACC ends all references that are not structured
+        if live is not None:
             live.counted_down = directive.where
         held = entry.hold if item.type & OMPX_HOLD else entry.dynamic
         if item.type & DELETE and INFINITE > held > 1 and (mapping := self._live.get(entry)) is not None:
@@ -208,6 +222,7 @@ class Mappings:
             if (
                 INFINITE not in (entry.dynamic, entry.hold)
                 and not entry.is_unused
+                and not mapping.may_stay
                 and (not mapping.region or mapping.has_ended)
             ):
                 name = entry.name or "data"
@@ -219,7 +234,7 @@ class Mappings:
                         f"Its region has ended and left it behind, with a count of {entry.total}: LLVM counts some "
                         "items of a mapper up and not down. A later map of these bytes finds the old copy."
                     )
-                self.mistakes.add("missing unmap", name, (mapping.entered,), advice)
+                self.mistakes.add("missing unmap", name, (mapping.entered,), advice, name)
         for block in blocks:
             nbytes = block.end - block.begin
             self.mistakes.add(
@@ -282,7 +297,7 @@ class RecordedFaults:
         if event.freed is not None:
             self._use_after_free(event, *event.freed)
             return
-        name = event.name or "memory"
+        name = event.name or UNKNOWN
         told = _story(
             event.kernel, f"{name} {event.how}" if event.name else event.how, event.access, self.strands.sim.now
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final, Literal
 
@@ -21,6 +22,8 @@ ORDER: Final[tuple[str, ...]] = (
     "delete under other users", "never awaited", "missed update", "surplus unmap", "missing unmap", "memory leak",
 )  # fmt: skip
 
+UNKNOWN: Final = "memory"
+"""The name of data of which only the address is known."""
 _OF_NO_VALUES: Final = ("missing unmap", "surplus unmap", "memory leak", "never awaited")
 """Mistakes that leave no doubt about what was copied where."""
 
@@ -69,6 +72,47 @@ class Mistake:
         if self.elsewhere:
             told.append(f"  So does this kernel at {self.elsewhere} other place{'s' * (self.elsewhere > 1)}.")
         return [f"{self.kind}: {self.subject}{often}", *told, *([f"  {self.advice}"] if self.advice else [])]
+
+
+_WORDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "openacc": (
+        (r"map it `to` instead of `tofrom`", "name it in `copyin` instead of `copy`"),
+        (r"map (\S+) `to` or `alloc`", r"name \1 in `copyin` or `create`"),
+        (r"`target update from\((.*?)\)`", r"`update host(\1)`"),
+        (r"`target update to\((.*?)\)`", r"`update device(\1)`"),
+        (r"`to\((.*?)\)`", r"`update device(\1)`"),
+        (r"map (\S+) `to` or `tofrom`", r"name \1 in `copyin` or `copy`"),
+        (r"map (\S+) `from` or `tofrom`", r"name \1 in `copyout` or `copy`"),
+        (r"map (it|\S+) `to`( the device)?", r"name \1 in `copyin`"),
+        (r"map it `tofrom`", "name it in `copy`"),
+        (r"map it `from` or `alloc`", "name it in `copyout` or `create`"),
+        (r"`target exit data map\(release: (.*?)\)`, or `from`", r"`exit data delete(\1)`, or `copyout`"),
+        (r"`to` or `alloc`", "`copyin` or `create`"),
+        (r"`to` instead of `tofrom`", "`copyin` instead of `copy`"),
+        (r"mapped around all of it \(`target data`\)", "on the device for all of it (a `data` region)"),
+        (r"leave the map( of .+?)? out", r"leave the clause\1 out"),
+        (r"`target data`", "a `data` region"),
+    ),
+    "cuda": (
+        (r"map .+? `to` or `tofrom`, `target update to\(.*?\)`", "copy to it"),
+        (r"Keep (.+?) mapped around all of it \(`target data`\), and update", r"Keep \1 allocated, and copy"),
+        (r"leave the map( of .+?)? out", r"leave the allocation\1 out"),
+        (r"map [^`]+ `(?:from|to)` or `alloc`, or ", ""),
+        (r"`target data` around both uses keeps it", "keep it between both uses"),
+    ),
+}
+"""How advice that is in OpenMP's words is said in those of another model."""
+
+
+def in_words_of(model: str, advice: str) -> str:
+    """Return advice in the words of a programming model; in OpenMP's where the model has none of its own.
+
+    >>> in_words_of("openacc", "The device's copy is newer: `target update from(a)` before the read.")
+    "The device's copy is newer: `update host(a)` before the read."
+    """
+    for pattern, words in _WORDS.get(model, ()):
+        advice = re.sub(pattern, words, advice)
+    return advice
 
 
 WasteKind = Literal["duplicate transfer", "round trip", "unread transfer", "unused allocation", "repeated allocation"]
@@ -161,9 +205,10 @@ class Mistakes:
         """Tell whether there is a mistake of a kind."""
         return any(mistake.kind == kind for mistake in self._found.values())
 
-    def all(self) -> list[Mistake]:
-        """Return them, the gravest kinds first, else as they were found."""
-        return sorted(self._found.values(), key=lambda mistake: ORDER.index(mistake.kind))
+    def all(self, model: str = "openmp") -> list[Mistake]:
+        """Return them, the gravest kinds first, else as they were found; with advice in the words of a model."""
+        said = [attrs.evolve(one, advice=in_words_of(model, one.advice)) for one in self._found.values()]
+        return sorted(said, key=lambda mistake: ORDER.index(mistake.kind))
 
 
 def builtins(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:

@@ -109,7 +109,10 @@ class Races:
             del kept[key]
 
     def _compare(self, earlier: Access, access: Access) -> None:
-        if access.strand.comes_after(earlier.strand.chain, earlier.epoch) or _ordered_by_counts(earlier, access):
+        # A function of the host runs after later work of its stream has been submitted.
+        if access.follows(earlier) or (earlier.clock is not None and earlier.follows(access)):
+            return
+        if _ordered_by_counts(earlier, access):
             return
         by_maps = _ordered_by_maps(earlier, access)
         if by_maps and access.maps not in self.unordered_maps and earlier.maps not in self.unordered_maps:
@@ -154,6 +157,10 @@ def _where(memory: int) -> str:
 
 def _missing(one: Access, other: Access) -> str:
     """Say which synchronization is missing."""
+    if one.strand.is_queue and other.strand.is_queue:
+        return "Nothing orders the two queues: let one wait for the other."
+    if one.strand.is_queue or other.strand.is_queue:
+        return "Nothing orders the queue and the thread: wait for the queue between them."
     if one.strand.deferred and other.strand.deferred:
         return "Nothing orders the two tasks: depend clauses on both would, or a taskwait between them."
     if one.strand.deferred or other.strand.deferred:

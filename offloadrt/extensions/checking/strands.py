@@ -1,9 +1,9 @@
 """Happens-before among host threads and tasks, by vector clocks.
 
-A *strand* is a host thread or a task: what it does is done in order. A vector clock says of each strand up to which of
-its epochs all is known to have happened. A strand that signals something adds its clock to it and begins an epoch; one
-that awaits it takes that clock over. The clocks have one entry for a chain of strands of which each began after the
-last had ended, so that a program of many tasks has short clocks.
+A *strand* is a host thread, a task or a queue of a device: what it does is done in order. A vector clock says of each
+strand up to which of its epochs all is known to have happened. A strand that signals something adds its clock to it
+and begins an epoch; one that awaits it takes that clock over. The clocks have one entry for a chain of strands of
+which each began after the last had ended, so that a program of many tasks has short clocks.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Hashable
 
 import attrs
 
+from offloadrt.runtime.events import WorkQueue
 from offloadrt.sim import Actor, Simulation
 
 Clock = dict[int, int]
@@ -26,6 +27,8 @@ class Strand:
     chain: int
     clock: Clock
     deferred: bool = False
+    is_queue: bool = False
+    """Whether it is the work in a queue of a device."""
     source: str = ""
     """The line of the program that it has said to be at; "": its Python source says."""
     ended: list[tuple[int, int]] = attrs.field(factory=list)
@@ -60,6 +63,7 @@ class Strands:
     """Whether there have been two strands at one time, or a task that was still to begin."""
     _running: dict[Actor, list[Strand]] = attrs.field(factory=dict)
     _signals: dict[Hashable, _Signal] = attrs.field(factory=dict)
+    _queues: dict[WorkQueue, Strand] = attrs.field(factory=dict)
     _strangers: dict[Actor, Strand] = attrs.field(factory=dict)
     """Strands of actors that a script has spawned itself."""
     _chains: int = 0
@@ -111,7 +115,7 @@ class Strands:
             self._chains += 1
             chain = self._chains
         clock[chain] = clock.get(chain, 0) + 1
-        return Strand(name, chain, clock, deferred, source)
+        return Strand(name, chain, clock, deferred, source=source)
 
     # events
 
@@ -123,12 +127,12 @@ class Strands:
         signal.ended = strand.ended
         strand.clock[strand.chain] += 1
 
-    def take_over(self, what: Hashable) -> None:
-        """Let the running strand come after all that has signalled `what`."""
+    def take_over(self, what: Hashable, queue: WorkQueue | None = None) -> None:
+        """Let the running strand, or the work of a queue, come after all that has signalled `what`."""
         self.awaited.add(what)
         signal = self._signals.get(what)
         if signal is not None:
-            strand = self.current()
+            strand = self.current() if queue is None else self._queues[queue]
             _join(strand.clock, signal.clock)
             if signal.ends_strand and signal.ended is not strand.ended:
                 strand.ended += signal.ended
@@ -159,8 +163,46 @@ class Strands:
         _join(signal.clock, strand.clock)
         signal.ended = [*signal.ended, (strand.chain, strand.epoch), *strand.ended]
 
+    # the queues of devices
+
+    @property
+    def has_queues(self) -> bool:
+        return bool(self._queues)
+
+    def entered(self, queue: WorkQueue) -> Strand:
+        """Return the strand of a queue into which the running strand puts something, behind all that it has done."""
+        strand = self._queues.get(queue)
+        if strand is None:
+            strand = self._queues[queue] = self._new(queue.name, {})
+            strand.is_queue = True
+        host = self.current()
+        _join(strand.clock, host.clock)
+        host.clock[host.chain] += 1
+        return strand
+
+    def queue_awaited(self, queue: WorkQueue, by: Strand) -> None:
+        """Let a strand come after all that is in a queue."""
+        strand = self._queues.get(queue)
+        if strand is not None and strand is not by:
+            _join(by.clock, strand.clock)
+            strand.clock[strand.chain] += 1
+
+    def marked(self, queue: WorkQueue, what: Hashable) -> None:
+        """Let what is in a queue be known to whoever awaits `what`, and nothing that signalled it before."""
+        strand = self._queues[queue]
+        self._signals[what] = _Signal(dict(strand.clock))
+        strand.clock[strand.chain] += 1
+
+    def began_in(self, queue: WorkQueue, name: str, mark: Hashable) -> None:
+        """Begin a function of the host in the running actor: a part of a queue's work, where that was marked."""
+        strand = Strand(name, self._queues[queue].chain, dict(self._signals[mark].clock), is_queue=True)
+        self._running.setdefault(self.sim.running or self.sim.current, []).append(strand)
+
     def known_to_all(self) -> Clock:
-        """Return what has happened before whatever any strand does from now on."""
+        """Return what has happened before whatever any strand does from now on.
+
+        What comes into a queue comes after what the strand has done that puts it there.
+        """
         clocks = [strand.clock for strand in self._live()]
         if not clocks:
             return {}

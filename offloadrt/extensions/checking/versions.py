@@ -94,7 +94,7 @@ class Versions:
             extent = None if access.exact else (access.begin + shift, access.end + shift)
             for cell in self._host.cut(access.begin + shift, access.end + shift):
                 cell.newest, cell.writer, cell.extent = self._last, access, extent
-                if cell.copied is not None and not _follows(access, cell.copied):
+                if cell.copied is not None and not access.follows(cell.copied):
                     cell.version = self._last  # a race, in which the copy could as well have come later
 
     def device_maybe_written(self, device: int, begin: int, end: int, entry: Entry | None) -> None:
@@ -123,12 +123,19 @@ class Versions:
                 last = last if last.begin == cell.begin + shift else into.cut(cell.begin + shift, begin + nbytes)[-1]
                 last.version = version
 
-    def to_host(self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access) -> None:
+    def to_host(
+        self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access, is_counterpart: bool
+    ) -> None:
+        """Copy to the host; from what is not the device's copy of the same data, it is a write."""
+        self._last += 1
         shift = host_begin - begin
         for cell in self._device(device).cut(begin, begin + nbytes):
             for mine in self._host.cut(cell.begin + shift, cell.end + shift):
                 mine.version, mine.copied = cell.version, copy
-                if cell.version in self._of_devices and mine.writer is not None and mine.writer.memory == HOST:
+                if not is_counterpart and cell.version != NEVER:
+                    mine.version = mine.newest = self._last
+                    mine.writer, mine.extent = attrs.evolve(copy, memory=HOST, writes=True), None
+                elif cell.version in self._of_devices and mine.writer is not None and mine.writer.memory == HOST:
                     mine.newest = mine.version  # the host asks for what the kernel has made, instead of its own
 
     def between_devices(self, source: int, source_begin: int, access: Access, entry: Entry | None) -> None:
@@ -217,17 +224,12 @@ def _length(cells: list[_HostCell]) -> int:
     return sum([cell.end - cell.begin for cell in cells])
 
 
-def _follows(access: Access, earlier: Access) -> bool:
-    """Tell whether the program orders an access after another."""
-    return access.strand.comes_after(earlier.strand.chain, earlier.epoch)
-
-
 def _surely_later(access: Access, newer: _HostCell, extent: tuple[int, int] | None) -> bool:
     """Tell whether a read comes after the newest write, and surely meets it where that wrote some bytes of an extent.
 
     What is not ordered is a race, and reported as that, whoever came first.
     """
-    if newer.writer is not None and not _follows(access, newer.writer):
+    if newer.writer is not None and not access.follows(newer.writer):
         return False
     return extent is None or (access.exact and access.begin <= extent[0] and extent[1] <= access.end)
 

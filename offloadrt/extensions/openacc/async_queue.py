@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from offloadrt.runtime.events import QueueAwaited
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.mapping.map_item import DirectiveQueue
 from offloadrt.sim import Lock
@@ -27,6 +28,10 @@ class AsyncQueue:
     stream: Any = None
     _left: list[DirectiveQueue] = attrs.field(factory=list)
     """The queues of directives that have ended, in order."""
+
+    @property
+    def name(self) -> str:
+        return self.lock.name
 
     @property
     def used(self) -> bool:
@@ -63,6 +68,8 @@ class AsyncQueue:
 
     async def precede(self, device: OffloadDevice, queue: DirectiveQueue) -> None:
         """Everything in it so far comes before what is put into `queue` from now on. The host does not wait."""
+        if self.stream is not None and device.tell is not None:
+            device.tell(QueueAwaited(self, queue.cause))
         if self.stream is not None and self.stream is not queue.stream:
             event = await device.plugin.record_event(DirectiveQueue(queue.cause, self.stream))
             if device.plugin.needs_wait(event):
@@ -78,6 +85,8 @@ class AsyncQueue:
         left, self._left = self._left, []
         try:
             await device.plugin.synchronize(DirectiveQueue(cause, self.stream, lasts=True))
+            if device.tell is not None:
+                device.tell(QueueAwaited(self))
             while left:
                 await device.settle(left[0])
                 del left[0]

@@ -424,14 +424,14 @@ class HostThread(ProgramThread):
         values = tuple(wait) if isinstance(wait, (tuple, list)) else (wait,)
         if values or async_ is not None:
             _check_async(name, values if async_ is None else (*values, async_))
-        put = None if async_ is None or async_ == ACC_ASYNC_SYNC else queues.of(number, async_).use
+        lasting = None if async_ is None or async_ == ACC_ASYNC_SYNC else queues.of(number, async_)
 
         async def behind(where: OffloadDevice, queue: DirectiveQueue) -> None:
             for earlier in _queues(queues, number, values):
                 await earlier.precede(where, queue)
             await work(where, queue)
 
-        return in_directive(self.program, name, number, behind if values else work, unmaps, put)
+        return in_directive(self.program, name, number, behind if values else work, unmaps, lasting)
 
 
 def _queues(queues: AsyncQueues, device: int, values: Iterable[int]) -> list[AsyncQueue]:

@@ -48,6 +48,8 @@ class OpenACC(OffloadProgram[HostThread]):
     A program ends with `finish`: the async queues complete, pooled device memory is returned.
     """
 
+    tells_uses: ClassVar[bool] = True
+
     def __init__(
         self, machine: Machine, drivers: Drivers, options: OpenACCOptions | None = None, trace: Trace | None = None
     ) -> None:

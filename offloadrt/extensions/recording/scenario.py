@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import attrs
 
@@ -13,7 +15,11 @@ from offloadrt.extensions.recording.format import Recording, RecordingError, Rec
 from offloadrt.extensions.recording.format.container import RunSummary
 from offloadrt.extensions.recording.replay import Outcome, check_configuration, replay
 from offloadrt.extensions.recording.replay.declared import read_declared
-from offloadrt.extensions.recording.replay.program import requires_unified_shared_memory, run_of
+from offloadrt.extensions.recording.replay.program import (
+    requires_unified_shared_memory,
+    run_of,
+    unified_configuration,
+)
 from offloadrt.machine.memory import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.study.errors import UserError
@@ -22,6 +28,11 @@ from offloadrt.study.scripts.definition import Figure, Scenario
 from offloadrt.study.scripts.parameters import Range, Value, parameters_of
 from offloadrt.study.scripts.tracebacks import innermost
 
+_Configuration = Literal[
+    "copy", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch", "environment", "unified"
+]
+UNIFIED: Final = "unified"
+"""The configuration that a program asks for that requires unified shared memory."""
 _OF_THE_PROGRAM = (RecordingError, OffloadError, DriverError, MemoryAccessFault)
 """Errors that end a replay with a message: the recording, or what was asked of it, is then wrong."""
 
@@ -29,15 +40,16 @@ _OF_THE_PROGRAM = (RecordingError, OffloadError, DriverError, MemoryAccessFault)
 def scenario_of(path: Path) -> Scenario:
     """Make a scenario of a recording. Raises UserError."""
     path = path.resolve()
-    runs = opened(path).runs
+    file = opened(path)
+    runs = file.runs
     known = list(dict.fromkeys(run.threads for run in runs))
+    with _of_recordings():
+        asked: _Configuration = UNIFIED if requires_unified_shared_memory(file.meta(runs[0])) else "copy"
 
     async def replayed(
         run: Run,
         threads: Annotated[int, Range(1)] = known[0],
-        configuration: Literal[
-            "copy", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch", "environment"
-        ] = "copy",
+        configuration: _Configuration = asked,
         allocator: Literal["llvm", "direct", "malloc"] = "llvm",
         host_compute: Annotated[float, Range(0)] = 1.0,
         process: Annotated[int, Range(0)] = 0,
@@ -47,7 +59,7 @@ def scenario_of(path: Path) -> Scenario:
 
         Parameters:
             threads: with as many host threads, as it was recorded with
-            configuration: what a map means
+            configuration: what a map means; unified: usm, or managed where kernels cannot use the host's memory
             allocator: of device memory
             host_compute: seconds of the host for each one that it worked when it was recorded
             process: which of the recorded processes, as MPI ranks are
@@ -70,10 +82,13 @@ def scenario_of(path: Path) -> Scenario:
 
 
 async def _replay(run: Run, recording: Recording, host_compute: float, costs: str) -> dict[str, Value]:
-    unified = requires_unified_shared_memory(recording)
+    unified = requires_unified_shared_memory(recording.meta)
     run.configure(phantom=True, requires_unified_shared_memory=unified, num_devices=recording.devices_used)
+    if run.configuration == UNIFIED:
+        run.configure(configuration=unified_configuration(run.spec))
     program = run.openmp
-    check_configuration(recording, program.devices[0].configuration.name)
+    chosen = program.devices[0].configuration.name
+    check_configuration(recording, chosen)
     outcome = await replay(
         recording,
         program,
@@ -82,7 +97,10 @@ async def _replay(run: Run, recording: Recording, host_compute: float, costs: st
         progress=run.progress,
         phases=run.windows.phases,
     )
-    return _measured(recording, outcome)
+    measured = _measured(recording, outcome)
+    if unified:
+        measured["requires"] = f"unified_shared_memory, so configuration {chosen}"
+    return measured
 
 
 def _measured(recording: Recording, outcome: Outcome) -> dict[str, Value]:
@@ -104,8 +122,15 @@ def _measured(recording: Recording, outcome: Outcome) -> dict[str, Value]:
 
 def opened(path: Path) -> RecordingFile:
     """Open a recording. Raises UserError."""
-    try:
+    with _of_recordings():
         return RecordingFile.read(path)
+
+
+@contextmanager
+def _of_recordings() -> Iterator[None]:
+    """Turn what is wrong with a recording into a UserError."""
+    try:
+        yield
     except RecordingError as error:
         raise UserError(str(error)) from None
 

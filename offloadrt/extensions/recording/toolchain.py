@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
@@ -113,27 +114,15 @@ def _version_of(path: Path) -> str | None:
 
 def recorder_library(compiler: Compiler) -> Path:
     """Return the library that is loaded before a program to record it. Raises ToolchainMissing."""
-    command = [
-        "-std=gnu17",
-        "-O2",
-        "-g",
-        "-fPIC",
-        "-fvisibility=hidden",  # each malloc and free of the program looks at its thread
-        "-ftls-model=initial-exec",
-        "-shared",
-        "-pthread",
-        _layout(),
-        *_WARNINGS,
-        *_sources("recorder", "c"),
-        "-ldl",
-    ]
-    return _compiled(compiler, "recorder", "recorder.so", command)
+    # Each malloc and free of the program looks at its thread: hence no lookup of symbols, and a model of TLS.
+    flags = ["-std=gnu17", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-pthread"]
+    return _compiled(compiler, "recorder.so", _sources("recorder", "c"), [*flags, _layout()], ["-shared", "-ldl"])
 
 
 def device_runtime(compiler: Compiler) -> Path:
     """Return the object that is linked into device images: it plays the grid. Raises ToolchainMissing."""
-    command = ["-std=gnu17", "-O2", "-g", "-fPIC", "-r", "-nostdlib", _layout(), *_WARNINGS, *_sources("device", "c")]
-    return _compiled(compiler, "device", "device.o", command)
+    flags = ["-std=gnu17", "-O2", "-g", "-fPIC", _layout()]
+    return _compiled(compiler, "device.o", _sources("device", "c"), flags, ["-r", "-nostdlib"])
 
 
 def compiler_plugin(compiler: Compiler) -> Path | None:
@@ -141,9 +130,9 @@ def compiler_plugin(compiler: Compiler) -> Path | None:
     headers = _llvm_headers(compiler)
     if headers is None:
         return None
-    flags = ["-std=c++17", "-O1", "-fPIC", "-fno-rtti", "-shared", "-D__STDC_CONSTANT_MACROS", "-D__STDC_LIMIT_MACROS"]
-    command = [*flags, *_WARNINGS, "-isystem", str(headers), *_sources("plugin", "cpp")]
-    return _compiled(find_compiler("cxx"), "plugin", "plugin.so", command)
+    flags = ["-std=c++17", "-O1", "-fPIC", "-fno-rtti", "-D__STDC_CONSTANT_MACROS", "-D__STDC_LIMIT_MACROS"]
+    flags += ["-isystem", str(headers)]
+    return _compiled(find_compiler("cxx"), "plugin.so", _sources("plugin", "cpp"), flags, ["-shared"])
 
 
 def headers_package(compiler: Compiler) -> str:
@@ -175,8 +164,8 @@ def _layout() -> str:
     return f"-DLAYOUT=0x{digest.hexdigest()}ull"
 
 
-def _sources(folder: str, suffix: str) -> list[str]:
-    return [str(path) for path in sorted((_NATIVE / folder).glob(f"*.{suffix}"))]
+def _sources(folder: str, suffix: str) -> list[Path]:
+    return sorted((_NATIVE / folder).glob(f"*.{suffix}"))
 
 
 def cache_folder() -> Path:
@@ -185,12 +174,12 @@ def cache_folder() -> Path:
     return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "offloadrt"
 
 
-def _compiled(compiler: Compiler, sources: str, name: str, arguments: list[str]) -> Path:
-    """Return the part of that name from the cache, compiled if it is not there."""
+def _compiled(compiler: Compiler, name: str, sources: list[Path], flags: list[str], linked: list[str]) -> Path:
+    """Return the part of that name from the cache; it is compiled with `flags`, then linked, if it is not there."""
     digest = hashlib.blake2b(digest_size=8)
-    for part in (str(compiler.path), compiler.version, *arguments):
+    for part in (str(compiler.path), compiler.version, *flags, *linked):
         digest.update(part.encode() + b"\0")
-    for path in sorted([*_NATIVE.glob("*.h"), *(_NATIVE / sources).iterdir()]):
+    for path in sorted([*_NATIVE.glob("*.h"), *sources[0].parent.iterdir()]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     folder = cache_folder() / f"llvm-{compiler.version}-{digest.hexdigest()}"
     target = folder / name
@@ -200,21 +189,51 @@ def _compiled(compiler: Compiler, sources: str, name: str, arguments: list[str])
     with (folder / f"{name}.lock").open("w") as lock:  # `make -j` begins with several compilers at once
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
-            _compile(compiler, arguments, target)
+            _compile(compiler, sources, flags, linked, target)
     return target
 
 
-def _compile(compiler: Compiler, arguments: list[str], target: Path) -> None:
+def _compile(compiler: Compiler, sources: list[Path], flags: list[str], linked: list[str], target: Path) -> None:
+    """Compile the sources side by side, and link them; says how far it is, as LLVM's headers take half a minute."""
+    steps = len(sources) + 1
+    told = _tell_step(compiler, target, 1, steps, 0.0)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        objects = [Path(folder) / f"{source.stem}.o" for source in sources]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            compiled = [
+                pool.submit(_make, compiler, [*flags, *_WARNINGS, "-c", str(source)], made, target)
+                for source, made in zip(sources, objects, strict=True)
+            ]
+            for step, _ in enumerate(as_completed(compiled), 2):
+                told = _tell_step(compiler, target, step, steps, told)
+            for each in compiled:
+                each.result()
         made = Path(folder) / target.name
-        command = [str(compiler.path), *arguments, "-o", str(made)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0 or not made.exists():
-            raise ToolchainMissing(
-                f"{compiler.path} (LLVM {compiler.version}) cannot compile {target.name} of the recorder:\n"
-                f"{done.stderr.strip()}\nare {_PACKAGES['cc']} installed?"
-            )
+        _make(compiler, [*map(str, objects), *linked], made, target)
         made.replace(target)
+
+
+_TOLD_EVERY_S = 5.0
+
+
+def _tell_step(compiler: Compiler, target: Path, step: int, steps: int, told: float) -> float:
+    """Say which step begins unless a step was said just before; returns when one was said last."""
+    now = time.monotonic()
+    if told and now - told < _TOLD_EVERY_S:
+        return told
+    what = f"{target.name} of the recorder for LLVM {compiler.version}"
+    print(f"offloadrt: builds {what}, once: step {step} of {steps}", file=sys.stderr, flush=True)
+    return now
+
+
+def _make(compiler: Compiler, arguments: list[str], made: Path, target: Path) -> None:
+    command = [str(compiler.path), *arguments, "-o", str(made)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0 or not made.exists():
+        raise ToolchainMissing(
+            f"{compiler.path} (LLVM {compiler.version}) cannot compile {target.name} of the recorder:\n"
+            f"{done.stderr.strip()}\nare {_PACKAGES['cc']} installed?"
+        )
 
 
 _OPENMP = ("-fopenmp", "-fiopenmp", "-qopenmp", "-mp", "-qsmp=omp", "-homp")

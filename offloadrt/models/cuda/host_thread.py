@@ -27,15 +27,15 @@ from offloadrt.driver.calls import INVALID
 from offloadrt.kernels import Kernel, Launch, Tile
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, HostBuffer, Stream
-from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream, PrimaryContext, device_of
+from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream, PrimaryContext
+from offloadrt.models.cuda.told import CopyEnd, device_of
 from offloadrt.models.host.arrays import Section, array_of, extent
+from offloadrt.runtime.events import ArrayMade
 from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_values, shape_of
 from offloadrt.runtime.launch.target import accesses_of
 
 Shape = int | tuple[int, int]
 HostMemory = Literal["pageable", "pinned"]
-CopyEnd = HostArray | Section | DeviceArray
-"""An end of a copy: memory of the host, or of a device."""
 
 
 @attrs.frozen(eq=False)
@@ -87,6 +87,9 @@ class HostThread(CallingThread):
         await context.plugin.find_kernel(prepared.launch.kernel.name)
         if (capture := context.driver.graphs.capture_of(chosen)) is not None:
             capture.uses.extend(prepared.uses)
+        elif (told := self._state.told) is not None:
+            with told.call("a launch", context.number, chosen) as number:
+                told.launched(number, context.number, prepared.launch, arguments)
         await context.driver.kernels.launch(prepared.launch, prepared.values, chosen, touching=prepared.touching)
 
     async def leave_team(self) -> None:
@@ -114,6 +117,8 @@ class HostThread(CallingThread):
         managed.start()
         array.address = await managed.alloc(array.nbytes, name=name)
         self._state.allocations.made(array.address)
+        if (observer := self.program.observer) is not None:
+            observer.handle(ArrayMade(array))
         if written or fill is not None:
             await self.host_access(array)
         return array
@@ -122,8 +127,12 @@ class HostThread(CallingThread):
         """Allocate memory of the current device (cudaMalloc). Raises OutOfDeviceMemory."""
         lengths, element = shape_of("device memory", shape), element_of("device memory", dtype)
         nbytes = DeviceArray(0, lengths, element).nbytes
-        address = await (await self._context()).driver.memory.alloc(nbytes, phantom=self.program.phantom)
+        context = await self._context()
+        address = await context.driver.memory.alloc(nbytes, phantom=self.program.phantom)
         self._state.allocations.made(address)
+        if (told := self._state.told) is not None:
+            with told.call("cudaMalloc", context.number) as number:
+                told.allocated(number, context.number, address, nbytes)
         return DeviceArray(address, lengths, element)
 
     async def free(self, array: HostArray | DeviceArray) -> None:
@@ -133,12 +142,17 @@ class HostThread(CallingThread):
         goes back to the pool.
         Raises DriverError for memory that is freed already, of another device, or not allocated so.
         """
-        driver = (await self._context()).driver
+        context = await self._context()
+        driver = context.driver
         self._state.allocations.check_free(driver, driver.call("cuMemFree"), array.address)
         await driver.memory.free(array.address, synchronizes=True)
         self._state.allocations.freed("cuMemFree", array.address)
         if isinstance(array, HostArray):
             array.freed = True
+        if (told := self._state.told) is not None:
+            told.synchronized(driver.streams.all)
+            with told.call("cudaFree", context.number) as number:
+                told.freed(number, context.number, array.address)
 
     async def mem_advise(self, array: HostArray, advice: Advice) -> None:
         """Say how managed memory will be used (cudaMemAdvise)."""
@@ -213,6 +227,10 @@ class HostThread(CallingThread):
         await self._copy(context, destination, source, stream, "cudaMemcpy")
         if pinned or to_host:
             await driver.streams.synchronize(stream)
+        if (told := self._state.told) is not None:
+            told.copied("cudaMemcpy", driver, stream, destination, source)
+            if pinned or to_host:
+                told.synchronized([stream])
 
     async def memcpy_async(
         self, destination: CopyEnd, source: CopyEnd, *, stream: Stream | DefaultStream | None = None
@@ -225,6 +243,8 @@ class HostThread(CallingThread):
         context = await self._context()
         chosen = await self._stream(context, stream, "cudaMemcpyAsync")
         await self._copy(context, destination, source, chosen, "cudaMemcpyAsync")
+        if (told := self._state.told) is not None and context.driver.graphs.capture_of(chosen) is None:
+            told.copied("cudaMemcpyAsync", context.driver, chosen, destination, source)
 
     async def memset_async(
         self, array: DeviceArray, value: int, *, stream: Stream | DefaultStream | None = None
@@ -236,6 +256,9 @@ class HostThread(CallingThread):
         self._state.allocations.check_use(driver, driver.call("cuMemsetD8Async"), "its destination", array)
         if (capture := driver.graphs.capture_of(chosen)) is not None:
             capture.uses.append(("the destination of a memset", array))
+        elif (told := self._state.told) is not None:
+            with told.call("cudaMemsetAsync", context.number, chosen) as number:
+                told.written(number, context.number, array)
         await driver.kernels.memset(array.address, value, array.nbytes, chosen)
 
     async def device_enable_peer_access(self, peer: int) -> None:
@@ -301,6 +324,9 @@ class HostThread(CallingThread):
         pools, nbytes = context.driver.pools, DeviceArray(0, lengths, element).nbytes
         address = await pools.alloc(nbytes, chosen, pools.default() if pool is None else pool, self.program.phantom)
         self._state.allocations.made(address)
+        if (told := self._state.told) is not None:
+            with told.call("cudaMallocAsync", context.number, chosen) as number:
+                told.allocated(number, context.number, address, nbytes)
         return DeviceArray(address, lengths, element)
 
     async def free_async(self, array: DeviceArray, *, stream: Stream | DefaultStream | None = None) -> None:
@@ -314,6 +340,9 @@ class HostThread(CallingThread):
         self._state.allocations.check_free(driver, driver.call("cuMemFreeAsync"), array.address)
         await driver.pools.free(array.address, chosen)
         self._state.allocations.freed("cuMemFreeAsync", array.address)
+        if (told := self._state.told) is not None:
+            with told.call("cudaFreeAsync", context.number, chosen) as number:
+                told.freed(number, context.number, array.address)
 
     async def device_get_default_mem_pool(self) -> MemPool:
         """Return the current device's pool (cudaDeviceGetDefaultMemPool)."""
@@ -379,6 +408,8 @@ class HostThread(CallingThread):
             priority=min(max(priority, greatest), least), order="non-blocking" if non_blocking else "blocking"
         )
         self._state.devices[stream] = context.number
+        if non_blocking and self._state.told is not None:
+            self._state.told.non_blocking.add(stream)
         return stream
 
     def device_get_stream_priority_range(self) -> tuple[int, int]:
@@ -402,11 +433,16 @@ class HostThread(CallingThread):
         """Wait for everything in a stream (cudaStreamSynchronize); the legacy one waits for blocking streams, too."""
         driver, chosen = await self._at_stream(stream, "cuStreamSynchronize")
         await driver.streams.synchronize(chosen)
+        if (told := self._state.told) is not None:
+            told.synchronized([chosen])
 
     async def stream_query(self, stream: Stream | DefaultStream | None = None) -> bool:
         """Tell whether everything in a stream has completed (cudaStreamQuery)."""
         driver, chosen = await self._at_stream(stream, "cuStreamQuery")
-        return await driver.streams.query(chosen)
+        is_complete = await driver.streams.query(chosen)
+        if is_complete and (told := self._state.told) is not None:
+            told.synchronized([chosen])
+        return is_complete
 
     async def stream_wait_event(self, stream: Stream | DefaultStream | None, event: TimedEvent) -> None:
         """Let what comes into a stream from now on wait for an event, of any device (cudaStreamWaitEvent).
@@ -419,6 +455,8 @@ class HostThread(CallingThread):
             raise driver.refusal(driver.call("cuStreamWaitEvent"), "CUDA_ERROR_INVALID_HANDLE", why)
         if event.mark is not None:
             await driver.streams.wait_event(chosen, event.mark)
+            if (told := self._state.told) is not None:
+                told.follows(event, chosen)
 
     async def launch_host_func(
         self,
@@ -435,6 +473,8 @@ class HostThread(CallingThread):
         """
         check_host_function("cudaLaunchHostFunc", function, seconds)
         driver, chosen = await self._at_stream(stream, "cuLaunchHostFunc")
+        if (told := self._state.told) is not None and function is not None and not driver.graphs.is_capturing(chosen):
+            function = told.host_function(function, chosen)
         await driver.streams.launch_host_func(chosen, function, seconds)
 
     async def set_device_flags(self, schedule: Schedule) -> None:
@@ -451,6 +491,8 @@ class HostThread(CallingThread):
         driver = (await self._context()).driver
         for stream in [*driver.streams.all]:
             await driver.streams.synchronize(stream)
+            if (told := self._state.told) is not None:
+                told.synchronized([stream])
 
     # events
 
@@ -471,14 +513,21 @@ class HostThread(CallingThread):
         """Put an event behind everything in a stream of its device (cudaEventRecord)."""
         driver, chosen = await self._at_stream(stream, "cuEventRecord")
         await driver.events.record(event, chosen)
+        if (told := self._state.told) is not None:
+            told.recorded(event, chosen)
 
     async def event_synchronize(self, event: TimedEvent) -> None:
         """Wait until the device has come to an event (cudaEventSynchronize)."""
         await (await self._context_on(event.device)).driver.events.synchronize(event)
+        if (told := self._state.told) is not None:
+            told.reached(event)
 
     async def event_query(self, event: TimedEvent) -> bool:
         """Tell whether the device has come to an event (cudaEventQuery)."""
-        return await (await self._context_on(event.device)).driver.events.query(event)
+        is_complete = await (await self._context_on(event.device)).driver.events.query(event)
+        if is_complete and (told := self._state.told) is not None:
+            told.reached(event)
+        return is_complete
 
     async def event_elapsed_time(self, begin: TimedEvent, end: TimedEvent) -> float:
         """Return the milliseconds between two events (cudaEventElapsedTime).
@@ -620,6 +669,10 @@ class HostThread(CallingThread):
             elif isinstance(end, HostArray | Section):
                 made_on = await self._context_on(executable.graph.device)
                 self.program.devices[made_on.number].check_alive(array_of(end), "cuGraphLaunch")
+        if (told := self._state.told) is not None:
+            made_on = await self._context_on(executable.graph.device)
+            with told.call("cudaGraphLaunch", made_on.number, chosen) as number:
+                told.maybe_used(number, made_on.number, "a graph", [end for _, end in executable.graph.uses])
         await driver.graphs.launch(executable, chosen)
 
     async def graph_exec_destroy(self, executable: GraphExec) -> None:
@@ -665,7 +718,8 @@ class HostThread(CallingThread):
         """Return an array that has no address yet."""
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         values = None if self.program.phantom else make_values(name, lengths, element, fill)
-        return HostArray(name, 0, lengths, element, values=values)
+        watch = None if self.program.observer is None else self.program.observer.watch_array
+        return HostArray(name, 0, lengths, element, values=values, watch=watch)
 
     def _copy(
         self, context: PrimaryContext, destination: CopyEnd, source: CopyEnd, stream: Stream, call: str

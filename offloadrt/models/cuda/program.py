@@ -12,9 +12,11 @@ from offloadrt.driver import CudaDriver, DriverError
 from offloadrt.machine import Machine
 from offloadrt.models.cuda.calling_thread import Allocations, MappedMemory, PrimaryContext, ProgramState
 from offloadrt.models.cuda.host_thread import HostThread
+from offloadrt.models.cuda.told import ToldCalls
 from offloadrt.models.host.arrays import Arena
 from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramOptions, has_devices
 from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.events import ProgramObserver
 from offloadrt.runtime.lock_wait import take
 from offloadrt.trace import Trace
 
@@ -50,6 +52,8 @@ class CUDA(OffloadProgram[HostThread]):
     ValueError on a machine whose driver library is not CUDA's.
     """
 
+    tells_uses: ClassVar[bool] = True
+
     def __init__(
         self, machine: Machine, drivers: Drivers, options: CUDAOptions | None = None, trace: Trace | None = None
     ) -> None:
@@ -63,6 +67,10 @@ class CUDA(OffloadProgram[HostThread]):
         self._drivers = libraries
         self._contexts: dict[int, PrimaryContext] = {}
         self._state = ProgramState(Allocations(machine.sim), MappedMemory(), options.default_stream == "per-thread")
+
+    def observe(self, observer: ProgramObserver) -> None:
+        super().observe(observer)
+        self._state.told = ToldCalls(self, observer, self._state.devices)
 
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
         return HostThread(self, self.context, self._state, number, num_threads, barrier, heap, stack)
@@ -97,6 +105,8 @@ class CUDA(OffloadProgram[HostThread]):
     async def _make_context(self, number: int) -> None:
         driver = self._drivers[number]
         stream = await driver.streams.create(order="legacy")
+        if self._state.told is not None:
+            self._state.told.legacy[stream] = number
         self._contexts[number] = PrimaryContext(number, driver, self.devices[number].plugin, stream)
 
     async def complete_tasks(self) -> None:

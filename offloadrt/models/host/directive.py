@@ -13,7 +13,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from types import CodeType, TracebackType
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import attrs
 import numpy as np
@@ -25,7 +25,7 @@ from offloadrt.kernels.kernel import DEFAULT_THREADS
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.device import OffloadDevice, report_failure
 from offloadrt.runtime.errors import DeviceEnded, FreedHostMemory, MappingError
-from offloadrt.runtime.events import DirectiveBegan, DirectiveLeft
+from offloadrt.runtime.events import DirectiveBegan, DirectiveLeft, WorkQueue
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.mapping.map_item import ALWAYS, FROM, PRESENT, DirectiveQueue, MapItem
 from offloadrt.runtime.plugins.plugin import GridDefaults
@@ -157,19 +157,26 @@ _FATAL: Final = "omptarget fatal error 1: failure of target construct while offl
 Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
 
 
+class LastingQueue(WorkQueue, Protocol):
+    """A queue that outlives the directives of which it does the work, as an async queue of OpenACC."""
+
+    async def use(self, device: OffloadDevice, queue: DirectiveQueue, work: Work, /) -> None:
+        """Do the work of a directive, whose own queue has its stream from this one."""
+
+
 async def in_directive(
     program: OffloadProgram[Any],
     name: str,
     device: int,
     work: Work,
     unmaps: Sequence[MapItem] = (),
-    put: Callable[[OffloadDevice, DirectiveQueue, Work], Awaitable[None]] | None = None,
+    lasting: LastingQueue | None = None,
     mandatory: bool = True,
     make_queue: type[DirectiveQueue] = DirectiveQueue,
 ) -> OffloadDevice:
     """Do `work` as a numbered directive of this name on a device, and drain its queue.
 
-    put: does the work in a queue that outlives the directive, as an async queue of OpenACC; it is not drained here.
+    lasting: the queue that it goes into, if that outlives the directive; it is not drained here.
     unmaps: items whose mapping ends even if the directive is left before it has begun to do so. mandatory: whether a
     call of the driver library that fails is fatal; of a routine that answers with a code it is not. make_queue: the
     class of the directive's queue.
@@ -189,19 +196,19 @@ async def in_directive(
     number = program.next_directive()
     outer, actor.cause = actor.cause, number
     if (tell := where.tell) is not None:
-        tell(DirectiveBegan(number, where.number, name))
+        tell(DirectiveBegan(number, where.number, name, lasting))
     queue = make_queue(number, items=unmaps, mapped=len(unmaps))
     failed: BaseException | None = None
     try:
         await where.work(program.costs.directive)
-        if put is None:
+        if lasting is None:
             await work(where, queue)
             if queue.stream is not None:
                 await where.plugin.synchronize(queue)
             if queue.post_processing or queue.kernel_error is not None:
                 await where.settle(queue)
         else:
-            await put(where, queue, work)
+            await lasting.use(where, queue, work)
     except MappingError as error:
         where.report(f"{name}: {_FATAL}")
         error.messages = tuple(where.messages)

@@ -150,6 +150,8 @@ class OffloadProgram(ABC, Generic[T]):
     A program ends with `finish`: what still runs behind the threads' backs completes, pooled device memory is returned.
     """
 
+    tells_uses: ClassVar[bool] = False
+    """Whether an observer is told what it does with memory."""
     counts_initial_device = False
     """Whether the number after the last device's is the host's."""
     falls_back = False

@@ -76,6 +76,7 @@ class OpenMP(OffloadProgram[HostThread]):
     A program ends with `finish`: deferred tasks complete, pooled device memory is returned.
     """
 
+    tells_uses: ClassVar[bool] = True
     counts_initial_device = True
 
     def __init__(

@@ -196,9 +196,10 @@ class Order:
         if self._left_early:
             where = program.device(device)
             raise where.error(LeftEarly, f"{self._left_early} of this JACC runtime was left early", name, "")
-        put = None if queue is None else self.queues.of(device, queue).use
+        lasting = None if queue is None else self.queues.of(device, queue)
+        behind = self._behind(waits, work, device) if waits else work
         try:
-            await in_directive(program, name, device, self._behind(waits, work, device) if waits else work, put=put)
+            await in_directive(program, name, device, behind, lasting=lasting)
         except Exception:
             raise
         except BaseException:

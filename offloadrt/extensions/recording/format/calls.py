@@ -41,7 +41,7 @@ from offloadrt.extensions.recording.format.slots import (
     memory_of,
     signed,
 )
-from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, PTR_AND_OBJ
+from offloadrt.runtime.mapping.map_item import ATTACH, FIRST_MEMBER, LITERAL, MEMBER_OF, NON_CONTIG, PTR_AND_OBJ
 
 _KERNELS: Final = (7, 8)
 _FIRST_ROUTINE, _LAST_ROUTINE = 20, 39
@@ -122,7 +122,7 @@ class RuntimeCalls:
         self._roots[row[2]] = outer
         if a_of(row) == MAPPER_COMPONENT and outer in self._open:
             made = [part for part in parts if kind_of(part) == Slot.ITEM]
-            self._open[outer].components += [(part, self._block_of(part)) for part in made]
+            self._open[outer].components += [(part, self._block_of(part, self._form(part).name)) for part in made]
         return True
 
     def _where(self, row: Row) -> str:
@@ -144,7 +144,7 @@ class RuntimeCalls:
         kernel = next((part for part in parts if kind_of(part) == Slot.KERNEL), None)
         arguments = [word for part in parts if kind_of(part) == Slot.ARG for word in part[1:]]
         function = a_of(event.row)
-        blocks = [self._block_of(item) for item in items]
+        blocks = [self._block_of(item, name) for item, name in zip(items, self._names(items), strict=True)]
         mapped = self._routine_memory(function, arguments)
         if _FIRST_ROUTINE <= function <= _LAST_ROUTINE:  # now, as a block may be gone when the call has ended
             arguments = [
@@ -176,7 +176,26 @@ class RuntimeCalls:
     def _is_host(self, device: int) -> bool:
         return device >> 63 != 0 or device == self._devices
 
-    def _block_of(self, item: Row) -> HostBlock | None:
+    def _names(self, items: Sequence[Row]) -> list[str]:
+        """Return the names of items; a member of a structure without one has that of the member before it.
+
+        flang makes several items of a variable: its descriptor, the address in that, and the data.
+        """
+        names = [self._form(item).name for item in items]
+        if all(names):
+            return names
+        groups: dict[int, list[int]] = {}
+        for place, item in enumerate(items):
+            parent = (item[4] & MEMBER_OF) // FIRST_MEMBER
+            groups.setdefault(parent - 1 if parent else place, []).append(place)
+        for places in groups.values():
+            name = next((names[place] for place in places if names[place]), "")
+            for place in places:
+                structure = name.partition("%")[0] if place == places[0] else name
+                name = names[place] = names[place] or structure
+        return names
+
+    def _block_of(self, item: Row, text: str) -> HostBlock | None:
         begin, size, type_bits = item[2], signed(item[3]), item[4]
         if type_bits & NON_CONTIG:  # its begin is that of its dimensions, its size their number
             begin, size = item[1], 0
@@ -188,10 +207,11 @@ class RuntimeCalls:
             link = self.memory.arrays.spanned(begin, size, self.memory.links[item[1]])
             link.origin, link.pointer = "link", item[1]
             return link
+        name = text.partition("[")[0]
         if size > 0:
-            return self.memory.arrays.spanned(begin, size, self._form(item).name.partition("[")[0])
+            return self.memory.arrays.spanned(begin, size, name)
         block = self.memory.arrays.at(begin)
-        return None if block is None else self.memory.arrays.use(block, self._form(item).name.partition("[")[0])
+        return None if block is None else self.memory.arrays.use(block, name)
 
     def _form(self, item: Row) -> ItemForm:
         found = self._forms.get((item[4], item[5]))
@@ -385,9 +405,12 @@ class RuntimeCalls:
             flags=0 if kernel is None else kernel[5],
             items=tuple(
                 msgspec.structs.replace(
-                    self._form(item), components=after, dimensions=tuple(call.dimensions.get(id(item), ()))
+                    self._form(item),
+                    name=name,
+                    components=after,
+                    dimensions=tuple(call.dimensions.get(id(item), ())),
                 )
-                for item, after in zip(items, behind, strict=True)
+                for item, name, after in zip(items, self._names(items), behind, strict=True)
             ),
         )
 

@@ -25,6 +25,7 @@ from offloadrt.extensions.recording.format.recording import (
     NONE,
     Column,
     Dictionaries,
+    Meta,
     NotARecording,
     OmptOperation,
     Recording,
@@ -284,6 +285,12 @@ class _Index(msgspec.Struct, frozen=True):
     runs: list[RunSummary] = []
 
 
+class _Head(msgspec.Struct, frozen=True):
+    """What the dictionaries of a run say of the run."""
+
+    meta: Meta
+
+
 class _Members(Protocol):
     """The files inside a recording."""
 
@@ -325,6 +332,13 @@ class RecordingFile:
         if not index.runs:
             raise RecordingDamaged(f"{path}: meta.json lists no run")
         return cls(path, tuple(index.runs))
+
+    def meta(self, run: RunSummary) -> Meta:
+        """Read what a run says of itself. Raises RecordingDamaged."""
+        name = f"{run.folder}/dictionaries.json"
+        with _opened(self.path) as members:
+            head: _Head = _decoded(self.path, name, self._needed(members, name), _Head)
+        return head.meta
 
     def load(self, run: RunSummary) -> Recording:
         """Load one run. Raises RecordingDamaged."""

@@ -38,12 +38,14 @@ from offloadrt.extensions.recording.format.recording import (
     Party,
     Recording,
     Site,
+    Step,
     StrayKind,
+    TaskKind,
 )
 from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_LOADED, MAYBE_STORED, STORES
 from offloadrt.runtime.events import Awaited, HostUsed, ProgramObserver, Signalled
-from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
+from offloadrt.runtime.mapping.map_item import LITERAL, MapItem
 from offloadrt.sim import Simulation
 
 _STRAYS: Final = {
@@ -258,8 +260,8 @@ class Outcome:
     """Directives whose operations were recorded; 0 under another configuration than copy."""
     equal: int
     moved: int
-    """Directives that differ though the operations of all of them together are the same: which of several threads
-    maps a shared array first, and so copies it, depends on the order in which they come.
+    """Directives that differ as LLVM's table allows: which of several threads maps a shared array first, and so copies
+    it, and which one unmaps it last depends on the order in which they come.
     """
     differences: tuple[OperationDifference, ...]
 
@@ -286,8 +288,9 @@ class OperationLog:
     def target_data_op(
         self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int
     ) -> None:
-        kind = _KINDS[op]
-        self._note(kind, 0 if kind in _WITHOUT_BYTES else nbytes)
+        for each in ("d2h", "h2d") if op == "d2d" else (op,):  # the recorder's device copies by way of the host
+            kind = _KINDS[each]
+            self._note(kind, 0 if kind in _WITHOUT_BYTES else nbytes)
 
     def target_submit(self, device: int, kernel: str) -> None:
         self._note(OmptOperation.SUBMIT, 0)
@@ -304,12 +307,16 @@ class Oracle:
     recording: Recording
     directives: int = 0
     compared: int = 0
-    _differing: list[tuple[int, Operations, Operations]] = attrs.field(factory=list)
-    """Site, operations emulated, operations recorded."""
+    _differing: list[tuple[int, Operations, Operations, bool]] = attrs.field(factory=list)
+    """Site, operations emulated, operations recorded, and whether another order of the threads explains them."""
+    _shared: set[int] | None = None
     _lists: dict[int, Operations] = attrs.field(factory=dict)
 
-    def compare(self, site: int, number: int, emulated: Operations) -> None:
-        """Compare a directive's operations with list `number`; nothing was recorded of it where that is -1."""
+    def compare(self, site: int, items: int, number: int, emulated: Operations) -> None:
+        """Compare a directive's operations with list `number`; nothing was recorded of it where that is -1.
+
+        items: the number of the list of its items.
+        """
         if number < 0:
             return
         recorded = self._lists.get(number)
@@ -321,23 +328,71 @@ class Oracle:
             recorded = self._lists[number] = Counter(zip(kinds, sizes, strict=True))
         self.compared += 1
         if emulated != recorded:
-            self._differing.append((site, emulated, recorded))
+            moved = self._depends_on_order(site, items, (emulated - recorded) + (recorded - emulated))
+            self._differing.append((site, emulated, recorded, moved))
+
+    def _depends_on_order(self, site: int, items: int, different: Operations) -> bool:
+        """Tell whether each operation of a difference is one that the table makes for the first or the last user only.
+
+        Each map of an array that several threads map allocates it and copies it there, or finds it; each unmap copies
+        it back and deletes it, or leaves it.
+        """
+        columns, places = self.recording.columns, self.recording.range_of("items", items)
+        rows = slice(places.start, places.stop)
+        arrays, sizes = columns["item.array"][rows].tolist(), columns["item.size"][rows].tolist()
+        forms = self.recording.dictionaries.sites[site].items
+        allowed: Operations = Counter()
+        shared = 0
+        for form, array, size in zip(forms, arrays, sizes, strict=True):
+            if array not in self._shared_arrays() or form.type & LITERAL:
+                continue
+            shared += 1
+            allowed[int(OmptOperation.H2D), size] += 1
+            allowed[int(OmptOperation.D2H), size] += 1
+            allowed[int(OmptOperation.H2D), POINTER_BYTES] += 1  # its pointer is attached when it is new there
+        blocks = [count for (kind, _), count in different.items() if kind == OmptOperation.ALLOC]
+        deleted = different[int(OmptOperation.DELETE), 0]
+        copies = {key: count for key, count in different.items() if key[0] in (OmptOperation.H2D, OmptOperation.D2H)}
+        others = sum(different.values()) - sum(blocks) - deleted - sum(copies.values())
+        fits = all(count <= allowed[key] for key, count in copies.items())
+        return fits and not others and max(sum(blocks), deleted) <= shared
+
+    def _shared_arrays(self) -> set[int]:
+        """Return the numbers of the arrays that directives of several threads, or of deferred tasks, map."""
+        if self._shared is None:
+            users: dict[int, set[int]] = {}
+            columns = self.recording.columns
+            first, count = columns["task.first"].tolist(), columns["task.count"].tolist()
+            threads, kinds = columns["task.thread"].tolist(), columns["task.kind"].tolist()
+            steps, lists = columns["record.step"].tolist(), columns["record.detail"].tolist()
+            for task, (begin, records) in enumerate(zip(first, count, strict=True)):
+                who = -task - 1 if kinds[task] in (TaskKind.TARGET, TaskKind.EXPLICIT) else threads[task]
+                for record in range(begin, begin + records):
+                    if steps[record] == Step.DIRECTIVE and lists[record] >= 0:
+                        places = self.recording.range_of("items", lists[record])
+                        for array in columns["item.array"][places.start : places.stop].tolist():
+                            users.setdefault(array, set()).add(who)
+            self._shared = {array for array, whose in users.items() if array != NONE and len(whose) > 1}
+        return self._shared
 
     def outcome(self) -> Outcome:
         """Sum up, with the differences by site."""
         mine: Operations = Counter()
         theirs: Operations = Counter()
-        for _, emulated, recorded in self._differing:
+        for _, emulated, recorded, _ in self._differing:
             mine += emulated
             theirs += recorded
-        different = mine != theirs
         equal = self.compared - len(self._differing)
-        moved = 0 if different else len(self._differing)
-        return Outcome(self.directives, self.compared, equal, moved, tuple(self._differences()) if different else ())
+        if mine == theirs:
+            return Outcome(self.directives, self.compared, equal, len(self._differing), ())
+        moved = sum(1 for *_, depends in self._differing if depends)
+        return Outcome(self.directives, self.compared, equal, moved, tuple(self._differences()))
 
     def _differences(self) -> Iterator[OperationDifference]:
         by_site: dict[int, list[tuple[Operations, Operations]]] = {}
-        for number, emulated, recorded in self._differing:
+        for number, emulated, recorded, depends in self._differing:
+            if depends:
+                continue
             by_site.setdefault(number, []).append((emulated, recorded))
         for number, pairs in sorted(by_site.items()):
             site: Site = self.recording.dictionaries.sites[number]

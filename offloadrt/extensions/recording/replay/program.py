@@ -14,6 +14,7 @@ from offloadrt.extensions.recording.format.container import RunSummary
 from offloadrt.extensions.recording.format.recording import (
     NONE,
     ItemForm,
+    Meta,
     OmptOperation,
     Recording,
     RecordingError,
@@ -24,10 +25,12 @@ from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
 from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
 from offloadrt.kernels import Kernel
+from offloadrt.machine import MachineSpec
 from offloadrt.machine.memory import AddressMap
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import DevicePointer, HostArray, HostThread, LoweredItem, LoweredProgram, OpenMP, Section
 from offloadrt.models.openmp.lowering import Construct
+from offloadrt.runtime.configurations.usm import translates
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, MapItems
@@ -36,20 +39,27 @@ from offloadrt.runtime.ompt import start_tool
 _UNIFIED_SHARED_MEMORY: Final = 0x8
 """OMP_REQ_UNIFIED_SHARED_MEMORY of `requires`, by LLVM's numbers."""
 _SHOWN: Final = 3
+_NOWHERE: Final = 1 << 62
+"""Added to the addresses of memory that was freed, so that what lies there later is not taken for it."""
 
 
 class ReplayRefused(RecordingError):
     """A recording does not say enough for what is asked of its replay."""
 
 
-def requires_unified_shared_memory(recording: Recording) -> bool:
+def requires_unified_shared_memory(meta: Meta) -> bool:
     """Tell whether the program says `requires unified_shared_memory`."""
-    return bool(recording.meta.requires & _UNIFIED_SHARED_MEMORY)
+    return bool(meta.requires & _UNIFIED_SHARED_MEMORY)
+
+
+def unified_configuration(spec: MachineSpec) -> str:
+    """Return the configuration in which a machine gives a program the unified shared memory that it requires."""
+    return "usm" if spec.flag("machine.apu") or translates(spec) else "managed"
 
 
 def as_recorded(recording: Recording) -> str:
     """Return the configuration that the program was recorded in: with copies, unless it requires one memory."""
-    return "usm" if requires_unified_shared_memory(recording) else "copy"
+    return "usm" if requires_unified_shared_memory(recording.meta) else "copy"
 
 
 def check_configuration(recording: Recording, configuration: str) -> None:
@@ -82,7 +92,7 @@ def check_configuration(recording: Recording, configuration: str) -> None:
             f"configuration={configuration}: in {recording.name} the host's touches between directives were not "
             "recorded, so it is not known which pages come back; record the program again with them"
         )
-    if meta.separate_copies:
+    if meta.separate_copies and recorded == "copy":
         found = "; ".join(meta.separate_copies[:_SHOWN])
         raise ReplayRefused(
             f"configuration={configuration}: the program relies on host and device having copies of their own: {found}"
@@ -174,9 +184,18 @@ class Routines:
 
     def _block(self, address: int) -> DevicePointer:
         found = self._blocks.before(address)
-        if found is None or address > found[0] + found[1].nbytes:
-            raise LookupError(f"no block of device memory is known at {address:#x}")
-        return found[1] + (address - found[0])
+        if found is not None and address <= found[0] + found[1].nbytes:
+            return found[1] + (address - found[0])
+        if (freed := self._freed_block(address)) is not None:
+            return freed
+        raise LookupError(f"no block of device memory is known at {address:#x}")
+
+    def _freed_block(self, address: int) -> DevicePointer | None:
+        """Return an address in a block that was freed, as one where nothing is: whoever uses it is to be told so."""
+        found = self._freed.before(address)
+        if found is None or address > found[0] + found[1].nbytes or found[1].host is not None:
+            return None
+        return attrs.evolve(found[1], address=_NOWHERE | found[1].address) + (address - found[0])
 
     def block_at(self, address: int) -> DevicePointer | None:
         """Return the block of omp_target_alloc that has an address of the recording; None: none that is there now."""
@@ -222,9 +241,11 @@ class Routines:
 
     async def _omp_target_free(self, t: HostThread, address: int, device: int, *rest: int) -> None:
         block = self._blocks.pop(address)
+        if block is None:
+            await t.omp_target_free(self._freed_block(address))
+            return
         self._freed.pop(address)
-        if block is not None:
-            self._freed[address] = block
+        self._freed[address] = block
         await t.omp_target_free(block)
 
     async def _omp_get_mapped_ptr(self, t: HostThread, address: int, device: int, *rest: int) -> None:
@@ -450,7 +471,7 @@ class ReplayedProgram:
             self._observed.leaves()
         self.oracle.directives += 1
         if done is not None:
-            self.oracle.compare(site_number, operations, done)
+            self.oracle.compare(site_number, items, operations, done)
         if self.oracle.directives % 1000 == 0:
             self.progress(self.oracle.directives, self._total)
 

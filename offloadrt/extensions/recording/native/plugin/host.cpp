@@ -118,11 +118,9 @@ bool isRoutine(const CallBase &call) {
 }
 
 void reportRoutine(CallBase &call) {
-  std::string where = lineOf(call);
-  if (!isRoutine(call) || where.empty())
+  std::string place = isRoutine(call) ? placeOf(call) : "";
+  if (place.empty())
     return;
-  auto [file, line] = StringRef(where).rsplit(':');
-  std::string place = (";" + file + ";" + call.getFunction()->getName() + ";" + line + ";0;;").str();
   IRBuilder<> builder(&call);
   auto *type = FunctionType::get(builder.getVoidTy(), {builder.getPtrTy()}, false);
   builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(Calls)),
@@ -240,7 +238,7 @@ void tellVariables(Module &module, IRBuilder<> &builder, Value *tell, Value *tel
         !variable.getName().starts_with(".") && !variable.hasSection())
       builder.CreateCall(type, variable.isConstant() ? tellConstant : tell,
                          {&variable, builder.getInt64(module.getDataLayout().getTypeAllocSize(variable.getValueType())),
-                          builder.CreateGlobalString(variable.getName(), "__offload_variable")});
+                          builder.CreateGlobalString(nameOf(variable), "__offload_variable")});
 }
 
 // At the start of the program: asks the recorder, if there is one, for its table and functions.

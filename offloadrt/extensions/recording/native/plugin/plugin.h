@@ -41,6 +41,12 @@ std::string lineOf(const llvm::Instruction &);
 bool hasScopes(llvm::Function &);
 void reportScopes(llvm::Function &, llvm::GlobalVariable &leaves, llvm::Value *(*isWatched)(llvm::Instruction *before, llvm::Value *address));
 
+// places.cpp
+void completePlaces(llvm::Module &);
+// ;FILE;FUNCTION;LINE;COLUMN;; of a call, by its debug information; what the compiler has said of it is kept where it said something.
+std::string placeOf(const llvm::CallBase &, llvm::StringRef said = ";unknown;unknown;0;0;;");
+std::string nameOf(const llvm::GlobalVariable &); // as the source calls it, in C behind its function; a common block as /name/
+
 // teams.cpp
 void markLeagues(llvm::Module &);
 
