@@ -6,13 +6,16 @@ import random
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from numpy.typing import NDArray
 from raw_program import BEGIN, END, TO, RawProgram, only
 
 from offloadrt import Run
 from offloadrt.extensions.recording.replay import replay
-from offloadrt.runtime.events import ProgramEvent, StrandBegan, StrandEnded, TaskMade
+from offloadrt.runtime.events import StrandBegan, StrandEnded, TaskMade
+from offloadrt.runtime.host_array import HostArray
 from offloadrt.sim import Actor, Simulation
 
 EXPLICIT, UNDEFERRED = 0x4, 0x8000004
@@ -63,7 +66,7 @@ class TeamProgram(RawProgram):
 class TaskTree:
     """Follows who made whom, and checks what a thread begins while it has suspended a task."""
 
-    watch_kernel = None  # what kernels use is no concern of it
+    watch_kernel: Any = None
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
@@ -72,7 +75,10 @@ class TaskTree:
         self.begun = self.deepest = 0
         self.threads: set[Actor] = set()
 
-    def handle(self, event: ProgramEvent) -> None:
+    def watch_array(self, array: HostArray, values: NDArray[Any]) -> NDArray[Any]:
+        return values
+
+    def handle(self, event: object) -> None:
         actor = self.sim.running or self.sim.current
         stack = self.running.setdefault(actor, [])
         if isinstance(event, TaskMade):
