@@ -138,6 +138,8 @@ class Machine:
     def __init__(self, arrays: dict[str, Array]) -> None:
         self.held = {name: Held(array) for name, array in arrays.items()}
         self.version = 0
+        self.by_kernels: set[int] = set()
+        """The versions that kernels have made."""
         self.total = 0.0
         self.problems: list[str] = []
         self.doubts: list[str] = []
@@ -198,8 +200,21 @@ class Machine:
             if source[block] is None or (target[block] is not None and source[block] < target[block]):  # type: ignore[operator]
                 self.doubts.append("a copy of what is older")
             target[block] = source[block]
+            self._settle(one, block, to_device)
             values, into = (one.host_values, one.device_values)[:: 1 if to_device else -1]
             into[block] = values[block]
+
+    def _settle(self, one: Held, block: int, to_device: bool) -> None:
+        """Let a copy stand for the newest version where only the program knows which of two it wants.
+
+        To the device, it may take back what a kernel has made there, or give a kernel a fresh copy. To the host, it may
+        bring what a kernel has made into a buffer that the host has cleared meanwhile.
+        """
+        if to_device:
+            if one.newest[block] in self.by_kernels and one.host[block] is not None:
+                one.device[block] = one.newest[block]
+        elif one.host[block] in self.by_kernels and one.newest[block] not in self.by_kernels:
+            one.newest[block] = one.host[block] or 0
 
     def _map(self, clause: Map) -> None:
         one = self.held[clause.array]
@@ -253,10 +268,6 @@ class Machine:
             self.problems.append(f"missed update: {op.array}")
             return
         self._copy(op.array, op.first, op.last, op.how == "to", False)
-        if op.how == "to":  # it may mean to take back what the device has written: only the program knows
-            one = self.held[op.array]
-            for block in range(op.first, op.last):
-                one.device[block] = one.newest[block] if one.host[block] is not None else None
 
     # kernels
 
@@ -281,6 +292,7 @@ class Machine:
         for name, block in read:
             found.append(self._kernel_read(name, block, name in counted))
         self.version += 1
+        self.by_kernels.add(self.version)
         for offset, block in enumerate(range(op.first, op.last)):
             self._kernel_write(op, block, (found[offset] if found else 0.0) + op.value, op.array in counted)
         for clause in reversed(clauses):

@@ -497,7 +497,7 @@ def _run(
         host_touches=options.host_touches,
         exact=options.check,
         message=words.message(code) if code and not stopped else "",
-        died_at=_line_of_death(folder) if code < 0 and not stopped else "",
+        died_at=_line_of_death(folder, library) if code < 0 and not stopped else "",
         directives=counter.count(),
     )
 
@@ -535,7 +535,7 @@ class _LastWords:
         return "; ".join([line.removeprefix("omptarget message: ") for line in dict.fromkeys([*runtime[-1:], *last])])
 
 
-def _line_of_death(folder: Path) -> str:
+def _line_of_death(folder: Path, recorder: Path) -> str:
     """Return the innermost line of the program's own code on the stack of the process that died."""
     symbolizer = shutil.which(f"llvm-symbolizer-{OLDEST}") or shutil.which("llvm-symbolizer")
     for path in sorted(folder.glob("*.jsonl")):
@@ -545,12 +545,14 @@ def _line_of_death(folder: Path) -> str:
             frames = [frame for frame in json.loads(text)["frames"] if isinstance(frame, list)]
             # A frame other than the innermost is at the instruction behind its call.
             asked = [
-                f'"{module}" {offset - 1:#x}' for module, offset in frames if not module.startswith(("/usr/", "/lib"))
+                f'"{module}" {offset - 1:#x}'
+                for module, offset in frames
+                if not module.startswith(("/usr/", "/lib")) and module != str(recorder)
             ]
             command = [symbolizer, "--no-inlines", "--functions=none"]
             done = subprocess.run(command, input="\n".join(asked), capture_output=True, text=True, check=False)
             places = [line.rsplit(":", 1)[0] for line in done.stdout.splitlines() if line and not line.startswith("??")]
-            own = [place for place in places if not place.startswith("/usr/") and str(_NATIVE) not in place]
+            own = [place for place in places if not place.startswith("/usr/")]
             for place in own:
                 if not place.endswith(":0"):
                     return Path(place).name
