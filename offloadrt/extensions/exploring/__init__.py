@@ -5,7 +5,6 @@
 ``schedules.py``  the strategy as the user names it, the case of each run, and the token of a failing one
 ``strategies``    which actor goes on: those that the core has no use for
 ``program.py``    the program, one run of it, its outcome, its story, and the way to a token and back
-``invariants.py`` what holds of the runtime's state whenever no directive is in progress
 ``tested.py``     a test of the pytest plugin as such a program
 ``command.py``    the commands `explore` and `replay`
 """
