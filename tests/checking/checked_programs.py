@@ -9,6 +9,7 @@ from offloadrt import Run, kernel
 from offloadrt import openmp as omp
 from offloadrt.extensions.checking.checker import Checker
 from offloadrt.extensions.checking.mistakes import Mistake
+from offloadrt.extensions.checking.repairs import Costs
 
 N = 1024
 
@@ -74,3 +75,21 @@ def found(body: Body, threads: int = 1, **options: Any) -> list[tuple[str, str]]
 def kinds(body: Body, threads: int = 1, **options: Any) -> list[str]:
     """Return the kinds of the mistakes, each once."""
     return list(dict.fromkeys(kind for kind, _ in found(body, threads, **options)))
+
+
+def finished(body: Body) -> tuple[Checker, Costs]:
+    """Run a program of one thread to its end under a checker; return that, and what its operations took."""
+    costs = Costs()
+    run = Run(sinks=[costs])
+    checker = Checker(run.sim)
+    run.observe(checker)
+
+    async def program() -> None:
+        await run.parallel(body, num_threads=1)
+        await run.finish()
+
+    run.sim.run(program)
+    assert run.trace is not None
+    run.trace.close()
+    checker.finish()
+    return checker, costs

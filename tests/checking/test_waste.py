@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from checked_programs import Body, N, add, double, double_views, fill, fill_part
+from checked_programs import Body, N, add, double, double_views, fill, fill_part, finished
 
 from offloadrt import Run
 from offloadrt import openmp as omp
@@ -14,7 +14,6 @@ from offloadrt.cli import main
 from offloadrt.extensions.checking.checker import Checker
 from offloadrt.extensions.checking.mistakes import Waste
 from offloadrt.extensions.checking.recorded import KernelAccess, KernelStrayed
-from offloadrt.extensions.checking.repairs import Costs
 
 BYTES = N * 8
 
@@ -28,19 +27,7 @@ def wastes(body: Body) -> list[Waste]:
 
 def checked(body: Body) -> tuple[Checker, list[Waste]]:
     """Run a program to its end under a checker, and return that with what was wasted."""
-    costs = Costs()
-    run = Run(sinks=[costs])
-    checker = Checker(run.sim)
-    run.observe(checker)
-
-    async def program() -> None:
-        await run.parallel(body, num_threads=1)
-        await run.finish()
-
-    run.sim.run(program)
-    assert run.trace is not None
-    run.trace.close()
-    checker.finish()
+    checker, costs = finished(body)
     return checker, checker.wastes(costs)
 
 

@@ -13,14 +13,12 @@ from typing import Literal
 
 import attrs
 import pytest
-from checked_programs import Body, N, add, double, fill
+from checked_programs import Body, N, add, double, fill, finished
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from offloadrt import Run
 from offloadrt import openmp as omp
-from offloadrt.extensions.checking.checker import Checker
-from offloadrt.extensions.checking.repairs import Costs, repairs_of
+from offloadrt.extensions.checking.repairs import repairs_of
 from offloadrt.extensions.checking.waste import DataOperation
 
 Step = Literal[
@@ -170,19 +168,7 @@ def program_of(steps: Sequence[Step]) -> tuple[Body, Truth]:
 
 def operations_of(body: Body) -> list[DataOperation]:
     """Run a program, and return the operations on its array, judged."""
-    costs = Costs()
-    run = Run(sinks=[costs])
-    checker = Checker(run.sim)
-    run.observe(checker)
-
-    async def program() -> None:
-        await run.parallel(body, num_threads=1)
-        await run.finish()
-
-    run.sim.run(program)
-    assert run.trace is not None
-    run.trace.close()
-    checker.finish()
+    checker, costs = finished(body)
     operations = checker.operations
     repairs_of(operations, costs, ended=True)
     return [operation for operation in operations if operation.name == "a"]

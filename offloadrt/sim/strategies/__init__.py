@@ -1,7 +1,7 @@
 """Strategies: which of several actors that could run goes on first, and who is held back. A file each.
 
-`Fifo` (``fifo.py``) is the order of scheduling; to `Random` (``random_order.py``) each is equally likely. Those that
-explore schedules are in `offloadrt.extensions.exploring`.
+`Fifo` (``fifo.py``) is the order of scheduling; to `Random` (``random_order.py``) each is equally likely. Others are
+found by entry points of the group `offloadrt.strategies`.
 
 One method is needed, ``choose``. A strategy may also have ``reach`` and ``delay``, by which actors go on later than
 they would: as threads that were preempted do, or hardware that was busy. Nobody ever goes on earlier than its own work
