@@ -1,7 +1,8 @@
 """Predicts measured results and compares: reported, emulated, their ratio, and what the machine's ranges do to it.
 
 A run is made with every range of the profile at its mean, and at two corners: all costs low and all rates high, and the
-other way round. `low` and `high` are the least and the most that these three runs give.
+other way round. `low` and `high` are the least and the most that these three runs give. Where the machine's profile has
+what was measured on it, one more run leaves its measurements out (`left_out` of machine_spec.py).
 
 What somebody measured: a TOML file with `[[result]]` tables, each with an id, a machine, conditions and values.
 
@@ -35,22 +36,20 @@ import hashlib
 import json
 import math
 import re
-import statistics
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
 import attrs
 import msgspec
-from rich.console import RenderableType
-from rich.markup import escape
 
-from offloadrt.cli.render import table_of
+from offloadrt.extensions.evidence.independent.outcome import IndependentReport, PredictedEntry, PredictedValue
 from offloadrt.extensions.evidence.validation.judging import may_matter
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile import units
+from offloadrt.machine.profile.machine_spec import left_out
 from offloadrt.registry import regular
 from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError, did_you_mean
 from offloadrt.study.reporting.results import Result
@@ -112,6 +111,8 @@ class MeasuredResult(msgspec.Struct, frozen=True):
     conditions: str = ""
     spread: str = ""
     note: str = ""
+    weakness: str = ""
+    """The kind of behaviour that the emulator gets wrong, in few words, where values of the entry are far off."""
     cause: str = ""
     """Why the emulator is off by more than a factor of three, where it is."""
     confidence: str = ""
@@ -149,6 +150,15 @@ def parse(text: str, file: str) -> list[MeasuredResult]:
             raise UserError(f"{file}: result {entry.id!r}: id: another entry has it as well")
         entries[entry.id] = entry
     return [*entries.values()]
+
+
+def of_machine(entries: Sequence[MeasuredResult], machine: str) -> list[MeasuredResult]:
+    """Return the entries that are predicted on a machine. Raises UserError where there are none."""
+    found = [entry for entry in entries if entry.run is not None and entry.run.machine == machine]
+    if not found:
+        machines = sorted({entry.run.machine for entry in entries if entry.run is not None})
+        raise UserError(f"--leave-out {machine}: nothing is measured there, but on {', '.join(machines)}")
+    return found
 
 
 def _entry(table: Any, number: int, file: str) -> MeasuredResult:
@@ -261,8 +271,6 @@ def unit_of(figure: str) -> str:
     return figure
 
 
-INPUT_KIND = "unit_cost"
-"""The kind of entries that profiles may be calibrated with: their values are shown and not counted."""
 CORNERS: Mapping[str, Mapping[str, str]] = {
     "mean": {},
     "fast": {"cost": "low", "rate": "high"},
@@ -384,116 +392,6 @@ def _without_loose_differences(values: Sequence[PlannedValue]) -> list[PlannedVa
     return checked
 
 
-@attrs.frozen
-class PredictedValue:
-    """One reported value and what the emulator says; numbers are in the value's unit."""
-
-    name: str
-    unit: str
-    reported: float | None
-    emulated: float | None = None
-    low: float | None = None
-    high: float | None = None
-    first: float | None = None
-    """What was predicted before anybody had compared; None where the value came with its number."""
-    reason: str = ""
-    """Why it is not predicted."""
-    difference_to: str = ""
-    """The value to which the numbers are differences."""
-
-    @property
-    def ratio(self) -> float | None:
-        """Return emulated over reported; None where one of them is missing, or what is reported is 0."""
-        if self.emulated is None or not self.reported:
-            return None
-        return self.emulated / self.reported
-
-    @property
-    def error(self) -> float | None:
-        """Return |log ratio|, infinite for a wrong sign or where only one is 0; None where one is missing."""
-        if self.emulated is None or self.reported is None:
-            return None
-        if self.emulated == self.reported:
-            return 0.0
-        ratio = self.ratio
-        return abs(math.log(ratio)) if ratio is not None and ratio > 0.0 else math.inf
-
-
-@attrs.frozen
-class PredictedEntry:
-    """One entry with its values."""
-
-    id: str
-    kind: str
-    runs: str
-    """Scenario, machine and parameters; empty where nothing is run."""
-    values: Sequence[PredictedValue]
-    cause: str = ""
-    """Why values of it are far off (`far_off`), where somebody has found out."""
-
-    @property
-    def far_off(self) -> list[str]:
-        """Return the names of the values that are off by more than a factor of three."""
-        return [value.name for value in self.values if value.error is not None and value.error > math.log(3.0)]
-
-
-@attrs.frozen
-class KindAccuracy:
-    """|log ratio| over the values of one kind that are predicted and shown."""
-
-    kind: str
-    values: int
-    median: float
-    p90: float
-    """The least |log ratio| that nine in ten values keep to."""
-
-    @classmethod
-    def of(cls, kind: str, errors: Sequence[float]) -> KindAccuracy:
-        """Compute it of at least one value."""
-        ordered = sorted(errors)
-        return cls(kind, len(errors), statistics.median(ordered), ordered[math.ceil(0.9 * len(ordered)) - 1])
-
-
-@attrs.frozen
-class IndependentRecord:
-    """A report as `validate --independent --json` prints it, with the accuracy of each kind."""
-
-    file: str
-    entries: Sequence[PredictedEntry]
-    runs: int
-    digest: str
-    accuracies: list[KindAccuracy]
-
-
-@attrs.frozen
-class IndependentReport:
-    """All entries of a file, in its order."""
-
-    file: str
-    entries: Sequence[PredictedEntry]
-    runs: int
-    """How many runs were made."""
-    digest: str = ""
-    """A digest of what was predicted and from what (`digest_of`)."""
-
-    def accuracies(self) -> list[KindAccuracy]:
-        """Return the accuracy of each kind that is counted, and that of all of them as kind `all`."""
-        errors: dict[str, list[float]] = {}
-        for entry in self.entries:
-            for value in entry.values if entry.kind != INPUT_KIND else ():
-                if value.error is not None:
-                    errors.setdefault(entry.kind, []).append(value.error)
-        found = [KindAccuracy.of(kind, some) for kind, some in sorted(errors.items())]
-        if len(found) > 1:
-            found.append(KindAccuracy.of("all", [error for some in errors.values() for error in some]))
-        return found
-
-    def to_json(self) -> bytes:
-        """Encode the report as one JSON object."""
-        record = IndependentRecord(self.file, self.entries, self.runs, self.digest, self.accuracies())
-        return msgspec.json.encode(record)
-
-
 def predict(
     entries: Sequence[MeasuredResult],
     file: str,
@@ -532,6 +430,7 @@ def digest_of(plans: Sequence[EntryPlan]) -> str:
             machines[machine] = {
                 key: [entry.value, entry.low, entry.high] for key, entry in entries.items() if may_matter(key)
             }
+            machines[f"{machine} left out"] = _left_out_values(machine)
     return hashlib.sha256(json.dumps([values, machines], sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -552,8 +451,8 @@ class _Runs:
     """The keys of a point at each corner, by the identity of the point, which the plans keep."""
 
     def want(self, point: Point) -> None:
-        """Ask for a run at all corners; an equal one is made once."""
-        variants = [_at(point, corner) for corner in self.corners.values()]
+        """Ask for a run at all corners, and with its machine's measurements left out; an equal one is made once."""
+        variants = [*(_at(point, corner) for corner in self.corners.values()), _left_out(point)]
         self._keys[id(point)] = [variant.key for variant in variants]
         self.wanted.update(zip(self._keys[id(point)], variants, strict=True))
 
@@ -591,6 +490,22 @@ class _Runs:
         return figures
 
 
+def _left_out(point: Point) -> Point:
+    """Return the run as if nobody had measured its machine; the run itself where nothing changes."""
+    other = _left_out_values(str(point.options.machine))
+    return attrs.evolve(point, options=attrs.evolve(point.options, overrides=other)) if other else point
+
+
+@functools.cache
+def _left_out_values(machine: str) -> dict[str, str]:
+    """Return the values that stand for a machine's measurements, as overrides."""
+    found = {}
+    for key, entry in left_out(machine).entries.items():
+        assert isinstance(entry.value, float) and entry.unit is not None
+        found[key] = f"{entry.value / entry.unit.factor!r} {entry.unit.text}"
+    return found
+
+
 def _at(point: Point, corner: Mapping[str, str]) -> Point:
     """Return the run with the ranges of its machine at a corner."""
     spec = profiles.load(str(point.options.machine))
@@ -621,7 +536,8 @@ def _predicted(one: EntryPlan, runs: _Runs) -> PredictedEntry:
     values = [
         attrs.evolve(_value(value, planned, runs), first=one.entry.first.get(value.value.name)) for value in one.values
     ]
-    return PredictedEntry(one.entry.id, one.entry.kind, told, values, one.entry.cause)
+    machine = str(points[0].options.machine) if points else ""
+    return PredictedEntry(one.entry.id, one.entry.kind, told, values, one.entry.cause, one.entry.weakness, machine)
 
 
 def _value(planned: PlannedValue, others: Mapping[str, PlannedValue], runs: _Runs) -> PredictedValue:
@@ -637,51 +553,6 @@ def _value(planned: PlannedValue, others: Mapping[str, PlannedValue], runs: _Run
             reported = None if reported is None or reference is None else reported - reference
     except _NotPredicted as error:
         return PredictedValue(value.name, value.unit, value.value, reason=str(error))
-    numbers = [converted(figure, planned.unit, value.unit) for figure in figures]
+    *numbers, without = [converted(figure, planned.unit, value.unit) for figure in figures]
     low, high = (min(numbers), max(numbers)) if len(numbers) > 1 else (None, None)
-    return PredictedValue(value.name, value.unit, reported, numbers[0], low, high, difference_to=to)
-
-
-def predictions(report: IndependentReport) -> Iterable[RenderableType]:
-    """List each entry with its values, then what is not predicted and why, then the accuracy of each kind."""
-    yield f"[bold]{escape(report.file)}[/]: {len(report.entries)} entries, {report.runs} runs"
-    yield "low and high: the least and the most of the run at the mean of all ranges and at two corners: all costs low"
-    yield "and all rates high, and the other way round"
-    yield "first: what was predicted before anybody had compared"
-    yield f"digest of values, runs and machines: {report.digest}"
-    for entry in report.entries:
-        if any(value.emulated is not None for value in entry.values):
-            yield from _table_of(entry)
-    refused = [(entry, value) for entry in report.entries for value in entry.values if value.emulated is None]
-    yield f"\n[bold]not predicted[/]: {len(refused)} values"
-    for entry in report.entries:
-        reasons: dict[str, list[str]] = {}
-        for value in entry.values:
-            if value.emulated is None:
-                reasons.setdefault(value.reason, []).append(value.name)
-        for reason, names in reasons.items():
-            which = "" if len(names) == len(entry.values) else f" {', '.join(names)}"
-            yield f"  {escape(entry.id + which)}: {escape(reason)}"
-    yield "\n[bold]accuracy[/]: |log ratio| as a factor"
-    table = table_of("", "kind", "values", "median", "90th percentile")
-    for accuracy in report.accuracies():
-        table.add_row(accuracy.kind, str(accuracy.values), *_factors(accuracy))
-    yield table
-
-
-def _table_of(entry: PredictedEntry) -> Iterable[RenderableType]:
-    counted = "" if entry.kind != INPUT_KIND else ", not counted"
-    yield f"\n[bold]{escape(entry.id)}[/] ({entry.kind}{counted}): {escape(entry.runs)}"
-    table = table_of("  ", "value", "unit", "reported", "first", "emulated", "ratio", "low", "high")
-    for value in entry.values:
-        if value.emulated is not None:
-            name = f"{value.name} - {value.difference_to}" if value.difference_to else value.name
-            numbers = [value.reported, value.first, value.emulated, value.ratio, value.low, value.high]
-            table.add_row(escape(name), escape(value.unit), *["–" if n is None else f"{n:.4g}" for n in numbers])
-    yield table
-    if entry.cause and entry.far_off:
-        yield f"  off by more than 3: {escape(', '.join(entry.far_off))}\n  cause: {escape(entry.cause)}"
-
-
-def _factors(accuracy: KindAccuracy) -> list[str]:
-    return [f"{math.exp(error):.3g}" if math.isfinite(error) else "∞" for error in (accuracy.median, accuracy.p90)]
+    return PredictedValue(value.name, value.unit, reported, numbers[0], low, high, left_out=without, difference_to=to)
