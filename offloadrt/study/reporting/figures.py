@@ -296,7 +296,17 @@ def _number(value: Cell) -> bool:
 
 
 def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str = "figure") -> list[Path]:
-    """Draw `figure` from `results` into `stem.png` and `stem.svg`; return the paths written.
+    """Draw `figure` from `results` into `stem.png` and `stem.svg`; return the paths written. Raises as `drawn`."""
+    canvas = drawn(figure, results)
+    png, svg = paths = _paths(folder, stem)
+    with writing(folder):
+        canvas.savefig(png, dpi=160)
+        canvas.savefig(svg, metadata={"Date": None})
+    return paths
+
+
+def drawn(figure: Figure, results: Sequence[Result]) -> Any:
+    """Draw `figure` from `results`, as a figure of matplotlib.
 
     Raises UserError when matplotlib is not installed, or when the figure's columns are not in the results.
     """
@@ -353,11 +363,7 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
     canvas.set_layout_engine("none")  # what is named inside a panel takes no room of it
     for area, series, own in zip(areas, panels, marks, strict=True):
         name_inside(canvas, area, series, own, lines=bool(named))
-    png, svg = paths = _paths(folder, stem)
-    with writing(folder):
-        canvas.savefig(png, dpi=160)
-        canvas.savefig(svg, metadata={"Date": None})
-    return paths
+    return canvas
 
 
 def delete(folder: Path, *, stem: str = "figure") -> None:

@@ -239,12 +239,19 @@ def check_type(path: Path) -> None:
 
 
 def draw_time(result: Result, path: Path) -> None:
-    """Draw where the time of the host threads went, in percent of their lives, to a file that `check_type` lets pass.
+    """Draw `time_figure` to a file that `check_type` lets pass. Raises as that, and when the file cannot be written."""
+    canvas = time_figure(result)
+    with writing(path):
+        canvas.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
 
-    Raises UserError when no host thread lived in the measured time, or the file cannot be written.
+
+def time_figure(result: Result) -> Any:
+    """Draw where the time of the host threads went, in percent of their lives, as a figure of matplotlib.
+
+    Raises UserError when no host thread lived in the measured time, and without matplotlib.
     """
     if not result.where_time_went:
-        raise UserError(f"--figure {path}: no host thread lived in the measured time")
+        raise UserError(f"{result.scenario}: no host thread lived in the measured time, so there is nothing to draw")
     canvas = library("matplotlib.figure").Figure(figsize=(9.0, 2.4), layout="constrained")
     area = canvas.subplots()
     left = 0.0
@@ -268,5 +275,4 @@ def draw_time(result: Result, path: Path) -> None:
     )
     area.spines[["top", "right", "left"]].set_visible(False)
     canvas.legend(loc="outside lower center", ncols=4, fontsize="x-small", frameon=False)
-    with writing(path):
-        canvas.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return canvas

@@ -173,6 +173,12 @@ class Result:
             for name in {**self.calls, **outside}
         }
 
+    def figure(self) -> Any:
+        """Draw where the host threads' time went, as a figure of matplotlib. Raises as `panels.time_figure`."""
+        from offloadrt.study.reporting.panels import time_figure
+
+        return time_figure(self)
+
     def _repr_html_(self) -> str:
         """Show in a notebook what was given and measured, where the time went, and the calls that took longest."""
         given = [*self.parameters.items(), *self.inputs.items()]
