@@ -400,7 +400,7 @@ class SweepOutcome:
             chosen = Figure(x=changes["x"], y="elapsed_s")
         if chosen is None:
             raise UserError(f"{scenario.name}: nothing was swept that can lie along x; say which, as in x='threads'")
-        return figures.drawn(attrs.evolve(chosen, **changes), self.finished)
+        return figures.canvas_of(attrs.evolve(chosen, **changes), self.finished)
 
     def to_polars(self) -> polars.DataFrame:
         """Return what finished as a data frame, a row for each run. Raises as `to_polars` of `offloadrt`."""

@@ -26,8 +26,7 @@ import attrs
 from offloadrt.extensions.explaining.critical_path import PathPart
 from offloadrt.extensions.explaining.explain import Page
 from offloadrt.extensions.explaining.sentence import Holder, Observed, PathShare
-from offloadrt.study.errors import UserError, writing
-from offloadrt.study.reporting.results import library
+from offloadrt.study.errors import UserError, library, writing
 from offloadrt.study.reporting.words import html_table, seconds
 from offloadrt.trace import CausalLog, Row
 from offloadrt.trace.drawing import HOST, LOCKS, Drawing, Notes
