@@ -14,7 +14,10 @@ fetched, and need no service.
 
 *When a replay is sent* is up to a replay policy.  With BATCH_FLUSH, the default, the buffer is flushed after a batch
 (``fault_buffer_flush_locked``): entries that were seen and did not fit are dropped, and so is what came meanwhile when
-the batch had many duplicates.  Then the worker waits for the replay.
+the batch had many duplicates.  Then the worker waits for the replay (``uvm_tracker_wait`` on the replay's tracker) and
+looks again at once.  By then few of the accesses that the replay has let go on have faulted: the GPU writes one entry
+after another (``fault.arrival``).  So a batch whose pages have several entries each is small, its flush drops the
+others' entries, and these fault again.
 """
 
 from __future__ import annotations
@@ -56,6 +59,8 @@ class BatchCosts:
     """Work for the flush and the replay at the end of a batch."""
     flush_entry: Annotated[float, "fault.flush"]
     """Work for an entry that the flush drops."""
+    look: Annotated[float, "fault.look"]
+    """From a replay until the handler, which waits for it, looks into the buffer again."""
     policy: Annotated[str, "fault.replay_policy"]
     """When replays are sent: a name of ``REPLAY_POLICIES``."""
     duplicates: Annotated[float, "fault.update_put"]
@@ -412,7 +417,9 @@ class UvmFaultHandler:
             self._workers.took_from_mailbox()
             self._busy.rise()
             await pay(self.costs.interrupt)
-            seen += self._in_buffer()
+            if not self._uncontended:
+                self._buffer.put_back(seen[0])
+                seen = await self._first_in_buffer()
             service = Service((seen[0].kernel,) if self._uncontended else None)
             while seen:
                 seen = await self._batch(seen, service) or self._in_buffer()
@@ -422,9 +429,15 @@ class UvmFaultHandler:
             self._busy.fall()
             self._workers.done()
 
+    async def _first_in_buffer(self) -> list[ManagedFault]:
+        """Take what lies in the buffer, for the first entry of which the handler spins until it is valid."""
+        while not (seen := self._buffer.take_arrived()):
+            await self._blocks.sim.sleep(self._buffer.each_s)
+        return seen
+
     def _in_buffer(self) -> list[ManagedFault]:
         """Take what lies in the buffer now."""
-        return [] if self._uncontended else self._buffer.take_all()
+        return [] if self._uncontended else self._buffer.take_arrived()
 
     async def _batch(self, seen: list[ManagedFault], service: Service) -> list[ManagedFault]:
         """Fetch, preprocess, serve, and replay as the policy says; return the entries that are left to fetch."""
@@ -486,6 +499,8 @@ class UvmFaultHandler:
             service.note(served)
         if policy.after == "batch":
             self._push(service)
+            if policy.flushes:
+                await pay(costs.look)
         return [left[0].tail(begun), *left[1:]] if begun else left
 
     def _push(self, service: Service) -> None:
