@@ -142,7 +142,6 @@ OWN = {
 }  # fmt: skip
 """What a note may name of the machine itself."""
 RANGE_OVER_MACHINES = {
-    "process.message": "from a slow core to fast ones, which holds every machine here",
     "numa.socket_bw": "of links of the same generation",
     "mem.bw": "of the same memory: an MI210 is a die of an MI250X, a GH200 has the memory of an H200",
     "mem.latency": "of the same chip in another board",

@@ -49,18 +49,36 @@ class Part:
 
 PARTS = (
     # What one thread attains of the memory does not follow its points: 5 to 6 GB/s with 1900, 7 with 2700, 9 with 2000.
-    Part("one thread's copies", SINGLE_THREAD, 1.5, ("host.memcpy_1t", "cpu.stream_1t", "staging.copy_per_gib"), False),
+    Part(
+        "one thread's copies", SINGLE_THREAD, 1.5,
+        (
+            "host.memcpy_1t", "cpu.stream_1t", "staging.copy_per_gib", "mpi.copy_bw", "mpi.reduce_bw", "shm.copy_bw",
+            "shm.single_copy_bw",
+        ),
+        is_proportional=False,
+    ),
     Part("the host's memory", "cpu.mem_peak", 1.3, ("host.memcpy_max", "cpu.stream_max")),
     Part("the GPU's memory", "mem.bw_peak", 1.15, ("mem.bw",)),
     Part(
         "the link", "link.rate", 1.1, ("link.h2d_pinned", "link.d2h_pinned", "link.h2d_pageable", "remote.access_bw")
     ),
     Part("the sockets' link", "numa.link_rate", 1.5, ("numa.socket_bw", "pcie.socket_bw")),
-    Part("the GPU's clock", "gpu.cycle", 1.2, ("launch.*", "gpu.team_dispatch", "mem.latency", "sm.bandwidth",
-                                               "process.context_switch", "usm.global_indirection")),
+    Part(
+        "the GPU's clock", "gpu.cycle", 1.2,
+        (
+            "launch.*", "gpu.team_dispatch", "fault.arrival", "mem.latency", "sm.bandwidth", "process.context_switch",
+            "usm.global_indirection",
+        ),
+    ),
     # What crosses the link takes as long on each generation of it, within what measurements of a few machines differ.
-    Part("the way to the device", "link.rate", 1.3, ("sync.latency", "copy.latency", "link.latency", "p2p.raw_latency",
-                                                     "p2p.staged_latency", "dma.latency", "dma.occupancy"), False),
+    Part(
+        "the way to the device", "link.rate", 1.3,
+        (
+            "sync.latency", "copy.latency", "link.latency", "fault.look", "p2p.raw_latency", "p2p.staged_latency",
+            "dma.latency", "dma.occupancy",
+        ),
+        is_proportional=False,
+    ),
     # Kernel and driver code waits for memory and changes privilege more often than a benchmark's code does.
     Part(
         "the core", SINGLE_THREAD, 1.2,
@@ -69,9 +87,9 @@ PARTS = (
             "stream.event_create", "stream.host_function", "stream.interrupt", "fault.*", "block.*", "evict.*",
             "prefault.*", "prefetch_async.*", "advise.*", "numa.peer_map", "numa.peer_unmap", "ats.*",
             "access_counter.*", "usm.malloc_host", "host.malloc", "cpu.fork_join", "cpu.first_touch_*",
-            "cpu.fp64_core", "process.message", "p2p.enable_access", "hsa.*", "signal.*", "dma.submit",
-            "dma.ring_create", "table.*", "runtime.*", "memory_manager.*", "gpu_memory_manager.*", "otm.decision",
-            "stdpar.*", "vendor.*", "sycl.*", "jit.*",
+            "cpu.fp64_core", "p2p.enable_access", "hsa.*", "signal.*", "dma.submit", "dma.ring_create", "table.*",
+            "runtime.*", "memory_manager.*", "gpu_memory_manager.*", "otm.decision", "stdpar.*", "vendor.*",
+            "sycl.*", "jit.*", "mpi.send", "mpi.receive", "mpi.test", "mpi.rendezvous", "mpi.block", "shm.*",
         ),
     ),
 )  # fmt: skip
