@@ -51,6 +51,8 @@ class Step(enum.IntEnum):
     """subject: array; detail: of one that is mapped to a device, its place in `Dictionaries.ends`."""
     REST = 11
     """Nothing more than the time and the touches up to the end of a task."""
+    STOP = 12
+    """What ends the window of the parallel algorithms before; subject: site."""
 
 
 class TaskKind(enum.IntEnum):
@@ -131,6 +133,18 @@ class Findings(msgspec.Struct, frozen=True):
     strays: tuple[KernelStray, ...] = ()
 
 
+class StopKind(enum.IntEnum):
+    """Why AdaptiveCpp's compiler lets the barrier of parallel algorithms stay at a place."""
+
+    ACCESS = 1
+    """The host loads or stores."""
+    CALL = 2
+    """A function is called that is not inlined."""
+    EXIT = 3
+    """The function ends."""
+    ALLOCATION = 4
+
+
 class EndKind(enum.IntEnum):
     """How the memory of an array ends."""
 
@@ -186,6 +200,11 @@ class Site(msgspec.Struct, frozen=True):
     """Whether the program died in it."""
 
     @property
+    def is_algorithm(self) -> bool:
+        """Tell whether it is a parallel algorithm of C++, whose kernels are the records behind it."""
+        return self.call.startswith("std::")
+
+    @property
     def where(self) -> str:
         """Name the place in the source; the call where the program was built without lines."""
         return f"{self.file}:{self.line}" if self.line else self.call
@@ -198,9 +217,10 @@ class RecordedArray(msgspec.Struct, frozen=True):
     address: int
     nbytes: int
     origin: str
-    """malloc (ALLOCATE and FREE say when), global, link, variable or constant (of the host's code), or mapped: unknown.
+    """malloc and scratch of an algorithm's own (ALLOCATE and FREE say when), global, link, variable or constant (of the
+    host's code), or mapped: unknown.
 
-    All but the first are there from the beginning.
+    All but the first two are there from the beginning.
     """
     pointer: int = 0
     """Of a link: the address of the pointer through which the device finds it."""
