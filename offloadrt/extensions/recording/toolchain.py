@@ -263,7 +263,7 @@ _DROPPED_PREFIXES = (
 _DROPPED_WITH_NEXT = ("-Xopenmp-target", "-Xcuda-ptxas", "-Xarch_device")
 _ALGORITHMS = ("-stdpar", "-stdpar=gpu", "--acpp-stdpar", "--hipsycl-stdpar", "--hipstdpar", "-fsycl-pstl-offload")
 """Flags by which compilers offload the parallel algorithms of C++."""
-_ALGORITHMS_PREFIXES = ("--acpp-stdpar-", "--acpp-targets=", "--hipstdpar-", "-fsycl-pstl-offload=")
+_ALGORITHMS_PREFIXES = ("--acpp-stdpar-", "--acpp-targets=", "--hipstdpar-", "-fsycl-pstl-offload=", "-fsycl-targets=")
 """Beginnings of flags that say more of that."""
 _OTHER_PROCESSORS = ("sm_", "gfx", "pwr", "power")
 """Beginnings of the names of processors in `-march=` that are not this one."""
@@ -280,7 +280,7 @@ def rewrite(arguments: Sequence[str], language: Language = "cc") -> tuple[list[s
     """
     kept: list[str] = []
     openmp = False
-    if language == "cxx" and any(argument in _ALGORITHMS for argument in arguments):
+    if language == "cxx" and any(_offloads_algorithms(argument) for argument in arguments):
         openmp = True
         kept += ["-include", str(_NATIVE / "algorithms" / "offload_algorithms.hpp")]
     given = iter(arguments)
@@ -292,6 +292,10 @@ def rewrite(arguments: Sequence[str], language: Language = "cc") -> tuple[list[s
         elif not _chooses_gpu(argument):
             kept.append(argument)
     return kept, openmp
+
+
+def _offloads_algorithms(argument: str) -> bool:
+    return argument in _ALGORITHMS or argument.startswith("-fsycl-pstl-offload=")
 
 
 def _chooses_gpu(argument: str) -> bool:

@@ -182,6 +182,7 @@ template <class Policy> static void check_all(const Policy &policy, long n) {
   check(std::equal(policy, a.begin(), a.end(), a.begin(), a.end()), "equal to itself", n);
   check(std::mismatch(policy, a.begin(), a.end(), b.begin()) == std::mismatch(a.begin(), a.end(), b.begin()), "mismatch", n);
   check(std::adjacent_find(policy, a.begin(), a.end()) == std::adjacent_find(a.begin(), a.end()), "adjacent_find", n);
+  check(std::is_partitioned(policy, a.begin(), a.end(), even) == std::is_partitioned(a.begin(), a.end(), even), "is_partitioned", n);
   check(std::min_element(policy, a.begin(), a.end()) == std::min_element(a.begin(), a.end()), "min_element", n);
   check(std::max_element(policy, a.begin(), a.end()) == std::max_element(a.begin(), a.end()), "max_element", n);
   check(std::min_element(policy, a.begin(), a.end(), std::greater<>()) == std::min_element(a.begin(), a.end(), std::greater<>()),

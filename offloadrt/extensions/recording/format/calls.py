@@ -174,6 +174,10 @@ class RuntimeCalls:
             call.blocks = [self._pointed_at(word) for word in _pointers(arguments)]
         elif kernel is not None and (algorithm := self._algorithm_of(event.row)) is not None:
             call.algorithm, algorithm.launches = algorithm, algorithm.launches + 1
+            call.blocks = [  # pointers are among the words that it is given by value
+                self._pointed_at(item[1]) if item[4] & LITERAL else block
+                for item, block in zip(items, blocks, strict=True)
+            ]
             if kernel[1] not in algorithm.kernels:
                 algorithm.kernels.append(kernel[1])
         for part in parts:
@@ -288,7 +292,7 @@ class RuntimeCalls:
         call = self._open.get(self._roots.get(row[2], row[2]))
         if call is None or call.kernel is None:
             return
-        kernel = self._kernel(call)
+        kernel = call.kernel[1]
         call.launch, touched = self.launches.add(kernel, row, parts, call.items)
         self._kernel_touches((kernel, *row[3:6]), call, touched)
 

@@ -200,6 +200,11 @@ class Site(msgspec.Struct, frozen=True):
     """Whether the program died in it."""
 
     @property
+    def is_routine(self) -> bool:
+        """Tell whether its items are the arguments of a call, and not what a directive maps."""
+        return not self.call.startswith("__tgt_")
+
+    @property
     def is_algorithm(self) -> bool:
         """Tell whether it is a parallel algorithm of C++, whose kernels are the records behind it."""
         return self.call.startswith("std::")
@@ -226,6 +231,11 @@ class RecordedArray(msgspec.Struct, frozen=True):
     """Of a link: the address of the pointer through which the device finds it."""
     own: int = 0
     """The bytes that the program has there, where a map reaches beyond them; 0: all."""
+
+    @property
+    def is_there(self) -> bool:
+        """Tell whether it is there from the beginning."""
+        return self.origin not in ("malloc", "scratch")
 
 
 class Death(msgspec.Struct, frozen=True):
@@ -273,6 +283,8 @@ class Meta(msgspec.Struct, frozen=True):
     """Where the program relies on host and device having copies of their own; found by `blocks.py`."""
     globals: dict[str, int] = {}
     """Bytes of each declare target global."""
+    algorithms: bool = False
+    """Whether it calls parallel algorithms of C++."""
     requires: int = 0
     devices: int = 0
     """Devices of the machine that it was recorded on, which is the number of the initial device; 0: not known."""
@@ -340,6 +352,14 @@ def with_later_columns(columns: Mapping[str, Column]) -> dict[str, Column]:
     return made
 
 
+def directives_in(columns: Mapping[str, Column], sites: Sequence[Site]) -> int:
+    """Count directives and routines; of parallel algorithms these, and not their kernels."""
+    within = any(site.is_algorithm for site in sites)
+    counted = np.array([not within or site.is_routine for site in sites] or [True])
+    subjects = columns["record.subject"][columns["record.step"] == Step.DIRECTIVE]
+    return int(np.count_nonzero(counted[subjects]))
+
+
 @attrs.frozen(eq=False)
 class Recording:
     """One recorded process."""
@@ -360,8 +380,8 @@ class Recording:
 
     @property
     def directives(self) -> int:
-        """Count directives and routines."""
-        return int(np.count_nonzero(self.columns["record.step"] == Step.DIRECTIVE))
+        """Count directives and routines; of parallel algorithms these, and not their kernels."""
+        return directives_in(self.columns, self.dictionaries.sites)
 
     def on_initial_device(self, site: Site) -> bool:
         """Tell whether a directive went to the initial device, which is the host."""
