@@ -33,8 +33,9 @@ import numpy as np
 
 from offloadrt.machine import MachineSpec, ProfileEntry
 from offloadrt.registry import Registry
+from offloadrt.study.errors import library
 from offloadrt.study.inputs import InputRange, named_range
-from offloadrt.study.reporting.results import Interval, Result, library
+from offloadrt.study.reporting.results import Interval, Result
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec

@@ -22,8 +22,8 @@ import msgspec
 from offloadrt.study.certainty import NO_DRAWS, Effort, Ranking, clock_of, decided, order_of, sample
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, writing
 from offloadrt.study.reporting import figures
-from offloadrt.study.reporting.results import Cell, Result, TimeShare, builtins, row
-from offloadrt.study.reporting.words import figure, html_page, html_table, named, where, word
+from offloadrt.study.reporting.results import Result, TimeShare, builtins, row
+from offloadrt.study.reporting.words import Cell, figure, html_page, html_table, named, where, word
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
