@@ -204,7 +204,7 @@ def report(
     check_files({"report": out}, [chosen.path])
     spec, varied = several(spec)
     axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | varied
-    shown = _window(window)
+    shown = window_of(window)
     workers = jobs if jobs is not None else processors()
     seconds = seconds_of(budget)
     with executor("process", workers if seconds else 1) as pool, stages(f"report {chosen.name}") as advanced:
@@ -221,7 +221,8 @@ def report(
     print(write_page(out, page_of(runs)))
 
 
-def _window(text: str) -> tuple[int, int] | None:
+def window_of(text: str) -> tuple[int, int] | None:
+    """Read a window of virtual time, FROM:TO, in picoseconds; None for no text. Raises UserError."""
     from offloadrt.study.errors import UserError
 
     if not text:

@@ -21,7 +21,7 @@ import numpy as np
 from offloadrt.runtime.device import ResultSection
 from offloadrt.sim import Figures, LockUse
 from offloadrt.study.errors import ScenarioRefused, UserError, library, writing
-from offloadrt.study.reporting.panels import COLOURS
+from offloadrt.study.reporting.panels import COLOURS, save
 from offloadrt.study.reporting.words import Cell, figure, html_page, html_table, named, percent, seconds, where
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.trace import CallStatistics
@@ -451,9 +451,7 @@ _NARROW = 0.06
 
 def draw_time(result: Result, path: Path) -> None:
     """Draw `time_figure` to a file that `check_type` lets pass. Raises as that, and when the file cannot be written."""
-    canvas = time_figure(result)
-    with writing(path):
-        canvas.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save(time_figure(result), path)
 
 
 def time_figure(result: Result) -> Any:
