@@ -294,7 +294,7 @@ class _Judge:
     """Says when more draws would tell nothing new."""
 
     nominal: Sequence[Result]
-    count: int
+    of_a_draw: int
 
     def changed(self, rows: Iterable[Sequence[Result]]) -> bool:
         """Tell whether a draw changed any run."""
@@ -302,23 +302,23 @@ class _Judge:
 
     def is_clear(self, outcome: SweepOutcome) -> bool:
         """Tell whether nothing changes, or each order of two has been the same in enough draws."""
-        if self._made(outcome, IDLE) and not self.changed(self._rows(outcome, IDLE)):
+        if self._has_draws(outcome, IDLE) and not self.changed(self._rows(outcome, IDLE)):
             return True
-        if self.count == 1 or not self._made(outcome, CLEAR):
+        if self.of_a_draw == 1 or not self._has_draws(outcome, CLEAR):
             return False
         rows = self._rows(outcome, CLEAR)
         return all(
             len({_faster(row[one].elapsed_s, row[other].elapsed_s) for row in rows}) == 1
-            for one in range(self.count)
+            for one in range(self.of_a_draw)
             for other in range(one)
         )
 
-    def _made(self, outcome: SweepOutcome, draws: int) -> bool:
-        return len(outcome.results) >= draws * self.count and None not in outcome.results[: draws * self.count]
+    def _has_draws(self, outcome: SweepOutcome, draws: int) -> bool:
+        return len(outcome.results) >= draws * self.of_a_draw and None not in outcome.results[: draws * self.of_a_draw]
 
     def _rows(self, outcome: SweepOutcome, draws: int) -> Iterator[list[Result]]:
-        for begin in range(0, draws * self.count, self.count):
-            yield [one for one in outcome.results[begin : begin + self.count] if one is not None]
+        for begin in range(0, draws * self.of_a_draw, self.of_a_draw):
+            yield [one for one in outcome.results[begin : begin + self.of_a_draw] if one is not None]
 
 
 def _facts(result: Result) -> tuple[object, ...]:
