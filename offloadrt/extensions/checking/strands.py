@@ -107,7 +107,7 @@ _TRIED: Final = 16
 
 
 @attrs.define(eq=False)
-class Ended:
+class EndedChains:
     """Chains of strands that have ended, with their last epochs: a strand that comes after one can go on with it."""
 
     _chains: list[tuple[int, int]] = attrs.field(factory=list)
@@ -115,7 +115,7 @@ class Ended:
     def add(self, chain: int, epoch: int) -> None:
         self._chains.append((chain, epoch))
 
-    def take_over(self, other: Ended) -> None:
+    def take_over(self, other: EndedChains) -> None:
         """Take all that another one has. The longer list stays where it is, as there may be many of few."""
         if other is self:
             return
@@ -146,7 +146,7 @@ class Strand:
     """Whether it is the work in a queue of a device."""
     source: str = ""
     """The line of the program that it has said to be at; "": its Python source says."""
-    ended: Ended = attrs.field(factory=Ended)
+    ended: EndedChains = attrs.field(factory=EndedChains)
     """Chains of strands that this one comes after."""
     is_half_known: bool = False
     """Whether somebody knows a part of one of its epochs."""
@@ -165,7 +165,7 @@ class _Signal:
     """What is known to whoever awaits a thing."""
 
     clock: Clock = attrs.field(factory=Clock)
-    ended: Ended = attrs.field(factory=Ended)
+    ended: EndedChains = attrs.field(factory=EndedChains)
     ends_strand: bool = False
     last: tuple[int, int] | None = None
     """The epoch at whose end it was signalled, and its chain; None where that was done more than once. Whoever knows
@@ -226,7 +226,7 @@ class Strands:
         return [*[strand for running in self._running.values() for strand in running], *self._strangers.values()]
 
     def _new(
-        self, name: str, clock: Clock, deferred: bool = False, offered: Iterable[Ended] = (), source: str = ""
+        self, name: str, clock: Clock, deferred: bool = False, offered: Iterable[EndedChains] = (), source: str = ""
     ) -> Strand:
         chain = next((chain for ended in offered if (chain := ended.known_to(clock)) is not None), None)
         if chain is None:
@@ -259,7 +259,7 @@ class Strands:
     def began(self, name: str, after: tuple[Hashable, ...], deferred: bool = False, source: str = "") -> None:
         """Begin a strand in the running actor; at its end the actor goes on with the strand that it was in before."""
         clock = Clock()
-        offered: list[Ended] = []
+        offered: list[EndedChains] = []
         for what in after:
             self.awaited.add(what)
             signal = self._signals.get(what)
@@ -278,7 +278,7 @@ class Strands:
             del self._running[actor]
         signal = self._signals.setdefault(what, _Signal())
         if not signal.ends_strand:
-            signal.ends_strand, signal.ended = True, Ended()
+            signal.ends_strand, signal.ended = True, EndedChains()
         signal.add(strand)
         signal.ended.take_over(strand.ended)
         signal.ended.add(strand.chain, strand.epoch)
