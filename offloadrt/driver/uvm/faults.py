@@ -264,12 +264,12 @@ class GpuFaults:
         this one reaches goes there, if it is not there yet, and is mapped; so is one that this device is advised to
         access (``block_select_processor_residency``).
         """
-        blocks, space, here = self._blocks, self._blocks.space, self._blocks.device.index
+        blocks, space, here = self._blocks, self._blocks.space, self._blocks.device.local
         if alone := wanted & block.resident:
             await blocks.invalidate_copies(block, alone)
             wanted &= ~alone
         for member, record in [*space.others(here, block.index)]:
-            there = member.device.index
+            there = member.device.local
             if not space.reaches(here, there):
                 continue
             prefers = wanted & record.prefers_here & ~block.read_mostly
@@ -332,7 +332,7 @@ class GpuFaults:
         if block.prefers_host:
             stays |= block.prefers_host & ~(block.read_mostly | wanted)
         if self._blocks.space.shared:
-            stays |= self._blocks.space.preferred_by_others(self._blocks.device.index, block.index) & ~wanted
+            stays |= self._blocks.space.preferred_by_others(self._blocks.device.local, block.index) & ~wanted
         return brought & block.valid & ~stays | wanted
 
     def _cost_of(self, block: ManagedBlock, entries: int, brought: int) -> float:
@@ -682,7 +682,7 @@ class HostFaults:
         await member.stop_queues(block, wanted, cause)
         since = sim.now
         kept = 0 if writes else wanted & block.read_mostly
-        for other, record in [*space.others(member.device.index, block.index)]:
+        for other, record in [*space.others(member.device.local, block.index)]:
             if gone := record.resident & wanted & ~kept:
                 await machine.work(space.costs.unmap, "driver")
                 since = sim.now

@@ -5,7 +5,6 @@ The same record serves people, programs and later comparison.
 
 from __future__ import annotations
 
-import importlib
 import math
 import reprlib
 import statistics
@@ -21,8 +20,9 @@ import numpy as np
 
 from offloadrt.runtime.device import ResultSection
 from offloadrt.sim import Figures, LockUse
-from offloadrt.study.errors import ScenarioRefused, UserError, writing
-from offloadrt.study.reporting.words import figure, html_page, html_table, named, percent, seconds, where
+from offloadrt.study.errors import ScenarioRefused, UserError, library, writing
+from offloadrt.study.reporting.panels import COLOURS, save
+from offloadrt.study.reporting.words import Cell, figure, html_page, html_table, named, percent, seconds, where
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.trace import CallStatistics
 
@@ -108,6 +108,45 @@ class SampledPhase:
 
 
 @attrs.frozen
+class Interval:
+    """A figure over draws in all uncertain entries (`study/certainty.py`): 80 % of the draws lie from `low` to `high`.
+
+    `nominal` is the figure with every range at its mean. The seed and the number of draws are what it takes to make
+    them again, bit by bit.
+    """
+
+    nominal: float
+    median: float
+    low: float
+    high: float
+    seed: int
+    values: tuple[float, ...]
+    """The figure in each draw."""
+
+    @classmethod
+    def of(cls, nominal: float, values: Sequence[float], seed: int) -> Interval:
+        """Compute the interval of at least one draw; between two draws in proportion."""
+        low, median, high = (_quantile(sorted(values), share) for share in (0.1, 0.5, 0.9))
+        return cls(nominal, median, low, high, seed, tuple(values))
+
+    @property
+    def draws(self) -> int:
+        """Return the number of draws."""
+        return len(self.values)
+
+    def __str__(self) -> str:
+        return f"{seconds(self.low)} to {seconds(self.high)} in 80 % of {self.draws} draws"
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """Return the value below which a share of ascending values lies, between two of them in proportion."""
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
+    return low if low == high else low + (high - low) * (place - below)
+
+
+@attrs.frozen
 class Result:
     """The record of one run. `measured` is what the scenario returned.
 
@@ -157,6 +196,15 @@ class Result:
     """Every run of a repeated measurement, this one included; empty when there was only one."""
     spreads: dict[str, Spread] = attrs.field(factory=dict)
     """`elapsed_s` and every measured number over the repeated runs; empty when there was only one."""
+    intervals: dict[str, Interval] = attrs.field(factory=dict)
+    """`elapsed_s` and measured numbers over draws in the uncertain entries; empty where nothing was drawn, and without
+    those that no draw changes.
+    """
+
+    @property
+    def interval(self) -> Interval | None:
+        """Return the interval of the elapsed time; None where nothing was drawn, or no draw changes it."""
+        return self.intervals.get("elapsed_s")
 
     def figures(self, section: str) -> Mapping[str, Any]:
         """Return the figures of a section of the memory configuration; empty when it has none of that name."""
@@ -172,6 +220,10 @@ class Result:
             else self.calls.get(name) or outside[name]
             for name in {**self.calls, **outside}
         }
+
+    def figure(self) -> Any:
+        """Draw where the host threads' time went, as a figure of matplotlib. Raises as `time_figure`."""
+        return time_figure(self)
 
     def _repr_html_(self) -> str:
         """Show in a notebook what was given and measured, where the time went, and the calls that took longest."""
@@ -230,14 +282,16 @@ class Spread:
 
 _LEFT_OUT_WHEN_EMPTY = (
     "options", "inputs", "warnings", "repeats", "spreads", "calls_outside", "managed", "algorithms", "phases",
+    "intervals",
 )  # fmt: skip
 
 
 def builtins(result: Result) -> dict[str, Any]:
     """Return the result as dicts, lists, numbers and texts.
 
-    `repeats` and `spreads` are left out when there was one run; `options`, `inputs`, `warnings`, `calls_outside`, the
-    sections of a memory configuration, `managed`, `algorithms` and `phases` when there are none.
+    `repeats` and `spreads` are left out when there was one run, `intervals` when nothing was drawn; `options`,
+    `inputs`, `warnings`, `calls_outside`, the sections of a memory configuration, `managed`, `algorithms` and `phases`
+    when there are none.
     """
     record: dict[str, Any] = {}
     for name, value in attrs.asdict(result).items():
@@ -315,8 +369,6 @@ def measured_of(returned: object, scenario: str) -> dict[str, Value]:
     return measured
 
 
-Cell = int | float | bool | str | None
-
 _GROUPS = ("calls", "locks", "devices", "bytes", "faults", "where_time_went")
 _LAST_GROUPS = ("managed", "algorithms")
 
@@ -391,10 +443,45 @@ def write_tables(results: Sequence[Result], folder: Path, *, stem: str = "result
     return [parquet, csv]
 
 
-def library(name: str, extra: str = "study") -> Any:
-    """Import the module `name` of an extra of this package. Raises UserError when it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        package = name.partition(".")[0]
-        raise UserError(f"this needs {package}, which is not installed: pip install 'offloadrt[{extra}]'") from None
+_NOTHING = 1e-4
+"""The share of a part that is left out."""
+_NARROW = 0.06
+"""The share of a part whose name does not fit into it."""
+
+
+def draw_time(result: Result, path: Path) -> None:
+    """Draw `time_figure` to a file that `check_type` lets pass. Raises as that, and when the file cannot be written."""
+    save(time_figure(result), path)
+
+
+def time_figure(result: Result) -> Any:
+    """Draw where the time of the host threads went, in percent of their lives, as a figure of matplotlib.
+
+    Raises UserError when no host thread lived in the measured time, and without matplotlib.
+    """
+    if not result.where_time_went:
+        raise UserError(f"{result.scenario}: no host thread lived in the measured time, so there is nothing to draw")
+    canvas = library("matplotlib.figure").Figure(figsize=(9.0, 2.4), layout="constrained")
+    area = canvas.subplots()
+    left = 0.0
+    parts = [item for item in result.where_time_went.items() if item[1].share >= _NOTHING]
+    for number, (name, part) in enumerate(parts):
+        share = 100.0 * part.share
+        label = f"{name}: {seconds(part.total_s)}"
+        area.barh([0], [share], left=left, color=COLOURS[number % len(COLOURS)], edgecolor="white", label=label)
+        if part.share >= _NARROW:
+            area.text(
+                left + share / 2, 0, f"{name}\n{share:.0f} %", ha="center", va="center", color="white", fontsize=8
+            )
+        left += share
+    area.set_xlim(0.0, 100.0)
+    area.set_yticks([])
+    area.set_xlabel("share of the host threads' time (%)")
+    area.set_title(
+        f"{result.scenario} {named(result.parameters)}\n{seconds(result.elapsed_s)} on {where(result)}",
+        fontsize="small",
+        wrap=True,
+    )
+    area.spines[["top", "right", "left"]].set_visible(False)
+    canvas.legend(loc="outside lower center", ncols=4, fontsize="x-small", frameon=False)
+    return canvas
