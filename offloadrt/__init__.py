@@ -8,8 +8,8 @@ What a scenario script or a test needs::
 describe device code (`offloadrt.kernels`), `Simulation` is virtual time (`offloadrt.sim`). `cuda`, `openmp`, `openacc`
 and `stdpar` are programming models, which a package may add to.
 
-What a notebook needs: `execute`, `sweep` and `compare` (`offloadrt.study.questions`), `explain` and `report` (an
-extension's) ask what a scenario does, and `to_polars` and `to_pandas` make tables of the answers.
+What a notebook needs: `execute`, `sweep` and `compare` (`offloadrt.study.questions`), `explain`, `report` and
+`timeline` (an extension's) ask what a scenario does, and `to_polars` and `to_pandas` make tables of the answers.
 
 Each name is imported when it is first used, so `import offloadrt` costs nothing.
 """
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from offloadrt.extensions import stdpar as stdpar
     from offloadrt.extensions.explaining.questions import explain as explain
     from offloadrt.extensions.explaining.questions import report as report
+    from offloadrt.extensions.explaining.timeline import timeline as timeline
     from offloadrt.kernels import Kernel, expect, kernel
     from offloadrt.models import cuda, openmp
     from offloadrt.models.host.program import Model

@@ -24,6 +24,7 @@ from offloadrt.study.reporting.panels import (
     label,
     number_of,
     quantity,
+    save,
     series_of,
 )
 from offloadrt.study.reporting.results import Result, row
@@ -299,10 +300,9 @@ def _number(value: Cell) -> bool:
 def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str = "figure") -> list[Path]:
     """Draw `figure` from `results` into `stem.png` and `stem.svg`; return the paths written. Raises as `canvas_of`."""
     canvas = canvas_of(figure, results)
-    png, svg = paths = _paths(folder, stem)
-    with writing(folder):
-        canvas.savefig(png, dpi=160)
-        canvas.savefig(svg, metadata={"Date": None})
+    paths = _paths(folder, stem)
+    for path in paths:
+        save(canvas, path)
     return paths
 
 

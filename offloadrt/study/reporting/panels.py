@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.study.errors import UserError, library
+from offloadrt.study.errors import UserError, library, writing
 from offloadrt.study.reporting.words import Cell
 from offloadrt.study.scripts.definition import Figure
 
@@ -226,8 +226,14 @@ def is_wide(figure: Figure, heights: Sequence[float]) -> bool:
 _TYPES = (".png", ".svg", ".pdf")
 
 
-def check_type(path: Path) -> None:
+def check_type(path: Path, option: str = "--figure") -> None:
     """Check that a figure can be drawn to that file. Raises UserError for another type, and without matplotlib."""
     if path.suffix not in _TYPES:
-        raise UserError(f"--figure {path}: a figure is a file that ends with {', '.join(_TYPES)}")
+        raise UserError(f"{option} {path}: a figure is a file that ends with {', '.join(_TYPES)}")
     library("matplotlib")
+
+
+def save(canvas: Any, path: Path) -> None:
+    """Write a figure of matplotlib to a file: equal figures give equal bytes. Raises UserError."""
+    with writing(path), library("matplotlib").rc_context({"svg.hashsalt": "offloadrt"}):
+        canvas.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
