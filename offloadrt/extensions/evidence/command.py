@@ -48,14 +48,14 @@ def validate(
     paper:
         Whose claims.
     independent:
-        Predict measurements that nobody fitted to, each with reported, emulated, ratio and the spread over the
-        machine's ranges, what is predicted if nobody had measured the machine, and the accuracy for each kind and
-        machine.
+        Predict measurements that nobody fitted to, each with reported, emulated, ratio, the 80 % interval over the
+        machine's ranges and what is predicted if nobody had measured the machine; then for each kind and machine the
+        accuracy, and how many values lie in their intervals.
     leave_out:
         A machine: predict the independent measurements of it alone, and say which entries of its profile stand for what
         was measured on it. They come from its data sheet and, scaled, from other machines.
     quick:
-        Fewer runs; the report says which. With --independent, no spread over the ranges.
+        Fewer runs; the report says which. With --independent, no intervals.
     ranges:
         As quick, and also with the ranges of the machine and of the programs' inputs at their ends, on a smaller grid:
         a verdict may then be that it depends on an entry. At 64 places drawn in all ranges together it says in how
@@ -72,7 +72,7 @@ def validate(
 
     workers = jobs if jobs is not None else processors()
     if independent or leave_out is not None:
-        _predict(file, workers, leave_out, ranges=not quick, as_json=json)
+        _predict(file, workers, leave_out, quick=quick, as_json=json)
         return 0
     if file is not None:
         raise UserError(f"{file}: a file of measured results is for --independent or --leave-out")
@@ -96,17 +96,18 @@ def validate(
     return NEGATIVE if {"fails", "depends"} & report.counts().keys() else 0
 
 
-def _predict(file: Path | None, jobs: int, leave_out: str | None, *, ranges: bool, as_json: bool) -> None:
+def _predict(file: Path | None, jobs: int, leave_out: str | None, *, quick: bool, as_json: bool) -> None:
     """Predict the measured results of a file, or those of the package, and print the report."""
     from offloadrt.extensions.evidence.independent.outcome import predictions, replaced
-    from offloadrt.extensions.evidence.independent.prediction import of_machine, predict, read
+    from offloadrt.extensions.evidence.independent.prediction import DRAWS, of_machine, predict, read
     from offloadrt.study.sweep import executor as executor_of
 
     entries = _MEASURED.load("results")() if file is None else read(file)
     if leave_out is not None:
         entries = of_machine(entries, leave_out)
     with executor_of("process", jobs) as pool, stages("validate --independent") as advanced:
-        report = predict(entries, str(file or "results.toml"), pool, jobs=jobs, ranges=ranges, advanced=advanced)
+        draws = 0 if quick else DRAWS
+        report = predict(entries, str(file or "results.toml"), pool, jobs=jobs, draws=draws, advanced=advanced)
     if as_json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
         return

@@ -143,6 +143,41 @@ _TODAY, _FIRST, _LEFT_OUT = map(operator.attrgetter, ("error", "first_error", "l
 
 
 @attrs.frozen
+class KindCoverage:
+    """How many values of one kind lie in their intervals."""
+
+    kind: str
+    values: int
+    covered: int
+    near: float
+    """The share that lies in intervals of twice the width, as factors."""
+
+    @property
+    def share(self) -> float:
+        """Return the share that lies in them."""
+        return self.covered / self.values
+
+    @classmethod
+    def of(cls, kind: str, values: Sequence[PredictedValue]) -> KindCoverage:
+        """Count the values of one kind, at least one, which have intervals."""
+        return cls(
+            kind, len(values), sum(_lies_in(value, 0.0) for value in values),
+            sum(_lies_in(value, 0.5) for value in values) / len(values),
+        )  # fmt: skip
+
+
+def _lies_in(value: PredictedValue, more: float) -> bool:
+    """Tell whether what is reported lies in the interval, made wider at each end by so many of its widths."""
+    assert value.low is not None and value.high is not None and value.reported is not None
+    if value.low > 0.0 and value.reported > 0.0:
+        low, high, reported = math.log(value.low), math.log(value.high), math.log(value.reported)
+    else:
+        low, high, reported = value.low, value.high, value.reported
+    wider = more * (high - low) + 1e-9 * abs(high)
+    return low - wider <= reported <= high + wider
+
+
+@attrs.frozen
 class IndependentRecord:
     """A report as `validate --independent --json` prints it, with the accuracy of each kind."""
 
@@ -151,6 +186,8 @@ class IndependentRecord:
     runs: int
     digest: str
     accuracies: list[KindAccuracy]
+    draws: int
+    coverages: list[KindCoverage]
 
 
 @attrs.frozen
@@ -163,6 +200,19 @@ class IndependentReport:
     """How many runs were made."""
     digest: str = ""
     """A digest of what was predicted and from what (`digest_of`)."""
+    draws: int = 0
+
+    def coverages(self) -> list[KindCoverage]:
+        """Return how many values lie in their intervals, for each kind that is counted, and for all as `all`."""
+        found: dict[str, list[PredictedValue]] = {}
+        for entry in self.entries:
+            for value in entry.values if entry.kind != INPUT_KIND else ():
+                if value.low is not None and value.reported is not None:
+                    found.setdefault(entry.kind, []).append(value)
+        kinds = [KindCoverage.of(kind, values) for kind, values in sorted(found.items())]
+        if len(kinds) > 1:
+            kinds.append(KindCoverage.of("all", [value for values in found.values() for value in values]))
+        return kinds
 
     def accuracies(self) -> list[KindAccuracy]:
         """Return the accuracy of each kind that is counted, of each machine and each weakness, and of all as `all`."""
@@ -177,15 +227,17 @@ class IndependentReport:
 
     def to_json(self) -> bytes:
         """Encode the report as one JSON object."""
-        record = IndependentRecord(self.file, self.entries, self.runs, self.digest, self.accuracies())
+        record = IndependentRecord(
+            self.file, self.entries, self.runs, self.digest, self.accuracies(), self.draws, self.coverages()
+        )
         return msgspec.json.encode(record)
 
 
 def predictions(report: IndependentReport) -> Iterable[RenderableType]:
     """List each entry with its values, then what is not predicted and why, then the accuracy of each kind."""
     yield f"[bold]{escape(report.file)}[/]: {len(report.entries)} entries, {report.runs} runs"
-    yield "low and high: the least and the most of the run at the mean of all ranges and at two corners: all costs low"
-    yield "and all rates high, and the other way round"
+    if report.draws:
+        yield f"from low to high: 80 % of {report.draws} draws in all uncertain entries of the machine"
     yield "first: what was predicted before anybody had compared"
     yield f"digest of values, runs and machines: {report.digest}"
     for entry in report.entries:
@@ -202,6 +254,12 @@ def predictions(report: IndependentReport) -> Iterable[RenderableType]:
             which = "" if len(names) == len(entry.values) else f" {', '.join(names)}"
             yield f"  {escape(entry.id + which)}: {escape(reason)}"
     yield from _accuracies(report.accuracies())
+    if report.draws:
+        yield "\n[bold]intervals[/]: reported values that lie in the 80 % of the draws"
+        table = table_of("", "kind", "values", "in it", "share", "in twice it")
+        for one in report.coverages():
+            table.add_row(one.kind, str(one.values), str(one.covered), f"{one.share:.0%}", f"{one.near:.0%}")
+        yield table
 
 
 def replaced(machine: str) -> Iterable[RenderableType]:

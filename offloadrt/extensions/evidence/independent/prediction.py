@@ -1,8 +1,9 @@
 """Predicts measured results and compares: reported, emulated, their ratio, and what the machine's ranges do to it.
 
-A run is made with every range of the profile at its mean, and at two corners: all costs low and all rates high, and the
-other way round. `low` and `high` are the least and the most that these three runs give. Where the machine's profile has
-what was measured on it, one more run leaves its measurements out (`left_out` of machine_spec.py).
+A run is made with every range of the profile at its mean, and at draws in all of them (`study/certainty.py`). From
+`low` to `high` lie 80 % of the draws. How many of the reported values lie there says what the intervals are worth: too
+wide, and they say nothing; too narrow, and mechanisms are wrong, or what is not known has no range. Where the machine's
+profile has what was measured on it, one more run leaves its measurements out (`left_out` of machine_spec.py).
 
 What somebody measured: a TOML file with `[[result]]` tables, each with an id, a machine, conditions and values.
 
@@ -47,12 +48,12 @@ import msgspec
 
 from offloadrt.extensions.evidence.independent.outcome import IndependentReport, PredictedEntry, PredictedValue
 from offloadrt.extensions.evidence.validation.judging import may_matter
-from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile import units
 from offloadrt.machine.profile.machine_spec import left_out
 from offloadrt.registry import regular
+from offloadrt.study.certainty import SEED, draws_of, spec_of
 from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError, did_you_mean
-from offloadrt.study.reporting.results import Result
+from offloadrt.study.reporting.results import Interval, Result
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
@@ -271,11 +272,8 @@ def unit_of(figure: str) -> str:
     return figure
 
 
-CORNERS: Mapping[str, Mapping[str, str]] = {
-    "mean": {},
-    "fast": {"cost": "low", "rate": "high"},
-    "slow": {"cost": "high", "rate": "low"},
-}
+DRAWS = 8
+"""As many as `offloadrt run` makes unasked."""
 
 
 @attrs.frozen
@@ -398,21 +396,21 @@ def predict(
     pool: Executor,
     *,
     jobs: int = 1,
-    ranges: bool = True,
+    draws: int = DRAWS,
     advanced: Callable[[str, int, int], None] | None = None,
 ) -> IndependentReport:
     """Predict all entries of `file`, with the runs on `pool`; equal runs are made once.
 
-    ranges: at the corners of the ranges, too. A run that fails makes its values not predicted. Raises UserError for an
-    entry whose run cannot be made.
+    draws: at so many draws in the machines' ranges, too. A run that fails makes its values not predicted. Raises
+    UserError for an entry whose run cannot be made.
     """
     plans = [plan(entry, file) for entry in entries]
-    runs = _Runs(CORNERS if ranges else {"mean": CORNERS["mean"]})
+    runs = _Runs(draws)
     for planned in (value for one in plans for value in one.values):
         for point in planned.points:
             runs.want(point)
     runs.make(pool, jobs, advanced)
-    return IndependentReport(file, [_predicted(one, runs) for one in plans], len(runs.wanted), digest_of(plans))
+    return IndependentReport(file, [_predicted(one, runs) for one in plans], len(runs.wanted), digest_of(plans), draws)
 
 
 def digest_of(plans: Sequence[EntryPlan]) -> str:
@@ -440,19 +438,20 @@ class _NotPredicted(Exception):
 
 @attrs.define
 class _Runs:
-    """The runs that are wanted, each at all corners, and what came of them."""
+    """The runs that are wanted, each as it stands, without its machine's measurements and at all draws, and results."""
 
-    corners: Mapping[str, Mapping[str, str]]
+    draws: int
     wanted: dict[str, Point] = attrs.field(factory=dict)
     """The runs by their keys (`Point.key`)."""
     made: dict[str, Result | str] = attrs.field(factory=dict)
     """Results by key; of a run that failed, why."""
     _keys: dict[int, list[str]] = attrs.field(factory=dict)
-    """The keys of a point at each corner, by the identity of the point, which the plans keep."""
+    """The keys of a point by its identity: the nominal run, the one that leaves measurements out, and the draws."""
 
     def want(self, point: Point) -> None:
-        """Ask for a run at all corners, and with its machine's measurements left out; an equal one is made once."""
-        variants = [*(_at(point, corner) for corner in self.corners.values()), _left_out(point)]
+        """Ask for a run, without its machine's measurements and at all draws, too; an equal one is made once."""
+        drawn = draws_of(spec_of(point), {}, point.options, self.draws)
+        variants = [point, _left_out(point), *(attrs.evolve(point, options=options) for options in drawn)]
         self._keys[id(point)] = [variant.key for variant in variants]
         self.wanted.update(zip(self._keys[id(point)], variants, strict=True))
 
@@ -468,26 +467,42 @@ class _Runs:
         self.made = {key: result for key, result in made if result is not None}
         self.made |= {failure.point.key: failure.message for failure in outcome.failures}
 
-    def figures(self, planned: PlannedValue) -> list[float]:
-        """Return what a value's run gives at each corner, or its quotient by another run's. Raises _NotPredicted."""
+    def figures(self, planned: PlannedValue) -> list[float | None]:
+        """Return what a value's run gives, or its quotient by another run's: nominal, left out, then in each draw.
+
+        None is one of the others in which a run fails. Raises _NotPredicted where the nominal one does.
+        """
         own, *divisors = [self._figures_of(point, planned.figure) for point in planned.points]
         if not divisors:
             return own
-        if not all(divisors[0]):
+        if not divisors[0][0]:
             raise _NotPredicted(f"{planned.figure} is 0 in the run that it is divided by")
-        return [above / below for above, below in zip(own, divisors[0], strict=True)]
+        return [above / below if above is not None and below else None for above, below in _pairs(own, divisors[0])]
 
-    def _figures_of(self, point: Point, figure: str) -> list[float]:
-        figures = []
+    def _figures_of(self, point: Point, figure: str) -> list[float | None]:
+        figures: list[float | None] = []
         for key in self._keys[id(point)]:
             result = self.made[key]
             if isinstance(result, str):
-                raise _NotPredicted(f"its run fails: {result}")
+                if not figures:
+                    raise _NotPredicted(f"its run fails: {result}")
+                figures.append(None)
+                continue
             number = result.elapsed_s if figure == "elapsed_s" else result.measured.get(figure)
             if isinstance(number, bool) or not isinstance(number, int | float):
                 raise _NotPredicted(f"its run has no figure {figure} here{did_you_mean(figure, result.measured)}")
             figures.append(float(number))
         return figures
+
+
+def _pairs(own: Sequence[float | None], other: Sequence[float | None]) -> list[tuple[float | None, float | None]]:
+    """Pair the figures of two runs, draw by draw; a run that nothing can be drawn for has its nominal figure in all."""
+    count = max(len(own), len(other))
+    return list(zip(_spread(own, count), _spread(other, count), strict=True))
+
+
+def _spread(figures: Sequence[float | None], count: int) -> Sequence[float | None]:
+    return figures if len(figures) == count else [*figures[:2], *[figures[0]] * (count - 2)]
 
 
 def _left_out(point: Point) -> Point:
@@ -504,20 +519,6 @@ def _left_out_values(machine: str) -> dict[str, str]:
         assert isinstance(entry.value, float) and entry.unit is not None
         found[key] = f"{entry.value / entry.unit.factor!r} {entry.unit.text}"
     return found
-
-
-def _at(point: Point, corner: Mapping[str, str]) -> Point:
-    """Return the run with the ranges of its machine at a corner."""
-    spec = profiles.load(str(point.options.machine))
-    ends = {key: corner[sense] for key in spec.ranges() if (sense := _sense(spec, key)) in corner}
-    return attrs.evolve(point, options=attrs.evolve(point.options, range_end=ends)) if ends else point
-
-
-def _sense(spec: MachineSpec, key: str) -> str:
-    """Tell whether more of an entry makes a program slower (`cost`), faster (`rate`), or neither for sure."""
-    unit = spec.entries[key].unit
-    dimension = "" if unit is None else unit.dimension
-    return "cost" if dimension.startswith("time") else "rate" if dimension.endswith("/ time") else ""
 
 
 def _predicted(one: EntryPlan, runs: _Runs) -> PredictedEntry:
@@ -548,11 +549,18 @@ def _value(planned: PlannedValue, others: Mapping[str, PlannedValue], runs: _Run
     try:
         figures = runs.figures(planned)
         if to:
-            figures = [own - other for own, other in zip(figures, runs.figures(others[to]), strict=True)]
+            figures = [
+                None if own is None or other is None else own - other
+                for own, other in _pairs(figures, runs.figures(others[to]))
+            ]
             reference = others[to].value.value
             reported = None if reported is None or reference is None else reported - reference
     except _NotPredicted as error:
         return PredictedValue(value.name, value.unit, value.value, reason=str(error))
-    *numbers, without = [converted(figure, planned.unit, value.unit) for figure in figures]
-    low, high = (min(numbers), max(numbers)) if len(numbers) > 1 else (None, None)
-    return PredictedValue(value.name, value.unit, reported, numbers[0], low, high, left_out=without, difference_to=to)
+    numbers = [None if figure is None else converted(figure, planned.unit, value.unit) for figure in figures]
+    nominal, without, drawn = numbers[0], numbers[1], [number for number in numbers[2:] if number is not None]
+    predicted = PredictedValue(value.name, value.unit, reported, nominal, left_out=without, difference_to=to)
+    if nominal is None or not drawn:
+        return predicted
+    interval = Interval.of(nominal, drawn, SEED)
+    return attrs.evolve(predicted, low=interval.low, high=interval.high)
