@@ -304,7 +304,7 @@ class Executor:
         # overlap of faults and computing is lost, which is at most the shorter of the two.
         for use in _uses(written, direct(call.arguments)):
             use.array.check_host_access(use.writes)
-            await runtime.usm.host_touch(use.array)
+            await runtime.usm.host_touch(use.array, by_workers=call.policy is not ExecutionPolicy.SEQ)
         if queue is None:
             await runtime.work(runtime.submit_s)
         await runtime.machine.host_workers.execute(written, call.policy is not ExecutionPolicy.SEQ)
