@@ -34,9 +34,9 @@ from offloadrt.extensions.recording.format.slots import RAW_VERSION, RawProcess,
 
 
 def convert(raw: Path, out: Path) -> list[RunSummary]:
-    """Make a recording of the folder of raw files; returns what it has of each process with directives.
+    """Make a recording of the folder of raw files; returns what it has of each process that offloads or calls MPI.
 
-    Raises NotARecording without a directive in it, RecordingDamaged and RecordingTooNew.
+    Raises NotARecording without any, RecordingDamaged and RecordingTooNew.
     """
     record = _record(raw)
     made: list[tuple[RunSummary, Dictionaries, Mapping[str, Column]]] = []
@@ -44,7 +44,7 @@ def convert(raw: Path, out: Path) -> list[RunSummary]:
         for process in processes_of(raw / run["folder"]):
             dictionaries, columns = tables_of(process, record, run)
             count = int(np.count_nonzero(columns["record.step"] == Step.DIRECTIVE))
-            if count:
+            if count or dictionaries.mpi_calls:
                 meta = dictionaries.meta
                 summary = RunSummary(
                     f"{run['folder']}/{process.pid}",
@@ -83,7 +83,7 @@ def tables_of(
     process: RawProcess, record: Mapping[str, Any], run: Mapping[str, Any]
 ) -> tuple[Dictionaries, dict[str, Column]]:
     """Make the tables of one process. Raises RecordingDamaged."""
-    assembler = Assembler(process)
+    assembler = Assembler(process, touches=bool(run.get("host_touches", True)), exact=bool(run.get("exact")))
     memory, calls = assembler.memory, assembler.calls
     for line in process.lines:
         if line["k"] == "variable":
@@ -107,6 +107,7 @@ def tables_of(
     columns |= {
         **touches,
         **_unmerged(calls.items, numbers),
+        **_unmerged(assembler.ranks.parts, numbers),
         **calls.operations.columns(),
         **calls.copies.columns(),
         **calls.launches.columns(places),
@@ -120,6 +121,8 @@ def tables_of(
         arrays,
         calls.launches.findings(places),
         tuple(memory.ends),
+        tuple(assembler.ranks.sites),
+        assembler.ranks.communicators(),
     ), columns
 
 
@@ -128,12 +131,16 @@ def _globals(process: RawProcess) -> list[dict[str, Any]]:
     return [line for line in process.lines if line["k"] == "entry" and line.get("size")]
 
 
-def _unmerged(items: ListTable, numbers: list[int]) -> dict[str, Column]:
-    """Make the columns of items, with the new numbers of arrays; lists keep their numbers though some may be equal."""
-    columns = items.columns()
-    column = columns["item.array"]
+def _unmerged(table: ListTable, numbers: list[int]) -> dict[str, Column]:
+    """Make the columns of items or parts, with the new numbers of arrays.
+
+    Lists keep their numbers though some may be equal.
+    """
+    columns = table.columns()
+    name = f"{table.row}.array"
+    column = columns[name]
     if len(numbers):
-        columns["item.array"] = np.where(column == NONE, NONE, np.array(numbers, "i4")[column]).astype("i4")
+        columns[name] = np.where(column == NONE, NONE, np.array(numbers, "i4")[column]).astype("i4")
     return columns
 
 
@@ -176,11 +183,11 @@ def _meta(
     assembler: Assembler, record: Mapping[str, Any], run: Mapping[str, Any], threads: int, death: Death | None
 ) -> Meta:
     process, memory, calls = assembler.process, assembler.memory, assembler.calls
-    begin, end = process.line("process"), process.line("end")
+    begin, end, world = process.line("process"), process.line("end"), assembler.ranks.world()
     return Meta(
         program=[str(word) for word in begin.get("argv") or record.get("command", [])],
         pid=process.pid,
-        rank=begin.get("rank"),
+        rank=begin.get("rank") if world is None else world.rank,
         threads=threads,
         asked_threads=run.get("threads"),
         ended=str(end.get("how", "cut")),
@@ -198,4 +205,5 @@ def _meta(
         globals={str(line["name"]): int(line["size"]) for line in _globals(process)},
         requires=int(process.line("requires").get("flags", 0)),
         devices=sum(line["k"] == "device" for line in process.lines),
+        mpi=world,
     )

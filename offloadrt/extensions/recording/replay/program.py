@@ -350,6 +350,8 @@ class ReplayedProgram:
     """By site, list of items and launch, while the arrays are the same."""
     _unseen: set[HostArray] = attrs.field(factory=set)
     """Arrays whose touches by the host are not recorded."""
+    calls_left_out: int = 0
+    """Calls of MPI that were not made, because the process is played without the others."""
     _total: int = attrs.field(init=False)
     _observed: ObservedReplay | None = attrs.field(init=False, default=None)
 
@@ -474,6 +476,10 @@ class ReplayedProgram:
             self.oracle.compare(site_number, items, operations, done)
         if self.oracle.directives % 1000 == 0:
             self.progress(self.oracle.directives, self._total)
+
+    async def call_mpi(self, t: HostThread, call: int, parts: int) -> None:
+        """Make a call of MPI; one that is played alone has nobody to send to, and leaves them out."""
+        self.calls_left_out += 1
 
     async def _dies_in(self, t: HostThread, site_number: int, items: int, launch: int) -> None:
         """Do what is known of the directive in which the program died, and no more: nothing comes after it.

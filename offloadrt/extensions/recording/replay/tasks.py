@@ -519,6 +519,7 @@ class ReplayedDirectives(Protocol):
     async def touch(self, t: HostThread, number: int) -> None: ...
     def knows_copies(self, number: int) -> None: ...
     async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None: ...
+    async def call_mpi(self, t: HostThread, call: int, parts: int) -> None: ...
 
 
 class ChoosesInstances(Protocol):
@@ -601,6 +602,8 @@ class TaskWalk:
                 program.allocate(subject)
             elif step == Step.FREE:
                 program.free(subject, detail)
+            elif step == Step.MPI:
+                await program.call_mpi(t, subject, detail)
             elif step != Step.REST:
                 await self._synchronize(running, step, subject, detail)
 
