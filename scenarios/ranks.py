@@ -53,7 +53,7 @@ async def ranks(
                 await t.target(scale, a, 2.0, teams=teams, iterations=n, maps=omp.map(tofrom=a))
                 await t.barrier()
                 if t.number == 0:
-                    await process.barrier()
+                    await process.world.Barrier()
                 await t.barrier()
 
         await process.parallel(body, num_threads=threads)

@@ -144,6 +144,8 @@ class Machine:
         """The number of the process whose view of the machine this is."""
         self.processes = processes
         """How many processes share the machine."""
+        self.node = 0
+        """The number of the node of a cluster that the machine is."""
         self.spec = spec
         self.trace = trace
         self.calls = calls

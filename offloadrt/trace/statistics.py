@@ -368,6 +368,7 @@ HOST_TIME: dict[str, str] = {
     "kernels": "waiting while a kernel of its own stream runs",
     "device": "waiting for the device while its own work is queued behind that of others",
     "threads": "waiting for other host threads: barrier, taskwait, a lock or a queue of the program",
+    "ranks": "in calls of MPI: waiting for other processes of the program, and the library's own work",
 }
 """The categories, in the order in which they are reported, and what belongs to each."""
 

@@ -151,7 +151,7 @@ def wrong(machine, ranks, devices, gear="turbo", groups=GROUPS, threads=1, **set
             return np.max([np.abs(await group(t, process.rank, x)) for group in groups])
 
         found = await process.parallel(body, num_threads=threads)
-        await process.barrier()
+        await process.world.Barrier()
         return found
 
     async def all_of_it():
@@ -194,7 +194,7 @@ def test_memory_of_another_rank_is_refused(use, complaint):
     async def main(process):
         async def body(t):
             memory[process.rank] = await t.malloc(N, np.float64)
-            await process.barrier()
+            await process.world.Barrier()
             foreign = memory[1 - process.rank]
             match use:
                 case "launch":

@@ -1,13 +1,11 @@
-"""Several processes of an OpenMP program: what each has of its own, what they share, and their messages."""
+"""Several processes of an OpenMP program: what each has of its own, and what they share."""
 
 import numpy as np
 import pytest
 
 from offloadrt import Run, kernel
 from offloadrt import openmp as omp
-from offloadrt.models.host.process import MessageError
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
-from offloadrt.sim import Deadlock
 from offloadrt.study.errors import UserError
 
 MIB = 1 << 20
@@ -95,7 +93,7 @@ def test_the_device_has_one_memory_for_all_processes():
             a = t.array(f"a{process.rank}", (50 * 10**9,), np.uint8, phantom=True)
             async with t.target_data(omp.map(to=a)):
                 await t.sleep(1e-3)
-                await process.barrier()
+                await process.world.Barrier()
 
         await process.parallel(body)
 
@@ -151,7 +149,7 @@ def test_both_gears_give_one_history(sharing):
 
         async def main(process):
             await process.parallel(scaled, num_threads=2)
-            await process.barrier()
+            await process.world.Barrier()
 
         finished(run, main)
         return run.trace.hash(), run.elapsed
@@ -169,98 +167,6 @@ def test_managed_memory_of_all_processes_has_one_fault_handler():
     assert run.statistics.faults["fault_batches"] > alone.statistics.faults["fault_batches"] > 0
     assert run.statistics.faults["bytes_transfer_htod"] == 2 * alone.statistics.faults["bytes_transfer_htod"]
     assert len([name for name in run.statistics.engines if "page fault handler" in name]) == 1
-
-
-# messages
-
-
-def message(nbytes, **entries):
-    """The virtual time of the sender's and of the receiver's return, and whether the bytes arrived."""
-
-    async def main(process):
-        t = process.program.host_thread(0)
-        a = t.array("a", nbytes, np.uint8, fill=process.rank + 1)
-        if process.rank == 0:
-            await process.send(a, 1)
-        else:
-            await t.sleep(1e-3)
-            await process.recv(a, 0)
-            assert (a.data == 1).all()
-        return process.program.sim.now
-
-    return finished(run_of(2, process__message="1 us", host__memcpy_1t="10 GB/s", **entries), main)
-
-
-def test_a_short_message_is_buffered_and_a_long_one_waits_for_its_receiver():
-    short = message(1000)
-    assert short == pytest.approx([1000 / 10e9, 1e-3 + 1000 / 10e9])
-    long = message(1 << 20)
-    assert long == pytest.approx([1e-3 + (1 << 20) / 10e9] * 2)
-
-
-def test_a_barrier_takes_rounds_of_messages():
-    async def main(process):
-        await process.program.sim.sleep(process.rank * 1e-3)
-        await process.barrier()
-        return process.program.sim.now
-
-    ends = finished(run_of(5, process__message="1 us"), main)
-    assert min(ends) > 4e-3 and max(ends) == pytest.approx(4e-3 + 3e-6)
-    assert finished(run_of(1), main) == [0.0]
-
-
-def test_neighbours_exchange_in_a_ring():
-    async def main(process):
-        t = process.program.host_thread(0)
-        sent, received = t.array("sent", 1000, fill=float(process.rank)), t.array("received", 1000, fill=-1.0)
-        right, left = (process.rank + 1) % process.size, (process.rank - 1) % process.size
-        await process.sendrecv(sent, right, received, left)
-        return received[999]
-
-    assert finished(run_of(4), main) == [3.0, 0.0, 1.0, 2.0]
-
-
-def test_two_ranks_that_send_long_messages_to_each_other_wait_for_ever():
-    async def main(process):
-        a = process.program.host_thread(0).array("a", 1 << 20)
-        await process.send(a, 1 - process.rank)
-        await process.recv(a, 1 - process.rank)
-
-    with pytest.raises(Deadlock, match=r"rank 1 receives 8388608 bytes of rank 0"):
-        finished(run_of(2), main)
-
-
-@pytest.mark.parametrize(
-    ("call", "reason"),
-    [
-        (lambda process, a: process.send(a, 2), r"MPI_ERR_RANK: no other process has rank 2; there are 2.*in MPI_Send"),
-        (lambda process, a: process.recv(a, -1), r"MPI_ERR_RANK.*in MPI_Recv"),
-        (lambda process, a: process.send(omp.section(a, 0, 2, 2), 1), r"the section has gaps"),
-    ],
-)
-def test_a_message_that_cannot_be_is_refused(call, reason):
-    async def main(process):
-        a = process.program.host_thread(0).array("a", 8)
-        if process.rank == 0:
-            await call(process, a)
-
-    with pytest.raises((MessageError, ExceptionGroup)) as raised:
-        finished(run_of(2), main)
-    error = raised.value
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    with pytest.raises(MessageError, match=reason):
-        raise error
-
-
-def test_a_longer_message_than_the_receiver_has_room_for_is_refused():
-    async def main(process):
-        a = process.program.host_thread(0).array("a", 8 if process.rank else 9)
-        await (process.recv(a, 0) if process.rank else process.send(a, 1))
-
-    with pytest.raises((MessageError, ExceptionGroup)) as raised:
-        finished(run_of(2), main)
-    assert "MPI_ERR_TRUNCATE" in repr(raised.value)
 
 
 # what the user asks wrongly

@@ -75,7 +75,7 @@ def wrong(run: Run, body: Any) -> Any:
             return await body(t, (1.0 + process.rank + 10 * t.number) * np.arange(1.0, N + 1))
 
         found = await process.parallel(thread, num_threads=2)
-        await process.barrier()
+        await process.world.Barrier()
         return found
 
     async def all_of_it() -> Any:

@@ -26,6 +26,8 @@ _PEERS = ("device * copy engine p2p", "peer link * transfer", "peer relay", "dri
 _RING = ("device * dma ring *",)
 _PREFAULT = ("driver: svm_*", "driver: memory_lock")
 
+_MESSAGES = ("program", "node * nic *", "node * shared memory *")
+
 CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "acc.pinned_buffer.uncontended": ("behind pinned buffer*",),
     "access_counter.*": ("device * access counters",),
@@ -162,6 +164,9 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "pin.lock": ("driver: memory_lock",),
     "pin.unlock": ("driver: memory_unlock",),
     "pin.register*": ("driver: cuMemHostRegister", "driver: cuMemAllocHost"),
+    "mpi.*": _MESSAGES,
+    "net.*": _MESSAGES,
+    "nic.*": _MESSAGES,
     "pin.unregister": ("driver: cuMemHostUnregister", "driver: cuMemFreeHost"),
     "prefault.*": _PREFAULT,
     "prefetch.*": _FAULTS,
@@ -171,9 +176,7 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "process.context_switch": ("device * time slicer", "kernel"),
     "process.driver_lock": ("behind driver library",),
     "process.driver_lock.uncontended": ("behind driver library",),
-    "process.eager_limit": (),
     "process.kernel_driver.uncontended": ("behind kernel driver*",),
-    "process.message": ("program",),
     "process.sharing": ("kernel", "behind device * compute units"),
     "process.time_slice": ("device * time slicer", "kernel"),
     "process.time_slices.uncontended": ("behind device * compute units",),
@@ -196,6 +199,7 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "staging.*": _COPY,
     "stdpar.*": ("runtime",),
     "stdpar_pool.uncontended": ("behind memory pool*",),
+    "shm.*": _MESSAGES,
     "stream.callback_thread.uncontended": ("behind device * callback thread*",),
     "stream.event_create": ("driver: cuEventCreate",),
     "stream.host_function": ("device * callback thread*",),

@@ -160,11 +160,11 @@ FORMATS: dict[str, Callable[[str], object]] = {
 }
 """Formats of texts that are not choices, each with the function that reads it and raises ValueError."""
 
-_POSITIVE = frozenset({"alloc.alignment", "alloc.segment", "fault.range", "staging.chunk"})
+_POSITIVE = frozenset({"alloc.alignment", "alloc.segment", "fault.range", "mpi.device.chunk", "staging.chunk"})
 """Sizes by which other sizes are divided: 0 would be a division by zero."""
 _AT_MOST: dict[str, float] = {"jitter": 1.0, "runtime.hidden_helper_threads": 1024}
 """Upper limits of fractions of a whole, and of what has an actor each."""
-_AT_MOST_UNITS: dict[str, float] = {"engines": 1024, "queues": 1024, "connections": 1024, "devices": 1024}
+_AT_MOST_UNITS: dict[str, float] = dict.fromkeys(("cards", "engines", "queues", "connections", "devices"), 1024)
 """Upper limits of counts of what has an actor each."""
 _MOST = 1 << 30
 """Upper limit of every other count."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pint
 
 COUNTS = (
-    "SM", "buffer", "client", "connection", "context", "core", "device", "domain", "engine", "event", "fault", "item",
-    "kernel", "load", "point", "queue", "register", "team", "thread", "warp",
+    "SM", "buffer", "card", "client", "connection", "context", "core", "device", "domain", "engine", "event", "fault",
+    "item", "kernel", "load", "node", "point", "queue", "register", "team", "thread", "warp",
 )  # fmt: skip
 
 _PREFIXES = (

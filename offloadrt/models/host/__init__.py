@@ -5,7 +5,7 @@
                   open it first
 ``directive.py``  one directive or routine from its begin to its end, launches of kernels, regions
 ``arrays.py``     arrays, sections and map items; the arenas in which arrays lie; globals of declare target
-``process.py``    `Process`: several processes that run one program, and the messages between them
+``process.py``    `Process`: several processes that run one program
 ================  ===================================================================================================
 
 The models build on it and know nothing of each other.

@@ -1,0 +1,170 @@
+"""What a call of MPI sends, receives or combines: `MpiBuffer`, and how a program's arrays become one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from offloadrt.models.host.arrays import Section, array_of, extent
+from offloadrt.models.host.process import Process
+from offloadrt.runtime.errors import OffloadError
+from offloadrt.runtime.host_array import Bytes, HostArray
+from offloadrt.runtime.mapping.present_table import DevicePointer
+from offloadrt.sim import Simulation
+
+ANY_SOURCE: Final = -2
+"""Receive from whichever rank sends first."""
+ANY_TAG: Final = -1
+"""Receive a message with any tag."""
+PROC_NULL: Final = -3
+"""A rank that is nobody: what is sent to it vanishes, and a receive from it returns at once, with nothing."""
+UNDEFINED: Final = -32766
+"""The color of a rank that gets no communicator of `Comm.Split`."""
+TAG_UB: Final = (1 << 31) - 1
+"""The largest tag."""
+
+
+class MpiError(OffloadError):
+    """A call that MPI refuses, as a message that is longer than its receiver has room for."""
+
+    @classmethod
+    def of_call(cls, sim: Simulation, reason: str, call: str, place: str = "", array: str = "") -> MpiError:
+        """Make the error of a call that the running thread makes now, at `place` of the program."""
+        return cls.now(sim, reason + (f"; at {place}" if place else ""), call=call, array=array)
+
+
+class InPlace:
+    """The type of `IN_PLACE`."""
+
+    def __repr__(self) -> str:
+        return "MPI_IN_PLACE"
+
+
+IN_PLACE: Final = InPlace()
+"""Given instead of a send buffer: what is sent lies in the receive buffer already."""
+
+
+@attrs.frozen(eq=False)
+class MpiBuffer:
+    """Memory that a call reads or writes: how many bytes, where, in how many pieces, and the bytes themselves.
+
+    A recorded program makes it from count, datatype and address; for a program in Python `buffer_of` makes it. Raises
+    ValueError for sizes that contradict one another.
+    """
+
+    nbytes: int
+    """The bytes of its data, without gaps."""
+    device: int | None = None
+    """The number of the device, in its process, in whose memory it lies; None for memory of the host."""
+    blocks: int = 1
+    """The pieces without gaps of which a derived datatype makes it; 1 where it is contiguous."""
+    values: NDArray[Any] | None = None
+    """The elements that are really sent, a view into the program's memory; None for a phantom, which has none."""
+    dtype: np.dtype[Any] | None = None
+    """The type of its elements, for reductions of real values; None: bytes."""
+    name: str = ""
+    """What the program calls it, for messages."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.nbytes < 0 or self.blocks < 0:
+            raise ValueError(f"a buffer of {self.nbytes} bytes in {self.blocks} pieces")
+        if self.values is not None and self.values.nbytes != self.nbytes:
+            raise ValueError(f"a buffer of {self.nbytes} bytes with {self.values.nbytes} bytes of values")
+
+    @property
+    def where(self) -> str:
+        """Return in whose memory it lies, as reports say it."""
+        return "host memory" if self.device is None else f"device {self.device}"
+
+    def read(self) -> Bytes | None:
+        """Return a copy of its bytes, packed; None for a phantom."""
+        return None if self.values is None else np.ascontiguousarray(self.values).reshape(-1).view(np.uint8).copy()
+
+    def write(self, packed: Bytes | None) -> None:
+        """Store packed bytes at its begin, as far as they reach; a phantom takes none."""
+        if packed is None or self.values is None or not packed.size:
+            return
+        if packed.size == self.nbytes:
+            self.values[...] = packed.view(self.values.dtype).reshape(self.values.shape)
+        elif self.values.flags.c_contiguous:
+            self.values.reshape(-1).view(np.uint8)[: packed.size] = packed
+        else:
+            whole = packed.size // self.values.itemsize
+            self.values.flat[:whole] = packed[: whole * self.values.itemsize].view(self.values.dtype)
+
+    def part(self, begin: int, nbytes: int) -> MpiBuffer:
+        """Return a piece of a contiguous buffer, in bytes from its begin."""
+        values = None if self.values is None else self.values.reshape(-1).view(np.uint8)[begin : begin + nbytes]
+        return MpiBuffer(nbytes, self.device, 1, values, self.dtype, self.name)
+
+    def temporary(self, nbytes: int | None = None) -> MpiBuffer:
+        """Return a contiguous buffer of its kind, as a library allocates one; real where this one is real."""
+        size = self.nbytes if nbytes is None else nbytes
+        values = None if self.values is None else np.zeros(size, np.uint8)
+        return MpiBuffer(size, self.device, 1, values, self.dtype, self.name)
+
+
+NOTHING: Final = MpiBuffer(0)
+"""A buffer of no bytes, as an empty message has."""
+
+Given = MpiBuffer | HostArray | Section | None
+"""What a program can give to a call of MPI; None stands for a buffer of no bytes."""
+
+
+def buffer_of(given: Given, call: str = "buffer_of") -> MpiBuffer:
+    """Return the buffer of an array of the program, or of a section of one, in host memory.
+
+    A section with gaps is what a derived datatype describes: each piece without a gap counts as a block. Raises
+    TypeError for what is no array of the program.
+    """
+    if given is None:
+        return NOTHING
+    if isinstance(given, MpiBuffer):
+        return given
+    begin, nbytes = extent(given, call)
+    array = array_of(given)
+    if isinstance(given, HostArray):
+        return MpiBuffer(nbytes, values=array.values, dtype=array.dtype, name=array.name)
+    if given.is_contiguous:
+        found = array.span(begin, nbytes).bytes
+        return MpiBuffer(nbytes, values=found, dtype=array.dtype, name=str(given))
+    return _with_gaps(given)
+
+
+def _with_gaps(section: Section) -> MpiBuffer:
+    """Return the buffer of a section with gaps."""
+    array, named = section.array, section.extents
+    lengths = [*(extent.length for extent in named), *array.shape[len(named) :]]
+    elements = 1
+    for length in lengths:
+        elements *= length
+    run = 1  # elements without a gap: of the last dimensions that are whole, and of the one before them
+    for dimension in reversed(range(len(lengths))):
+        if dimension < len(named) and named[dimension].stride != 1 and lengths[dimension] > 1:
+            break
+        run *= lengths[dimension]
+        if lengths[dimension] != array.shape[dimension]:
+            break
+    places = tuple(slice(e.lower, e.lower + (e.length - 1) * e.stride + 1, e.stride) for e in named)
+    values = None if array.values is None else array.values[places]
+    return MpiBuffer(elements * array.itemsize, None, elements // run if run else 0, values, array.dtype, str(section))
+
+
+def device_buffer(process: Process, pointer: DevicePointer, nbytes: int | None = None) -> MpiBuffer:
+    """Return the buffer of memory behind a device pointer: of `omp_target_alloc`, or of an array's `use_device_ptr`.
+
+    Without `nbytes` it is all that is known to lie behind the pointer. Raises ValueError for a pointer of no device.
+    """
+    size = pointer.nbytes if nbytes is None else nbytes
+    devices = process.program.devices
+    if not 0 <= pointer.device < len(devices):
+        raise ValueError(f"a buffer behind {pointer!r}: the process has {len(devices)} devices")
+    memory = process.program.machine.devices[pointer.device].memory
+    values = None if pointer.phantom or memory.is_phantom(pointer.address) else memory.view(pointer.address, size)
+    dtype = np.dtype(pointer.dtype)
+    return MpiBuffer(
+        size, pointer.device, 1, values, dtype if dtype.itemsize > 1 else None, f"device {pointer.device} memory"
+    )

@@ -1,0 +1,600 @@
+"""Collectives as the messages of named algorithms: `Channel` is what an algorithm uses, a function is an algorithm.
+
+The algorithms are those of R. Thakur, R. Rabenseifner and W. Gropp, Optimization of Collective Communication Operations
+in MPICH, 2005: binomial trees, recursive doubling and halving, Bruck's algorithm, rings, pairwise exchange, and
+Rabenseifner's reductions. Which one a library takes is in `choices.py`. None has a formula of its time: it takes what
+its messages and combinations take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import attrs
+import numpy as np
+
+from offloadrt.extensions.mpi.buffers import MpiBuffer
+from offloadrt.extensions.mpi.requests import Endpoint, MpiRequest
+
+
+@attrs.frozen
+class Op:
+    """A predefined operation of a reduction; all of them are commutative."""
+
+    name: str
+    function: Callable[[Any, Any], Any]
+
+
+SUM: Final = Op("MPI_SUM", np.add)
+PROD: Final = Op("MPI_PROD", np.multiply)
+MAX: Final = Op("MPI_MAX", np.maximum)
+MIN: Final = Op("MPI_MIN", np.minimum)
+LAND: Final = Op("MPI_LAND", np.logical_and)
+LOR: Final = Op("MPI_LOR", np.logical_or)
+BAND: Final = Op("MPI_BAND", np.bitwise_and)
+BOR: Final = Op("MPI_BOR", np.bitwise_or)
+BXOR: Final = Op("MPI_BXOR", np.bitwise_xor)
+
+
+@attrs.frozen(eq=False)
+class Channel:
+    """The messages of one collective at one rank: they meet no other message, and no other collective's."""
+
+    rank: int
+    size: int
+    _endpoint: Endpoint
+    _call: str
+    _at: str
+    _background: bool
+    """Whether it is a nonblocking one, which an actor of its own carries out."""
+    isend: Callable[[MpiBuffer, int], Awaitable[MpiRequest]]
+    """Begins to send to a rank."""
+    irecv: Callable[[MpiBuffer, int], MpiRequest]
+    """Begins to receive from a rank."""
+
+    async def wait(self, *requests: MpiRequest) -> None:
+        """Wait for messages that have begun."""
+        if requests:
+            endpoint = self._endpoint
+            await endpoint.wait(
+                requests,
+                lambda: all(one.is_done for one in requests),
+                self._call,
+                self._at,
+                background=self._background,
+            )
+            for request in requests:
+                request.take(None)
+
+    async def send(self, buffer: MpiBuffer, destination: int) -> None:
+        await self.wait(await self.isend(buffer, destination))
+
+    async def recv(self, buffer: MpiBuffer, source: int) -> None:
+        await self.wait(self.irecv(buffer, source))
+
+    async def exchange(self, sent: MpiBuffer, destination: int, received: MpiBuffer, source: int) -> None:
+        """Send to one rank and receive from one, at the same time."""
+        receive = self.irecv(received, source)
+        await self.wait(receive, await self.isend(sent, destination))
+
+    async def combine(self, op: Op, into: MpiBuffer, other: MpiBuffer) -> None:
+        """Combine the elements of two buffers in the first: on a core, or by a kernel where they lie on a device."""
+        costs, nbytes = self._endpoint.costs, other.nbytes
+        if into.device is None:
+            await self._endpoint.on_core(nbytes / costs.library.reduce_bw)
+        else:
+            await self._endpoint.on_core(costs.device.reduce + nbytes / costs.device.reduce_bw)
+        if into.values is None or other.values is None:
+            return
+        dtype = into.dtype or np.dtype(np.uint8)
+        mine, theirs = (
+            buffer.values.reshape(-1).view(np.uint8).view(dtype)  # type: ignore[union-attr]
+            for buffer in (into.part(0, nbytes), other)
+        )
+        mine[...] = op.function(mine, theirs)
+
+    async def copy(self, into: MpiBuffer, source: MpiBuffer) -> None:
+        """Copy within the process, as to a temporary buffer."""
+        if source.nbytes and into.device is None:
+            await self._endpoint.machine.host_memory.copy(
+                source.nbytes, "ranks", rate=self._endpoint.costs.library.copy_bw
+            )
+        into.write(source.read())
+
+
+def split(buffer: MpiBuffer, parts: int) -> list[MpiBuffer]:
+    """Return a buffer in so many parts of whole elements, nearly equal; the first are the longer ones."""
+    size = buffer.dtype.itemsize if buffer.dtype is not None else 1
+    elements = buffer.nbytes // size
+    short, longer = divmod(elements, parts)
+    begin, made = 0, []
+    for number in range(parts):
+        nbytes = (short + (number < longer)) * size
+        made.append(buffer.part(begin, nbytes))
+        begin += nbytes
+    return made
+
+
+def span(buffer: MpiBuffer, parts: Sequence[MpiBuffer], first: int, end: int) -> MpiBuffer:
+    """Return the part of a buffer from one of its parts up to another."""
+    begin = sum(part.nbytes for part in parts[:first])
+    return buffer.part(begin, sum(part.nbytes for part in parts[first:end]))
+
+
+def segments(buffer: MpiBuffer, nbytes: int) -> list[MpiBuffer]:
+    """Return a buffer in pieces of so many bytes; the last one may be shorter."""
+    return [buffer.part(begin, min(nbytes, buffer.nbytes - begin)) for begin in range(0, buffer.nbytes, nbytes)]
+
+
+def below(size: int) -> int:
+    """Return the largest power of two up to a size."""
+    return 1 << (size.bit_length() - 1)
+
+
+# ---------------------------------------------------------------------- barrier
+
+
+async def barrier_dissemination(c: Channel) -> None:
+    """Meet by dissemination (Hensgen, Finkel and Manber, 1988): round k reaches the rank 2^k further on."""
+    distance = 1
+    while distance < c.size:
+        empty = MpiBuffer(0)
+        await c.exchange(empty, (c.rank + distance) % c.size, empty, (c.rank - distance) % c.size)
+        distance *= 2
+
+
+# ---------------------------------------------------------------------- broadcast
+
+
+async def bcast_binomial(c: Channel, buffer: MpiBuffer, root: int) -> None:
+    """Broadcast down a binomial tree."""
+    relative, mask = (c.rank - root) % c.size, 1
+    while mask < c.size:
+        if relative & mask:
+            await c.recv(buffer, (c.rank - mask) % c.size)
+            break
+        mask *= 2
+    mask //= 2
+    while mask:
+        if relative + mask < c.size:
+            await c.send(buffer, (c.rank + mask) % c.size)
+        mask //= 2
+
+
+async def bcast_scatter_allgather(c: Channel, buffer: MpiBuffer, root: int, *, ring: bool) -> None:
+    """Broadcast as a binomial scatter and an allgather, by recursive doubling or in a ring (van de Geijn)."""
+    parts = split(buffer, c.size)
+    relative, mask = (c.rank - root) % c.size, 1
+    end = c.size
+    while mask < c.size:
+        if relative & mask:
+            end = min(relative + mask, c.size)
+            await c.recv(span(buffer, parts, relative, end), (c.rank - mask) % c.size)
+            break
+        mask *= 2
+    mask //= 2
+    while mask:
+        if relative + mask < end:
+            await c.send(span(buffer, parts, relative + mask, end), (c.rank + mask) % c.size)
+            end = relative + mask
+        mask //= 2
+    if ring or c.size != below(c.size):
+        await _ring(c, parts, root)
+    else:
+        await _doubling(c, buffer, parts, root)
+
+
+async def bcast_pipeline(c: Channel, buffer: MpiBuffer, root: int, *, segment: int) -> None:
+    """Broadcast along a chain of ranks, in segments, so that all links of the chain are busy."""
+    relative = (c.rank - root) % c.size
+    ahead, behind = (c.rank + 1) % c.size, (c.rank - 1) % c.size
+    sent: list[MpiRequest] = []
+    for piece in segments(buffer, segment):
+        if relative:
+            await c.recv(piece, behind)
+        if relative + 1 < c.size:
+            sent.append(await c.isend(piece, ahead))
+    await c.wait(*sent)
+
+
+async def _ring(c: Channel, parts: Sequence[MpiBuffer], root: int = 0) -> None:
+    """Hand each part on to the next rank until all have all; rank r begins with part r, counted from the root."""
+    relative = (c.rank - root) % c.size
+    right, left = (c.rank + 1) % c.size, (c.rank - 1) % c.size
+    for step in range(c.size - 1):
+        sent, received = (relative - step) % c.size, (relative - step - 1) % c.size
+        await c.exchange(parts[sent], right, parts[received], left)
+
+
+async def _doubling(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], root: int = 0) -> None:
+    """Exchange all that is there with a rank twice as far away each time; the size is a power of two."""
+    relative, distance = (c.rank - root) % c.size, 1
+    while distance < c.size:
+        other = relative ^ distance
+        mine, theirs = relative // distance * distance, other // distance * distance
+        peer = (other + root) % c.size
+        await c.exchange(
+            span(buffer, parts, mine, mine + distance), peer, span(buffer, parts, theirs, theirs + distance), peer
+        )
+        distance *= 2
+
+
+# ---------------------------------------------------------------------- reductions
+
+
+async def reduce_binomial(c: Channel, buffer: MpiBuffer, op: Op, root: int) -> None:
+    """Reduce up a binomial tree into the root's buffer; the others' buffers are used up."""
+    relative, mask = (c.rank - root) % c.size, 1
+    other = buffer.temporary()
+    while mask < c.size:
+        if relative & mask:
+            await c.send(buffer, (c.rank - mask) % c.size)
+            return
+        if relative + mask < c.size:
+            await c.recv(other, (c.rank + mask) % c.size)
+            await c.combine(op, buffer, other)
+        mask *= 2
+
+
+async def reduce_pipeline(c: Channel, buffer: MpiBuffer, op: Op, root: int, *, segment: int) -> None:
+    """Reduce along a chain of ranks that ends at the root, in segments."""
+    relative = (c.rank - root) % c.size
+    nearer, farther = (c.rank - 1) % c.size, (c.rank + 1) % c.size
+    sent: list[MpiRequest] = []
+    for piece in segments(buffer, segment):
+        if relative + 1 < c.size:
+            other = piece.temporary()
+            await c.recv(other, farther)
+            await c.combine(op, piece, other)
+        if relative:
+            sent.append(await c.isend(piece, nearer))
+    await c.wait(*sent)
+
+
+async def reduce_rabenseifner(c: Channel, buffer: MpiBuffer, op: Op, root: int) -> None:
+    """Reduce by a reduce-scatter of recursive halving and a gather of its pieces at the root."""
+    active = await _fold(c, buffer, op)
+    if active is not None:
+        pieces = await _halving(c, buffer, op, active)
+        owner = _unfolded(c, 0)
+        power = below(c.size)
+        mask = 1
+        low = active
+        while mask < power:  # gather at the first active rank
+            if active & mask:
+                await c.send(span(buffer, pieces, low, low + mask), _unfolded(c, active ^ mask))
+                break
+            await c.recv(span(buffer, pieces, active + mask, active + 2 * mask), _unfolded(c, active | mask))
+            mask *= 2
+    else:
+        owner = _unfolded(c, 0)
+    if owner != root:
+        if c.rank == owner:
+            await c.send(buffer, root)
+        elif c.rank == root:
+            await c.recv(buffer, owner)
+
+
+async def _fold(c: Channel, buffer: MpiBuffer, op: Op) -> int | None:
+    """Leave a power of two of ranks: of the first 2r, the even ones give what they have to the odd ones.
+
+    Returns the number of this rank among those that are left; None for one that is not.
+    """
+    rest = c.size - below(c.size)
+    if c.rank >= 2 * rest:
+        return c.rank - rest
+    if c.rank % 2 == 0:
+        await c.send(buffer, c.rank + 1)
+        return None
+    other = buffer.temporary()
+    await c.recv(other, c.rank - 1)
+    await c.combine(op, buffer, other)
+    return c.rank // 2
+
+
+def _unfolded(c: Channel, active: int) -> int:
+    """Return the rank of a number among those that are left."""
+    rest = c.size - below(c.size)
+    return active * 2 + 1 if active < rest else active + rest
+
+
+async def _unfold(c: Channel, buffer: MpiBuffer) -> None:
+    """Give the result back to those that were not among the power of two."""
+    rest = c.size - below(c.size)
+    if c.rank < 2 * rest:
+        if c.rank % 2:
+            await c.send(buffer, c.rank - 1)
+        else:
+            await c.recv(buffer, c.rank + 1)
+
+
+async def _halving(c: Channel, buffer: MpiBuffer, op: Op, active: int) -> list[MpiBuffer]:
+    """Reduce-scatter by recursive halving among a power of two of ranks; the number of a rank is that of its piece."""
+    power = below(c.size)
+    pieces = split(buffer, power)
+    other = buffer.temporary()
+    first, end, distance = 0, power, power // 2
+    while distance:
+        middle = first + distance
+        peer = _unfolded(c, active ^ distance)
+        if active < middle:
+            kept, given = (first, middle), (middle, end)
+        else:
+            kept, given = (middle, end), (first, middle)
+        mine = span(buffer, pieces, *kept)
+        theirs = other.part(0, mine.nbytes)
+        await c.exchange(span(buffer, pieces, *given), peer, theirs, peer)
+        await c.combine(op, mine, theirs)
+        first, end = kept
+        distance //= 2
+    return pieces
+
+
+async def allreduce_recursive_doubling(c: Channel, buffer: MpiBuffer, op: Op) -> None:
+    """Exchange and combine whole buffers with a rank twice as far away each time."""
+    active = await _fold(c, buffer, op)
+    if active is not None:
+        other = buffer.temporary()
+        distance = 1
+        while distance < below(c.size):
+            peer = _unfolded(c, active ^ distance)
+            await c.exchange(buffer, peer, other, peer)
+            await c.combine(op, buffer, other)
+            distance *= 2
+    await _unfold(c, buffer)
+
+
+async def allreduce_rabenseifner(c: Channel, buffer: MpiBuffer, op: Op) -> None:
+    """Reduce-scatter by recursive halving, then gather for all by recursive doubling (Rabenseifner)."""
+    active = await _fold(c, buffer, op)
+    if active is not None:
+        pieces = await _halving(c, buffer, op, active)
+        distance = 1
+        while distance < below(c.size):
+            other = active ^ distance
+            mine, theirs = active // distance * distance, other // distance * distance
+            peer = _unfolded(c, other)
+            await c.exchange(
+                span(buffer, pieces, mine, mine + distance), peer, span(buffer, pieces, theirs, theirs + distance), peer
+            )
+            distance *= 2
+    await _unfold(c, buffer)
+
+
+async def allreduce_ring(c: Channel, buffer: MpiBuffer, op: Op) -> None:
+    """Reduce-scatter in a ring, then gather for all in a ring."""
+    parts = split(buffer, c.size)
+    right, left = (c.rank + 1) % c.size, (c.rank - 1) % c.size
+    other = parts[0].temporary()
+    for step in range(c.size - 1):
+        sent, received = (c.rank - step) % c.size, (c.rank - step - 1) % c.size
+        theirs = other.part(0, parts[received].nbytes)
+        await c.exchange(parts[sent], right, theirs, left)
+        await c.combine(op, parts[received], theirs)
+    turned = [parts[(number + 1) % c.size] for number in range(c.size)]
+    await _ring(c, turned)
+
+
+async def reduce_scatter_halving(
+    c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], into: MpiBuffer, op: Op
+) -> None:
+    """Reduce-scatter by recursive halving; with ranks beyond a power of two, one of a pair works for both."""
+    rest, power = c.size - below(c.size), below(c.size)
+    active = await _fold(c, buffer, op)
+    bounds = [2 * number if number < rest else number + rest for number in range(power + 1)]
+    if active is not None:
+        other = buffer.temporary()
+        first, end, distance = 0, power, power // 2
+        while distance:
+            middle = first + distance
+            kept, given = ((first, middle), (middle, end)) if active < middle else ((middle, end), (first, middle))
+            mine = span(buffer, parts, bounds[kept[0]], bounds[kept[1]])
+            theirs = other.part(0, mine.nbytes)
+            peer = _unfolded(c, active ^ distance)
+            await c.exchange(span(buffer, parts, bounds[given[0]], bounds[given[1]]), peer, theirs, peer)
+            await c.combine(op, mine, theirs)
+            first, end = kept
+            distance //= 2
+    if c.rank < 2 * rest:
+        if c.rank % 2:
+            await c.send(parts[c.rank - 1], c.rank - 1)
+        else:
+            await c.recv(into, c.rank + 1)
+            return
+    into.write(parts[c.rank].read())
+
+
+async def reduce_scatter_pairwise(
+    c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], into: MpiBuffer, op: Op
+) -> None:
+    """Reduce-scatter by pairwise exchange: every rank gets its part from each other one."""
+    mine = parts[c.rank]
+    other = mine.temporary()
+    for step in range(1, c.size):
+        target, source = (c.rank + step) % c.size, (c.rank - step) % c.size
+        await c.exchange(parts[target], target, other, source)
+        await c.combine(op, mine, other)
+    into.write(mine.read())
+
+
+async def scan_recursive_doubling(c: Channel, buffer: MpiBuffer, result: MpiBuffer, op: Op, *, inclusive: bool) -> None:
+    """Give each rank the reduction over the ranks up to it, or before it (Exscan), by recursive doubling."""
+    partial, other = buffer.temporary(), buffer.temporary()
+    partial.write(buffer.read())
+    if inclusive:
+        result.write(buffer.read())
+    empty = not inclusive
+    distance = 1
+    while distance < c.size:
+        peer = c.rank ^ distance
+        if peer < c.size:
+            await c.exchange(partial, peer, other, peer)
+            if c.rank > peer:
+                await c.combine(op, partial, other)
+                if empty:
+                    await c.copy(result, other)
+                    empty = False
+                else:
+                    await c.combine(op, result, other)
+            else:
+                await c.combine(op, partial, other)
+        distance *= 2
+
+
+# ---------------------------------------------------------------------- gather and scatter
+
+
+async def gather_binomial(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer] | None, root: int) -> None:
+    """Gather equal parts up a binomial tree; only the root has `parts`."""
+    relative = (c.rank - root) % c.size
+    count = 1  # parts of the tree below this rank
+    while count < c.size and not relative & count:
+        count *= 2
+    count = min(count, c.size - relative)
+    room = mine.temporary(mine.nbytes * count)
+    room.part(0, mine.nbytes).write(mine.read())
+    mask = 1
+    while mask < c.size:
+        if relative & mask:
+            await c.send(room, (c.rank - mask) % c.size)
+            break
+        if relative + mask < c.size:
+            came = min(mask, c.size - relative - mask)
+            await c.recv(room.part(mask * mine.nbytes, came * mine.nbytes), (c.rank + mask) % c.size)
+        mask *= 2
+    if parts is not None:
+        for number in range(c.size):
+            parts[(root + number) % c.size].write(room.part(number * mine.nbytes, mine.nbytes).read())
+
+
+async def gather_linear(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer] | None, root: int) -> None:
+    """Send every part straight to the root."""
+    if parts is None:
+        await c.send(mine, root)
+        return
+    requests = [c.irecv(part, source) for source, part in enumerate(parts) if source != root]
+    await c.copy(parts[root], mine)
+    await c.wait(*requests)
+
+
+async def scatter_binomial(c: Channel, parts: Sequence[MpiBuffer] | None, mine: MpiBuffer, root: int) -> None:
+    """Scatter equal parts down a binomial tree; only the root has `parts`."""
+    relative, mask = (c.rank - root) % c.size, 1
+    while mask < c.size and not relative & mask:
+        mask *= 2
+    count = min(mask, c.size - relative)
+    room = mine.temporary(mine.nbytes * count)
+    if parts is not None:
+        for number in range(c.size):
+            room.part(number * mine.nbytes, mine.nbytes).write(parts[(root + number) % c.size].read())
+    else:
+        await c.recv(room, (c.rank - mask) % c.size)
+    mask //= 2
+    while mask:
+        if relative + mask < c.size:
+            gone = min(mask, c.size - relative - mask)
+            await c.send(room.part(mask * mine.nbytes, gone * mine.nbytes), (c.rank + mask) % c.size)
+        mask //= 2
+    mine.write(room.part(0, mine.nbytes).read())
+
+
+async def scatter_linear(c: Channel, parts: Sequence[MpiBuffer] | None, mine: MpiBuffer, root: int) -> None:
+    """Send every part straight from the root."""
+    if parts is None:
+        await c.recv(mine, root)
+        return
+    requests = [await c.isend(part, target) for target, part in enumerate(parts) if target != root]
+    await c.copy(mine, parts[root])
+    await c.wait(*requests)
+
+
+# ---------------------------------------------------------------------- allgather
+
+
+async def allgather_recursive_doubling(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
+    """Gather for all by recursive doubling; each rank's own part lies in its place. The size is a power of two."""
+    await _doubling(c, buffer, parts)
+
+
+async def allgather_ring(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
+    """Gather for all in a ring."""
+    await _ring(c, parts)
+
+
+async def allgather_bruck(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
+    """Gather equal or unequal parts for all by Bruck's algorithm, which takes any number of ranks."""
+    order = [(c.rank + number) % c.size for number in range(c.size)]
+    have = 1
+    while have < c.size:
+        count = min(have, c.size - have)
+        target, source = (c.rank - have) % c.size, (c.rank + have) % c.size
+        sent = await _joined(c, [parts[number] for number in order[:count]])
+        came = [parts[number] for number in order[have : have + count]]
+        received = buffer.temporary(sum(part.nbytes for part in came))
+        await c.exchange(sent, target, received, source)
+        _spread(received, came)
+        have += count
+
+
+async def _joined(c: Channel, parts: Sequence[MpiBuffer]) -> MpiBuffer:
+    """Return parts one after the other in a temporary buffer; a single one as it is."""
+    if len(parts) == 1:
+        return parts[0]
+    joined = parts[0].temporary(sum(part.nbytes for part in parts))
+    begin = 0
+    for part in parts:
+        joined.part(begin, part.nbytes).write(part.read())
+        begin += part.nbytes
+    return joined
+
+
+def _spread(joined: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
+    begin = 0
+    for part in parts:
+        part.write(joined.part(begin, part.nbytes).read())
+        begin += part.nbytes
+
+
+# ---------------------------------------------------------------------- alltoall
+
+
+async def alltoall_bruck(c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer]) -> None:
+    """Exchange equal short parts among all in log2 steps, by Bruck's algorithm."""
+    room = [sent[(c.rank + number) % c.size].temporary() for number in range(c.size)]
+    for number, part in enumerate(room):
+        part.write(sent[(c.rank + number) % c.size].read())
+    distance = 1
+    while distance < c.size:
+        moved = [number for number in range(c.size) if number & distance]
+        packed = await _joined(c, [room[number] for number in moved])
+        came = packed.temporary()
+        await c.exchange(packed, (c.rank + distance) % c.size, came, (c.rank - distance) % c.size)
+        _spread(came, [room[number] for number in moved])
+        distance *= 2
+    for number, part in enumerate(room):
+        received[(c.rank - number) % c.size].write(part.read())
+
+
+async def alltoall_scattered(c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer]) -> None:
+    """Send and receive all parts at once, beginning with the neighbours."""
+    requests = [c.irecv(received[(c.rank + n) % c.size], (c.rank + n) % c.size) for n in range(1, c.size)]
+    for number in range(1, c.size):
+        target = (c.rank - number) % c.size
+        requests.append(await c.isend(sent[target], target))
+    await c.copy(received[c.rank], sent[c.rank])
+    await c.wait(*requests)
+
+
+async def alltoall_pairwise(c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer]) -> None:
+    """Exchange with one other rank after the other."""
+    await c.copy(received[c.rank], sent[c.rank])
+    for step in range(1, c.size):
+        if c.size == below(c.size):
+            target = source = c.rank ^ step
+        else:
+            target, source = (c.rank + step) % c.size, (c.rank - step) % c.size
+        await c.exchange(sent[target], target, received[source], source)
+
+
+Algorithm = Callable[..., Awaitable[None]]

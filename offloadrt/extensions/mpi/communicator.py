@@ -1,0 +1,620 @@
+"""Communicators: what a program calls. `Comm` is one rank's handle of a communicator, `World` what all ranks share.
+
+Names and arguments are those of mpi4py's upper-case calls, which take buffers; calls that let time pass are awaited.
+Each takes `at`, the file and line of the call in the program, which reports name: a replay gives what was recorded, and
+for a program in Python it is found when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from offloadrt.extensions.mpi import choices
+from offloadrt.extensions.mpi.buffers import (
+    ANY_SOURCE,
+    ANY_TAG,
+    IN_PLACE,
+    NOTHING,
+    PROC_NULL,
+    TAG_UB,
+    UNDEFINED,
+    Given,
+    InPlace,
+    MpiBuffer,
+    MpiError,
+    buffer_of,
+)
+from offloadrt.extensions.mpi.collectives import SUM, Channel, Op, split
+from offloadrt.extensions.mpi.costs import MessageCosts
+from offloadrt.extensions.mpi.network import Network
+from offloadrt.extensions.mpi.requests import Endpoint, MpiRequest, PersistentRequest, Status
+from offloadrt.extensions.mpi.transport import Transport
+from offloadrt.kernels.integers import is_integer
+from offloadrt.models.host.process import Process
+
+ONE_SIDED = (
+    "Win_create", "Win_allocate", "Win_allocate_shared", "Win_create_dynamic", "Put", "Get", "Accumulate",
+    "Get_accumulate", "Fetch_and_op", "Compare_and_swap", "Rput", "Rget", "Raccumulate", "Win_fence", "Win_lock",
+    "Win_unlock", "Win_start", "Win_complete", "Win_post", "Win_wait", "Win_flush",
+)  # fmt: skip
+"""Calls of one-sided communication, which are refused by name."""
+
+Run = Callable[[Channel], Awaitable[None]]
+
+
+class World:
+    """All ranks of a program, and what carries their messages."""
+
+    def __init__(self, processes: Sequence[Process]) -> None:
+        machine = processes[0].program.machine
+        self.sim = machine.sim
+        self.costs = machine.spec.read(MessageCosts)
+        nodes = 1 + max(process.node for process in processes)
+        self.network = Network(self.sim, nodes, self.costs)
+        self.transport = Transport(self.sim, self.costs, self.network)
+        self.endpoints: list[Endpoint] = []
+        """The ends of all ranks; those of a node take its cards in turn."""
+        taken = [0] * nodes
+        for process in processes:
+            nic = self.network.nic_of(process.node, taken[process.node])
+            taken[process.node] += 1
+            self.endpoints.append(Endpoint(process, nic, self.costs, self.transport.receive))
+        self._contexts: dict[object, int] = {}
+        self._calls: dict[tuple[int, int], tuple[str, int, str]] = {}
+        """The first call of each collective: (call, rank, at) by communicator and number."""
+
+    def context(self, key: object) -> int:
+        """Return the number of a communicator; all its ranks ask with the same key."""
+        return self._contexts.setdefault(key, 2 * len(self._contexts))
+
+    def agree(self, context: int, number: int, call: str, rank: int, at: str) -> None:
+        """Check that all ranks of a communicator make the same collective calls in one order. Raises MpiError."""
+        first, other, there = self._calls.setdefault((context, number), (call, rank, at))
+        if first != call:
+            said = f"rank {other} calls {first}" + (f" at {there}" if there else "")
+            raise MpiError.of_call(
+                self.sim, f"rank {rank} calls {call} where {said}, both on one communicator", call, at
+            )
+
+    def statistics(self) -> dict[str, Any]:
+        """Return what cards and links did, by name."""
+        return self.network.statistics()
+
+
+class Comm:
+    """One rank's handle of a communicator: `rank` of `size` in a group of processes, with messages of its own."""
+
+    def __init__(self, world: World, endpoint: Endpoint, group: Sequence[int], context: int, name: str) -> None:
+        self.world = world
+        self.endpoint = endpoint
+        self.group = tuple(group)
+        """The rank in MPI_COMM_WORLD of each of its ranks."""
+        self.context = context
+        self.name = name
+        self.rank = self.group.index(endpoint.rank)
+        self.size = len(self.group)
+        self._collectives = 0
+        self._made = 0
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: rank {self.rank} of {self.size}>"
+
+    def Get_rank(self) -> int:
+        return self.rank
+
+    def Get_size(self) -> int:
+        return self.size
+
+    def Get_name(self) -> str:
+        return self.name
+
+    # ------------------------------------------------------------------ point to point
+
+    async def Send(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
+        """Send; it returns when the buffer may be written again: at once for a short message (MPI_Send)."""
+        await self._blocking(await self.begin_send("MPI_Send", buffer_of(buf, "MPI_Send"), dest, tag, 0, at))
+
+    async def Ssend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
+        """Send, and return when a receive has matched (MPI_Ssend)."""
+        buffer = buffer_of(buf, "MPI_Ssend")
+        await self._blocking(await self.begin_send("MPI_Ssend", buffer, dest, tag, 0, at, synchronous=True))
+
+    async def Recv(
+        self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
+    ) -> None:
+        """Receive into a buffer, which may be longer than the message (MPI_Recv)."""
+        request = self.begin_receive("MPI_Recv", buffer_of(buf, "MPI_Recv"), source, tag, 0, at)
+        await self._blocking(request, status)
+
+    async def Isend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
+        """Begin to send (MPI_Isend)."""
+        return await self.begin_send("MPI_Isend", buffer_of(buf, "MPI_Isend"), dest, tag, 0, at)
+
+    async def Issend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
+        """Begin to send; it is done when a receive has matched (MPI_Issend)."""
+        buffer = buffer_of(buf, "MPI_Issend")
+        return await self.begin_send("MPI_Issend", buffer, dest, tag, 0, at, synchronous=True)
+
+    async def Irecv(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> MpiRequest:
+        """Begin to receive (MPI_Irecv)."""
+        return self.begin_receive("MPI_Irecv", buffer_of(buf, "MPI_Irecv"), source, tag, 0, at)
+
+    def Send_init(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> PersistentRequest:
+        """Describe a send that is started again and again (MPI_Send_init)."""
+        buffer, call = buffer_of(buf, "MPI_Send_init"), "MPI_Send_init"
+        self._check(call, dest, tag, at)
+
+        def begin(started: str) -> Awaitable[MpiRequest]:
+            return self.begin_send(call, buffer, dest, tag, 0, started or at)
+
+        return PersistentRequest(self.endpoint, call, self._told("to", dest, tag), begin)
+
+    def Recv_init(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> PersistentRequest:
+        """Describe a receive that is started again and again (MPI_Recv_init)."""
+        buffer, call = buffer_of(buf, "MPI_Recv_init"), "MPI_Recv_init"
+        self._check(call, source, tag, at, receives=True)
+
+        async def begin(started: str) -> MpiRequest:
+            return self.begin_receive(call, buffer, source, tag, 0, started or at)
+
+        return PersistentRequest(self.endpoint, call, self._told("from", source, tag), begin)
+
+    async def Sendrecv(
+        self,
+        sendbuf: Given,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Given = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+        *,
+        at: str = "",
+    ) -> None:
+        """Send and receive at one time (MPI_Sendrecv)."""
+        call = "MPI_Sendrecv"
+        receive = self.begin_receive(call, buffer_of(recvbuf, call), source, recvtag, 0, at)
+        send = await self.begin_send(call, buffer_of(sendbuf, call), dest, sendtag, 0, at)
+        await MpiRequest.Waitall([receive, send], at=at, call=call)
+        receive.take(status)
+
+    async def Probe(
+        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
+    ) -> None:
+        """Wait for a message that could be received, and tell of it in `status` (MPI_Probe)."""
+        self._check("MPI_Probe", source, tag, at, receives=True)
+        told = self._told("from", source, tag)
+        message = await self.endpoint.wait_for_message(self.context, source, tag, told, at)
+        if status is not None:
+            status.source, status.tag, status.nbytes = message.source, message.tag, message.nbytes
+
+    async def Iprobe(
+        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
+    ) -> bool:
+        """Tell whether there is a message that could be received (MPI_Iprobe)."""
+        self._check("MPI_Iprobe", source, tag, at, receives=True)
+        await self.endpoint.look("MPI_Iprobe", at)
+        message = self.endpoint.queues(self.context).probe(source, tag)
+        if message is not None and status is not None:
+            status.source, status.tag, status.nbytes = message.source, message.tag, message.nbytes
+        return message is not None
+
+    async def begin_send(
+        self, call: str, buffer: MpiBuffer, dest: int, tag: int, plane: int, at: str, *, synchronous: bool = False
+    ) -> MpiRequest:
+        """Begin to send on behalf of a call; `plane`: 0 for the program's messages, 1 for those of collectives."""
+        endpoint = self.endpoint
+        self._check(call, dest, tag, at, array=buffer.name)
+        peer = None if dest == PROC_NULL else self.world.endpoints[self.group[dest]]
+        request = MpiRequest(endpoint, call, self._told("to", dest, tag), buffer, peer, at)
+        if peer is None:
+            request.finish()
+            return request
+        endpoint.actor = endpoint.sim.current
+        await self.world.transport.send(
+            endpoint, request, peer, self.context + plane, self.rank, tag, synchronous=synchronous
+        )
+        return request
+
+    def begin_receive(self, call: str, buffer: MpiBuffer, source: int, tag: int, plane: int, at: str) -> MpiRequest:
+        """Begin to receive on behalf of a call."""
+        self._check(call, source, tag, at, receives=True, array=buffer.name)
+        peer = self.world.endpoints[self.group[source]] if source >= 0 else None
+        request = MpiRequest(self.endpoint, call, self._told("from", source, tag), buffer, peer, at)
+        if source == PROC_NULL:
+            request.finish(PROC_NULL)
+        else:
+            self.endpoint.post(request, self.context + plane, source, tag)
+        return request
+
+    async def _blocking(self, request: MpiRequest, status: Status | None = None) -> None:
+        await MpiRequest.Waitall([request], None if status is None else [status], at=request.at, call=request.call)
+
+    def _told(self, way: str, rank: int, tag: int) -> str:
+        """Say with whom a call communicates."""
+        who = {ANY_SOURCE: "any rank", PROC_NULL: "MPI_PROC_NULL"}.get(rank, f"rank {rank}")
+        return f"{way} {who} with {'any tag' if tag == ANY_TAG else f'tag {tag}'} on {self.name}"
+
+    def _check(self, call: str, rank: int, tag: int, at: str, *, receives: bool = False, array: str = "") -> None:
+        special = (ANY_SOURCE, PROC_NULL) if receives else (PROC_NULL,)
+        if not is_integer(rank) or not (0 <= rank < self.size or rank in special):
+            reason = f"MPI_ERR_RANK: no rank {rank!r} in {self.name}, which has {self.size}"
+            raise MpiError.of_call(self.endpoint.sim, reason, call, at, array)
+        if not is_integer(tag) or not (0 <= tag <= TAG_UB or (receives and tag == ANY_TAG)):
+            reason = f"MPI_ERR_TAG: tag {tag!r}; it is 0 to {TAG_UB}"
+            raise MpiError.of_call(self.endpoint.sim, reason, call, at, array)
+
+    # ------------------------------------------------------------------ collectives
+
+    async def Barrier(self, *, at: str = "") -> None:
+        """Return when all ranks have called it (MPI_Barrier)."""
+        await self._run("MPI_Barrier", at, self._chosen("MPI_Barrier", 0))
+
+    async def Ibarrier(self, *, at: str = "") -> MpiRequest:
+        """Begin a barrier (MPI_Ibarrier)."""
+        return self._start("MPI_Ibarrier", at, self._chosen("MPI_Barrier", 0))
+
+    async def Bcast(self, buf: Given, root: int = 0, *, at: str = "") -> None:
+        """Give all ranks what the root has (MPI_Bcast)."""
+        await self._run("MPI_Bcast", at, self._bcast("MPI_Bcast", buf, root, at))
+
+    async def Ibcast(self, buf: Given, root: int = 0, *, at: str = "") -> MpiRequest:
+        """Begin a broadcast (MPI_Ibcast)."""
+        return self._start("MPI_Ibcast", at, self._bcast("MPI_Ibcast", buf, root, at))
+
+    async def Reduce(
+        self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, root: int = 0, *, at: str = ""
+    ) -> None:
+        """Reduce the buffers of all ranks into that of the root (MPI_Reduce)."""
+        await self._run("MPI_Reduce", at, self._reduce("MPI_Reduce", sendbuf, recvbuf, op, root, at))
+
+    async def Ireduce(
+        self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, root: int = 0, *, at: str = ""
+    ) -> MpiRequest:
+        """Begin a reduction (MPI_Ireduce)."""
+        return self._start("MPI_Ireduce", at, self._reduce("MPI_Ireduce", sendbuf, recvbuf, op, root, at))
+
+    async def Allreduce(self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> None:
+        """Reduce the buffers of all ranks into those of all (MPI_Allreduce)."""
+        await self._run("MPI_Allreduce", at, self._allreduce("MPI_Allreduce", sendbuf, recvbuf, op))
+
+    async def Iallreduce(self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> MpiRequest:
+        """Begin a reduction to all (MPI_Iallreduce)."""
+        return self._start("MPI_Iallreduce", at, self._allreduce("MPI_Iallreduce", sendbuf, recvbuf, op))
+
+    async def Gather(self, sendbuf: Given | InPlace, recvbuf: Given, root: int = 0, *, at: str = "") -> None:
+        """Gather equal parts, in order of rank, in the root's buffer (MPI_Gather)."""
+        await self._run("MPI_Gather", at, self._gather("MPI_Gather", sendbuf, recvbuf, None, root, at))
+
+    async def Igather(self, sendbuf: Given | InPlace, recvbuf: Given, root: int = 0, *, at: str = "") -> MpiRequest:
+        """Begin to gather (MPI_Igather)."""
+        return self._start("MPI_Igather", at, self._gather("MPI_Gather", sendbuf, recvbuf, None, root, at))
+
+    async def Gatherv(
+        self, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int], root: int = 0, *, at: str = ""
+    ) -> None:
+        """Gather parts of `counts` bytes, which lie one after the other at the root (MPI_Gatherv)."""
+        await self._run("MPI_Gatherv", at, self._gather("MPI_Gatherv", sendbuf, recvbuf, counts, root, at))
+
+    async def Igatherv(
+        self, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int], root: int = 0, *, at: str = ""
+    ) -> MpiRequest:
+        """Begin to gather unequal parts (MPI_Igatherv)."""
+        return self._start("MPI_Igatherv", at, self._gather("MPI_Gatherv", sendbuf, recvbuf, counts, root, at))
+
+    async def Scatter(self, sendbuf: Given, recvbuf: Given | InPlace, root: int = 0, *, at: str = "") -> None:
+        """Scatter equal parts of the root's buffer, in order of rank (MPI_Scatter)."""
+        await self._run("MPI_Scatter", at, self._scatter("MPI_Scatter", sendbuf, recvbuf, None, root, at))
+
+    async def Iscatter(self, sendbuf: Given, recvbuf: Given | InPlace, root: int = 0, *, at: str = "") -> MpiRequest:
+        """Begin to scatter (MPI_Iscatter)."""
+        return self._start("MPI_Iscatter", at, self._scatter("MPI_Scatter", sendbuf, recvbuf, None, root, at))
+
+    async def Scatterv(
+        self, sendbuf: Given, counts: Sequence[int], recvbuf: Given | InPlace, root: int = 0, *, at: str = ""
+    ) -> None:
+        """Scatter parts of `counts` bytes, which lie one after the other at the root (MPI_Scatterv)."""
+        await self._run("MPI_Scatterv", at, self._scatter("MPI_Scatterv", sendbuf, recvbuf, counts, root, at))
+
+    async def Iscatterv(
+        self, sendbuf: Given, counts: Sequence[int], recvbuf: Given | InPlace, root: int = 0, *, at: str = ""
+    ) -> MpiRequest:
+        """Begin to scatter unequal parts (MPI_Iscatterv)."""
+        return self._start("MPI_Iscatterv", at, self._scatter("MPI_Scatterv", sendbuf, recvbuf, counts, root, at))
+
+    async def Allgather(self, sendbuf: Given | InPlace, recvbuf: Given, *, at: str = "") -> None:
+        """Gather equal parts, in order of rank, in all ranks' buffers (MPI_Allgather)."""
+        await self._run("MPI_Allgather", at, self._allgather("MPI_Allgather", sendbuf, recvbuf, None, at))
+
+    async def Iallgather(self, sendbuf: Given | InPlace, recvbuf: Given, *, at: str = "") -> MpiRequest:
+        """Begin to gather for all (MPI_Iallgather)."""
+        return self._start("MPI_Iallgather", at, self._allgather("MPI_Allgather", sendbuf, recvbuf, None, at))
+
+    async def Allgatherv(
+        self, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int], *, at: str = ""
+    ) -> None:
+        """Gather parts of `counts` bytes, one after the other, in all ranks' buffers (MPI_Allgatherv)."""
+        await self._run("MPI_Allgatherv", at, self._allgather("MPI_Allgatherv", sendbuf, recvbuf, counts, at))
+
+    async def Iallgatherv(
+        self, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int], *, at: str = ""
+    ) -> MpiRequest:
+        """Begin to gather unequal parts for all (MPI_Iallgatherv)."""
+        return self._start("MPI_Iallgatherv", at, self._allgather("MPI_Allgatherv", sendbuf, recvbuf, counts, at))
+
+    async def Alltoall(self, sendbuf: Given, recvbuf: Given, *, at: str = "") -> None:
+        """Give each rank its part of every rank's buffer (MPI_Alltoall)."""
+        await self._run("MPI_Alltoall", at, self._alltoall("MPI_Alltoall", sendbuf, recvbuf, None, None, at))
+
+    async def Ialltoall(self, sendbuf: Given, recvbuf: Given, *, at: str = "") -> MpiRequest:
+        """Begin an exchange among all (MPI_Ialltoall)."""
+        return self._start("MPI_Ialltoall", at, self._alltoall("MPI_Alltoall", sendbuf, recvbuf, None, None, at))
+
+    async def Alltoallv(
+        self,
+        sendbuf: Given,
+        sendcounts: Sequence[int],
+        recvbuf: Given,
+        recvcounts: Sequence[int],
+        *,
+        at: str = "",
+    ) -> None:
+        """Exchange parts of so many bytes, which lie one after the other, among all (MPI_Alltoallv)."""
+        body = self._alltoall("MPI_Alltoallv", sendbuf, recvbuf, sendcounts, recvcounts, at)
+        await self._run("MPI_Alltoallv", at, body)
+
+    async def Ialltoallv(
+        self,
+        sendbuf: Given,
+        sendcounts: Sequence[int],
+        recvbuf: Given,
+        recvcounts: Sequence[int],
+        *,
+        at: str = "",
+    ) -> MpiRequest:
+        """Begin an exchange of unequal parts among all (MPI_Ialltoallv)."""
+        body = self._alltoall("MPI_Alltoallv", sendbuf, recvbuf, sendcounts, recvcounts, at)
+        return self._start("MPI_Ialltoallv", at, body)
+
+    async def Reduce_scatter(
+        self, sendbuf: Given, recvbuf: Given, counts: Sequence[int] | None = None, op: Op = SUM, *, at: str = ""
+    ) -> None:
+        """Reduce, and give each rank its part of `counts` bytes; equal parts without (MPI_Reduce_scatter)."""
+        body = self._reduce_scatter("MPI_Reduce_scatter", sendbuf, recvbuf, counts, op, at)
+        await self._run("MPI_Reduce_scatter", at, body)
+
+    async def Ireduce_scatter(
+        self, sendbuf: Given, recvbuf: Given, counts: Sequence[int] | None = None, op: Op = SUM, *, at: str = ""
+    ) -> MpiRequest:
+        """Begin a reduction whose result is scattered (MPI_Ireduce_scatter)."""
+        body = self._reduce_scatter("MPI_Reduce_scatter", sendbuf, recvbuf, counts, op, at)
+        return self._start("MPI_Ireduce_scatter", at, body)
+
+    async def Scan(self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> None:
+        """Give each rank the reduction over the ranks up to it (MPI_Scan)."""
+        await self._run("MPI_Scan", at, self._scan("MPI_Scan", sendbuf, recvbuf, op))
+
+    async def Iscan(self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> MpiRequest:
+        """Begin a scan (MPI_Iscan)."""
+        return self._start("MPI_Iscan", at, self._scan("MPI_Scan", sendbuf, recvbuf, op))
+
+    async def Exscan(self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> None:
+        """Give each rank but the first the reduction over the ranks before it (MPI_Exscan)."""
+        await self._run("MPI_Exscan", at, self._scan("MPI_Exscan", sendbuf, recvbuf, op))
+
+    async def Iexscan(self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> MpiRequest:
+        """Begin an exclusive scan (MPI_Iexscan)."""
+        return self._start("MPI_Iexscan", at, self._scan("MPI_Exscan", sendbuf, recvbuf, op))
+
+    # ------------------------------------------------------------------ how collectives run
+
+    def _chosen(self, call: str, nbytes: int, count: int = 1, *args: object) -> Run:
+        chosen = choices.algorithm(self.world.costs.library.collectives, call, self.size, nbytes, count)
+        return lambda channel: chosen(channel, *args)
+
+    async def _run(self, call: str, at: str, body: Run) -> None:
+        """Run a blocking collective in the calling thread."""
+        channel = self._channel(call, at, background=False)
+        await body(channel)
+
+    def _start(self, call: str, at: str, body: Run) -> MpiRequest:
+        """Begin a nonblocking one: an actor of its own goes from step to step as its messages are done."""
+        channel = self._channel(call, at, background=True)
+        request = MpiRequest(self.endpoint, call, f"on {self.name}", at=at)
+
+        async def go_on() -> None:
+            try:
+                await body(channel)
+            except MpiError as error:
+                request.error = error
+            request.finish()
+
+        self.world.sim.spawn(go_on, name=f"rank {self.endpoint.rank} {call}", daemon=True)
+        return request
+
+    def _channel(self, call: str, at: str, *, background: bool) -> Channel:
+        self._collectives += 1
+        self.world.agree(self.context, self._collectives, call, self.rank, at)
+        self.endpoint.actor = self.endpoint.sim.current
+        tag = self._collectives
+
+        def isend(buffer: MpiBuffer, rank: int) -> Awaitable[MpiRequest]:
+            return self.begin_send(call, buffer, rank, tag, 1, at)
+
+        def irecv(buffer: MpiBuffer, rank: int) -> MpiRequest:
+            return self.begin_receive(call, buffer, rank, tag, 1, at)
+
+        return Channel(self.rank, self.size, self.endpoint, call, at, background, isend, irecv)
+
+    def _bcast(self, call: str, buf: Given, root: int, at: str) -> Run:
+        self._check(call, root, 0, at)
+        buffer = buffer_of(buf, call)
+        return self._chosen("MPI_Bcast", buffer.nbytes, _elements(buffer), buffer, root)
+
+    def _reduce(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op, root: int, at: str) -> Run:
+        self._check(call, root, 0, at)
+        sent = self._sent(call, sendbuf, recvbuf)
+        at_root = self.rank == root
+        into = buffer_of(recvbuf, call) if at_root else sent.temporary()
+        chosen = self._chosen("MPI_Reduce", sent.nbytes, _elements(sent), into, op, root)
+
+        async def body(channel: Channel) -> None:
+            into.write(sent.read())
+            await chosen(channel)
+
+        return body
+
+    def _allreduce(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op) -> Run:
+        sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
+        chosen = self._chosen("MPI_Allreduce", sent.nbytes, _elements(sent), into, op)
+
+        async def body(channel: Channel) -> None:
+            into.write(sent.read())
+            await chosen(channel)
+
+        return body
+
+    def _gather(
+        self, call: str, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int] | None, root: int, at: str
+    ) -> Run:
+        self._check(call, root, 0, at)
+        parts = self._parts(call, buffer_of(recvbuf, call), counts, at) if self.rank == root else None
+        if isinstance(sendbuf, InPlace):
+            mine = parts[root] if parts is not None else NOTHING
+        else:
+            mine = buffer_of(sendbuf, call)
+        return self._chosen(call, mine.nbytes, _elements(mine), mine, parts, root)
+
+    def _scatter(
+        self, call: str, sendbuf: Given, recvbuf: Given | InPlace, counts: Sequence[int] | None, root: int, at: str
+    ) -> Run:
+        self._check(call, root, 0, at)
+        parts = self._parts(call, buffer_of(sendbuf, call), counts, at) if self.rank == root else None
+        if isinstance(recvbuf, InPlace):
+            mine = parts[root] if parts is not None else NOTHING
+        else:
+            mine = buffer_of(recvbuf, call)
+        return self._chosen(call, mine.nbytes, _elements(mine), parts, mine, root)
+
+    def _allgather(
+        self, call: str, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int] | None, at: str
+    ) -> Run:
+        into = buffer_of(recvbuf, call)
+        parts = self._parts(call, into, counts, at)
+        mine = parts[self.rank]
+        sent = mine if isinstance(sendbuf, InPlace) else buffer_of(sendbuf, call)
+        chosen = self._chosen(call, -(-into.nbytes // self.size), _elements(into), into, parts)
+
+        async def body(channel: Channel) -> None:
+            mine.write(sent.read())
+            await chosen(channel)
+
+        return body
+
+    def _alltoall(
+        self,
+        call: str,
+        sendbuf: Given,
+        recvbuf: Given,
+        sendcounts: Sequence[int] | None,
+        recvcounts: Sequence[int] | None,
+        at: str,
+    ) -> Run:
+        sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
+        outgoing, incoming = self._parts(call, sent, sendcounts, at), self._parts(call, into, recvcounts, at)
+        return self._chosen(call, sent.nbytes // self.size, _elements(sent), outgoing, incoming)
+
+    def _reduce_scatter(
+        self, call: str, sendbuf: Given, recvbuf: Given, counts: Sequence[int] | None, op: Op, at: str
+    ) -> Run:
+        sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
+        work = sent.temporary()
+        parts = self._parts(call, work, counts, at)
+        chosen = self._chosen(call, sent.nbytes, _elements(sent), work, parts, into, op)
+
+        async def body(channel: Channel) -> None:
+            work.write(sent.read())
+            await chosen(channel)
+
+        return body
+
+    def _scan(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op) -> Run:
+        sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
+        copy = sent.temporary()
+        copy.write(sent.read())
+        return self._chosen(call, sent.nbytes, _elements(sent), copy, into, op)
+
+    @staticmethod
+    def _sent(call: str, sendbuf: Given | InPlace, recvbuf: Given) -> MpiBuffer:
+        return buffer_of(recvbuf if isinstance(sendbuf, InPlace) else sendbuf, call)
+
+    def _parts(self, call: str, buffer: MpiBuffer, counts: Sequence[int] | None, at: str) -> list[MpiBuffer]:
+        """Return the part of each rank: equal ones, or of so many bytes, one after the other. Raises MpiError."""
+        if counts is None:
+            return split(buffer, self.size)
+        if len(counts) != self.size or any(count < 0 for count in counts) or sum(counts) > buffer.nbytes:
+            reason = (
+                f"MPI_ERR_COUNT: {len(counts)} counts with {sum(counts)} bytes, for {self.size} ranks and "
+                f"{buffer.nbytes} bytes"
+            )
+            raise MpiError.of_call(self.endpoint.sim, reason, call, at, buffer.name)
+        begin, parts = 0, []
+        for count in counts:
+            parts.append(buffer.part(begin, count))
+            begin += count
+        return parts
+
+    # ------------------------------------------------------------------ communicators
+
+    async def Split(self, color: int = 0, key: int = 0, *, at: str = "") -> Comm | None:
+        """Return the communicator of all ranks of the same color, in the order of their keys (MPI_Comm_split).
+
+        None for a rank whose color is UNDEFINED.
+        """
+        mine = np.array([color, key], np.int64)
+        everybody = np.zeros(2 * self.size, np.int64)
+        sent, into = (MpiBuffer(values.nbytes, values=values, dtype=values.dtype) for values in (mine, everybody))
+        await self._run("MPI_Comm_split", at, self._allgather("MPI_Allgather", sent, into, None, at))
+        self._made += 1
+        number = self._made
+        if color == UNDEFINED:
+            return None
+        pairs = everybody.reshape(self.size, 2)
+        members = sorted((int(pairs[rank, 1]), rank) for rank in range(self.size) if pairs[rank, 0] == color)
+        group = [self.group[rank] for _, rank in members]
+        context = self.world.context((self.context, number, int(color)))
+        return Comm(self.world, self.endpoint, group, context, f"{self.name} split {number} color {color}")
+
+    async def Dup(self, *, at: str = "") -> Comm:
+        """Return a communicator of the same ranks, whose messages meet none of this one (MPI_Comm_dup)."""
+        word = MpiBuffer(8)
+        await self._run("MPI_Comm_dup", at, self._allreduce("MPI_Allreduce", IN_PLACE, word, SUM))
+        self._made += 1
+        context = self.world.context((self.context, self._made, "dup"))
+        return Comm(self.world, self.endpoint, self.group, context, f"{self.name} dup {self._made}")
+
+    def Free(self) -> None:
+        """Give the communicator up (MPI_Comm_free); messages that have begun complete."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in ONE_SIDED:
+            raise MpiError.of_call(self.endpoint.sim, "one-sided communication is not emulated", f"MPI_{name}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _elements(buffer: MpiBuffer) -> int:
+    return buffer.nbytes // (buffer.dtype.itemsize if buffer.dtype is not None else 1)
+
+
+def worlds(processes: Sequence[Process]) -> list[Comm]:
+    """Return MPI_COMM_WORLD as each of the processes has it, by rank.
+
+    Raises ProfileError when the machine's profile lacks what messages cost.
+    """
+    world = World(processes)
+    context = world.context("MPI_COMM_WORLD")
+    group = range(len(processes))
+    return [Comm(world, endpoint, group, context, "MPI_COMM_WORLD") for endpoint in world.endpoints]

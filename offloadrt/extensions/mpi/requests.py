@@ -1,0 +1,477 @@
+"""Requests, and the progress of a rank's messages: `Endpoint` is a process's end of all its communicators.
+
+What the library has to do on a core when a message has come (take it in, copy it, ask for an announced one) is `Work`
+that lies here until a thread of the process is in a call that waits or tests, because an MPI library makes progress
+only there. A thread that waits does the work of the whole process, as a real progress engine does; where there is none,
+it parks and is woken by the next work or by the end of what it waits for. A waiting thread gives its core up here; real
+libraries poll and keep it, so that more threads than cores are predicted too fast.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+import attrs
+
+from offloadrt.extensions.mpi.buffers import ANY_SOURCE, ANY_TAG, NOTHING, MpiBuffer, MpiError
+from offloadrt.extensions.mpi.costs import MessageCosts
+from offloadrt.extensions.mpi.matching import MatchQueues
+from offloadrt.extensions.mpi.network import Nic
+from offloadrt.models.host.process import Process
+from offloadrt.runtime.host_array import Bytes
+from offloadrt.sim import Actor, Signal, Simulation
+from offloadrt.trace import doing
+
+Work = Callable[[], Awaitable[None]]
+"""What a progress engine does on a core for one message."""
+
+Receive = Callable[["Endpoint", "MpiRequest", "MpiMessage"], None]
+"""Takes in a message that a receive has matched, as the transport does."""
+
+
+@attrs.define
+class Status:
+    """What came with a receive, or would come with one (`Comm.Probe`)."""
+
+    source: int = ANY_SOURCE
+    tag: int = ANY_TAG
+    nbytes: int = 0
+    is_cancelled: bool = False
+
+    def Get_source(self) -> int:
+        return self.source
+
+    def Get_tag(self) -> int:
+        return self.tag
+
+    def Get_count(self) -> int:
+        """Return the bytes that came."""
+        return self.nbytes
+
+
+@attrs.frozen(eq=False)
+class MpiMessage:
+    """A message from one rank to another, or the announcement of a long one."""
+
+    number: int
+    """Its number in the run, from 1."""
+    context: int
+    """Of the communicator."""
+    source: int
+    """The sender's rank in the communicator."""
+    tag: int
+    nbytes: int
+    sequence: int
+    """Its place among all that its sender has sent to its receiver."""
+    sender: Endpoint
+    send: MpiRequest
+    """The sender's request; of an announced message, the data lies in its buffer."""
+    eager: bool
+    values: Bytes | None = None
+    """What an eager message carries; None for a phantom."""
+
+
+class _Parked(Signal):
+    """A thread that waits in a call of MPI; a deadlock's story asks it on whom."""
+
+    __slots__ = ("_waits_for",)
+
+    def __init__(self, sim: Simulation, name: str, waits_for: Sequence[MpiRequest]) -> None:
+        super().__init__(sim, name)
+        self._waits_for = waits_for
+
+    def holders(self) -> list[Actor]:
+        """Return the ranks on which the end of the wait depends, as far as they are known."""
+        peers = [request.peer for request in self._waits_for if request.peer is not None and not request.is_done]
+        return list(dict.fromkeys(peer.actor for peer in peers if peer.actor is not None))
+
+
+class MpiRequest:
+    """A send, a receive or a collective that has begun: `Wait` for it, or `Test` it.
+
+    Several are waited for by `MpiRequest.Waitall`, `Waitany` and `Waitsome`, and tested by `Testall`, `Testany` and
+    `Testsome`.
+    """
+
+    __slots__ = ("at", "buffer", "call", "endpoint", "error", "is_done", "parked", "peer", "status", "wanted", "what")
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        call: str,
+        what: str,
+        buffer: MpiBuffer = NOTHING,
+        peer: Endpoint | None = None,
+        at: str = "",
+    ) -> None:
+        self.endpoint = endpoint
+        self.call = call
+        """The call that made it, as "MPI_Isend"."""
+        self.what = what
+        """What it does, as "to rank 1 with tag 0", for messages."""
+        self.buffer = buffer
+        self.peer = peer
+        """The other rank; None for any, and for a collective."""
+        self.at = at
+        """File and line of the call, where the program tells them."""
+        self.is_done = False
+        self.status = Status()
+        self.error: MpiError | None = None
+        self.parked: list[_Parked] = []
+        """Threads that wait for it."""
+        self.wanted: tuple[int, int, int] | None = None
+        """Of a receive that has been posted: context, source and tag."""
+
+    def __repr__(self) -> str:
+        return f"<{self} of rank {self.endpoint.rank}{', done' if self.is_done else ''}>"
+
+    def __str__(self) -> str:
+        return f"{self.call} {self.what}" + (f" ({self.at})" if self.at else "")
+
+    def finish(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, nbytes: int = 0) -> None:
+        """End it, and wake who waits for it."""
+        self.is_done = True
+        self.status = Status(source, tag, nbytes, self.status.is_cancelled)
+        for parked in self.parked:
+            if not parked.is_set:
+                parked.set()
+        self.parked = []
+
+    # ------------------------------------------------------------------ MPI's calls
+
+    async def Wait(self, status: Status | None = None, *, at: str = "") -> None:
+        """Wait until it is done (MPI_Wait). Raises MpiError for what it came to."""
+        await self.Waitall([self], [status] if status is not None else None, at=at, call="MPI_Wait")
+
+    async def Test(self, status: Status | None = None, *, at: str = "") -> bool:
+        """Make progress, and tell whether it is done (MPI_Test)."""
+        await self.endpoint.look("MPI_Test", at)
+        if self.is_done:
+            self.take(status)
+        return self.is_done
+
+    def Cancel(self) -> None:
+        """Cancel a receive that has no message yet (MPI_Cancel): it is done, and its status says so."""
+        if self.wanted is not None and self.endpoint.withdraw(self):
+            self.status.is_cancelled = True
+            self.finish()
+
+    def take(self, status: Status | None) -> None:
+        """Give its status to the caller. Raises MpiError for what it came to."""
+        if self.error is not None:
+            raise self.error
+        if status is not None:
+            mine = self.status
+            status.source, status.tag, status.nbytes = mine.source, mine.tag, mine.nbytes
+            status.is_cancelled = mine.is_cancelled
+        self.completed()
+
+    def completed(self) -> None:
+        """Note that the program knows of its end; a persistent request can be started again."""
+
+    @staticmethod
+    async def Waitall(
+        requests: Sequence[MpiRequest],
+        statuses: Sequence[Status] | None = None,
+        *,
+        at: str = "",
+        call: str = "MPI_Waitall",
+    ) -> None:
+        """Wait until all are done (MPI_Waitall)."""
+        if requests:
+            await requests[0].endpoint.wait(requests, lambda: all(one.is_done for one in requests), call, at)
+        for number, request in enumerate(requests):
+            request.take(None if statuses is None else statuses[number])
+
+    @staticmethod
+    async def Waitany(requests: Sequence[MpiRequest], status: Status | None = None, *, at: str = "") -> int:
+        """Wait until one is done, and return its place: of several the first (MPI_Waitany); -1 for no request."""
+        if not requests:
+            return -1
+        await requests[0].endpoint.wait(requests, lambda: any(one.is_done for one in requests), "MPI_Waitany", at)
+        place = next(number for number, request in enumerate(requests) if request.is_done)
+        requests[place].take(status)
+        return place
+
+    @staticmethod
+    async def Waitsome(requests: Sequence[MpiRequest], *, at: str = "") -> list[int]:
+        """Wait until one at least is done, and return the places of those that are (MPI_Waitsome)."""
+        if requests:
+            await requests[0].endpoint.wait(requests, lambda: any(one.is_done for one in requests), "MPI_Waitsome", at)
+        return _taken(requests)
+
+    @staticmethod
+    async def Testall(requests: Sequence[MpiRequest], *, at: str = "") -> bool:
+        """Make progress, and tell whether all are done (MPI_Testall)."""
+        if requests:
+            await requests[0].endpoint.look("MPI_Testall", at)
+        if all(request.is_done for request in requests):
+            _taken(requests)
+            return True
+        return False
+
+    @staticmethod
+    async def Testany(requests: Sequence[MpiRequest], *, at: str = "") -> int:
+        """Make progress, and return the place of the first that is done; -1 for none (MPI_Testany)."""
+        if requests:
+            await requests[0].endpoint.look("MPI_Testany", at)
+        place = next((number for number, request in enumerate(requests) if request.is_done), -1)
+        if place >= 0:
+            requests[place].take(None)
+        return place
+
+    @staticmethod
+    async def Testsome(requests: Sequence[MpiRequest], *, at: str = "") -> list[int]:
+        """Make progress, and return the places of those that are done (MPI_Testsome)."""
+        if requests:
+            await requests[0].endpoint.look("MPI_Testsome", at)
+        return _taken(requests)
+
+
+def _taken(requests: Sequence[MpiRequest]) -> list[int]:
+    places = [number for number, request in enumerate(requests) if request.is_done]
+    for place in places:
+        requests[place].take(None)
+    return places
+
+
+class PersistentRequest(MpiRequest):
+    """A send or a receive that is described once and started again and again (MPI_Send_init, MPI_Recv_init)."""
+
+    __slots__ = ("_begin", "_current")
+
+    def __init__(self, endpoint: Endpoint, call: str, what: str, begin: Callable[[str], Awaitable[MpiRequest]]) -> None:
+        super().__init__(endpoint, call, what)
+        self._begin = begin
+        self._current: MpiRequest | None = None
+        self.is_done = True  # an inactive request: a wait for it ends at once
+
+    async def Start(self, *, at: str = "") -> None:
+        """Begin it once more (MPI_Start). Raises MpiError where it has begun and nobody has waited for it."""
+        if self._current is not None:
+            raise MpiError.of_call(
+                self.endpoint.sim, f"MPI_ERR_REQUEST: {self} is active; wait for it first", "MPI_Start", at
+            )
+        self.is_done, self.error, self.status = False, None, Status()
+        self._current = current = await self._begin(at)
+        self.peer, self.at = current.peer, at or current.at
+        current.parked.append(_Follower(self, current))
+        if current.is_done:
+            self._follow(current)
+
+    def _follow(self, current: MpiRequest) -> None:
+        if not self.is_done:
+            self.error = current.error
+            self.finish(current.status.source, current.status.tag, current.status.nbytes)
+
+    def completed(self) -> None:
+        self._current = None
+
+    @staticmethod
+    async def Startall(requests: Sequence[PersistentRequest], *, at: str = "") -> None:
+        """Begin all, in order (MPI_Startall)."""
+        for request in requests:
+            await request.Start(at=at)
+
+
+class _Follower(_Parked):
+    """Ends a persistent request when the send or receive that it has begun ends."""
+
+    __slots__ = ("_current", "_followed")
+
+    def __init__(self, followed: PersistentRequest, current: MpiRequest) -> None:
+        super().__init__(followed.endpoint.sim, str(followed), ())
+        self._followed = followed
+        self._current = current
+
+    def set(self, value: object = None) -> None:
+        super().set(value)
+        self._followed._follow(self._current)
+
+
+class Endpoint:
+    """One process's end of all its communicators: its queues, what it has still to do, and who waits."""
+
+    def __init__(self, process: Process, nic: Nic, costs: MessageCosts, receive: Receive) -> None:
+        self.process = process
+        self.nic = nic
+        """The card that it sends with."""
+        self.costs = costs
+        self._receive = receive
+        self.rank = process.rank
+        self.machine = process.program.machine
+        self.node = self.machine.node
+        self.sim = process.program.sim
+        self.trace = process.program.trace
+        self.actor: Actor | None = None
+        """The thread of the process that made the last call, for reports."""
+        self._queues: dict[int, MatchQueues[MpiRequest, MpiMessage]] = {}
+        self._work: deque[Work] = deque()
+        self._parked: list[_Parked] = []
+        self._probing: list[_Parked] = []
+        """Threads that wait for a message that they could receive."""
+        self._sent: dict[int, int] = {}
+        self._expected: dict[int, int] = {}
+        self._early: dict[tuple[int, int], MpiMessage] = {}
+        """Messages that came before one that was sent earlier, by sender and sequence."""
+
+    def __repr__(self) -> str:
+        return f"rank {self.rank}"
+
+    # ------------------------------------------------------------------ matching
+
+    def queues(self, context: int) -> MatchQueues[MpiRequest, MpiMessage]:
+        """Return the queues of a communicator."""
+        if (queues := self._queues.get(context)) is None:
+            queues = self._queues[context] = MatchQueues()
+        return queues
+
+    def next_sequence(self, receiver: Endpoint) -> int:
+        """Return the number of the next message to another rank."""
+        number = self._sent.get(receiver.rank, 0)
+        self._sent[receiver.rank] = number + 1
+        return number
+
+    def deliver(self, message: MpiMessage) -> None:
+        """Take a message in, in the order in which its sender has sent: it is matched, and its work begins."""
+        sender = message.sender.rank
+        self._early[sender, message.sequence] = message
+        expected = self._expected.get(sender, 0)
+        while (following := self._early.pop((sender, expected), None)) is not None:
+            expected += 1
+            self._expected[sender] = expected
+            receive = self.queues(following.context).arrive(following.source, following.tag, following)
+            if receive is not None:
+                self._matched(receive, following)
+            else:
+                for probing in self._probing:
+                    if not probing.is_set:
+                        probing.set()
+
+    def post(self, receive: MpiRequest, context: int, source: int, tag: int) -> None:
+        """Post a receive; it takes a message that is there already."""
+        receive.wanted = context, source, tag
+        if (message := self.queues(context).post(source, tag, receive)) is not None:
+            self._matched(receive, message)
+
+    def withdraw(self, receive: MpiRequest) -> bool:
+        """Take a receive back that has no message yet."""
+        assert receive.wanted is not None
+        return self.queues(receive.wanted[0]).withdraw(receive)
+
+    def _matched(self, receive: MpiRequest, message: MpiMessage) -> None:
+        receive.peer = message.sender
+        if message.nbytes > receive.buffer.nbytes:
+            room = f"a message of {message.nbytes} bytes from rank {message.source}, room for {receive.buffer.nbytes}"
+            sent = f" (sent by {message.send})"
+            receive.error = MpiError(
+                f"MPI_ERR_TRUNCATE: {room}{sent}" + (f"; at {receive.at}" if receive.at else ""),
+                call=receive.call, array=receive.buffer.name, thread=f"rank {self.rank}", time_s=self.sim.now,
+            )  # fmt: skip
+            receive.finish(message.source, message.tag, 0)
+            return
+        self._receive(self, receive, message)
+
+    # ------------------------------------------------------------------ progress
+
+    def add_work(self, work: Work) -> None:
+        """Leave work for a thread that is in a call, or comes into one."""
+        self._work.append(work)
+        for parked in self._parked:
+            if not parked.is_set:
+                parked.set()
+                return
+
+    async def on_core(self, seconds: float) -> None:
+        """Spend so many seconds of the library's time on a core."""
+        if seconds > 0.0:
+            await self.machine.work(seconds, "ranks")
+
+    async def wait(
+        self,
+        requests: Sequence[MpiRequest],
+        enough: Callable[[], bool],
+        call: str,
+        at: str,
+        *,
+        background: bool = False,
+    ) -> None:
+        """Make progress until `enough` holds, which the end of one of the requests can bring about.
+
+        In the `background` of a nonblocking collective nobody makes progress: that is left to the threads in calls.
+        """
+        sim = self.sim
+        if background:
+            while not enough():
+                await self._park(_Parked(sim, _waits(requests, call, at), requests), requests, background)
+            return
+        self.actor = sim.current
+        with doing(self.trace, sim.current, call):
+            while True:
+                while self._work:
+                    await self._work.popleft()()
+                    if enough():
+                        break
+                if enough():
+                    break
+                await self._park(_Parked(sim, _waits(requests, call, at), requests), requests)
+            if self._work:  # somebody else who waits goes on with it
+                self._wake_one()
+
+    async def wait_for_message(self, context: int, source: int, tag: int, what: str, at: str) -> MpiMessage:
+        """Make progress until there is a message to receive, and return it (MPI_Probe)."""
+        sim = self.sim
+        self.actor = sim.current
+        with doing(self.trace, sim.current, "MPI_Probe"):
+            while (message := self.queues(context).probe(source, tag)) is None:
+                if self._work:
+                    await self._work.popleft()()
+                    continue
+                parked = _Parked(sim, f"MPI_Probe {what}" + (f" ({at})" if at else ""), ())
+                self._probing.append(parked)
+                try:
+                    await self._park(parked, ())
+                finally:
+                    self._probing.remove(parked)
+        return message
+
+    async def look(self, call: str, at: str) -> None:
+        """Make progress without waiting: do what work there is."""
+        self.actor = self.sim.current
+        with doing(self.trace, self.sim.current, call):
+            await self.on_core(self.costs.library.test)
+            for _ in range(len(self._work)):
+                if self._work:
+                    await self._work.popleft()()
+
+    async def _park(self, parked: _Parked, requests: Sequence[MpiRequest], background: bool = False) -> None:
+        since = self.sim.now
+        if not background:
+            self._parked.append(parked)
+        for request in requests:
+            if not request.is_done:
+                request.parked.append(parked)
+        try:
+            await parked.wait()
+        finally:
+            for request in requests:
+                if parked in request.parked:
+                    request.parked.remove(parked)
+            if not background:
+                self._parked.remove(parked)
+                self.machine.host_time.add("ranks", self.sim.now - since)
+
+    def _wake_one(self) -> None:
+        for parked in self._parked:
+            if not parked.is_set:
+                parked.set()
+                return
+
+
+def _waits(requests: Sequence[MpiRequest], call: str, at: str) -> str:
+    """Say what a thread waits for in a call."""
+    open_ones = [str(request) for request in requests if not request.is_done]
+    told = "; ".join(open_ones[:3]) + (f" and {len(open_ones) - 3} more" if len(open_ones) > 3 else "")
+    where = f" ({at})" if at else ""
+    return told if len(requests) == 1 and requests[0].call == call else f"{call}{where} for {told}"

@@ -1,0 +1,268 @@
+"""How a message travels: eager or by rendezvous, through shared memory or over the network, from any memory.
+
+A short message is *eager*: its sender copies it into memory of the library and goes on, and its receiver copies it out
+when it takes it in. A long one is announced; when a receive matches, the receiver fetches the data out of the sender's
+memory, by a single copy of its core on the same node (CMA, XPMEM), by a read of its card (RDMA) between nodes, and
+tells the sender that it has it. So MPI libraries do over UCX and libfabric ("get" rendezvous: UCX's UCX_RNDV_SCHEME
+get_zcopy, Open MPI's cm and ob1, MPICH's ch4 over ofi). Bytes in a device's memory are copied by the core for an eager
+message, or read by the card; in a rendezvous the card reads device memory (GPUDirect RDMA), or they pass the host's
+memory in chunks, a pipeline of the devices' copy engines and the card (`mpi.device.path`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from offloadrt.extensions.mpi.buffers import MpiBuffer
+from offloadrt.extensions.mpi.costs import MessageCosts
+from offloadrt.extensions.mpi.network import UNLIMITED, Network, NicPacket
+from offloadrt.extensions.mpi.requests import Endpoint, MpiMessage, MpiRequest
+from offloadrt.machine import DiscreteGpu
+from offloadrt.sim import Signal, Simulation
+
+
+class Transport:
+    """Sends and receives for all ranks of a run."""
+
+    def __init__(self, sim: Simulation, costs: MessageCosts, network: Network) -> None:
+        self._sim = sim
+        self._costs = costs
+        self.network = network
+        self._numbers = 0
+
+    # ------------------------------------------------------------------ what both ways have in common
+
+    async def send(
+        self,
+        endpoint: Endpoint,
+        request: MpiRequest,
+        receiver: Endpoint,
+        context: int,
+        source: int,
+        tag: int,
+        synchronous: bool = False,
+    ) -> None:
+        """Begin to send the buffer of a request; it is done at once, or when the receiver has it."""
+        buffer = request.buffer
+        near = receiver.node == endpoint.node
+        limit = self._costs.shared.eager_limit if near else self._costs.library.eager_limit
+        eager = buffer.nbytes <= limit and not synchronous
+        # The place among the sender's messages is that of the call, not of the end of its copy: threads may overlap.
+        sequence = endpoint.next_sequence(receiver)
+        self._numbers += 1
+        message = MpiMessage(
+            self._numbers, context, source, tag, buffer.nbytes, sequence, endpoint, request, eager,
+            buffer.read() if eager else None,
+        )  # fmt: skip
+        if buffer.blocks > 1:
+            await self._pack(endpoint, buffer)
+        await (self._send_near if near else self._send_far)(endpoint, message, receiver)
+
+    def receive(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
+        """Take in a message that a receive has matched: leave the work to the process's threads, or to its card."""
+        near = message.sender.node == endpoint.node
+        if message.eager:
+            endpoint.add_work(lambda: self._take_in(endpoint, request, message, near))
+        elif near:
+            endpoint.add_work(lambda: self._copy_over(endpoint, request, message))
+        elif self._costs.library.progress == "hardware":
+            self._sim.spawn(
+                self._fetch, endpoint, request, message, name=f"rank {endpoint.rank} rendezvous", daemon=True
+            )
+        else:
+            endpoint.add_work(lambda: self._ask(endpoint, request, message))
+
+    async def _pack(self, endpoint: Endpoint, buffer: MpiBuffer) -> None:
+        """Copy the pieces of a derived datatype one after the other, or back to their places."""
+        library = self._costs.library
+        await endpoint.on_core(buffer.blocks * library.block + buffer.nbytes / library.copy_bw)
+
+    async def _short_device_copy(self, endpoint: Endpoint, device: int | None, nbytes: int) -> None:
+        """Copy a short message from or to a device's memory, on a core (gdrcopy, or a synchronous copy)."""
+        if device is not None:
+            costs = self._costs.device
+            await endpoint.on_core(costs.copy + nbytes / costs.copy_bw)
+
+    async def _take_in(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage, near: bool) -> None:
+        """Copy an eager message to where it belongs."""
+        nbytes, library, shared = message.nbytes, self._costs.library, self._costs.shared
+        if not near:
+            await endpoint.on_core(library.receive)
+            await self._copy(endpoint, nbytes, library.copy_bw)
+        elif nbytes <= shared.short_limit:
+            await endpoint.on_core(shared.short)
+        else:
+            await endpoint.on_core(shared.message)
+            await self._copy(endpoint, nbytes, shared.copy_bw)
+        await self._short_device_copy(endpoint, request.buffer.device, nbytes)
+        await self._end(endpoint, request, message, message.values)
+
+    async def _end(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage, values: object) -> None:
+        if request.buffer.blocks > 1:
+            await self._pack(endpoint, request.buffer)
+        request.buffer.write(values)  # type: ignore[arg-type]
+        request.finish(message.source, message.tag, message.nbytes)
+
+    @staticmethod
+    async def _copy(endpoint: Endpoint, nbytes: int, rate: float) -> None:
+        if nbytes:
+            await endpoint.machine.host_memory.copy(nbytes, "ranks", rate=rate)
+
+    # ------------------------------------------------------------------ on one node
+
+    async def _send_near(self, endpoint: Endpoint, message: MpiMessage, receiver: Endpoint) -> None:
+        shared, nbytes = self._costs.shared, message.nbytes
+        await endpoint.on_core(shared.short if nbytes <= shared.short_limit else shared.message)
+        if message.eager:
+            await self._short_device_copy(endpoint, message.send.buffer.device, nbytes)
+            if nbytes > shared.short_limit:
+                await self._copy(endpoint, nbytes, shared.copy_bw)
+            message.send.finish()
+        self.network.to_core(endpoint.node, lambda: receiver.deliver(message))
+
+    async def _copy_over(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
+        """Copy an announced message out of the sender's memory, on the receiver's core or by its device."""
+        sent, received, nbytes = message.send.buffer, request.buffer, message.nbytes
+        shared, device = self._costs.shared, self._costs.device
+        if sent.device is None and received.device is None:
+            await endpoint.on_core(shared.rendezvous)
+            await self._copy(endpoint, nbytes, shared.single_copy_bw)
+        else:
+            await endpoint.on_core(device.ipc)
+            await self._between_devices(endpoint, received.device, message.sender, sent.device, nbytes)
+        values = sent.read()
+        self.network.to_core(endpoint.node, message.send.finish)
+        await self._end(endpoint, request, message, values)
+
+    async def _between_devices(
+        self, endpoint: Endpoint, here: int | None, sender: Endpoint, there: int | None, nbytes: int
+    ) -> None:
+        """Copy between the memories of two processes of a node, at least one of which is a device's."""
+        since, machine = endpoint.sim.now, endpoint.machine
+        if here is None or there is None:
+            device, direction = (sender, "d2h") if here is None else (endpoint, "h2d")
+            await self._engine(device, there if here is None else here, direction, nbytes)
+        else:
+            source, target = sender.machine.devices[there].index, machine.devices[here].index
+            link = machine.peers.links.get((source, target)) if machine.peers is not None else None
+            if link is not None:
+                await link.serve(nbytes)
+            elif source == target or machine.peers is None:
+                await endpoint.sim.sleep(nbytes / self._costs.device.ipc_bw)
+            else:
+                await self._engine(sender, there, "d2h", nbytes)
+                await self._engine(endpoint, here, "h2d", nbytes)
+        machine.host_time.add("ranks", endpoint.sim.now - since)
+
+    async def _engine(self, endpoint: Endpoint, device: int | None, direction: str, nbytes: int) -> None:
+        """Have a device's copy engine transfer between its memory and the host's; an APU has one memory for both."""
+        assert device is not None
+        accelerator = endpoint.machine.devices[device]
+        if isinstance(accelerator, DiscreteGpu):
+            accelerator.start()
+            number = endpoint.machine.next_number()
+            await accelerator.engines[direction].carry(number, 0, nbytes, "pinned")
+
+    # ------------------------------------------------------------------ between nodes
+
+    async def _send_far(self, endpoint: Endpoint, message: MpiMessage, receiver: Endpoint) -> None:
+        library, buffer, nbytes = self._costs.library, message.send.buffer, message.nbytes
+        await endpoint.on_core(library.send)
+        fetched = nbytes > library.inject_limit
+        cap = UNLIMITED
+        if not message.eager:
+            self._post(endpoint, receiver, 0, lambda: receiver.deliver(message))
+            return
+        device = self._costs.device
+        if buffer.device is not None and device.path == "gpudirect" and nbytes >= device.direct_from:
+            cap = device.nic_bw
+        else:
+            await self._short_device_copy(endpoint, buffer.device, nbytes)
+            if fetched:
+                await self._copy(endpoint, nbytes, library.copy_bw)
+        self._post(endpoint, receiver, nbytes, lambda: receiver.deliver(message), cap, fetched)
+        message.send.finish()
+
+    def _post(
+        self,
+        source: Endpoint,
+        destination: Endpoint,
+        nbytes: int,
+        arrived: Callable[[], None],
+        cap: float = UNLIMITED,
+        fetched: bool = False,
+    ) -> None:
+        """Have a rank's card send something."""
+        source.nic.send(NicPacket(destination.nic, nbytes, cap, fetched, arrived))
+
+    async def _ask(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
+        """Ask for an announced message, as the receiver's core does."""
+        await endpoint.on_core(self._setup(request, message))
+        self._begin(endpoint, request, message)
+
+    async def _fetch(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
+        """Ask for an announced message, as the receiver's card does by itself."""
+        await endpoint.sim.sleep(self._setup(request, message))
+        self._begin(endpoint, request, message)
+
+    def _setup(self, request: MpiRequest, message: MpiMessage) -> float:
+        has_device = message.send.buffer.device is not None or request.buffer.device is not None
+        return self._costs.library.rendezvous + (self._costs.device.setup if has_device else 0.0)
+
+    def _begin(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
+        sent, received, device = message.send.buffer, request.buffer, self._costs.device
+        has_device = sent.device is not None or received.device is not None
+        staged = has_device and (device.path == "staged" or message.nbytes >= device.pipeline_from)
+        if staged:
+            self._post(endpoint, message.sender, 0, lambda: self._stage(endpoint, request, message))
+            return
+        cap = device.nic_bw if has_device else UNLIMITED
+
+        def asked() -> None:
+            self._post(message.sender, endpoint, message.nbytes, arrived, cap, fetched=True)
+
+        def arrived() -> None:
+            values = sent.read()
+            endpoint.add_work(lambda: self._fetched(endpoint, request, message, values))
+
+        self._post(endpoint, message.sender, 0, asked)
+
+    async def _fetched(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage, values: object) -> None:
+        """End a rendezvous: the data is there, and the sender is told so."""
+        await endpoint.on_core(self._costs.library.receive)
+        self._post(endpoint, message.sender, 0, message.send.finish)
+        await self._end(endpoint, request, message, values)
+
+    def _stage(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
+        """Send a long message through the memories of the hosts, in chunks: each stage is an actor of its own."""
+        sender, sent, received = message.sender, message.send.buffer, request.buffer
+        chunk = self._costs.device.chunk
+        sizes = [min(chunk, message.nbytes - begin) for begin in range(0, message.nbytes, chunk)]
+        sim = endpoint.sim
+        copied = [Signal(sim, f"chunk {number} of {message.send}") for number in range(len(sizes))]
+        came = [Signal(sim, f"chunk {number} of {message.send}") for number in range(len(sizes))]
+        values = sent.read()
+
+        async def to_host() -> None:
+            for size, signal in zip(sizes, copied, strict=True):
+                await self._engine(sender, sent.device, "d2h", size)
+                signal.set()
+
+        async def over() -> None:
+            for size, ready, arrived in zip(sizes, copied, came, strict=True):
+                if sent.device is not None:
+                    await ready.wait()
+                self._post(sender, endpoint, size, arrived.set, fetched=True)
+
+        async def to_device() -> None:
+            for size, signal in zip(sizes, came, strict=True):
+                await signal.wait()
+                if received.device is not None:
+                    await self._engine(endpoint, received.device, "h2d", size)
+            endpoint.add_work(lambda: self._fetched(endpoint, request, message, values))
+
+        stages: list[tuple[Callable[[], Awaitable[None]], str]] = [(over, "sends"), (to_device, "takes in")]
+        if sent.device is not None:
+            stages.insert(0, (to_host, "copies to the host"))
+        for stage, does in stages:
+            sim.spawn(stage, name=f"rank {sender.rank} to rank {endpoint.rank} {does}", daemon=True)
