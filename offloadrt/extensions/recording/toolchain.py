@@ -344,6 +344,8 @@ _DROPPED_PREFIXES = (
     "--rocm-path=",
 )
 _DROPPED_WITH_NEXT = ("-Xopenmp-target", "-Xcuda-ptxas", "-Xarch_device")
+_OF_GFORTRAN = ("-fallow-", "-ffile-prefix-map=", "-fstack-protector")
+"""Beginnings of flags that an `mpifort` for gfortran adds, and that flang does not have."""
 _OTHER_PROCESSORS = ("sm_", "gfx", "pwr", "power")
 """Beginnings of the names of processors in `-march=` that are not this one."""
 _NOT_LINKING = {"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"}
@@ -387,6 +389,8 @@ def compiler_command(language: Language, arguments: Sequence[str]) -> list[str]:
     """Return the command that compiles for recording. Raises ToolchainMissing."""
     compiler = find_compiler(language)
     kept, openmp = rewrite(arguments)
+    if language == "fc":
+        kept = [argument for argument in kept if not argument.startswith(_OF_GFORTRAN)]
     has_input = any(_is_input(argument) for argument in kept)
     if not has_input:  # as `--version`, or a test of which flags it takes
         return [str(compiler.path), *(["-fopenmp"] if openmp else []), *kept]

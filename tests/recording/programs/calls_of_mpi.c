@@ -56,11 +56,9 @@ int main(int argc, char **argv) {
   CALL(Recv, (b, N, MPI_DOUBLE, MPI_PROC_NULL, 8, w, &status), 0, 0);
 
   // messages that do not block, and all ways to wait for them
-  int sends[4] = {0};
 #define BOTH(SEND) \
   CALL(Irecv, (b, N, MPI_DOUBLE, MPI_ANY_SOURCE, 9, w, &requests[0]), 0, 0); \
   CALL(SEND, (a, N, MPI_DOUBLE, next, 9, w, &requests[1]), 8 * N, 0)
-  (void)sends;
   BOTH(Isend);
   CALL(Waitall, (2, requests, MPI_STATUSES_IGNORE), 0, 8 * N);
   BOTH(Issend);
@@ -182,8 +180,6 @@ int main(int argc, char **argv) {
   for (int i = 0; i < ranks; i++)
     counts[i] = i + 1, displacements[i] = all, all += i + 1;
   long mine = rank + 1, root = rank == 0;
-#define EACH(NAME, ARGUMENTS, SENT, GOT) \
-  CALL(NAME, ARGUMENTS, SENT, GOT);
 #define IN(...) (__VA_ARGS__)
 #define LATER(...) (__VA_ARGS__, &request)
 #define COLLECTIVE(NAME, NOT_WAITING, SENT, GOT, ...) \

@@ -318,6 +318,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     threads: int
     """Host threads: as `offloadrt record --threads` asked for, or the most of a parallel region."""
     rank: int | None = None
+    ranks: int = 0
+    """How many ranks of MPI there were; 0: it calls no MPI, or was recorded without."""
     pid: int = 0
     ended: str = "exit"
     directives: int = 0

@@ -50,6 +50,7 @@ def convert(raw: Path, out: Path) -> list[RunSummary]:
                     f"{run['folder']}/{process.pid}",
                     meta.asked_threads or meta.threads,
                     meta.rank,
+                    0 if meta.mpi is None else meta.mpi.ranks,
                     process.pid,
                     meta.ended,
                     count,

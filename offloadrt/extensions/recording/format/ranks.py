@@ -255,7 +255,8 @@ class RankCalls:
         line = self._process.line("mpi")
         if not line:
             return None
-        return MpiWorld(str(line["library"]), int(line["rank"]), int(line["ranks"]), int(line["level"]))
+        library = " ".join(str(line["library"]).replace("Version:", "").split())
+        return MpiWorld(library, int(line["rank"]), int(line["ranks"]), int(line["level"]))
 
 
 def _ranks(text: str) -> tuple[int, ...]:
