@@ -6,8 +6,12 @@ What a scenario script or a test needs::
 
 `scenario`, `Range`, `Figure`, `Run` and `ParameterError` make experiments (`offloadrt.study`), `kernel` and `Kernel`
 describe device code (`offloadrt.kernels`), `Simulation` is virtual time (`offloadrt.sim`). `cuda`, `openmp`, `openacc`
-and `stdpar` are programming models, which a package may add to. Each is imported when it is first used, so `import
-offloadrt` costs nothing.
+and `stdpar` are programming models, which a package may add to.
+
+What a notebook needs: `execute`, `sweep` and `compare` (`offloadrt.study.questions`), `explain`, `report` and
+`timeline` (an extension's) ask what a scenario does, and `to_polars` and `to_pandas` make tables of the answers.
+
+Each name is imported when it is first used, so `import offloadrt` costs nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +23,16 @@ if TYPE_CHECKING:
     # Type checkers cannot see entry points, and scripts want the types of these, too.
     from offloadrt.extensions import openacc as openacc
     from offloadrt.extensions import stdpar as stdpar
+    from offloadrt.extensions.explaining.questions import explain as explain
+    from offloadrt.extensions.explaining.questions import report as report
+    from offloadrt.extensions.explaining.timeline import timeline as timeline
     from offloadrt.kernels import Kernel, expect, kernel
     from offloadrt.models import cuda, openmp
     from offloadrt.models.host.program import Model
     from offloadrt.registry import Registry
     from offloadrt.sim import Simulation
     from offloadrt.study import Figure, ParameterError, Range, Result, Run, Scenario, scenario, to_pandas, to_polars
+    from offloadrt.study.questions import compare, execute, sweep
 
 __version__ = "0.2.0"
 
@@ -38,11 +46,14 @@ __all__ = [
     "Scenario",
     "Simulation",
     "__version__",
+    "compare",
     "cuda",
+    "execute",
     "expect",
     "kernel",
     "openmp",
     "scenario",
+    "sweep",
     "to_pandas",
     "to_polars",
 ]
@@ -53,6 +64,7 @@ _HOMES = {
     "offloadrt.study": (
         "Figure", "ParameterError", "Range", "Result", "Run", "Scenario", "scenario", "to_pandas", "to_polars",
     ),
+    "offloadrt.study.questions": ("compare", "execute", "sweep"),
 }  # fmt: skip
 
 
@@ -61,6 +73,8 @@ def __getattr__(name: str) -> Any:
         value: Any = getattr(importlib.import_module(home), name)
     elif not name.startswith("_") and (point := _models().points().get(name)) is not None:
         value = importlib.import_module(point.load().module)
+    elif not name.startswith("_") and (point := _functions().points().get(name)) is not None:
+        value = point.load()
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -68,10 +82,16 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_models().names()})
+    return sorted({*globals(), *__all__, *_models().names(), *_functions().names()})
 
 
 def _models() -> Registry[Model]:
     from offloadrt.registry import Registry
 
     return Registry("model", "offloadrt.models")  # `models.host.program` has it too, and imports what runs programs
+
+
+def _functions() -> Registry[Any]:
+    from offloadrt.registry import Registry
+
+    return Registry("function", "offloadrt.functions")  # questions that an extension answers

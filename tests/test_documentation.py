@@ -32,10 +32,12 @@ def test_the_tutorials_program_finds_what_the_tutorial_says(jacobi: str) -> None
     assert each.calls["cuMemFree"].count == 5 * once.calls["cuMemFree"].count
 
 
-def test_the_notebooks_page_works_as_it_stands() -> None:
+def test_the_notebooks_page_works_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, object] = {}
+    monkeypatch.chdir(tmp_path)  # where the page is saved
     exec("\n".join(blocks(DOCS / "how-to" / "notebooks.md", "python")), names)
-    assert names["table"]["threads"].to_list() == [1, 2, 4]  # type: ignore[index]
+    assert names["table"]["threads"].to_list() == [1, 1, 2, 2, 4, 4]  # type: ignore[index]
+    assert (tmp_path / "exahype.html").is_file()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -65,7 +65,8 @@ def run(
     from offloadrt.cli.options import check_files, read_by
     from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
-    from offloadrt.study.reporting.panels import check_type, draw_time
+    from offloadrt.study.reporting.panels import check_type
+    from offloadrt.study.reporting.results import draw_time
     from offloadrt.study.running.execution import execute, open_sinks
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
@@ -127,6 +128,7 @@ def sweep(
         Folder for points.jsonl, results.parquet, results.csv, figure.png and figure.svg; by default results/SCENARIO.
     """
     from offloadrt.cli.options import check_folder
+    from offloadrt.study import errors
     from offloadrt.study import sweep as sweeping
     from offloadrt.study.reporting import figures, results
     from offloadrt.study.scripts import registry
@@ -140,7 +142,7 @@ def sweep(
     swept = sweep_axes(chosen.name, axes, {**chosen.sweep, **varied})
     points = grid(chosen, swept, single(spec))
     for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
-        results.library(extra)
+        errors.library(extra)
     check_folder(out)
     workers = jobs if jobs is not None else processors()
     with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:

@@ -17,6 +17,7 @@ wait for one another at the library's locks.  ``calls.py`` accounts for them and
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -109,9 +110,14 @@ class Driver(Protocol):
 def open_drivers(views: Sequence[Machine], devices: int = 1) -> Sequence[Sequence[Driver]]:
     """Return the driver libraries of each process on its first ``devices`` devices, as ``driver.api`` says.
 
-    Each process has a view of the machine; all share the kernel drivers.
+    Each process has a view of the machine; all on one node share the kernel drivers.
     """
-    return Rocr.open(views, devices) if views[0].spec.text("driver.api") == "rocr" else CudaDriver.open(views, devices)
+    opened: list[Sequence[Driver]] = []
+    for _, on_node in itertools.groupby(views, lambda view: view.node):
+        node = list(on_node)
+        is_rocr = node[0].spec.text("driver.api") == "rocr"
+        opened += Rocr.open(node, devices) if is_rocr else CudaDriver.open(node, devices)
+    return opened
 
 
 def open_driver(machine: Machine) -> Driver:

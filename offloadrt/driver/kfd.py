@@ -267,7 +267,7 @@ class Kfd:
             self._counts = _Counts()
         else:
             self._handler, self._counts = beside._handler, beside._counts
-        self._handler.serve_process(machine.process, AddressSpace(self.host_pages, self.mmap_lock, self._svms))
+        self._handler.serve_process(machine.local_process, AddressSpace(self.host_pages, self.mmap_lock, self._svms))
         self._host_time = machine.host_time
 
     def start(self) -> None:

@@ -143,9 +143,13 @@ class Device(ABC):
         fill: int | None,
         processes: int,
         faults: KernelFaults | None = None,
+        first: int = 0,
     ) -> None:
         self.sim = sim
         self.index = index
+        """Its number in a run; the devices of a cluster are numbered from node to node, from ``first`` on this one."""
+        self.local = index - first
+        """Its number on its node."""
         self.process = 0
         """The number of the process whose view of the device this is."""
         self.memory = DeviceMemory(
@@ -272,8 +276,9 @@ class DiscreteGpu(Device):
         trace: Trace | None,
         fill: int | None = None,
         processes: int = 1,
+        first: int = 0,
     ) -> None:
-        super().__init__(sim, index, spec, trace, fill, processes)
+        super().__init__(sim, index, spec, trace, fill, processes, first=first)
         self.engines = {
             engines.direction: CopyEngines(sim, index, engines, self.compute.mailbox, trace)
             for engines in spec.derived(engine_specs)
@@ -381,12 +386,13 @@ class Apu(Device):
         trace: Trace | None,
         fill: int | None = None,
         processes: int = 1,
+        first: int = 0,
     ) -> None:
         self.pages = PageTable(page_size(spec))
         self.faults = KernelFaults(
             sim, index, self.pages, spec.derived(fault_spec), host_memory.mapped, spec.flag("page.thp")
         )
-        super().__init__(sim, index, spec, trace, fill, processes, self.faults)
+        super().__init__(sim, index, spec, trace, fill, processes, self.faults, first)
         ring, compute = spec.read(RingSpec), self.compute
         self.traffic = compute.traffic = MemoryTraffic(compute.kernels, spec.read(TrafficSpec))
         self.rings = [

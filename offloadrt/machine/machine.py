@@ -123,7 +123,8 @@ class Machine:
     ``devices`` is the number of accelerators in use.  ``fill`` is the value of each byte of device memory that nobody
     has written.  ``peers`` holds the links between discrete devices; None on an APU.  ``processes`` share the machine,
     each with a view of it (``of_process``): an address space and contexts of its own on the same cores, memories and
-    devices.  ``injector`` injects faults; None in a run without.
+    devices.  ``injector`` injects faults; None in a run without.  ``beside`` is the machine that is the node before
+    this one in a cluster: the numbers of processes, devices, copies and kernels go on from it.
 
     Raises ProfileError when the profile lacks an entry, or has fewer devices.
     """
@@ -138,19 +139,23 @@ class Machine:
         fill: int | None = None,
         processes: int = 1,
         injector: Injector | None = None,
+        beside: Machine | None = None,
     ) -> None:
         self.sim = sim
-        self.process = 0
-        """The number of the process whose view of the machine this is."""
-        self.processes = processes
-        """How many processes share the machine."""
-        self.node = 0
+        self.node: int = 0 if beside is None else beside.node + 1
         """The number of the node of a cluster that the machine is."""
+        self.first_process: int = 0 if beside is None else beside.first_process + beside.processes
+        """The number of the first process on this node."""
+        first_device = 0 if beside is None else (beside._instances or beside.devices)[-1].index + 1
+        self.process = self.first_process
+        """The number of the process whose view of the machine this is."""
+        self.processes: int = processes
+        """How many processes share the machine."""
         self.spec = spec
         self.trace = trace
         self.calls = calls
         self.injector = injector
-        self.host_time = HostTime()
+        self.host_time: HostTime = HostTime() if beside is None else beside.host_time
         """Where the time of the host threads goes: whatever lets time pass in a host thread adds to it."""
         self.cores = Cores(sim, spec.count("cpu.cores"), self.host_time, uncontended=spec.flag("core.uncontended"))
         self.host_memory = HostMemory(
@@ -162,6 +167,8 @@ class Machine:
             page_size=page_size(spec),
             uncontended=spec.flag("host_memory.uncontended"),
         )
+        if self.process:
+            self.host_memory = self.host_memory.of_process(self.process)
         self.sockets = SocketMemory(sim, spec)
         """Which memory of the host lies at which socket."""
         self._instances: list[DiscreteGpu] = []
@@ -169,12 +176,18 @@ class Machine:
         gpus: list[DiscreteGpu] | None = None
         self.devices: Sequence[Device]
         if "process.sharing" in spec.entries and spec.text("process.sharing") == "mig":
-            self._instances = self._split(spec, devices, trace, fill)
+            self._instances = self._split(spec, devices, trace, fill, first_device)
             self.devices = gpus = self._instances[:1]
         elif spec.flag("machine.apu"):
-            self.devices = [Apu(sim, index, spec, self.host_memory, trace, fill, processes) for index in range(devices)]
+            self.devices = [
+                Apu(sim, index, spec, self.host_memory, trace, fill, processes, first_device)
+                for index in range(first_device, first_device + devices)
+            ]
         else:
-            self.devices = gpus = [DiscreteGpu(sim, index, spec, trace, fill, processes) for index in range(devices)]
+            self.devices = gpus = [
+                DiscreteGpu(sim, index, spec, trace, fill, processes, first_device)
+                for index in range(first_device, first_device + devices)
+            ]
         if injector is not None:
             for device in self._instances or self.devices:
                 device.inject(injector)
@@ -186,7 +199,7 @@ class Machine:
         """Whether each step takes exactly its unit cost: neither jitter nor noise is on."""
         self.work: Callable[[float, str], Awaitable[None]] = self.cores.compute if self.exact else self._work
         """``await work(dt, category)`` lets a step of the runtime or driver with unit cost ``dt`` pass on a core."""
-        self.next_number = itertools.count(1).__next__
+        self.next_number: Callable[[], int] = itertools.count(1).__next__ if beside is None else beside.next_number
         """Returns the next number of a copy or kernel; numbers are unique in a run."""
         self.peers = None if gpus is None else Peers(sim, spec, gpus, self.next_number)
 
@@ -209,13 +222,21 @@ class Machine:
         view = copy.copy(self)
         view.process = number
         view.host_memory = self.host_memory.of_process(number)
+        local = view.local_process
         if split := self._instances:
-            view.devices = [split[number % len(split)].of_process(number // len(split), view.host_memory)]
+            view.devices = [split[local % len(split)].of_process(local // len(split), view.host_memory)]
         else:
-            view.devices = [device.of_process(number, view.host_memory) for device in self.devices]
+            view.devices = [device.of_process(local, view.host_memory) for device in self.devices]
         return view
 
-    def _split(self, spec: MachineSpec, devices: int, trace: Trace | None, fill: int | None) -> list[DiscreteGpu]:
+    @property
+    def local_process(self) -> int:
+        """Return the number of the process among those on its node."""
+        return self.process - self.first_process
+
+    def _split(
+        self, spec: MachineSpec, devices: int, trace: Trace | None, fill: int | None, first: int
+    ) -> list[DiscreteGpu]:
         """Make the MIG instances, which take the processes in turn and have the link to the host in common.
 
         Raises ImpossibleSplit, and ProfileError for several GPUs.
@@ -228,7 +249,7 @@ class Machine:
         for number, profile in enumerate(profiles):
             own = instance_spec(spec, profile)
             sharers = len(range(number, self.processes, len(profiles)))
-            made.append(DiscreteGpu(self.sim, number, own, trace, fill, sharers))
+            made.append(DiscreteGpu(self.sim, first + number, own, trace, fill, sharers, first))
             for direction in ("h2d", "d2h") if number else ():
                 made[number].engines[direction].share_link_of(made[0].engines[direction])
         return made
@@ -279,6 +300,9 @@ class Machine:
         if self.peers is not None:
             statistics.update(self.peers.statistics())
         statistics.update({link.name: link.statistics() for link in self.sockets.links})
+        if self.node:  # devices have numbers of their own on each node, the rest has not
+            named = {name: name if name.startswith("device ") else f"node {self.node} {name}" for name in statistics}
+            statistics = {named[name]: part for name, part in statistics.items()}
         return statistics
 
 

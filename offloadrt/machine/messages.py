@@ -343,17 +343,23 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
     """When the faults were raised, in virtual seconds."""
     stored: Mapping[int, int] = msgspec.field(default_factory=dict)
     """Pages that stores have met, by block, where these are told apart from loads; it may name more than ``pages``."""
+    arrives: float = 0.0
+    """When its first entry is in the fault buffer, in virtual seconds; the others follow it."""
 
     def head(self, entries: int) -> ManagedFault:
         """Return the fault of the first ``entries`` entries, with every page that one of them reports."""
         pages = begun(self.pages, self.entries, entries)
-        return ManagedFault(pages, entries, self.kernel, self.cause, self.time, self.stored)
+        return ManagedFault(pages, entries, self.kernel, self.cause, self.time, self.stored, self.arrives)
 
-    def tail(self, entries: int) -> ManagedFault:
-        """Return the fault of what follows the first ``entries`` entries, without pages that these report wholly."""
+    def tail(self, entries: int, later: float = 0.0) -> ManagedFault:
+        """Return the fault of what follows the first ``entries`` entries, without pages that these report wholly.
+
+        later: seconds by which it arrives after them
+        """
         reported = merged(up_to(self.pages, how_many(self.pages) * entries // self.entries))
         pages = [(index, left) for index, those in self.pages if (left := those & ~reported.get(index, 0))]
-        return ManagedFault(pages, self.entries - entries, self.kernel, self.cause, self.time, self.stored)
+        left, arrives = self.entries - entries, self.arrives + later
+        return ManagedFault(pages, left, self.kernel, self.cause, self.time, self.stored, arrives)
 
 
 class AccessNotification(msgspec.Struct, frozen=True):

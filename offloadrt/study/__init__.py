@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError
+    from offloadrt.study.questions import execute
     from offloadrt.study.reporting.results import Result, to_pandas, to_polars
-    from offloadrt.study.running.execution import execute
     from offloadrt.study.running.run import Run
     from offloadrt.study.scripts.definition import Figure, Scenario, scenario
     from offloadrt.study.scripts.parameters import Parameter, Range
@@ -43,7 +43,7 @@ __all__ = [
 _HOMES = {
     "errors": ("ParameterError", "ScenarioNotFound", "ScriptFailed", "UserError"),
     "reporting.results": ("Result", "to_pandas", "to_polars"),
-    "running.execution": ("execute",),
+    "questions": ("execute",),
     "running.run": ("Run",),
     "scripts.definition": ("Figure", "Scenario", "scenario"),
     "scripts.parameters": ("Parameter", "Range"),

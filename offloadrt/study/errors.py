@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 
 class UserError(Exception):
@@ -60,3 +62,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean a, b?` with the closest known words, or the empty string."""
     near = difflib.get_close_matches(word, sorted(known), n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def library(name: str, extra: str = "study") -> Any:
+    """Import the module `name` of an extra of this package. Raises UserError when it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise UserError(f"this needs {package}, which is not installed: pip install 'offloadrt[{extra}]'") from None

@@ -19,7 +19,7 @@ from types import ModuleType
 import attrs
 
 from offloadrt.machine import MachineSpec
-from offloadrt.study.reporting.results import library
+from offloadrt.study.errors import library
 from offloadrt.study.spec import RunSpec
 
 _QUANTILES: Mapping[str, float] = {"low": 0.0, "mean": 0.5, "high": 1.0}

@@ -17,6 +17,7 @@ import contextlib
 import functools
 import hashlib
 import importlib
+import inspect
 import itertools
 import json
 import multiprocessing
@@ -30,21 +31,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Literal, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
 import attrs
 import msgspec
 
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, writing
-from offloadrt.study.reporting.results import Result, from_builtins, to_json
+from offloadrt.study.reporting.results import Result, from_builtins, to_json, to_pandas, to_polars
 from offloadrt.study.reporting.words import figure, html_page, html_table, named, seconds, word
 from offloadrt.study.running import profiles
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry
-from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.definition import Figure, Scenario
 from offloadrt.study.scripts.listing import PACKAGE
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import AXES, RunSpec
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
 
 
 @attrs.frozen
@@ -95,8 +100,7 @@ class Keys:
         if digests is None:
             scenario = registry.find(point.scenario)
             machine = profiles.load(options.machine or scenario.machine, runtime=options.runtime or scenario.runtime)
-            file = registry.split(point.scenario)[0] or scenario.path
-            digests = self._known[asked] = digest_of_file(file), machine.digest
+            digests = self._known[asked] = _digest_of_program(scenario, point.scenario), machine.digest
         program, profile = digests
         policies = {name: _file_of(policy) for name, policy in options.policies.items()}
         files = {name: digest_of_file(file) for name, file in policies.items() if file is not None}
@@ -178,6 +182,12 @@ def digest_of_file(path: Path | None) -> str | None:
         if file.is_file():
             digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def _digest_of_program(scenario: Scenario, reference: str) -> str | None:
+    if registry.is_only_here(scenario):
+        return hashlib.sha256(inspect.getsource(scenario.function).encode()).hexdigest()
+    return digest_of_file(registry.split(reference)[0] or scenario.path)
 
 
 P = ParamSpec("P")
@@ -369,6 +379,37 @@ class SweepOutcome:
         """Return the results there are, in order."""
         return [result for result in self.results if result is not None]
 
+    def figure(self, **changes: Any) -> Any:
+        """Draw what finished, as a figure of matplotlib; `changes` are fields of `Figure`: x, y, lines, panels, ….
+
+        Without changes it is the scenario's own figure, else the first number that was swept, and the first figure that
+        was measured, or the elapsed time.
+
+        Raises UserError when nothing can lie along x, or a column is no number in every result, or without matplotlib.
+        """
+        from offloadrt.study.reporting import figures
+
+        axes: dict[str, dict[Value, None]] = {}
+        for point in self.points:
+            for name, value in point.axis_values.items():
+                axes.setdefault(name, {})[value] = None
+        scenario = registry.find(self.points[0].scenario)
+        swept = {name: tuple(values) for name, values in axes.items()}
+        chosen = figures.figure_for(scenario.figure, swept, self.finished, scenario.machine)
+        if chosen is None and "x" in changes:
+            chosen = Figure(x=changes["x"], y="elapsed_s")
+        if chosen is None:
+            raise UserError(f"{scenario.name}: nothing was swept that can lie along x; say which, as in x='threads'")
+        return figures.canvas_of(attrs.evolve(chosen, **changes), self.finished)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return what finished as a data frame, a row for each run. Raises as `to_polars` of `offloadrt`."""
+        return to_polars(self.finished)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the same as a data frame of pandas. Raises as `to_pandas` of `offloadrt`."""
+        return to_pandas(self.finished)
+
     def _repr_html_(self) -> str:
         """Show in a notebook a row for each of the first finished points, and what failed."""
         first = self.finished[:_MOST_IN_HTML]
@@ -390,7 +431,7 @@ class SweepOutcome:
         failed = [(named(failure.point.axis_values), failure.message) for failure in self.failures[:_MOST_IN_HTML]]
         return html_page(
             f"{self.points[0].scenario}: {count}" if self.points else count,
-            f"the first {len(first)} are shown; `to_polars(outcome.finished)` has all" if rows else "",
+            f"the first {len(first)} are shown; `outcome.to_polars()` has all" if rows else "",
             html_table("", [*swept, "elapsed_s", *measured], rows),
             html_table(f"{len(self.failures)} failed", ("", "why"), failed),
         )

@@ -10,7 +10,10 @@ from offloadrt.machine import ProfileError
 from offloadrt.machine.managed.sweep import ManagedAccess
 
 PAGE = 4096
-PLAIN = {"page.uvm_page": "4 KiB", "prefetch.tree": False, "fault.reports": 1, "utlb.outstanding_faults": 1000}
+PLAIN = {
+    "page.uvm_page": "4 KiB", "prefetch.tree": False, "fault.reports": 1, "utlb.outstanding_faults": 1000,
+    "fault.arrival": "0 s", "fault.look": "0 s",
+}  # fmt: skip
 ONE = SWEEP.launch(1, 128, 1)
 
 

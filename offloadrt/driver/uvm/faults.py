@@ -14,7 +14,10 @@ fetched, and need no service.
 
 *When a replay is sent* is up to a replay policy.  With BATCH_FLUSH, the default, the buffer is flushed after a batch
 (``fault_buffer_flush_locked``): entries that were seen and did not fit are dropped, and so is what came meanwhile when
-the batch had many duplicates.  Then the worker waits for the replay.
+the batch had many duplicates.  Then the worker waits for the replay (``uvm_tracker_wait`` on the replay's tracker) and
+looks again at once.  By then few of the accesses that the replay has let go on have faulted: the GPU writes one entry
+after another (``fault.arrival``).  So a batch whose pages have several entries each is small, its flush drops the
+others' entries, and these fault again.
 """
 
 from __future__ import annotations
@@ -56,6 +59,8 @@ class BatchCosts:
     """Work for the flush and the replay at the end of a batch."""
     flush_entry: Annotated[float, "fault.flush"]
     """Work for an entry that the flush drops."""
+    look: Annotated[float, "fault.look"]
+    """From a replay until the handler, which waits for it, looks into the buffer again."""
     policy: Annotated[str, "fault.replay_policy"]
     """When replays are sent: a name of ``REPLAY_POLICIES``."""
     duplicates: Annotated[float, "fault.update_put"]
@@ -259,12 +264,12 @@ class GpuFaults:
         this one reaches goes there, if it is not there yet, and is mapped; so is one that this device is advised to
         access (``block_select_processor_residency``).
         """
-        blocks, space, here = self._blocks, self._blocks.space, self._blocks.device.index
+        blocks, space, here = self._blocks, self._blocks.space, self._blocks.device.local
         if alone := wanted & block.resident:
             await blocks.invalidate_copies(block, alone)
             wanted &= ~alone
         for member, record in [*space.others(here, block.index)]:
-            there = member.device.index
+            there = member.device.local
             if not space.reaches(here, there):
                 continue
             prefers = wanted & record.prefers_here & ~block.read_mostly
@@ -327,7 +332,7 @@ class GpuFaults:
         if block.prefers_host:
             stays |= block.prefers_host & ~(block.read_mostly | wanted)
         if self._blocks.space.shared:
-            stays |= self._blocks.space.preferred_by_others(self._blocks.device.index, block.index) & ~wanted
+            stays |= self._blocks.space.preferred_by_others(self._blocks.device.local, block.index) & ~wanted
         return brought & block.valid & ~stays | wanted
 
     def _cost_of(self, block: ManagedBlock, entries: int, brought: int) -> float:
@@ -412,7 +417,9 @@ class UvmFaultHandler:
             self._workers.took_from_mailbox()
             self._busy.rise()
             await pay(self.costs.interrupt)
-            seen += self._in_buffer()
+            if not self._uncontended:
+                self._buffer.put_back(seen[0])
+                seen = await self._first_in_buffer()
             service = Service((seen[0].kernel,) if self._uncontended else None)
             while seen:
                 seen = await self._batch(seen, service) or self._in_buffer()
@@ -422,9 +429,15 @@ class UvmFaultHandler:
             self._busy.fall()
             self._workers.done()
 
+    async def _first_in_buffer(self) -> list[ManagedFault]:
+        """Take what lies in the buffer, for the first entry of which the handler spins until it is valid."""
+        while not (seen := self._buffer.take_arrived()):
+            await self._blocks.sim.sleep(self._buffer.each_s)
+        return seen
+
     def _in_buffer(self) -> list[ManagedFault]:
         """Take what lies in the buffer now."""
-        return [] if self._uncontended else self._buffer.take_all()
+        return [] if self._uncontended else self._buffer.take_arrived()
 
     async def _batch(self, seen: list[ManagedFault], service: Service) -> list[ManagedFault]:
         """Fetch, preprocess, serve, and replay as the policy says; return the entries that are left to fetch."""
@@ -486,6 +499,8 @@ class UvmFaultHandler:
             service.note(served)
         if policy.after == "batch":
             self._push(service)
+            if policy.flushes:
+                await pay(costs.look)
         return [left[0].tail(begun), *left[1:]] if begun else left
 
     def _push(self, service: Service) -> None:
@@ -667,7 +682,7 @@ class HostFaults:
         await member.stop_queues(block, wanted, cause)
         since = sim.now
         kept = 0 if writes else wanted & block.read_mostly
-        for other, record in [*space.others(member.device.index, block.index)]:
+        for other, record in [*space.others(member.device.local, block.index)]:
             if gone := record.resident & wanted & ~kept:
                 await machine.work(space.costs.unmap, "driver")
                 since = sim.now

@@ -165,8 +165,8 @@ class VaSpace:
         self.shared = len(self.members) > 1
         for other in self.members[:-1]:
             for one, two in ((member, other), (other, member)):
-                if (links := self._links(one.device.index, two.device.index)) is not None:
-                    one.device.reach_peer(two.device.index, links, self.costs.access_part)
+                if (links := self._links(one.device.local, two.device.local)) is not None:
+                    one.device.reach_peer(two.device.local, links, self.costs.access_part)
 
     def allocate(self, address: int, nbytes: int, name: str) -> None:
         """Add an allocation, of the object of this name, for all devices; nobody has touched it."""
@@ -221,7 +221,7 @@ class VaSpace:
     def others(self, device: int, index: int) -> Iterator[tuple[VaBlocks, ManagedBlock]]:
         """Yield the devices other than one with their records of a block."""
         for other in self.members:
-            if other.device.index != device:
+            if other.device.local != device:
                 yield other, other.pages.block(index)
 
     def everywhere(self, index: int) -> Iterator[tuple[VaBlocks, ManagedBlock]]:
@@ -293,7 +293,7 @@ class VaSpace:
         """Return the pages of a block that are to stay on another device which this one reaches."""
         pages = 0
         for other, block in self.others(device, index):
-            if block.prefers_here and self.reaches(device, other.device.index):
+            if block.prefers_here and self.reaches(device, other.device.local):
                 pages |= block.prefers_here
         return pages
 
@@ -413,7 +413,7 @@ class VaBlocks:
         if not pages:
             self.release_memory(block)
         elif self.space.shared:
-            self.space.arrived(self.device.index, block.index, pages)
+            self.space.arrived(self.device.local, block.index, pages)
 
     def unmap(self, block: ManagedBlock, pages: int) -> None:
         """Take the GPU's translations of these pages away, and tell the kernels that have them ahead."""
@@ -424,7 +424,7 @@ class VaBlocks:
                 self._without_room[block.index] = self._without_room.get(block.index, 0) & ~pages
             self._tell(block)
             if lost and self.space.shared:
-                self.space.left(self.device.index, block.index, lost)
+                self.space.left(self.device.local, block.index, lost)
             if block.host_copy & lost:
                 self.space.has_host_copy(block.index, lost & ~block.elsewhere, valid=False)
 
@@ -443,7 +443,7 @@ class VaBlocks:
     async def invalidate_copies(self, block: ManagedBlock, pages: int) -> None:
         """Invalidate the other copies of read-only pages, because a store has met them; nothing moves."""
         space, index = self.space, block.index
-        for member, record in [*space.others(self.device.index, index)]:
+        for member, record in [*space.others(self.device.local, index)]:
             if gone := (record.resident | record.remote) & pages:
                 await self.pay(space.costs.unmap)
                 member.unmap(record, gone)
@@ -469,15 +469,15 @@ class VaBlocks:
         if block.accessed_by and (pages := block.accessed_by & block.on_host & ~(block.resident | block.remote)):
             self.map_remote(block, pages)
         if block.accessed_by and self.space.shared:
-            for member, record in self.space.others(self.device.index, block.index):
+            for member, record in self.space.others(self.device.local, block.index):
                 self.map_at_peer(block, block.accessed_by & record.resident, member)
 
     def map_at_peer(self, block: ManagedBlock, pages: int, member: VaBlocks) -> None:
         """Let the GPU translate pages that lie on another device, if it reaches that and has no translation yet."""
         pages &= ~(block.resident | block.remote)
-        if pages and self.space.reaches(self.device.index, member.device.index):
+        if pages and self.space.reaches(self.device.local, member.device.local):
             self.counters.remote_maps += 1
-            self.pages.set_at_peer(block, pages, member.device.index)
+            self.pages.set_at_peer(block, pages, member.device.local)
 
     async def map_without_room(self, block: ManagedBlock, pages: int) -> None:
         """Map pages over the link until ``try_again``: there is no device memory to be had."""
@@ -541,7 +541,7 @@ class VaBlocks:
         sources = self._sources(block, brought & block.populated)
         copied, from_host = brought & block.populated & block.read_mostly & ~stored, brought & block.on_host
         taken = brought & ~copied
-        for member, record in [*space.others(self.device.index, index)]:
+        for member, record in [*space.others(self.device.local, index)]:
             if gone := (record.resident | record.remote) & taken:
                 await self.pay(space.costs.unmap)
                 member.unmap(record, gone)
@@ -562,7 +562,7 @@ class VaBlocks:
             nonlocal left
             left -= 1
             if left <= 0:
-                for member, record in space.others(self.device.index, index):
+                for member, record in space.others(self.device.local, index):
                     member.release_memory(record)
                 self.map_local(block, brought)
                 self.protect(block, copied & block.resident)
@@ -585,10 +585,10 @@ class VaBlocks:
     def _sources(self, block: ManagedBlock, pages: int) -> list[tuple[VaBlocks | None, int]]:
         """Return (who has them, pages): a device over a link, else the host (None), else a device without a link."""
         sources: list[tuple[VaBlocks | None, int]] = []
-        others = [*self.space.others(self.device.index, block.index)]
+        others = [*self.space.others(self.device.local, block.index)]
         for linked in (True, False):
             for member, record in others:
-                link = self.space.link(member.device.index, self.device.index)
+                link = self.space.link(member.device.local, self.device.local)
                 if (link is not None) == linked and (part := record.resident & pages):
                     sources.append((member, part))
                     pages &= ~part
@@ -604,7 +604,7 @@ class VaBlocks:
         if member is None:
             self._send("h2d", self.note_moved("h2d", block, pages), cause, ended)
             return
-        if (link := self.space.link(member.device.index, self.device.index)) is None:
+        if (link := self.space.link(member.device.local, self.device.local)) is None:
 
             def on_host() -> None:
                 self._send("h2d", self.note_moved("h2d", block, pages), cause, ended)

@@ -17,7 +17,7 @@ from offloadrt.extensions.evidence.validation.claims import Claim, claims_of
 from offloadrt.study.errors import UserError, did_you_mean
 from offloadrt.study.reporting.figures import Mark
 from offloadrt.study.reporting.panels import DrawnRun, Series, label, number_of
-from offloadrt.study.reporting.results import Cell
+from offloadrt.study.reporting.words import Cell
 from offloadrt.study.scripts.definition import Figure, PublishedPoint
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}

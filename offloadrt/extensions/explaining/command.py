@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from offloadrt.extensions.explaining.explain import Page
-    from offloadrt.extensions.explaining.report import ReportedRun
-    from offloadrt.extensions.explaining.sentence import Holder, Observed, PathShare
+    from offloadrt.extensions.explaining.sentence import Holder, PathShare
 
 _MOST = 8
 """Lines of a table."""
@@ -202,12 +201,13 @@ def report(
     import attrs
 
     from offloadrt.cli.options import check_files
-    from offloadrt.extensions.explaining.explain import explain
-    from offloadrt.extensions.explaining.report import ReportedRun, write_report
+    from offloadrt.extensions.explaining.questions import reported
+    from offloadrt.extensions.explaining.report import report as page_of
+    from offloadrt.extensions.explaining.report import write_page
     from offloadrt.study.errors import UserError
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import sweep_axes
-    from offloadrt.study.sweep import executor, grid, processors
+    from offloadrt.study.sweep import executor, processors
 
     if out.suffix != ".html":
         raise UserError(f"{out}: a report is a file that ends with .html")
@@ -215,37 +215,25 @@ def report(
     check_files({"report": out}, [chosen.path])
     spec, varied = several(spec)
     axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | varied
-    doubled = [name for name, values in axes.items() if len(values) > 1]
-    if len(doubled) > 1 or any(len(axes[name]) > 2 for name in doubled):
-        raise UserError(f"{' and '.join(doubled)}: a report compares two runs: give one parameter two values")
-    shown = _window(window)
+    shown = window_of(window)
     workers = jobs if jobs is not None else processors()
     seconds = seconds_of(budget)
-    runs: list[ReportedRun] = []
     with executor("process", workers if seconds else 1) as pool, stages(f"report {chosen.name}") as advanced:
-        for value in axes[doubled[0]] if doubled else (None,):
-            given = {name: values[0] for name, values in axes.items()}
-            if value is not None:
-                given[doubled[0]] = value
-            (point,) = grid(chosen, {name: (text,) for name, text in given.items()}, single(spec))
-            found: list[Observed] = []
-            page = explain(
-                chosen,
-                point.parameters,
-                pool,
-                options=attrs.evolve(point.options, sample_phases=not whole),
-                jobs=workers,
-                budget_s=seconds,
-                stage=advanced,
-                watched=found.append,
-            )
-            name = "" if value is None else f"{doubled[0]}={value}"
-            runs.append(ReportedRun(name, page, found[0], found[0].rows, shown))
-    write_report(out, runs)
-    print(out)
+        runs = reported(
+            chosen,
+            axes,
+            pool,
+            options=attrs.evolve(single(spec), sample_phases=not whole),
+            jobs=workers,
+            budget_s=seconds,
+            window=shown,
+            stage=advanced,
+        )
+    print(write_page(out, page_of(runs)))
 
 
-def _window(text: str) -> tuple[int, int] | None:
+def window_of(text: str) -> tuple[int, int] | None:
+    """Read a window of virtual time, FROM:TO, in picoseconds; None for no text. Raises UserError."""
     from offloadrt.study.errors import UserError
 
     if not text:

@@ -43,9 +43,9 @@ from offloadrt.extensions.explaining.sentence import (
 )
 from offloadrt.extensions.explaining.what_if import Trials, Tried, command_of, decisions, merit_of, proposals
 from offloadrt.machine import MachineSpec
-from offloadrt.study.errors import ScriptFailed, UserError
+from offloadrt.study.errors import ScriptFailed, UserError, library
 from offloadrt.study.inputs import draws_of
-from offloadrt.study.reporting.results import MOST_IN_HTML, library
+from offloadrt.study.reporting.results import MOST_IN_HTML
 from offloadrt.study.reporting.words import html_page, html_table, percent, seconds
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario

@@ -1,7 +1,7 @@
 """`offloadrt report`: one self-contained HTML page that answers where the time of a run went.
 
 `timeline_of` collects the slices that `offloadrt.trace` draws, and adds up the host threads' time from them.
-`write_report` makes the charts and puts everything into `page/page.html`, with its script and its style. Altair's Vega
+`report` makes the charts and puts everything into `page/page.html`, with its script and its style. Altair's Vega
 bundle is a part of the page, so that it opens from a disk without a network.
 
 `Timeline` is a `Canvas` that keeps what `offloadrt.trace` draws; `overview` shortens that of a long run. `flame_of`
@@ -26,8 +26,7 @@ import attrs
 from offloadrt.extensions.explaining.critical_path import PathPart
 from offloadrt.extensions.explaining.explain import Page
 from offloadrt.extensions.explaining.sentence import Holder, Observed, PathShare
-from offloadrt.study.errors import writing
-from offloadrt.study.reporting.results import library
+from offloadrt.study.errors import UserError, library, writing
 from offloadrt.study.reporting.words import html_table, seconds
 from offloadrt.trace import CausalLog, Row
 from offloadrt.trace.drawing import HOST, LOCKS, Drawing, Notes
@@ -399,11 +398,13 @@ class ReportedRun:
         return self.window or whole
 
 
-def write_report(path: Path, runs: Sequence[ReportedRun]) -> None:
-    """Write the page about a run, or about two that are compared. Raises UserError when it cannot be written."""
-    text = report(runs)
+def write_page(path: Path, page: str) -> Path:
+    """Write a page to a file and return its path. Raises UserError when it is no .html or cannot be written."""
+    if path.suffix != ".html":
+        raise UserError(f"{path}: a report is a file that ends with .html")
     with writing(path):
-        path.write_text(text, encoding="utf-8")
+        path.write_text(page, encoding="utf-8")
+    return path
 
 
 def report(runs: Sequence[ReportedRun]) -> str:

@@ -6,9 +6,9 @@
 ``Comm``                                   a communicator as one rank has it, with the calls of mpi4py: ``Send``,
                                            ``Recv``, ``Isend``, ``Irecv``, ``Send_init``, ``Sendrecv``, ``Probe``,
                                            ``Barrier``, ``Bcast``, ``Allreduce``, …, ``Split``, ``Dup``
-``Request``, ``PersistentRequest``            ``Wait``, ``Test``, ``Waitall``, ``Waitany``, ``Waitsome``, ``Start``
+``Request``, ``PersistentRequest``         ``Wait``, ``Test``, ``Waitall``, ``Waitany``, ``Waitsome``, ``Start``
 ``Status``                                 what came with a receive
-``Buffer``, ``buffer_of``                    memory of the host or of a device, real or a phantom, in one piece or many
+``Buffer``, ``buffer_of``                  memory of the host or of a device, real or a phantom, in one piece or many
 ``device_buffer``                          memory behind a device pointer
 ``SUM``, ``MAX``, … (`Op`)                 operations of reductions
 ``ANY_SOURCE``, ``ANY_TAG``, ``IN_PLACE``, ``PROC_NULL``, ``UNDEFINED``

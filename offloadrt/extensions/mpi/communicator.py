@@ -79,10 +79,6 @@ class World:
                 self.sim, f"rank {rank} calls {call} where {said}, both on one communicator", call, at
             )
 
-    def statistics(self) -> dict[str, Any]:
-        """Return what cards and links did, by name."""
-        return self.network.statistics()
-
 
 class Comm:
     """One rank's handle of a communicator: `rank` of `size` in a group of processes, with messages of its own."""
@@ -101,6 +97,10 @@ class Comm:
 
     def __repr__(self) -> str:
         return f"<{self.name}: rank {self.rank} of {self.size}>"
+
+    def statistics(self) -> dict[str, Any]:
+        """Return what carried the messages of all ranks, by name: cards, links between switches."""
+        return dict(self.world.network.statistics())
 
     def Get_rank(self) -> int:
         return self.rank

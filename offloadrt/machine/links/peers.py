@@ -49,7 +49,7 @@ class PcieTree:
             if source != destination
         }
         for device in devices:
-            if (switch := node.switch_of(device.index)) is not None:
+            if (switch := node.switch_of(device.local)) is not None:
                 for direction in (_UP, _DOWN):
                     device.engines[direction].pass_also(self._switches[switch, direction])
 
@@ -108,7 +108,9 @@ class Peers:
         pcie_bandwidth = min(spec.value("link.d2h_pinned"), spec.value("link.h2d_pinned"))
         to_switch = self.topology.to_switch * bandwidth
         self._ports = {
-            (device, direction): Link(sim, f"device {device} nvlink {direction}", to_switch, uncontended=uncontended)
+            (device, direction): Link(
+                sim, f"device {devices[device].index} nvlink {direction}", to_switch, uncontended=uncontended
+            )
             for device in (numbers if to_switch else ())
             for direction in ("out", "in")
         }

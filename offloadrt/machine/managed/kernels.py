@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 import attrs
+import msgspec
 
 from offloadrt.kernels import Launch
 from offloadrt.machine.compute.residency import ResidentKernel, ResidentKernels
@@ -36,12 +37,19 @@ from offloadrt.trace import events
 
 
 class FaultBuffer:
-    """Holds at most ``size`` entries; ``mailbox`` is that of the page-fault handler, which gets the first from it."""
+    """Holds at most ``size`` entries; ``mailbox`` is that of the page-fault handler, which gets the first from it.
 
-    def __init__(self, sim: Simulation, name: str, size: int) -> None:
+    The GPU writes one entry after another, ``each_s`` seconds apart, whichever SMs they come from.
+    """
+
+    def __init__(self, sim: Simulation, name: str, size: int, each_s: float) -> None:
         self.mailbox = Mailbox(sim, name)
+        self._sim = sim
         self._size = size
+        self.each_s = each_s
         self._entries = 0
+        self._free = 0.0
+        """When all entries so far are written."""
         self.injector: Injector | None = None
 
     def put(self, fault: ManagedFault) -> None:
@@ -51,6 +59,9 @@ class FaultBuffer:
             fault = fault.head(room)
         if fault.entries:
             self._entries += fault.entries
+            arrives = max(self._sim.now, self._free)
+            self._free = arrives + fault.entries * self.each_s
+            fault = msgspec.structs.replace(fault, arrives=arrives)
             name = self.mailbox.name
             if self.injector is not None and self.injector.strike("interrupt", name, f"an interrupt of {name} is lost"):
                 self.mailbox.leave(fault)
@@ -64,10 +75,25 @@ class FaultBuffer:
         self._entries -= message.entries
         return message
 
-    def take_all(self) -> list[ManagedFault]:
-        """Take what is in the buffer at this moment, in the order in which it came."""
-        items = self.mailbox.items
-        return [self.took(items.popleft()) for _ in range(len(items))] if items else []
+    def put_back(self, fault: ManagedFault) -> None:
+        """Leave a message in the buffer that was got from it, as the first one."""
+        self._entries += fault.entries
+        self.mailbox.items.appendleft(fault)
+
+    def take_arrived(self) -> list[ManagedFault]:
+        """Take the entries that are written by now, in the order in which they came."""
+        items, taken, now, each_s = self.mailbox.items, list[ManagedFault](), self._sim.now, self.each_s
+        while items:
+            fault = items[0]
+            if not isinstance(fault, ManagedFault) or fault.arrives + (fault.entries - 1) * each_s <= now:
+                taken.append(self.took(items.popleft()))
+                continue
+            if fault.arrives <= now:
+                entries = int((now - fault.arrives) / each_s) + 1
+                items[0] = fault.tail(entries, entries * each_s)
+                taken.append(self.took(fault.head(entries)))
+            break
+        return taken
 
 
 @attrs.frozen
@@ -153,6 +179,8 @@ class ManagedSpec:
     """What the GPU reports at a time: pages of the driver may be larger."""
     buffer: Annotated[int, "fault.buffer"]
     """Entries that the fault buffer holds."""
+    arrival: Annotated[float, "fault.arrival"]
+    """Seconds from one entry in the fault buffer to the next one while many accesses fault."""
     outstanding: Annotated[int, "utlb.outstanding_faults"]
     """Faults that a uTLB holds back."""
     sharers: Annotated[int, "utlb.sms"]
@@ -177,7 +205,7 @@ class ManagedKernels:
         self.sim = kernels.sim
         self.spec = spec
         self.pages = pages
-        self.buffer = FaultBuffer(kernels.sim, f"device {kernels.device} page fault handler", spec.buffer)
+        self.buffer = FaultBuffer(kernels.sim, f"device {kernels.device} page fault handler", spec.buffer, spec.arrival)
         self.running = 0
         """Kernels that are in a step: whoever takes translations away has to tell the compute kernels."""
         self._kernels = kernels

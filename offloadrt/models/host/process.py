@@ -7,7 +7,7 @@ kernel driver, and in messages: what passes these is a library of the group ``of
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from offloadrt.models.host.program import OffloadProgram
@@ -25,7 +25,6 @@ class Process:
     def __init__(self, program: OffloadProgram[Any], everybody: Sequence[Process]) -> None:
         self.program = program
         self.rank = program.machine.process
-        self.size = program.machine.processes
         self._everybody = everybody
         self._world: Any = None
         self.most_threads = 1
@@ -34,6 +33,11 @@ class Process:
 
     def __repr__(self) -> str:
         return f"<process {self.rank} of {self.size}>"
+
+    @property
+    def size(self) -> int:
+        """Return how many processes run the program."""
+        return len(self._everybody)
 
     @property
     def node(self) -> int:
@@ -50,6 +54,11 @@ class Process:
             for process, world in zip(self._everybody, MESSAGE_PASSING.load("mpi")(self._everybody), strict=True):
                 process._world = world
         return self._world
+
+    def message_statistics(self) -> Mapping[str, Any]:
+        """Return what carried messages, by name; nothing where none of the processes has used its `world`."""
+        found: Mapping[str, Any] = {} if self._world is None else self._world.statistics()
+        return found
 
     async def parallel(self, body: Callable[[Any], Awaitable[R]], num_threads: int = 1) -> list[R]:
         """Run a team of this process's host threads, each `await body(t)`; return their results by thread number."""

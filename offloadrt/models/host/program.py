@@ -71,10 +71,20 @@ class ProgramOptions:
     num_processes: int = 1
     """How many processes run the program, each with a runtime of its own (`Run.mpiexec`)."""
 
+    num_nodes: int = 1
+    """The nodes on which they run, each a machine of its own with `num_devices` devices; the processes of a node have
+    numbers in a row, as many on each as on any other, or one more on the first ones.
+    """
+
     def check(self) -> None:
         """Raise ValueError for an option with a value that it cannot have, as far as that depends on no machine."""
         check_count("num_devices", self.num_devices, MOST_DEVICES)
         check_count("num_processes", self.num_processes, MOST_PROCESSES)
+        check_count("num_nodes", self.num_nodes, MOST_PROCESSES)
+        if self.num_nodes > self.num_processes:
+            raise ValueError(
+                f"num_nodes is {self.num_nodes}, but num_processes {self.num_processes}: each node has one at least"
+            )
 
     def devices_on(self, spec: MachineSpec) -> int:
         """Return how many devices the program finds on this machine."""

@@ -24,8 +24,8 @@ import msgspec
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, writing
 from offloadrt.study.inputs import draws_of
 from offloadrt.study.reporting import figures
-from offloadrt.study.reporting.results import Cell, Result, TimeShare, builtins, row
-from offloadrt.study.reporting.words import figure, html_page, html_table, named, where, word
+from offloadrt.study.reporting.results import Result, TimeShare, builtins, row
+from offloadrt.study.reporting.words import Cell, figure, html_page, html_table, named, where, word
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value

@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 
 from offloadrt.registry import Registry
-from offloadrt.study.errors import UserError, writing
+from offloadrt.study.errors import UserError, library, writing
 from offloadrt.study.reporting.panels import (
     Series,
     draw_panel,
@@ -24,9 +24,11 @@ from offloadrt.study.reporting.panels import (
     label,
     number_of,
     quantity,
+    save,
     series_of,
 )
-from offloadrt.study.reporting.results import Cell, Result, library, row
+from offloadrt.study.reporting.results import Result, row
+from offloadrt.study.reporting.words import Cell
 from offloadrt.study.reporting.words import named as named_as
 from offloadrt.study.scripts.definition import Figure
 
@@ -296,7 +298,16 @@ def _number(value: Cell) -> bool:
 
 
 def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str = "figure") -> list[Path]:
-    """Draw `figure` from `results` into `stem.png` and `stem.svg`; return the paths written.
+    """Draw `figure` from `results` into `stem.png` and `stem.svg`; return the paths written. Raises as `canvas_of`."""
+    canvas = canvas_of(figure, results)
+    paths = _paths(folder, stem)
+    for path in paths:
+        save(canvas, path)
+    return paths
+
+
+def canvas_of(figure: Figure, results: Sequence[Result]) -> Any:
+    """Draw `figure` from `results`, as a figure of matplotlib.
 
     Raises UserError when matplotlib is not installed, or when the figure's columns are not in the results.
     """
@@ -353,11 +364,7 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
     canvas.set_layout_engine("none")  # what is named inside a panel takes no room of it
     for area, series, own in zip(areas, panels, marks, strict=True):
         name_inside(canvas, area, series, own, lines=bool(named))
-    png, svg = paths = _paths(folder, stem)
-    with writing(folder):
-        canvas.savefig(png, dpi=160)
-        canvas.savefig(svg, metadata={"Date": None})
-    return paths
+    return canvas
 
 
 def delete(folder: Path, *, stem: str = "figure") -> None:

@@ -5,7 +5,6 @@ The same record serves people, programs and later comparison.
 
 from __future__ import annotations
 
-import importlib
 import math
 import reprlib
 import statistics
@@ -21,8 +20,9 @@ import numpy as np
 
 from offloadrt.runtime.device import ResultSection
 from offloadrt.sim import Figures, LockUse
-from offloadrt.study.errors import ScenarioRefused, UserError, writing
-from offloadrt.study.reporting.words import figure, html_page, html_table, named, percent, seconds, where
+from offloadrt.study.errors import ScenarioRefused, UserError, library, writing
+from offloadrt.study.reporting.panels import COLOURS, save
+from offloadrt.study.reporting.words import Cell, figure, html_page, html_table, named, percent, seconds, where
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.trace import CallStatistics
 
@@ -173,6 +173,10 @@ class Result:
             for name in {**self.calls, **outside}
         }
 
+    def figure(self) -> Any:
+        """Draw where the host threads' time went, as a figure of matplotlib. Raises as `time_figure`."""
+        return time_figure(self)
+
     def _repr_html_(self) -> str:
         """Show in a notebook what was given and measured, where the time went, and the calls that took longest."""
         given = [*self.parameters.items(), *self.inputs.items()]
@@ -315,8 +319,6 @@ def measured_of(returned: object, scenario: str) -> dict[str, Value]:
     return measured
 
 
-Cell = int | float | bool | str | None
-
 _GROUPS = ("calls", "locks", "devices", "bytes", "faults", "where_time_went")
 _LAST_GROUPS = ("managed", "algorithms")
 
@@ -391,10 +393,45 @@ def write_tables(results: Sequence[Result], folder: Path, *, stem: str = "result
     return [parquet, csv]
 
 
-def library(name: str, extra: str = "study") -> Any:
-    """Import the module `name` of an extra of this package. Raises UserError when it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        package = name.partition(".")[0]
-        raise UserError(f"this needs {package}, which is not installed: pip install 'offloadrt[{extra}]'") from None
+_NOTHING = 1e-4
+"""The share of a part that is left out."""
+_NARROW = 0.06
+"""The share of a part whose name does not fit into it."""
+
+
+def draw_time(result: Result, path: Path) -> None:
+    """Draw `time_figure` to a file that `check_type` lets pass. Raises as that, and when the file cannot be written."""
+    save(time_figure(result), path)
+
+
+def time_figure(result: Result) -> Any:
+    """Draw where the time of the host threads went, in percent of their lives, as a figure of matplotlib.
+
+    Raises UserError when no host thread lived in the measured time, and without matplotlib.
+    """
+    if not result.where_time_went:
+        raise UserError(f"{result.scenario}: no host thread lived in the measured time, so there is nothing to draw")
+    canvas = library("matplotlib.figure").Figure(figsize=(9.0, 2.4), layout="constrained")
+    area = canvas.subplots()
+    left = 0.0
+    parts = [item for item in result.where_time_went.items() if item[1].share >= _NOTHING]
+    for number, (name, part) in enumerate(parts):
+        share = 100.0 * part.share
+        label = f"{name}: {seconds(part.total_s)}"
+        area.barh([0], [share], left=left, color=COLOURS[number % len(COLOURS)], edgecolor="white", label=label)
+        if part.share >= _NARROW:
+            area.text(
+                left + share / 2, 0, f"{name}\n{share:.0f} %", ha="center", va="center", color="white", fontsize=8
+            )
+        left += share
+    area.set_xlim(0.0, 100.0)
+    area.set_yticks([])
+    area.set_xlabel("share of the host threads' time (%)")
+    area.set_title(
+        f"{result.scenario} {named(result.parameters)}\n{seconds(result.elapsed_s)} on {where(result)}",
+        fontsize="small",
+        wrap=True,
+    )
+    area.spines[["top", "right", "left"]].set_visible(False)
+    canvas.legend(loc="outside lower center", ncols=4, fontsize="x-small", frameon=False)
+    return canvas

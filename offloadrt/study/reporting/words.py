@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+Cell = int | float | bool | str | None
+"""What stands in a cell of a table of results."""
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _STATISTIC = re.compile(r"_(mean|median|min|max|p\d+)$")
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))

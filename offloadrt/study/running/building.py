@@ -55,11 +55,17 @@ class Built:
     """The parts of a run's machine, and its profile with what the program's environment sets."""
 
     spec: MachineSpec
-    machine: Machine
+    nodes: Sequence[Machine]
+    """The machines on which the program runs: one, or the nodes of a cluster."""
     drivers: Sequence[Sequence[Driver]]
     """The driver libraries of each process."""
     processes: list[Process]
     """The processes that run the program, by rank."""
+
+    @property
+    def machine(self) -> Machine:
+        """Return the machine, of several nodes the first."""
+        return self.nodes[0]
 
     @property
     def programs(self) -> list[OffloadProgram[Any]]:
@@ -84,14 +90,18 @@ def build(
     try:
         options.check()
         devices, processes = options.devices_on(spec), options.num_processes
-        machine = Machine(sim, spec, trace=trace, calls=calls, devices=devices, processes=processes, injector=injector)
-        views = [machine.of_process(rank) for rank in range(processes)]
+        nodes: list[Machine] = []
+        each, more = divmod(processes, options.num_nodes)
+        for number in range(options.num_nodes):
+            sharers, beside = each + (number < more), nodes[-1] if nodes else None
+            nodes.append(Machine(sim, spec, trace, calls, devices, processes=sharers, injector=injector, beside=beside))
+        views = [node.of_process(node.first_process + local) for node in nodes for local in range(node.processes)]
         drivers = open_drivers(views, devices)
         chosen = options.chosen_on(spec, environment)
         programs = [program_of(chosen, view, opened, trace) for view, opened in zip(views, drivers, strict=True)]
         for program in programs[1:]:  # the numbers of directives tell in a trace what caused what, in all processes
             program.next_directive = programs[0].next_directive
-        return Built(spec, machine, drivers, processes_of(programs))
+        return Built(spec, nodes, drivers, processes_of(programs))
     except ValueError as error:
         raise UserError(str(error)) from None
 

@@ -112,7 +112,10 @@ _OPTIONS = {
     "devices": "num_devices",
     "processes": "num_processes",
 }
-"""The parameters of a scenario that are also options of its program, and the names of these options."""
+_OPTIONS_OF_RANKS = {"ranks": "num_processes", "nodes": "num_nodes", "gpus_per_node": "num_devices"}
+"""The parameters of a scenario that are also options of its program, and the names of these options; those of ranks
+where it has a parameter `ranks`. A parameter that is None is no choice.
+"""
 
 
 def execute(
@@ -197,9 +200,11 @@ def _options(
 
 def _oversubscribed(run: Run) -> list[str]:
     """Warn when a parallel region had more threads than the machine has cores."""
-    if run.most_threads < 2 or run.most_threads <= (cores := run.spec.count("cpu.cores")):
+    nodes, cores = run.options.num_nodes, run.spec.count("cpu.cores")
+    if run.most_threads < 2 or run.most_threads <= cores * nodes:
         return []
-    return [f"{run.most_threads} host threads share the {cores} cores of {run.spec.name} (entry cpu.cores)"]
+    of = run.spec.name if nodes == 1 else f"each of {nodes} nodes of {run.spec.name}"
+    return [f"{run.most_threads} host threads share the {cores} cores of {of} (entry cpu.cores)"]
 
 
 def _unused_faults(run: Run) -> list[str]:
@@ -242,7 +247,9 @@ def run_of(
     """Make the run of a scenario, on its own machine and runtime unless the spec has others. Raises UserError."""
     spec = _on_its_machine(scenario, spec)
     run = Run(spec, sinks=sinks, causal_log=causal_log, on_progress=on_progress)
-    run.configure(**{option: parameters[name] for name, option in _OPTIONS.items() if name in parameters})
+    options = _OPTIONS | (_OPTIONS_OF_RANKS if "ranks" in parameters else {})
+    chosen = {option: parameters.get(name) for name, option in options.items()}
+    run.configure(**{option: value for option, value in chosen.items() if value is not None})
     return run
 
 

@@ -277,11 +277,24 @@ class Run:
         self.most_threads = max(self.most_threads, num_threads)
         return list(await self.program.parallel(body, num_threads=num_threads))
 
-    async def mpiexec(self, main: Callable[[Process], Awaitable[Any]]) -> list[Any]:
-        """Run `await main(process)` in each of the `options.num_processes` processes, as `mpiexec -n` does.
+    async def mpiexec(
+        self,
+        main: Callable[[Process], Awaitable[Any]],
+        n: int | None = None,
+        *,
+        nodes: int | None = None,
+        gpus_per_node: int | None = None,
+    ) -> list[Any]:
+        """Run `await main(process)` in each of `n` processes on so many nodes, as `mpiexec -n` does.
 
-        Returns their results by rank; what a process raises ends the others and is raised here.
+        What is not given is as `options.num_processes`, `num_nodes` and `num_devices` say. Each node is a machine of
+        its own, with so many of its GPUs, of which each process takes the one that it wants; between nodes there is the
+        network of the machine's profile. Returns the processes' results by rank; what a process raises ends the others
+        and is raised here. Raises UserError for counts that do not go together, and once the machine is built.
         """
+        given = {"num_processes": n, "num_nodes": nodes, "num_devices": gpus_per_node}
+        if changes := {name: value for name, value in given.items() if value is not None}:
+            self.configure(**changes)
         results = await mpiexec(self.processes, main)
         self.most_threads = sum(process.most_threads for process in self.processes)
         return results

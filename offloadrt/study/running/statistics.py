@@ -55,7 +55,10 @@ class RunStatistics:
         """
         if self._built is None:
             return _ByName("part", {})
-        engines = _ByName("part", self._built.machine.statistics())
+        engines = _ByName("part", {})
+        for node in self._built.nodes:
+            engines.update(node.statistics())
+        engines.update(self._built.processes[0].message_statistics())
         for drivers in self._built.drivers:
             for driver in drivers:
                 engines.update(driver.engines())
@@ -142,7 +145,9 @@ class RunStatistics:
     @property
     def _kernel_drivers(self) -> Sequence[Driver]:
         """Return a driver of each device; those of other processes have the same kernel driver."""
-        return () if self._built is None else self._built.drivers[0]
+        if self._built is None:
+            return ()
+        return [driver for node in self._built.nodes for driver in self._built.drivers[node.first_process]]
 
     @property
     def _runtime_devices(self) -> Sequence[OffloadDevice]:
@@ -150,7 +155,7 @@ class RunStatistics:
 
     @property
     def _devices(self) -> Any:
-        return () if self._built is None else self._built.machine.devices
+        return () if self._built is None else [device for node in self._built.nodes for device in node.devices]
 
 
 def _summed(parts: Iterable[Mapping[K, int]]) -> dict[K, int]:

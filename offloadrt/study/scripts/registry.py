@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 _modules: dict[Path, ModuleType] = {}
+_only_here: dict[str, Scenario] = {}
+"""Scenarios that stand in no file, by their reference."""
 
 
 def load(path: Path) -> dict[str, Scenario]:
@@ -147,6 +149,8 @@ def find(reference: str) -> Scenario:
 
     Raises ScenarioNotFound, ScriptFailed, and UserError for a recording that cannot be read.
     """
+    if reference in _only_here:
+        return _only_here[reference]
     if reference.endswith(".toml"):
         raise ScenarioNotFound(
             f"{reference}: is the file of a machine or a runtime, and no scenario; "
@@ -203,12 +207,22 @@ def split(reference: str) -> tuple[Path | None, str | None]:
     return None, None
 
 
+def is_only_here(scenario: Scenario) -> bool:
+    """Tell whether no other process can import a scenario: one of a notebook's cell, or made inside of a function."""
+    if reader_of(str(scenario.path)) is not None:
+        return False
+    return not (scenario.path is not None and scenario.path.is_file()) or "<locals>" in scenario.function.__qualname__
+
+
 def reference(scenario: Scenario) -> str:
-    """Return a text that `find` turns into this scenario in another process."""
+    """Return a text that `find` turns into this scenario: in another process, or in this one if it is only here."""
     if reader_of(str(scenario.path)) is not None:
         return str(scenario.path)
     for name, point in SCENARIOS.points().items():
         package = scenario.function.__module__.partition(".")[0]
         if point.module.partition(".")[0] == package and _of_package(point) is scenario:
             return name
-    return f"{scenario.path}:{scenario.name}"
+    named = f"{scenario.path}:{scenario.name}"
+    if is_only_here(scenario):
+        _only_here[named] = scenario
+    return named

@@ -1,0 +1,128 @@
+"""Why a run takes as long as it does, asked from Python: `offloadrt.explain` and `offloadrt.report`.
+
+They take what `offloadrt.execute` takes (`study/questions.py`).
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from offloadrt.extensions.explaining.explain import Page, Stage
+from offloadrt.extensions.explaining.explain import explain as explain_run
+from offloadrt.extensions.explaining.report import ReportedRun, write_page
+from offloadrt.extensions.explaining.report import report as page_of
+from offloadrt.extensions.explaining.sentence import Observed
+from offloadrt.study.errors import UserError
+from offloadrt.study.questions import Asked, divided, found, progress, several, workers
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import grid
+
+
+def explain(
+    scenario: Asked, /, *, budget_s: float = 50.0, draws: int = 0, jobs: int | None = None, **keywords: Any
+) -> Page:
+    """Say what limits a run, and try for `budget_s` seconds of real time what would make it faster.
+
+    ::
+
+        offloadrt.explain("exahype", threads=64, machine="h100")
+
+    draws: places in the machine's ranges at which it is looked whether the sentence holds.
+
+    Raises as `offloadrt.execute`.
+    """
+    chosen = found(scenario)
+    parameters, fields = divided(chosen, keywords)
+    options = RunSpec.of(None, {"sample_phases": True, **fields})
+    with workers(chosen, jobs) as (pool, count), progress(f"explain {chosen.name}") as shown:
+        return explain_run(
+            chosen, parameters, pool, options=options, jobs=count, budget_s=budget_s, draws=draws,
+            stage=lambda name, done, of: shown(done, of),
+        )  # fmt: skip
+
+
+@attrs.frozen
+class Report:
+    """A page about a run, or about two beside one another. A notebook shows it; `save` writes it to a file."""
+
+    html: str = attrs.field(repr=False)
+
+    def save(self, path: Path | str) -> Path:
+        """Write the page, and return its path. Raises UserError for a path that is no .html, or cannot be written."""
+        return write_page(Path(path), self.html)
+
+    def _repr_html_(self) -> str:
+        """Show the page in a frame of its own, so that neither its style nor its script meets the notebook's."""
+        page = html.escape(self.html, quote=True)
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 48rem; border: 1px solid #ccc"></iframe>'
+
+
+def report(
+    scenario: Asked,
+    /,
+    *,
+    budget_s: float = 0.0,
+    window_s: tuple[float, float] | None = None,
+    jobs: int | None = None,
+    **keywords: Any,
+) -> Report:
+    """Draw where the time of a run went, as a page; a keyword with two values compares two runs.
+
+    ::
+
+        offloadrt.report("exahype", threads=[1, 8]).save("exahype.html")
+
+    budget_s: real time for trying what would make each run faster. window_s: what to show of a long run, in seconds of
+    virtual time; by default all that is measured.
+
+    Raises as `offloadrt.execute`.
+    """
+    chosen = found(scenario)
+    axes, spec = several(chosen, keywords)
+    window = None if window_s is None else (round(window_s[0] * 1e12), round(window_s[1] * 1e12))
+    if window is not None and not 0 <= window[0] < window[1]:
+        raise UserError(f"window_s={window_s}: a window begins at 0 s or later and ends after it begins")
+    options = attrs.evolve(spec, sample_phases=True)
+    with workers(chosen, jobs) as (pool, count), progress(f"report {chosen.name}") as shown:
+        runs = reported(
+            chosen, axes, pool, options=options, jobs=count, budget_s=budget_s, window=window,
+            stage=lambda name, done, of: shown(done, of),
+        )  # fmt: skip
+    return Report(page_of(runs))
+
+
+def reported(
+    scenario: Scenario,
+    axes: Mapping[str, Sequence[Any]],
+    pool: Executor,
+    *,
+    options: RunSpec,
+    jobs: int,
+    budget_s: float,
+    window: tuple[int, int] | None,
+    stage: Stage,
+) -> list[ReportedRun]:
+    """Make the runs of a report: one, or one for each of the two values of one axis.
+
+    Raises UserError when more than one axis has two values, or one has more; otherwise as `explain`.
+    """
+    doubled = [name for name, values in axes.items() if len(values) > 1]
+    if len(doubled) > 1 or any(len(axes[name]) > 2 for name in doubled):
+        raise UserError(f"{' and '.join(doubled)}: a report compares two runs: give one parameter two values")
+    runs: list[ReportedRun] = []
+    for point in grid(scenario, axes, options):
+        seen: list[Observed] = []
+        page = explain_run(
+            scenario, point.parameters, pool, options=point.options, jobs=jobs, budget_s=budget_s, stage=stage,
+            watched=seen.append,
+        )  # fmt: skip
+        name = ", ".join(f"{name}={point.axis_values[name]}" for name in doubled)
+        runs.append(ReportedRun(name, page, seen[0], seen[0].rows, window))
+    return runs

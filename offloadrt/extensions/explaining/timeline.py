@@ -1,0 +1,224 @@
+"""`offloadrt timeline`: a still picture of a run, for a slide or a paper: who did what when, and who held which lock.
+
+It draws what the report's timeline shows (`report.timeline_of`) with matplotlib, as PNG, SVG or PDF. A colour stands
+for a kind of work (`KINDS`), the same on every track.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import attrs
+from cyclopts import Parameter
+
+from offloadrt.cli.options import DEFAULTS, ParameterValues, ScenarioName, single
+from offloadrt.extensions.explaining.command import window_of
+from offloadrt.study.errors import UserError, library
+from offloadrt.study.questions import Asked, divided, found
+from offloadrt.study.spec import RunSpec
+
+if TYPE_CHECKING:
+    from offloadrt.extensions.explaining.report import Slice, TimelineTrack
+    from offloadrt.extensions.explaining.sentence import Observed
+
+KINDS: Final[Mapping[str, str]] = {
+    "directive of the program": "#d5dbe1",
+    "call of the driver": "#8fb8de",
+    "waits for a turn": "#d55e00",
+    "waits for the device": "#f2c14e",
+    "kernel": "#009e73",
+    "copy to the device": "#0072b2",
+    "copy to the host": "#cc79a7",
+    "page faults": "#8c510a",
+    "holds the lock": "#5b5b6b",
+    "other work": "#b5b5b5",
+}
+"""The kinds of work, and their colours."""
+_TURNS = ("table", "entry", "context", "pool", "lock", "driver", "runtime")
+_OF_DEVICE = re.compile(r"wait for (copy|kernel|event|drain|queue|signal|memcpy|stream(?! pool)|device(?! table))")
+_CALL = re.compile(r"(cu|hip|hsa|nccl|acc_|omp_)\w+")
+_LEVELS = 3
+"""How many slices that lie in one another are drawn apart; those further in lie on the last."""
+_ROW = 0.17
+"""Inches that a level of a track takes, where the page has room for it."""
+_HIGHEST = 14.0
+"""Inches of the highest picture; with more tracks, each gets less."""
+_LETTER = 0.062
+"""Inches that a letter of a label takes."""
+_MOST_LABELS = 500
+_UNITS = ((1e12, "s"), (1e9, "ms"), (1e6, "µs"), (1e3, "ns"))
+
+Tracks = Annotated[
+    list[str] | None,
+    Parameter(
+        help="Draw only tracks of this name, as in `--track 'host thread 1?' --track 'device table'`; may be repeated.",
+        name="--track",
+        negative=(),
+    ),
+]
+
+
+def timeline_command(
+    out: Path,
+    scenario: ScenarioName,
+    /,
+    *parameters: ParameterValues,
+    window: str = "",
+    track: Tracks = None,
+    spec: RunSpec = DEFAULTS,
+) -> None:
+    """Draw a run over virtual time to a PNG, SVG or PDF file: threads, device, locks, and the critical path.
+
+    Parameters
+    ----------
+    out:
+        The file to draw; its ending says of which kind it is.
+    window:
+        What to show of a long run, in virtual time, as in 1ms:2.5ms; by default all that is measured.
+    """
+    from offloadrt.cli.options import check_files
+    from offloadrt.study.reporting.panels import check_type, save
+    from offloadrt.study.scripts import registry
+    from offloadrt.study.scripts.parameters import split_assignments
+
+    check_type(out, "timeline")
+    chosen = registry.find(scenario)
+    check_files({"timeline": out}, [chosen.path])
+    canvas = _drawn_of(chosen, split_assignments(parameters), single(spec), window_of(window), track or ())
+    save(canvas, out)
+    print(out)
+
+
+def timeline(
+    scenario: Asked, /, *, window_s: tuple[float, float] | None = None, tracks: Sequence[str] = (), **keywords: Any
+) -> Any:
+    """Run a scenario and draw it over virtual time, as a figure of matplotlib.
+
+    ::
+
+        offloadrt.timeline("overlap", threads=4, window_s=(0.0, 1e-3), tracks=["host thread *", "device table"])
+
+    window_s: what to show, in seconds of virtual time. tracks: patterns of the names of those that are drawn.
+
+    Raises as `offloadrt.execute`; UserError for a window in which nothing happened, and without matplotlib.
+    """
+    chosen = found(scenario)
+    parameters, fields = divided(chosen, keywords)
+    window = None if window_s is None else (round(window_s[0] * 1e12), round(window_s[1] * 1e12))
+    return _drawn_of(chosen, parameters, RunSpec.of(None, fields), window, tracks)
+
+
+def _drawn_of(
+    chosen: Any, given: Mapping[str, Any], spec: RunSpec, window: tuple[int, int] | None, patterns: Sequence[str]
+) -> Any:
+    from offloadrt.extensions.explaining.sentence import observe
+
+    library("matplotlib")
+    parameters = chosen.bind(given)
+    return drawn(observe(chosen, parameters, attrs.evolve(spec, sample_phases=True)), window, patterns)
+
+
+def drawn(observed: Observed, window: tuple[int, int] | None = None, patterns: Sequence[str] = ()) -> Any:
+    """Draw a run that was observed. Raises UserError for a window, or for patterns of tracks, that show nothing."""
+    from offloadrt.extensions.explaining.report import overview, timeline_of
+    from offloadrt.study.reporting.words import named, seconds, where
+
+    shown = window or (observed.windows[0][0], observed.windows[-1][1])
+    whole = timeline_of(observed.rows, observed.path, shown, observed.causal_log)
+    names = [track.name for track in whole.tracks]
+    if not names:
+        begin, end = (seconds(instant * 1e-12) for instant in shown)
+        raise UserError(f"nothing happened from {begin} to {end} of virtual time")
+    if patterns:
+        whole.tracks = [one for one in whole.tracks if any(fnmatch.fnmatchcase(one.name, each) for each in patterns)]
+    if not whole.tracks:
+        raise UserError(f"--track {' '.join(patterns)}: no track has such a name; there are {', '.join(names)}")
+    tracks, _ = overview(whole)
+    rows = [min(_LEVELS, 1 + max((one.level for one in track.slices), default=0)) for track in tracks]
+    gaps = [0.0, *(0.9 if one.group != before.group else 0.25 for before, one in itertools.pairwise(tracks))]
+    height = min(_HIGHEST, 1.5 + _ROW * (sum(rows) + sum(gaps)))
+    canvas = library("matplotlib.figure").Figure(figsize=(11.0, height), layout="constrained")
+    area = canvas.subplots()
+    factor, unit = next(((one, name) for one, name in _UNITS if shown[1] - shown[0] >= one), _UNITS[-1])
+    painter = _Painter(area, factor, 9.0 / ((shown[1] - shown[0]) / factor))
+    y, ticks, labels = 0.0, [], []
+    for track, levels, gap in zip(tracks, rows, gaps, strict=True):
+        y += gap
+        painter.paint(track, y)
+        ticks.append(y + levels / 2)
+        labels.append(track.name)
+        y += levels
+    area.set_ylim(y + 0.3, -0.3)
+    area.set_xlim(shown[0] / factor, shown[1] / factor)
+    area.set_yticks(ticks, labels, fontsize=min(7.0, 72 * _HIGHEST / max(len(tracks), 1) * 0.8))
+    area.tick_params(axis="y", length=0)
+    area.set_xlabel(f"virtual time ({unit})")
+    area.spines[["top", "right", "left"]].set_visible(False)
+    result = observed.result
+    area.set_title(
+        f"{result.scenario} {named(result.parameters)} on {where(result)}: {seconds(result.elapsed_s)}",
+        fontsize="small", wrap=True,
+    )  # fmt: skip
+    patch = library("matplotlib.patches").Patch
+    handles = [patch(color=colour, label=kind) for kind, colour in KINDS.items() if kind in painter.kinds]
+    canvas.legend(handles=handles, loc="outside lower center", ncols=5, fontsize="x-small", frameon=False)
+    return canvas
+
+
+@attrs.define
+class _Painter:
+    """Draws tracks on an area, and remembers which kinds of work were on them."""
+
+    area: Any
+    factor: float
+    inches: float
+    """How wide a unit of time is."""
+    kinds: set[str] = attrs.field(factory=set)
+    labels: int = 0
+
+    def paint(self, track: TimelineTrack, y: float) -> None:
+        """Draw a track from `y` on downwards, what lies in something below it."""
+        spans: dict[tuple[int, str], list[tuple[float, float]]] = {}
+        for one in track.slices:
+            level, kind = min(one.level, _LEVELS - 1), kind_of(track, one)
+            begin, width = one.begin_ps / self.factor, one.ps / self.factor
+            spans.setdefault((level, kind), []).append((begin, width))
+            if len(one.name) * _LETTER < width * self.inches and self.labels < _MOST_LABELS:
+                self.labels += 1
+                dark = kind in ("directive of the program", "call of the driver", "waits for the device", "other work")
+                self.area.text(
+                    begin + width / 2, y + level + 0.5, one.name, ha="center", va="center", fontsize=5.5, clip_on=True,
+                    color="black" if dark else "white",
+                )  # fmt: skip
+        for (level, kind), places in sorted(spans.items()):
+            self.kinds.add(kind)
+            self.area.broken_barh(places, (y + level + 0.04, 0.92), facecolors=KINDS[kind], linewidth=0)
+
+
+def kind_of(track: TimelineTrack, one: Slice) -> str:
+    """Tell which of `KINDS` a slice is of, by its name and its track's."""
+    name = one.name
+    if track.group == "locks":
+        return "holds the lock"
+    if name.startswith("wait for "):
+        return "waits for the device" if _OF_DEVICE.match(name) else "waits for a turn"
+    for kind, words in _BY_WORDS:
+        if any(word in name for word in words):
+            return kind
+    if track.group == "host":
+        return "call of the driver" if _CALL.fullmatch(name) else "directive of the program"
+    if track.group == "critical path":
+        return "waits for a turn" if any(word in name for word in _TURNS) else "other work"
+    return "kernel" if track.name.startswith(("compute units", "hardware queue")) else "other work"
+
+
+_BY_WORDS: Final[Iterable[tuple[str, tuple[str, ...]]]] = (
+    ("page faults", ("page fault", "eviction", "prefetch")),
+    ("copy to the device", ("h2d",)),
+    ("copy to the host", ("d2h",)),
+)

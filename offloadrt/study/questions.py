@@ -1,0 +1,185 @@
+"""Questions asked from Python: `offloadrt.execute`, `.sweep` and `.compare`, as in a notebook.
+
+They take a scenario, by name or as the object that `@scenario` made of a function of one's own, also in a notebook's
+cell. Keywords are its parameters and what decides the run besides (`RunSpec`), as on the command line. Several values
+of one, in a list, are an axis. `explain` and `report` (`extensions/explaining/questions.py`) ask in the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from offloadrt.study.errors import ParameterError, did_you_mean
+from offloadrt.study.reporting.compare import Comparison
+from offloadrt.study.reporting.compare import compare as compare_runs
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.running.execution import execute as execute_run
+from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.spec import AXES, RunSpec
+from offloadrt.study.sweep import SweepOutcome, executor, grid, processors
+from offloadrt.study.sweep import sweep as sweep_points
+
+Asked = Scenario | str | Path
+"""A scenario, or what the command line would be given for it: a name, `FILE.py`, `FILE.py:NAME`, a recording."""
+
+
+def execute(
+    scenario: Asked, given: Mapping[str, Any] | None = None, *, spec: RunSpec | None = None, **keywords: Any
+) -> Result:
+    """Run a scenario once and return its `Result`.
+
+    ::
+
+        offloadrt.execute("exahype", threads=8, memory="pool", machine="h100", overrides={"alloc.cudaFree": "20 us"})
+
+    Parameters are keywords, or a mapping `given`; the other keywords are fields of `RunSpec`, of which `spec` may be a
+    whole one, or what `running.execution.execute` takes (`sinks`, `causal_log`, `on_progress`, `before_run`). With
+    `repeat`, the median run is returned.
+
+    Raises ParameterError and UserError for what was asked wrongly; ScriptFailed, with the script's own traceback as its
+    text, for whatever else the scenario raises.
+    """
+    chosen = found(scenario)
+    watched = {name: keywords.pop(name) for name in _WATCHERS if name in keywords}
+    parameters, fields = divided(chosen, keywords)
+    return execute_run(chosen, {**(given or {}), **parameters}, spec=RunSpec.of(spec, fields), **watched)
+
+
+_WATCHERS = ("sinks", "causal_log", "on_progress", "before_run")
+
+
+def sweep(
+    scenario: Asked, /, *, out: Path | str | None = None, jobs: int | None = None, **keywords: Any
+) -> SweepOutcome:
+    """Run a scenario over all combinations of values, several at a time, and return what finished and what failed.
+
+    ::
+
+        offloadrt.sweep("exahype", threads=[1, 4, 16], memory=["map", "pool"], machine=["alex-a100", "h100"])
+
+    Parameters of the scenario's own sweep that are not named take all its values. Finished runs are kept in
+    `out/points.jsonl`: the same call, made again, runs only what is missing. `jobs` is how many runs are made at a
+    time, by default one a processor.
+
+    Raises as `execute`, but for what single points raise: those are in `failures`.
+    """
+    chosen = found(scenario)
+    axes, spec = several(chosen, keywords)
+    points = grid(chosen, {**chosen.sweep, **axes}, spec)
+    file = None if out is None else Path(out) / "points.jsonl"
+    with workers(chosen, jobs) as (pool, count), progress(f"sweep {chosen.name}") as shown:
+        return sweep_points(
+            points, pool, jobs=count, file=file, advanced=lambda outcome: shown(outcome.done, len(outcome.points))
+        )
+
+
+def compare(
+    scenario: Asked,
+    /,
+    *,
+    baseline: Mapping[str, Any] | None = None,
+    measures: Sequence[str] = (),
+    jobs: int | None = None,
+    **keywords: Any,
+) -> Comparison:
+    """Run a scenario with several values of a parameter, or on several machines, and set the runs side by side.
+
+    ::
+
+        offloadrt.compare("overlap", machine=["h100", "mi300a"], threads=8)
+
+    `baseline` says what to compare with, and `measures` what to compare besides the elapsed time, as
+    `reporting.compare.compare` has it. Raises what that does.
+    """
+    chosen = found(scenario)
+    axes, spec = several(chosen, keywords)
+    with workers(chosen, jobs) as (pool, count), progress(f"compare {chosen.name}") as shown:
+        return compare_runs(
+            chosen, axes, pool, baseline=baseline, measures=measures, options=spec, jobs=count,
+            advanced=lambda outcome: shown(outcome.done, len(outcome.points)),
+        )  # fmt: skip
+
+
+def found(scenario: Asked) -> Scenario:
+    """Return the scenario that is meant. Raises ScenarioNotFound, ScriptFailed; ParameterError for anything else."""
+    if isinstance(scenario, Scenario):
+        return scenario
+    if isinstance(scenario, str | Path):
+        return registry.find(str(scenario))
+    raise ParameterError(
+        "scenario", f"{scenario!r} is no scenario: give a name, a file, or an async function decorated with @scenario"
+    )
+
+
+def divided(scenario: Scenario, keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Divide keywords into the scenario's parameters and fields of `RunSpec`. Raises ParameterError for other names."""
+    fields = {name: value for name, value in keywords.items() if name in _FIELDS}
+    parameters = {name: value for name, value in keywords.items() if name not in fields}
+    for name in parameters:
+        if name not in scenario.parameters:
+            known = [*scenario.parameters, *_FIELDS]
+            raise ParameterError(
+                name,
+                f"is neither a parameter of {scenario.name} nor an option of a run{did_you_mean(name, known)} "
+                f"(parameters: {', '.join(scenario.parameters) or 'none'}; options: {', '.join(_FIELDS)})",
+            )
+    return parameters, fields
+
+
+_FIELDS = tuple(field.name for field in attrs.fields(RunSpec))
+
+
+def several(scenario: Scenario, keywords: Mapping[str, Any]) -> tuple[dict[str, Sequence[Any]], RunSpec]:
+    """Divide keywords into the axes of a sweep, each with its values, and what is the same for all runs.
+
+    Raises ParameterError for a name that there is not, and for an axis without values.
+    """
+    parameters, fields = divided(scenario, keywords)
+    axes: dict[str, Sequence[Any]] = {name: _values(value) for name, value in parameters.items()}
+    axes |= {name: _values(fields.pop(name)) for name in AXES if _is_many(fields.get(name))}
+    for name, values in axes.items():
+        if not values:
+            raise ParameterError(name, "has no value; a list of values has at least one")
+    return axes, RunSpec.of(None, fields)
+
+
+def _is_many(value: object) -> bool:
+    """Tell whether a keyword has several values: a list, a tuple, a range, an array of NumPy."""
+    return not isinstance(value, str | bytes | Mapping) and hasattr(value, "__iter__")
+
+
+def _values(value: Any) -> tuple[Any, ...]:
+    values = value.tolist() if hasattr(value, "tolist") else value  # NumPy's numbers become Python's
+    return tuple(values) if _is_many(values) else (values,)
+
+
+@contextlib.contextmanager
+def workers(scenario: Scenario, jobs: int | None = None) -> Iterator[tuple[Executor, int]]:
+    """Make an executor for runs of a scenario, and say how many it makes at a time.
+
+    A scenario that stands in no file, as one of a notebook's cell, is run in this process: no other one can import it.
+    """
+    count = processors() if jobs is None else jobs
+    if registry.is_only_here(scenario):
+        count = 1
+    with executor("process", count) as pool:
+        yield pool, count
+
+
+@contextlib.contextmanager
+def progress(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar of how far it is, in a terminal or a notebook; nothing where nobody would see it."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not (console.is_terminal or console.is_jupyter)) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of)
