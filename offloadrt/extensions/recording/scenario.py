@@ -59,6 +59,8 @@ def scenario_of(path: Path) -> Scenario:
         allocator: Literal["llvm", "direct", "malloc"] = "llvm",
         host_compute: Annotated[float, Range(0)] = 1.0,
         ranks: Annotated[int, Range(1)] = max(1, recorded_ranks),
+        nodes: Annotated[int, Range(1)] = 1,
+        gpus_per_node: Annotated[int, Range(0)] = 0,
         process: Annotated[int, Range(_TOGETHER)] = _TOGETHER if recorded_ranks else 0,
         costs: str = "",
     ) -> dict[str, Value]:
@@ -70,13 +72,17 @@ def scenario_of(path: Path) -> Scenario:
             allocator: of device memory
             host_compute: seconds of the host for each one that it worked when it was recorded
             ranks: of MPI, as many as were recorded
+            nodes: on which the ranks run, as many on each
+            gpus_per_node: devices that the ranks of a node take in turn; 0: as many as a rank uses
             process: one of the recorded processes alone, without its calls of MPI; -1: all ranks together
             costs: a TOML file with costs of kernels, where none were recorded
         """
         try:
-            if process == _TOGETHER and not run.is_observed:
+            if (process == _TOGETHER or ranks > max(1, recorded_ranks)) and not run.is_observed:
                 of_ranks = [loaded(path, one) for one in ranks_of(runs, threads, ranks, path)]
+                run.configure(num_devices=gpus_per_node or max(len(one.device_numbers) for one in of_ranks) or 1)
                 return await _replay_ranks(run, of_ranks, host_compute, costs)
+            run.configure(num_processes=1, num_nodes=1)
             chosen = run_of(runs, threads, max(0, process), path)
             return await _replay(run, loaded(path, chosen), host_compute, costs)
         except (Exception, BaseExceptionGroup) as error:
@@ -86,6 +92,9 @@ def scenario_of(path: Path) -> Scenario:
             raise
 
     parameters = parameters_of(replayed)
+    if not recorded_ranks:
+        for name in ("nodes", "gpus_per_node", *(["ranks"] if all(run.rank is None for run in runs) else [])):
+            parameters.pop(name)
     if len(known) > 1:
         words = ", ".join(map(str, known))
         parameters["threads"] = attrs.evolve(parameters["threads"], help=f"host threads; recorded with {words}")
@@ -95,6 +104,7 @@ def scenario_of(path: Path) -> Scenario:
 
 async def _replay(run: Run, recording: Recording, host_compute: float, costs: str) -> dict[str, Value]:
     """Replay one process alone."""
+    run.configure(num_devices=recording.devices_used)
     chosen = _chosen_configuration(run, [recording])
     outcome = await replay(
         recording,
@@ -109,7 +119,6 @@ async def _replay(run: Run, recording: Recording, host_compute: float, costs: st
 
 async def _replay_ranks(run: Run, recordings: Sequence[Recording], host_compute: float, costs: str) -> dict[str, Value]:
     """Replay all ranks of a program together. Their repeated phases are all run, as each depends on the others'."""
-    run.configure(num_processes=len(recordings))
     chosen = _chosen_configuration(run, recordings)
     declared = read_declared(Path(costs)) if costs else None
     total = sum(recording.directives for recording in recordings)
@@ -134,8 +143,7 @@ async def _replay_ranks(run: Run, recordings: Sequence[Recording], host_compute:
 def _chosen_configuration(run: Run, recordings: Sequence[Recording]) -> str:
     """Make the program that replays the processes, and return its memory configuration. Raises ReplayRefused."""
     unified = requires_unified_shared_memory(recordings[0].meta)
-    devices = max(recording.devices_used for recording in recordings)
-    run.configure(phantom=True, requires_unified_shared_memory=unified, num_devices=devices)
+    run.configure(phantom=True, requires_unified_shared_memory=unified)
     if run.configuration == UNIFIED:
         run.configure(configuration=unified_configuration(run.spec))
     chosen = run.openmp.devices[0].configuration.name

@@ -460,10 +460,14 @@ class Recording:
         return 0 < self.meta.devices <= site.device
 
     @property
+    def device_numbers(self) -> set[int]:
+        """Return the numbers of the devices that directives name; the initial device is none of them."""
+        return {max(0, site.device) for site in self.dictionaries.sites if not self.on_initial_device(site)}
+
+    @property
     def devices_used(self) -> int:
-        """Count the devices up to the last that a directive names; the initial device is none of them."""
-        named = [site.device for site in self.dictionaries.sites if not self.on_initial_device(site)]
-        return 1 + max([0, *named])
+        """Count the devices up to the last that a directive names."""
+        return 1 + max(self.device_numbers, default=0)
 
     def range_of(self, table: str, number: int) -> range:
         """Return the places of list `number` of a table: ``items``, ``operations``, ``touches``, ``dependences``."""

@@ -167,6 +167,8 @@ class Routines:
 
     _recording: Recording
     _program: LoweredProgram
+    _own_device: int | None = None
+    """The device of a rank that uses one; None: as the recording numbers them."""
     _blocks: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
     """The blocks of omp_target_alloc, by the addresses that were recorded."""
     _freed: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
@@ -203,7 +205,9 @@ class Routines:
 
     def _device(self, t: HostThread, number: int) -> int:
         """Return a device's number on this machine."""
-        return t.omp_get_initial_device() if self._is_initial(number) else number
+        if self._is_initial(number):
+            return t.omp_get_initial_device()
+        return number if self._own_device is None else self._own_device
 
     def _host(self, address: int, nbytes: int = 1) -> Section:
         array = self._program.at(address)
@@ -255,6 +259,7 @@ class Routines:
         host = address.host + offset
         if not t.program.num_devices:
             return self._host(host, nbytes)
+        device = self._device(t, device)
         found = t.program.devices[device].table.lookup(host, nbytes)
         if not found.overlaps or found.pointer.address is None:  # the device uses the host's memory
             return self._host(host, nbytes)
@@ -358,6 +363,18 @@ _KINDS: Final[Mapping[str, Kind]] = {"global": "global", "link": "link"}
 _KERNELS: Final = ("__tgt_target_kernel", "__tgt_target_kernel_nowait")
 
 
+def own_device(recording: Recording, process: Process) -> int | None:
+    """Return the device of a rank that uses one device, whichever it was where it was recorded.
+
+    The ranks of a node take its devices in turn, as launchers bind them and as programs choose them by their rank on
+    the node. None for a rank that uses several: their numbers are those of the recording.
+    """
+    if len(recording.device_numbers) > 1:
+        return None
+    machine = process.program.machine
+    return (process.rank - machine.first_process) % max(1, len(process.program.devices))
+
+
 @attrs.define(eq=False)
 class ReplayedProgram:
     """Runs the directives of a recording on a program of OpenMP."""
@@ -384,13 +401,15 @@ class ReplayedProgram:
     _total: int = attrs.field(init=False)
     _observed: ObservedReplay | None = attrs.field(init=False, default=None)
     _ranks: RankReplay | None = attrs.field(init=False, default=None)
+    _own_device: int | None = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.oracle = Oracle(self.recording)
         self.arrays = [None] * len(self.recording.dictionaries.arrays)
         self._lowered = LoweredProgram(self.openmp)
         most_threads = self.openmp.devices[0].machine.spec.count("sm.max_threads_per_team")
-        self._routines = Routines(self.recording, self._lowered)
+        self._own_device = None if self.process is None else own_device(self.recording, self.process)
+        self._routines = Routines(self.recording, self._lowered, self._own_device)
         grid, block_at = self.openmp.declarations.grid, self._routines.block_used_at
         self._kernels = RecordedKernels(self.recording, most_threads, grid, block_at, self.declared)
         self._total = self.recording.directives
@@ -565,6 +584,8 @@ class ReplayedProgram:
     def _construct(self, site: Site, items: int, launch: int) -> Construct:
         lowered = self._items(site, items)
         device = site.device if site.device >= 0 else None
+        if self._own_device is not None:
+            device = self._own_device
         if device is not None and device >= self.openmp.num_devices > 0:
             raise ReplayRefused(
                 f"{self.recording.name}: {site.where}: the program uses device {device}; this machine has "

@@ -15,7 +15,7 @@
   AS_PMPI(NAME, LIST(PARAMETERS))
 FIRST(Init, LIST(int *count, char ***words), LIST(count, words))
 FIRST(Init_thread, LIST(int *count, char ***words, int wanted, int *given), LIST(count, words, wanted, given))
-WRAP(Finalize, void, , , world_ends())
+WRAP(Finalize, void, , , calls_end())
 WRAP(Abort, LIST(MPI_Comm comm, int code), LIST(comm, code), put_part(PART_OPAQUE, comm, EVERYBODY), )
 
 /* ---- waits and tests ---- */
