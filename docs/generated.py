@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,11 +22,20 @@ def write_pages(docs: Path) -> None:
         (docs / folder).mkdir(parents=True)
     for figure in sorted((ROOT / "bench" / "figures").glob("*.png")):
         shutil.copy(figure, docs / "figures" / figure.name)
+    _mechanisms(docs / "explanation" / "mechanisms.md")
     (docs / "reference" / "events.md").write_text("\n".join(_events()), encoding="utf-8")
     (docs / "reference" / "command-line.md").write_text("\n".join(_command_line()), encoding="utf-8")
     _machines(docs / "reference" / "machines")
     _reports(docs / "reference" / "reports")
     _gallery(docs / "gallery")
+
+
+def _mechanisms(page: Path) -> None:
+    """Draw the pictures of a page by the commands that stand below them."""
+    for command in re.findall(r"^uv run offloadrt (timeline .*)$", page.read_text(encoding="utf-8"), re.MULTILINE):
+        words = shlex.split(command)
+        words[1] = str(page.parent.parent / "figures" / words[1])
+        _printed(*words)
 
 
 def _events() -> Iterator[str]:

@@ -14,6 +14,7 @@ PAGES = [
     ROOT / "README.md",
     DOCS / "tutorial.md",
     *sorted((DOCS / "how-to").glob("*.md")),
+    DOCS / "explanation" / "mechanisms.md",
     DOCS / "explanation" / "papers.md",
 ]
 

@@ -5,10 +5,12 @@ What is written is checked before anything runs: hours of runs, or a file that i
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import attrs
 from cyclopts import Parameter
@@ -16,6 +18,9 @@ from cyclopts import Parameter
 from offloadrt.study.errors import UserError
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.spec import AXES, RunSpec
+
+if TYPE_CHECKING:
+    from offloadrt.study.certainty import Effort
 
 ScenarioName = Annotated[str, Parameter(help="A scenario's name, a script, SCRIPT.py:NAME, or a recording.")]
 ParameterValues = Annotated[
@@ -38,6 +43,37 @@ Whole = Annotated[
     ),
 ]
 Jobs = Annotated[int | None, Parameter(help="How many runs at a time; by default one a processor.")]
+DrawCount = Annotated[
+    int | None,
+    Parameter(
+        help="How many places to draw in the ranges of all uncertain entries, the same for all runs; 0 draws none. By "
+        "default as many as the budget allows."
+    ),
+]
+_BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h)?")
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
+
+
+def seconds_of(budget: str) -> float:
+    """Read a budget of real time, as in 60s, 5min or 1h, in seconds. Raises UserError."""
+    if (match := _BUDGET.fullmatch(budget.strip())) is None:
+        raise UserError(f"--budget {budget}: a time is written as in 60s, 5min or 1h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def effort_of(draws: int | None, budget: str | None, usual: str, most: int) -> Effort:
+    """Return what certainty may cost: unasked at most so many draws, within the usual budget.
+
+    Draws that are asked for are all made, unless a budget is given too; a budget that is given allows 64.
+
+    Raises UserError for a number of draws or a budget that cannot be.
+    """
+    from offloadrt.study.certainty import Effort
+
+    if draws is not None and draws < 0:
+        raise UserError(f"--draws {draws}: it cannot be negative")
+    unlimited = draws is not None and budget is None
+    return Effort(draws, math.inf if unlimited else seconds_of(budget or usual), most if budget is None else 64)
 
 
 DEFAULTS = RunSpec()

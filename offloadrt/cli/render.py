@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from offloadrt.machine import MachineSpec, ProfileEntry
     from offloadrt.machine.profile.machine_spec import EntryDifference
     from offloadrt.runtime.device import ResultSection
-    from offloadrt.study.reporting.compare import Case, Compared, ComparedVariant, Comparison, DrawnComparison
+    from offloadrt.study.certainty import RankedVariant, Ranking
+    from offloadrt.study.reporting.compare import Case, Compared, ComparedVariant, Comparison
     from offloadrt.study.reporting.results import Result
     from offloadrt.study.scripts.definition import Scenario
     from offloadrt.study.scripts.listing import ListedScenario
@@ -287,15 +288,17 @@ def result(run: Result) -> Iterable[RenderableType]:
         for name, taken in run.inputs.items():
             table.add_row(escape(name), escape(figure(name, taken)))
         yield table
-    table = table_of("", "measured", "value", right=(1,))
-    table.add_row("elapsed (virtual time)", seconds(run.elapsed_s))
+    draws = max((interval.draws for interval in run.intervals.values()), default=0)
+    sure = ("median", f"80 % of {draws} draws") if draws else ()
+    table = table_of("", "measured", "value", *sure, right=(1, 2))
+    table.add_row("elapsed (virtual time)", seconds(run.elapsed_s), *_sure("elapsed_s", run))
     for name, value in run.measured.items():
         if name in given and given[name] == value:
             continue  # an input that the program hands back, not a figure
-        table.add_row(escape(name), escape(figure(name, value)))
-    if run.trace_hash is not None:
-        table.add_row("trace hash", run.trace_hash)
+        table.add_row(escape(name), escape(figure(name, value)), *map(escape, _sure(name, run)))
     yield table
+    if run.trace_hash is not None:
+        yield f"trace hash  {run.trace_hash}"
     for phase in run.phases:
         yield str(phase)
     if run.where_time_went:
@@ -323,6 +326,13 @@ def result(run: Result) -> Iterable[RenderableType]:
         yield _managed(run)
     if run.repeats:
         yield from _repeats(run)
+
+
+def _sure(name: str, run: Result) -> Iterable[str]:
+    """Write the median of a figure over the draws, and its interval."""
+    if (interval := run.intervals.get(name)) is not None:
+        yield figure(name, interval.median)
+        yield f"{figure(name, interval.low)} to {figure(name, interval.high)}"
 
 
 def _section(section: ResultSection) -> Table:
@@ -529,6 +539,9 @@ def comparison(comparison: Comparison) -> Iterable[RenderableType]:
         for name in comparison.measures[:1] if many else comparison.measures:
             yield f"\n[bold]ratios of {name}[/]"
             yield _ratios(comparison, name)
+    for case in comparison.cases:
+        if case.order is not None:
+            yield from _order(case, case.order)
     for refused in comparison.refused:
         yield escape(f"not run: {named(refused.parameters)}: {refused.reason}")
     for case in comparison.cases:
@@ -538,16 +551,35 @@ def comparison(comparison: Comparison) -> Iterable[RenderableType]:
         yield from _differences(case)
 
 
-def drawn_comparison(comparison: DrawnComparison) -> Iterable[RenderableType]:
-    """Show the ratios over all draws, and who wins in how many."""
-    entries = f"{len(comparison.entries)} entries of {where(comparison)}"
-    yield f"[bold]{comparison.scenario}[/] at {comparison.draws} places, drawn in the ranges of {escape(entries)}"
-    yield f"baseline: {escape(named(comparison.baseline))}; a ratio is the baseline's time over the variant's"
-    shown = table_of("", "", "median ratio", "90 % of the draws", "wins in", right=(1, 2, 3))
-    for variant in comparison.variants:
-        interval = f"{variant.low:.4g} to {variant.high:.4g}"
-        shown.add_row(escape(named(variant.parameters)), f"{variant.median:.4g}", interval, str(variant.wins))
+def _order(case: Case, order: Ranking) -> Iterable[RenderableType]:
+    """Show the variants as the draws rank them, which orders are sure, and what to measure next."""
+    failed = f", {order.failed} more failed" if order.failed else ""
+    yield _title(f"how sure: {order.draws} draws in {order.entries} uncertain entries, the same for all{failed}", case)
+    shown = table_of("", "", "nominal", "median", "80 %", "ratio", "80 %", "faster than the next", right=(1, 2, 4))
+    for variant in order.ranked:
+        elapsed, ratio = variant.elapsed, variant.ratio
+        last = variant is order.ranked[-1]
+        told = "" if last or variant.is_told_apart else ": they cannot be told apart"
+        shown.add_row(
+            escape(word_of(variant)),
+            seconds(elapsed.nominal),
+            seconds(elapsed.median),
+            f"{seconds(elapsed.low)} to {seconds(elapsed.high)}",
+            f"{ratio.median:.4g}",
+            f"{ratio.low:.4g} to {ratio.high:.4g}",
+            "" if last else f"in {variant.ahead * order.draws:g} of {order.draws} draws{told}",
+        )
     yield shown
+    if order.deciders:
+        one, other = (word_of(order.ranked[place]) for place in order.nearest() or ())
+        yield f"between {escape(one)} and {escape(other)} decide ({order.screened}):"
+        yield from (f"  {escape(str(decider))}" for decider in order.deciders)
+    elif order.screened:
+        yield f"no entry decides by itself ({order.screened})"
+
+
+def word_of(variant: RankedVariant) -> str:
+    return " ".join(map(word, variant.parameters.values()))
 
 
 def _short(variant: ComparedVariant) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +15,13 @@ from cyclopts import Parameter
 from offloadrt.cli.app import app
 from offloadrt.cli.options import (
     DEFAULTS,
+    DrawCount,
     ExecutorKind,
     Jobs,
     Json,
     ParameterValues,
     ScenarioName,
+    effort_of,
     several,
     single,
 )
@@ -26,6 +30,7 @@ from offloadrt.cli.terminal import (
     WRONG_USE,
     console,
     counted_runs,
+    interruptible,
     kept_progress,
     print_json,
     run_progress,
@@ -39,6 +44,9 @@ __all__ = ["app", "compare", "run", "sweep"]
 if TYPE_CHECKING:
     from offloadrt.study.sweep import Point, SweepOutcome
 
+_WORTH_A_POOL_S = 6.0
+"""From so many seconds of draws on, other processes make them: each takes one and a half to start."""
+
 
 @app.command
 def run(
@@ -49,12 +57,16 @@ def run(
     log: Path | None = None,
     perfetto: Path | None = None,
     figure: Path | None = None,
+    draws: DrawCount = None,
+    budget: str | None = None,
     json: Json = False,
 ) -> None:
-    """Run a scenario once and show what it measured and where the time went.
+    """Run a scenario once and show what it measured, how sure that is, and where the time went.
 
     Parameters
     ----------
+    budget:
+        Time for draws, as in 30s or 5min; by default 4s, so that a run of more than half a second has none.
     log:
         Write every event to this file, one JSON object a line.
     perfetto:
@@ -63,6 +75,7 @@ def run(
         Draw where the host threads' time went, stacked, to this PNG, SVG or PDF file.
     """
     from offloadrt.cli.options import check_files, read_by
+    from offloadrt.study.certainty import sample
     from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
     from offloadrt.study.reporting.panels import check_type
@@ -70,8 +83,11 @@ def run(
     from offloadrt.study.running.execution import execute, open_sinks
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
+    from offloadrt.study.sweep import Point, processors
+    from offloadrt.study.sweep import executor as executor_of
     from offloadrt.trace import CausalLog
 
+    effort = effort_of(draws, budget, "4s", 8)
     chosen = registry.find(scenario)
     written = split_assignments(parameters)
     for name, value in spec.policies.items():
@@ -83,6 +99,7 @@ def run(
     if figure is not None:
         check_type(figure)
     causal_log = None if perfetto is None else CausalLog(history=False)
+    begun = time.process_time()
     with run_progress(chosen.name) as (advanced, before_run):
         result = execute(
             chosen,
@@ -93,6 +110,21 @@ def run(
             on_progress=advanced,
             before_run=before_run,
         )
+    run_s = (time.process_time() - begun) / spec.repeat
+    if effort.draws != 0 and not effort.is_hopeless(run_s):
+        long = (effort.draws or 0) * run_s > _WORTH_A_POOL_S
+        workers = processors() if long else 1
+        point = Point(registry.reference(chosen), given, spec)
+        with interruptible("draws"), executor_of("process", workers) as pool:
+            with stages(f"run {chosen.name}") if long else nullcontext(lambda *_: None) as shown:
+                drawn = sample(
+                    [point], [result], pool, effort, jobs=workers,
+                    advanced=lambda done, asked: shown("draws", done, asked),
+                )  # fmt: skip
+            (result,) = drawn.with_intervals([result])
+    elif effort.draws is None and result.devices:
+        print("offloadrt: note: no interval: a run takes too long for the budget (--draws 8, or a larger --budget)",
+              file=sys.stderr)  # fmt: skip
     warn([result], sampled=spec.sample_phases)
     if figure is not None:
         draw_time(result, figure)
@@ -192,8 +224,8 @@ def compare(
     *parameters: str,
     baseline: Annotated[list[str] | None, Parameter(negative=())] = None,
     measure: Annotated[list[str] | None, Parameter(negative=())] = None,
-    draws: int = 0,
-    rank: Annotated[bool, Parameter(negative=())] = False,
+    draws: DrawCount = None,
+    budget: str | None = None,
     spec: RunSpec = DEFAULTS,
     jobs: Jobs = None,
     out: Path | None = None,
@@ -201,8 +233,9 @@ def compare(
 ) -> None:
     """Run a scenario with several values of a parameter and set the runs side by side.
 
-    Shows the ratio of each figure to the baseline's, the calls with their latencies, and the three things that took
-    most more or less of the host threads' time.
+    Shows the ratio of each figure to the baseline's, in how many draws of all uncertain entries each order holds and
+    what decides it, the calls with their latencies, and the three things that took most more or less of the host
+    threads' time.
 
     Parameters
     ----------
@@ -215,23 +248,21 @@ def compare(
         parameter.
     measure:
         Another figure to compare than the elapsed time; may be repeated. By default those that the scenario names.
-    draws:
-        Compare the elapsed times at so many places, drawn in all ranges of the machine, the same for each variant:
-        prints median and 90 % interval of each ratio, and in how many draws each variant wins.
-    rank:
-        With --draws, show the variant that wins most first.
+    budget:
+        Real time for draws, and for what decides between variants that are near, as in 30s or 5min; by default 40s.
     out:
         Folder for comparison.csv, comparison_calls.csv, and a figure of the ratios.
     """
     from offloadrt.cli import render
     from offloadrt.cli.options import check_folder
     from offloadrt.study.reporting.compare import compare as compare_runs
-    from offloadrt.study.reporting.compare import compare_drawn, draw, write
+    from offloadrt.study.reporting.compare import draw, write
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments, sweep_axes
     from offloadrt.study.sweep import executor as executor_of
     from offloadrt.study.sweep import processors
 
+    effort = effort_of(draws, budget, "40s", 64)
     chosen = registry.find(scenario)
     spec, varied = several(spec)
     workers = jobs if jobs is not None else processors()
@@ -247,16 +278,6 @@ def compare(
             base = split_assignments(baseline or (), what="a baseline is written name=value", option="--baseline")
             if out is not None:
                 check_folder(out)
-            if draws:
-                drawn = compare_drawn(
-                    chosen, axes, pool, draws=draws, baseline=base, options=single(spec), jobs=workers, rank=rank,
-                    advanced=advanced,
-                )  # fmt: skip
-                if json:
-                    sys.stdout.buffer.write(drawn.to_json() + b"\n")
-                else:
-                    console().print(*render.drawn_comparison(drawn), sep="\n")
-                return
             compared = compare_runs(
                 chosen,
                 axes,
@@ -265,7 +286,9 @@ def compare(
                 measures=measure or (),
                 options=single(spec),
                 jobs=workers,
+                effort=effort,
                 advanced=advanced,
+                stage=shown,
             )
     written = [] if out is None else [*write(compared, out), *draw(compared, chosen, out)]
     warn(compared.results, sampled=spec.sample_phases)

@@ -54,6 +54,15 @@ def warn(results: Sequence[Result], *, sampled: bool = False) -> None:
               "`run.steps(count)`)", file=sys.stderr)  # fmt: skip
 
 
+@contextlib.contextmanager
+def interruptible(what: str) -> Iterator[None]:
+    """Let Ctrl-C end a part of the work that the answer can do without; it is said that it is left out."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"offloadrt: note: interrupted: without {what}", file=sys.stderr)
+
+
 def counted_runs(count: int) -> str:
     """Write how many runs there are: `1 run`, `4 runs`."""
     return f"{count} run{'' if count == 1 else 's'}"

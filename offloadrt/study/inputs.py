@@ -2,10 +2,6 @@
 
 A program asks a range for its value (`InputRange.at`) and says where it takes it: at an end, or at the mean. Whoever
 runs it may choose other quantiles for ranges that have a name (`inputs_at`).
-
-`draws_of` draws points in all ranges at once, of machine and programs. The draws are a scrambled Sobol sequence
-(`scipy.stats.qmc`): few points that fill a space of many dimensions evenly. Each range counts on a logarithmic scale
-between its ends, as its mean does.
 """
 
 from __future__ import annotations
@@ -18,10 +14,6 @@ from types import ModuleType
 
 import attrs
 
-from offloadrt.machine import MachineSpec
-from offloadrt.study.errors import library
-from offloadrt.study.spec import RunSpec
-
 _QUANTILES: Mapping[str, float] = {"low": 0.0, "mean": 0.5, "high": 1.0}
 """Their quantiles between the ends, which are equal factors apart: estimates are uncertain by a factor."""
 
@@ -33,6 +25,9 @@ class _Taken:
     quantiles: Mapping[str, str | float]
     values: dict[str, float]
 
+
+_NAMED: dict[str, InputRange] = {}
+"""The ranges with names that programs have made."""
 
 _CURRENT: ContextVar[_Taken | None] = ContextVar("inputs of this run", default=None)
 
@@ -60,6 +55,10 @@ class InputRange:
             return self._value(where)
         taken.values[self.name] = value = self._value(taken.quantiles.get(self.name, where))
         return value
+
+    def __attrs_post_init__(self) -> None:
+        if self.name:
+            _NAMED[self.name] = self
 
     @property
     def highest(self) -> float:
@@ -93,28 +92,6 @@ def inputs_of(*modules: ModuleType) -> dict[str, InputRange]:
     return {range_.name: range_ for range_ in ranges if range_.name}
 
 
-DRAWS = 64
-"""A power of two, for which the sequence is balanced."""
-_SEED = 2026
-
-
-def draws_of(
-    spec: MachineSpec, inputs: Mapping[str, InputRange], options: RunSpec, count: int = DRAWS
-) -> list[RunSpec]:
-    """Draw `count` points, each a quantile of every range; what the user set stays as it is.
-
-    Raises UserError where SciPy is not installed.
-    """
-    keys = [key for key in spec.ranges() if key not in options.overrides]
-    dimensions = len(keys) + len(inputs)
-    if not dimensions or not count:
-        return []
-    sobol = library("scipy.stats").qmc.Sobol(dimensions, rng=_SEED)
-    quantiles = sobol.random_base2((count - 1).bit_length())[:count].tolist()
-    return [
-        attrs.evolve(
-            options.with_ends(dict(zip(keys, quantile, strict=False))),
-            inputs={name: at * inputs[name].highest for name, at in zip(inputs, quantile[len(keys) :], strict=True)},
-        )
-        for quantile in quantiles
-    ]
+def named_range(name: str) -> InputRange | None:
+    """Return the range of this name that a program has made."""
+    return _NAMED.get(name)

@@ -457,15 +457,19 @@ def sweep(
     jobs: int = 1,
     file: Path | None = None,
     advanced: Callable[[SweepOutcome], None] | None = None,
+    enough: Callable[[SweepOutcome], bool] = lambda outcome: False,
 ) -> SweepOutcome:
     """Run what is missing of `points` on `pool`, which runs `jobs` at a time.
 
-    `file` keeps each result as it comes; `advanced` is called after each. A point that fails does not stop the
+    `file` keeps each result as it comes; `advanced` is called after each. No run is begun any more once `enough` says
+    so; those that were not run have no result. A point that fails does not stop the
     others. When interrupted (KeyboardInterrupt passes through) the file holds everything that had finished.
     """
-    known = finished_points(file) if file is not None else {}
     keys = Keys()
-    kept = [known.get(keys.of(point)) for point in points]
+    kept: list[Result | None] = [None for _ in points]
+    if file is not None:
+        known = finished_points(file)
+        kept = [known.get(keys.of(point)) for point in points]
     outcome = SweepOutcome(
         points, [result and _with_varied(result, point) for result, point in zip(kept, points, strict=True)]
     )
@@ -474,7 +478,8 @@ def sweep(
         advanced(outcome)
     missing = [number for number, result in enumerate(outcome.results) if result is None]
     with _appender(file, keys) as keep:
-        for number, answer in Dispatcher(points, pool, jobs, deque(missing)).answers():
+        dispatcher = Dispatcher(points, pool, jobs, deque(missing), lambda: enough(outcome))
+        for number, answer in dispatcher.answers():
             row = msgspec.json.decode(answer)
             if "error" in row:
                 outcome.failures.append(Failure(points[number], row["error"], row["of_program"]))
@@ -571,6 +576,8 @@ class Dispatcher:
     """How many calls the executor works on at a time; twice as many are given to it."""
     ahead: deque[int]
     """Numbers of the points that have not been given yet."""
+    enough: Callable[[], bool] = lambda: False
+    """Whether no more are to be given."""
     again: list[int] = attrs.field(factory=list)
     """Points to give once more, those that need not be alone first."""
     deaths: Counter[int] = attrs.field(factory=Counter)
@@ -596,7 +603,7 @@ class Dispatcher:
 
     def _give(self) -> None:
         limit = 1 if self.jobs == 1 else 2 * self.jobs
-        while len(self.given) < limit and (numbers := self._next()):
+        while len(self.given) < limit and not self.enough() and (numbers := self._next()):
             try:
                 future = self.pool.submit(run_points, [self.points[number] for number in numbers])
             except RuntimeError as error:

@@ -12,6 +12,7 @@ from test_openacc import found as found_in_openacc
 
 from offloadrt import cuda
 from offloadrt.extensions import openacc as acc
+from offloadrt.extensions.checking.strands import Clock
 
 N = 64
 HOST = -1
@@ -200,3 +201,29 @@ def test_streams_of_cuda(program: list[tuple[str, int, int]]) -> None:
 
     kinds = {kind for kind, _ in found_in_cuda(body)}
     assert kinds == ({"race"} if order_of_streams(program).races else set())
+
+
+CLOCKS = st.integers(0, 2)
+CHAINS = st.sampled_from([0, 1, 15, 16, 17, 300, 5000])
+
+
+@given(st.lists(st.tuples(st.sampled_from(["begin", "join", "meet", "copy"]), CLOCKS, CLOCKS, CHAINS), max_size=40))
+@examples(200)
+def test_clocks_know_the_last_epoch_of_each_chain(steps: list[tuple[str, int, int, int]]) -> None:
+    clocks = [Clock() for _ in range(3)]
+    expected: list[dict[int, int]] = [{} for _ in clocks]
+    for what, one, other, chain in steps:
+        mine, others = expected[one], expected[other]
+        if what == "begin":
+            clocks[one].begin_epoch(chain)
+            mine[chain] = mine.get(chain, 0) + 1
+        elif what == "copy":
+            clocks[one], expected[one] = Clock(clocks[other]), dict(others)
+        else:
+            getattr(clocks[one], what)(clocks[other])
+            keep = max if what == "join" else min
+            expected[one] = {key: keep(mine.get(key, 0), others.get(key, 0)) for key in {*mine, *others}}
+        for clock, epochs in zip(clocks, expected, strict=True):
+            assert [clock[key] for key in (*range(20), 300, 5000)] == [
+                epochs.get(key, 0) for key in (*range(20), 300, 5000)
+            ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,19 @@ from numpy.typing import NDArray
 from raw_program import BEGIN, END, TO, RawProgram, only
 
 from offloadrt import Run
+from offloadrt.extensions.checking import races, strands
+from offloadrt.extensions.checking.checked import check
 from offloadrt.extensions.recording.replay import replay
 from offloadrt.runtime.events import StrandBegan, StrandEnded, TaskMade
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.sim import Actor, Simulation
+from offloadrt.study.scripts import registry
+from offloadrt.study.spec import RunSpec
 
 EXPLICIT, UNDEFERRED = 0x4, 0x8000004
 TASKWAIT, REGION_END = 5, 9
 X = 0x10000
+WRITES = 2
 
 
 class TeamProgram(RawProgram):
@@ -147,10 +153,8 @@ def test_a_thread_begins_only_descendants_of_the_task_that_it_has_suspended(tmp_
     assert len({(tree.begun, tree.deepest) for tree in trees}) == 1
 
 
-@pytest.mark.parametrize("flags", [EXPLICIT, UNDEFERRED])
-@pytest.mark.parametrize("gear", ["native", "turbo"])
-def test_tasks_may_be_nested_deeper_than_python_can_recurse(tmp_path: Path, gear: str, flags: int) -> None:
-    count = 3 * sys.getrecursionlimit()
+def nested(folder: Path, count: int, flags: int, used: bool = False) -> Path:
+    """Return a recording of tasks of which each waits for one that it makes; used: all write one array, then."""
     program = TeamProgram(2)
     tasks = [10]
     for _ in range(count):
@@ -161,9 +165,43 @@ def test_tasks_may_be_nested_deeper_than_python_can_recurse(tmp_path: Path, gear
         tasks.append(task)
     program.work(1_000_000)
     while len(tasks) > 1:
+        if used:
+            program.touches(X, 4096, WRITES)
         task = tasks.pop()
         program.end(task, tasks[-1])
         if flags == EXPLICIT:
             program.synchronize(TASKWAIT, "end")
-    tree = walked(program.finish(tmp_path), gear)
+    return program.finish(folder)
+
+
+@pytest.mark.parametrize("flags", [EXPLICIT, UNDEFERRED])
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+def test_tasks_may_be_nested_deeper_than_python_can_recurse(tmp_path: Path, gear: str, flags: int) -> None:
+    count = 3 * sys.getrecursionlimit()
+    tree = walked(nested(tmp_path, count, flags), gear)
     assert tree.begun == (count if flags == EXPLICIT else 0)
+
+
+def test_a_check_of_nested_tasks_takes_a_time_in_their_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work: Counter[str] = Counter()
+
+    def count(owner: Any, name: str) -> None:
+        whole = getattr(owner, name)
+
+        def counted(*arguments: Any) -> Any:
+            work[name] += 1
+            return whole(*arguments)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(strands, "_merged")
+    count(races.Races, "_compare")
+    each = []
+    for tasks in (500, 2000):
+        (tmp_path / str(tasks)).mkdir()
+        scenario = registry.find(str(nested(tmp_path / str(tasks), tasks, EXPLICIT, used=True)))
+        work.clear()
+        assert check(scenario, scenario.bind({}), RunSpec()).mistakes == ()
+        each.append({name: number / tasks for name, number in work.items()})
+    assert each[0].keys() == each[1].keys() == {"_merged", "_compare"}
+    assert all(each[1][name] < 1.5 * each[0][name] for name in each[0])

@@ -47,8 +47,8 @@ values = [{", ".join(f'{{ name = "{n}", value = {v}, unit = "{u}" }}' for n, v, 
 """
 
 
-def predicted(*entries, ranges=False):
-    return predict(parse("".join(entries), "f.toml"), "f.toml", InProcess(), ranges=ranges)
+def predicted(*entries, draws=0):
+    return predict(parse("".join(entries), "f.toml"), "f.toml", InProcess(), draws=draws)
 
 
 def value_of(*entries, **options):
@@ -148,7 +148,7 @@ def test_a_run_that_fails_makes_its_values_not_predicted():
 
 def test_the_spread_holds_what_the_ranges_do():
     run = '[result.run]\nscenario = "stream"\nmachine = "t4"\nparameters.elements = 65536\nfigures.x = "kernel_s"'
-    value = value_of(entry([("x", 1, "ms")], run), ranges=True)
+    value = value_of(entry([("x", 1, "ms")], run), draws=8)
     assert value.low < value.emulated < value.high
 
 

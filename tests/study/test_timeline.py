@@ -63,6 +63,9 @@ def test_a_window_and_names_choose_what_is_drawn() -> None:
         ("device 0", "compute units", "scale", "kernel"),
         ("device 0", "page faults", "page fault (2560 pages)", "page faults"),
         ("locks", "device table", "host thread 3", "holds the lock"),
+        ("critical path", "critical path", "driver", "call of the driver"),
+        ("critical path", "critical path", "driver context", "waits for a turn"),
+        ("critical path", "critical path", "device 0 copy engine d2h", "copy to the host"),
     ],
 )
 def test_one_colour_means_one_kind_of_work(group: str, track: str, name: str, kind: str) -> None:

@@ -21,8 +21,7 @@ from offloadrt.extensions.explaining.sentence import Holder, Observed, limit_of,
 from offloadrt.extensions.explaining.what_if import Proposal, Trials, command_of, decisions, proposals
 from offloadrt.machine import available, load
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
-from offloadrt.study import Run, UserError, execute, find_scenario, scenario
-from offloadrt.study.reporting.compare import compare_drawn
+from offloadrt.study import Run, execute, find_scenario, scenario
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import InProcess, Point
 
@@ -294,23 +293,6 @@ def test_an_entry_that_decides_is_named() -> None:
     places = [{"a": number / 15, "b": (number * 7 % 16) / 15} for number in range(16)]
     (only,) = dependences([place["a"] > 0.5 for place in places], places)
     assert only.entry == "a" and only.correlation > 0.8
-
-
-def test_variants_are_compared_at_the_same_draws() -> None:
-    axes = {"memory": ("map", "pool"), "threads": (4,), "patches": (8,)}
-    found = compare_drawn(find_scenario("exahype"), axes, InProcess(), draws=4, rank=True)
-    best, base = found.variants
-    assert (best.parameters, base.parameters) == ({"memory": "pool"}, {"memory": "map"})
-    assert (best.wins, base.wins) == (4, 0) and base.ratios == (1.0,) * 4
-    assert best.low <= best.median <= best.high and min(best.ratios) > 1.0
-
-
-def test_draws_need_something_to_compare_and_something_to_draw() -> None:
-    with pytest.raises(UserError, match="--draws 0: at least one"):
-        compare_drawn(find_scenario("exahype"), {"memory": ("map", "pool")}, InProcess(), draws=0)
-    axes = {"memory": ("map", "pool"), "threads": (1, 2)}
-    with pytest.raises(UserError, match="the baseline leaves memory open"):
-        compare_drawn(find_scenario("exahype"), axes, InProcess(), draws=2, baseline={"threads": 1})
 
 
 @pytest.mark.slow

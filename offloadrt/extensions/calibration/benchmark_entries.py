@@ -201,3 +201,26 @@ def _populating(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
     )  # fmt: skip
     what = "benchmarks first_touch gpu_new_2m, less those of pages that are present"
     return Measurement("fault.populate_2m", median, low, high, new[0].n, what) if low > 0 else None
+
+
+_PROGRAMS: Final = {
+    "launches": ("driver.", "launch.", "sync.", "stream."),
+    "allocation": ("alloc.", "mempool.", "pin.", "usm."),
+    "copies": ("link.", "copy.", "staging.", "host.", "driver.copy_submit"),
+    "locks": ("driver.handover",),
+    "bandwidth": ("mem.", "sm.bandwidth"),
+    "beside": ("sm.saturating_occupancy",),
+    "managed": ("prefetch_async.", "advise."),
+    "amd": ("dma.", "fault."),
+}
+"""The program of bench/hardware that measures an entry, by how the entry's name begins; the longest one counts."""
+
+
+def way_to_measure(entry: str, machine: str) -> str:
+    """Return the commands that measure an entry on a machine like this; empty where no program does."""
+    if entry not in MEASURED:
+        return ""
+    begins = {begin: program for program, names in _PROGRAMS.items() for begin in names if entry.startswith(begin)}
+    program = begins[max(begins, key=len)]
+    measured = f"python3 bench/hardware/measure.py mine --only {program}"
+    return f"{measured}; offloadrt calibrate mine/benchmarks.jsonl --base {machine} -o mine.toml"

@@ -156,7 +156,13 @@ class Access:
     def follows(self, earlier: Access) -> bool:
         """Tell whether the program orders it behind another."""
         clock = self.strand.clock if self.clock is None else self.clock
-        return clock.get(earlier.strand.chain, 0) >= earlier.epoch
+        return clock[earlier.strand.chain] >= earlier.epoch
+
+    def stands_for(self, earlier: Access) -> bool:
+        """Tell whether whatever races with an earlier access to the same bytes races with this one as well."""
+        alike = self.site == earlier.site and self.role == earlier.role and self.block is earlier.block
+        same_bytes = (self.exact and earlier.exact) or (self.begin, self.end) == (earlier.begin, earlier.end)
+        return alike and same_bytes and self.maps == earlier.maps and self.follows(earlier)
 
     @property
     def site(self) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, Recorde
 from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistake, Mistakes, Story, Waste
 from offloadrt.extensions.checking.races import LostUpdates, Races
 from offloadrt.extensions.checking.repairs import Costs, Repair, repairs_of
-from offloadrt.extensions.checking.strands import Strand, Strands
+from offloadrt.extensions.checking.strands import Clock, Strand, Strands
 from offloadrt.extensions.checking.uses import Watch, watched
 from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Brought, DataOperation, Wastes
@@ -532,7 +532,7 @@ class Checker:
         entry = self._memories.entry_at(event.device, event.device_address)
         block = self._memories.block_at(event.device, event.device_address)
         if directive.strand.is_queue:
-            directive.clock = dict(directive.strand.clock)
+            directive.clock = Clock(directive.strand.clock)
         if self._reaches_nothing(event):
             name, way = event.array.name if event.array else "data", "to" if event.op == "h2d" else "from"
             told = self._story(directive, f"copies {name} {way} device memory in {directive.name}")
@@ -586,7 +586,7 @@ class Checker:
         directive = self._directive(event.cause)
         directive.kernel, uses = event.kernel, event.uses
         if directive.strand.is_queue:
-            directive.clock = dict(directive.strand.clock)
+            directive.clock = Clock(directive.strand.clock)
         else:
             self._lost.submitted(directive)
         if uses is not None:

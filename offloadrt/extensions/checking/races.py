@@ -22,7 +22,7 @@ _Key = tuple[int, tuple[str, str], str]
 _LIST_ITEMS = HOST - 1
 """Less the number of a device: what the device has of the host's memory, by the host's addresses."""
 _MANY = 24
-"""Accesses of one cell from which on those are dropped that can race with nothing any more."""
+"""Accesses of one cell from which on those are dropped that no later access need be compared with."""
 
 
 @attrs.define(eq=False)
@@ -31,9 +31,11 @@ class _History(Cell):
 
     reads: dict[_Key, Access] = attrs.field(factory=dict)
     writes: dict[_Key, Access] = attrs.field(factory=dict)
+    most: int = _MANY
+    """With more reads or writes than this, some may be needless."""
 
     def part(self, begin: int, end: int) -> _History:
-        return _History(begin, end, dict(self.reads), dict(self.writes))
+        return _History(begin, end, dict(self.reads), dict(self.writes), self.most)
 
 
 @attrs.define(eq=False)
@@ -57,8 +59,9 @@ class Races:
                     self._compare(other, access)
             kept = cell.writes if access.writes else cell.reads
             kept[key] = access
-            if len(kept) > _MANY:
-                self._drop(kept)
+            if len(kept) > cell.most:
+                self._drop(kept, access)
+                cell.most = max(_MANY, 2 * len(kept))
 
     def block_left(self, block: WatchedBlock, entry: Entry) -> None:
         """Keep the uses of a mapping that ends, by the host's addresses.
@@ -102,11 +105,18 @@ class Races:
             cells = self._memories[memory] = Intervals(_History)
         return cells
 
-    def _drop(self, kept: dict[_Key, Access]) -> None:
-        known = self.strands.known_to_all()
-        over = [key for key, access in kept.items() if known.get(access.strand.chain, 0) >= access.epoch]
+    def _drop(self, kept: dict[_Key, Access], access: Access) -> None:
+        """Drop what the last access stands for, and if that is little, what all strands come after.
+
+        What races with an earlier access of the same place races with the last one, if that follows the earlier one.
+        """
+        over = [key for key, one in kept.items() if one is not access and access.stands_for(one)]
+        if 2 * len(over) < len(kept):
+            known = self.strands.known_to_all()
+            over = [key for key, one in kept.items() if known[one.strand.chain] >= one.epoch or access.stands_for(one)]
         for key in over:
-            del kept[key]
+            if kept[key] is not access:
+                del kept[key]
 
     def _compare(self, earlier: Access, access: Access) -> None:
         # A function of the host runs after later work of its stream has been submitted.

@@ -3,20 +3,135 @@
 A *strand* is a host thread, a task or a queue of a device: what it does is done in order. A vector clock says of each
 strand up to which of its epochs all is known to have happened. A strand that signals something adds its clock to it
 and begins an epoch; one that awaits it takes that clock over. The clocks have one entry for a chain of strands of
-which each began after the last had ended, so that a program of many tasks has short clocks.
+which each began after the last had ended, so that a program of many tasks has short clocks. Where many tasks wait for
+one another, as nested ones do, clocks are long, but share all in which they agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
+from itertools import islice
+from typing import Any, Final
 
 import attrs
 
 from offloadrt.runtime.events import WorkQueue
 from offloadrt.sim import Actor, Simulation
 
-Clock = dict[int, int]
-"""By chain: the last epoch that is known to have happened."""
+_BITS: Final = 4
+_WIDTH: Final = 1 << _BITS
+_NOTHING: Final[list[tuple[Any, ...]]] = [(0,) * _WIDTH]
+"""By height, the tree of which all epochs are 0: there is one of each."""
+while len(_NOTHING) < 32 // _BITS:
+    _NOTHING.append((_NOTHING[-1],) * _WIDTH)
+
+
+class Clock:
+    """By the number of a chain: the last of its epochs that is known to have happened; 0 where none is.
+
+    It is a tree of tuples, which are never changed. A copy shares the whole tree, and clocks are joined without a look
+    into what they share. So a task that is nested in 100,000 others costs one path of the tree, not a list of them all.
+    """
+
+    __slots__ = ("_height", "_root")
+
+    def __init__(self, other: Clock | None = None) -> None:
+        self._root: tuple[Any, ...] = _NOTHING[0] if other is None else other._root
+        self._height: int = 0 if other is None else other._height
+
+    def __getitem__(self, chain: int) -> int:
+        node: Any = self._root
+        height = self._height
+        if chain >> _BITS * (height + 1):
+            return 0
+        while height:
+            node = node[chain >> _BITS * height & _WIDTH - 1]
+            height -= 1
+        epoch: int = node[chain & _WIDTH - 1]
+        return epoch
+
+    @property
+    def is_empty(self) -> bool:
+        return self._root is _NOTHING[self._height]
+
+    def begin_epoch(self, chain: int) -> None:
+        """Begin the next epoch of a chain."""
+        while chain >> _BITS * (self._height + 1):
+            self._raise()
+        self._root = _next_of(self._root, chain, self._height)
+
+    def join(self, other: Clock) -> None:
+        """Know also what another clock knows."""
+        if self.is_empty:
+            self._root, self._height = other._root, other._height
+        else:
+            self._merge(other, max)
+
+    def meet(self, other: Clock) -> None:
+        """Know only what another clock knows, too."""
+        self._merge(other, min)
+
+    def _merge(self, other: Clock, keep: Callable[[int, int], int]) -> None:
+        if other._height != self._height:
+            other = Clock(other)
+            while other._height != self._height:
+                (self if self._height < other._height else other)._raise()
+        self._root = _merged(self._root, other._root, self._height, keep)
+
+    def _raise(self) -> None:
+        self._root = (self._root, *_NOTHING[self._height + 1][1:])
+        self._height += 1
+
+
+def _next_of(node: tuple[Any, ...], chain: int, height: int) -> tuple[Any, ...]:
+    place = chain >> _BITS * height & _WIDTH - 1
+    changed = _next_of(node[place], chain, height - 1) if height else node[place] + 1
+    return (*node[:place], changed, *node[place + 1 :])
+
+
+def _merged(one: Any, other: Any, height: int, keep: Callable[[int, int], int]) -> Any:
+    """Merge two trees; the result is one of them where that can be, so that they share what they agree in."""
+    nothing = _NOTHING[height]
+    if one is other or one is nothing or other is nothing:
+        return one if (other is nothing) == (keep is max) else other
+    if height:
+        pairs = zip(one, other, strict=True)
+        merged = tuple([a if a is b else _merged(a, b, height - 1, keep) for a, b in pairs])
+    else:
+        merged = tuple(map(keep, one, other))
+    return one if merged == one else other if merged == other else merged
+
+
+_TRIED: Final = 16
+"""So many chains are tried at most when a strand begins: most often the first one can be gone on with."""
+
+
+@attrs.define(eq=False)
+class EndedChains:
+    """Chains of strands that have ended, with their last epochs: a strand that comes after one can go on with it."""
+
+    _chains: list[tuple[int, int]] = attrs.field(factory=list)
+
+    def add(self, chain: int, epoch: int) -> None:
+        self._chains.append((chain, epoch))
+
+    def take_over(self, other: EndedChains) -> None:
+        """Take all that another one has. The longer list stays where it is, as there may be many of few."""
+        if other is self:
+            return
+        if len(self._chains) < len(other._chains):
+            self._chains, other._chains = other._chains, self._chains
+        self._chains += other._chains
+        other._chains = []
+
+    def known_to(self, clock: Clock) -> int | None:
+        """Remove a chain of which the clock knows the end, and return it; None where there is none."""
+        for place, (chain, epoch) in enumerate(islice(self._chains, _TRIED)):
+            if clock[chain] >= epoch:
+                self._chains[place] = self._chains[-1]
+                self._chains.pop()
+                return chain
+        return None
 
 
 @attrs.define(eq=False)
@@ -31,8 +146,10 @@ class Strand:
     """Whether it is the work in a queue of a device."""
     source: str = ""
     """The line of the program that it has said to be at; "": its Python source says."""
-    ended: list[tuple[int, int]] = attrs.field(factory=list)
-    """Chains of strands that have ended and that this one comes after, with their last epochs."""
+    ended: EndedChains = attrs.field(factory=EndedChains)
+    """Chains of strands that this one comes after."""
+    is_half_known: bool = False
+    """Whether somebody knows a part of one of its epochs."""
 
     @property
     def epoch(self) -> int:
@@ -40,16 +157,26 @@ class Strand:
 
     def comes_after(self, chain: int, epoch: int) -> bool:
         """Tell whether what a strand of that chain did in that epoch has happened before."""
-        return self.clock.get(chain, 0) >= epoch
+        return self.clock[chain] >= epoch
 
 
 @attrs.define(eq=False)
 class _Signal:
     """What is known to whoever awaits a thing."""
 
-    clock: Clock = attrs.field(factory=dict)
-    ended: list[tuple[int, int]] = attrs.field(factory=list)
+    clock: Clock = attrs.field(factory=Clock)
+    ended: EndedChains = attrs.field(factory=EndedChains)
     ends_strand: bool = False
+    last: tuple[int, int] | None = None
+    """The epoch at whose end it was signalled, and its chain; None where that was done more than once. Whoever knows
+    of that epoch knows all of the signal.
+    """
+
+    def add(self, strand: Strand) -> None:
+        """Let what a strand has done be known."""
+        is_first = self.clock.is_empty and not strand.is_queue and not strand.is_half_known
+        self.last = (strand.chain, strand.epoch) if is_first else None
+        self.clock.join(strand.clock)
 
 
 @attrs.define(eq=False)
@@ -83,38 +210,29 @@ class Strands:
         """
         strand = self._strangers.get(actor)
         if strand is None:
-            strand = self._new(actor.name, {})
+            strand = self._new(actor.name, Clock())
             for other in self._live():
-                _join(strand.clock, other.clock)
+                strand.clock.join(other.clock)
+                other.is_half_known = True
             for signal in self._signals.values():
-                _join(strand.clock, signal.clock)
+                strand.clock.join(signal.clock)
             self._strangers[actor] = strand
         for other_actor, other in self._strangers.items():
             if other_actor.finished:
-                _join(strand.clock, other.clock)
+                strand.clock.join(other.clock)
         return strand
 
     def _live(self) -> list[Strand]:
         return [*[strand for running in self._running.values() for strand in running], *self._strangers.values()]
 
     def _new(
-        self,
-        name: str,
-        clock: Clock,
-        deferred: bool = False,
-        offered: list[tuple[int, int]] | None = None,
-        source: str = "",
+        self, name: str, clock: Clock, deferred: bool = False, offered: Iterable[EndedChains] = (), source: str = ""
     ) -> Strand:
-        chain = None
-        for number, (ended, epoch) in enumerate(offered or ()):
-            if clock.get(ended, 0) >= epoch:
-                chain = ended
-                del (offered or [])[number]
-                break
+        chain = next((chain for ended in offered if (chain := ended.known_to(clock)) is not None), None)
         if chain is None:
-            self._chains += 1
             chain = self._chains
-        clock[chain] = clock.get(chain, 0) + 1
+            self._chains += 1
+        clock.begin_epoch(chain)
         return Strand(name, chain, clock, deferred, source=source)
 
     # events
@@ -123,9 +241,9 @@ class Strands:
         """Let what the running strand has done be known to whoever awaits `what`."""
         strand = self.current()
         signal = self._signals.setdefault(what, _Signal())
-        _join(signal.clock, strand.clock)
+        signal.add(strand)
         signal.ended = strand.ended
-        strand.clock[strand.chain] += 1
+        strand.clock.begin_epoch(strand.chain)
 
     def take_over(self, what: Hashable, queue: WorkQueue | None = None) -> None:
         """Let the running strand, or the work of a queue, come after all that has signalled `what`."""
@@ -133,21 +251,21 @@ class Strands:
         signal = self._signals.get(what)
         if signal is not None:
             strand = self.current() if queue is None else self._queues[queue]
-            _join(strand.clock, signal.clock)
-            if signal.ends_strand and signal.ended is not strand.ended:
-                strand.ended += signal.ended
-                signal.ended = []
+            if signal.last is None or not strand.comes_after(*signal.last):
+                strand.clock.join(signal.clock)
+            if signal.ends_strand:
+                strand.ended.take_over(signal.ended)
 
     def began(self, name: str, after: tuple[Hashable, ...], deferred: bool = False, source: str = "") -> None:
         """Begin a strand in the running actor; at its end the actor goes on with the strand that it was in before."""
-        clock: Clock = {}
-        offered: list[tuple[int, int]] | None = None
+        clock = Clock()
+        offered: list[EndedChains] = []
         for what in after:
             self.awaited.add(what)
             signal = self._signals.get(what)
             if signal is not None:
-                _join(clock, signal.clock)
-                offered = offered or signal.ended
+                clock.join(signal.clock)
+                offered.append(signal.ended)
         actor = self.sim.running or self.sim.current
         self.concurrent = self.concurrent or bool(self._running)
         self._running.setdefault(actor, []).append(self._new(name, clock, deferred, offered, source))
@@ -159,9 +277,11 @@ class Strands:
         if not self._running[actor]:
             del self._running[actor]
         signal = self._signals.setdefault(what, _Signal())
-        signal.ends_strand = True
-        _join(signal.clock, strand.clock)
-        signal.ended = [*signal.ended, (strand.chain, strand.epoch), *strand.ended]
+        if not signal.ends_strand:
+            signal.ends_strand, signal.ended = True, EndedChains()
+        signal.add(strand)
+        signal.ended.take_over(strand.ended)
+        signal.ended.add(strand.chain, strand.epoch)
 
     # the queues of devices
 
@@ -173,29 +293,29 @@ class Strands:
         """Return the strand of a queue into which the running strand puts something, behind all that it has done."""
         strand = self._queues.get(queue)
         if strand is None:
-            strand = self._queues[queue] = self._new(queue.name, {})
+            strand = self._queues[queue] = self._new(queue.name, Clock())
             strand.is_queue = True
         host = self.current()
-        _join(strand.clock, host.clock)
-        host.clock[host.chain] += 1
+        strand.clock.join(host.clock)
+        host.clock.begin_epoch(host.chain)
         return strand
 
     def queue_awaited(self, queue: WorkQueue, by: Strand) -> None:
         """Let a strand come after all that is in a queue."""
         strand = self._queues.get(queue)
         if strand is not None and strand is not by:
-            _join(by.clock, strand.clock)
-            strand.clock[strand.chain] += 1
+            by.clock.join(strand.clock)
+            strand.clock.begin_epoch(strand.chain)
 
     def marked(self, queue: WorkQueue, what: Hashable) -> None:
         """Let what is in a queue be known to whoever awaits `what`, and nothing that signalled it before."""
         strand = self._queues[queue]
-        self._signals[what] = _Signal(dict(strand.clock))
-        strand.clock[strand.chain] += 1
+        self._signals[what] = _Signal(Clock(strand.clock))
+        strand.clock.begin_epoch(strand.chain)
 
     def began_in(self, queue: WorkQueue, name: str, mark: Hashable) -> None:
         """Begin a function of the host in the running actor: a part of a queue's work, where that was marked."""
-        strand = Strand(name, self._queues[queue].chain, dict(self._signals[mark].clock), is_queue=True)
+        strand = Strand(name, self._queues[queue].chain, Clock(self._signals[mark].clock), is_queue=True)
         self._running.setdefault(self.sim.running or self.sim.current, []).append(strand)
 
     def known_to_all(self) -> Clock:
@@ -203,14 +323,8 @@ class Strands:
 
         What comes into a queue comes after what the strand has done that puts it there.
         """
-        clocks = [strand.clock for strand in self._live()]
-        if not clocks:
-            return {}
-        first, *others = clocks
-        return {chain: min([epoch, *[clock.get(chain, 0) for clock in others]]) for chain, epoch in first.items()}
-
-
-def _join(clock: Clock, other: Clock) -> None:
-    for chain, epoch in other.items():
-        if epoch > clock.get(chain, 0):
-            clock[chain] = epoch
+        first, *others = [strand.clock for strand in self._live()] or [Clock()]
+        known = Clock(first)
+        for clock in others:
+            known.meet(clock)
+        return known

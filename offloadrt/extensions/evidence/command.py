@@ -47,10 +47,10 @@ def validate(
     paper:
         Whose claims.
     independent:
-        Predict measurements that nobody fitted to, each with reported, emulated, ratio and the spread over the
-        machine's ranges, and the accuracy for each kind.
+        Predict measurements that nobody fitted to, each with reported, emulated, ratio and the 80 % interval over the
+        machine's ranges, and for each kind the accuracy and how many values lie in their intervals.
     quick:
-        Fewer runs; the report says which. With --independent, no spread over the ranges.
+        Fewer runs; the report says which. With --independent, no intervals.
     ranges:
         As quick, and also with the ranges of the machine and of the programs' inputs at their ends, on a smaller grid:
         a verdict may then be that it depends on an entry. At 64 places drawn in all ranges together it says in how
@@ -67,7 +67,7 @@ def validate(
 
     workers = jobs if jobs is not None else processors()
     if independent:
-        _predict(file, workers, ranges=not quick, as_json=json)
+        _predict(file, workers, quick=quick, as_json=json)
         return 0
     if file is not None:
         raise UserError(f"{file}: a file of measured results is for --independent")
@@ -91,14 +91,15 @@ def validate(
     return NEGATIVE if {"fails", "depends"} & report.counts().keys() else 0
 
 
-def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> None:
+def _predict(file: Path | None, jobs: int, *, quick: bool, as_json: bool) -> None:
     """Predict the measured results of a file, or those of the package, and print the report."""
-    from offloadrt.extensions.evidence.independent.prediction import predict, predictions, read
+    from offloadrt.extensions.evidence.independent.prediction import DRAWS, predict, predictions, read
     from offloadrt.study.sweep import executor as executor_of
 
     entries = _MEASURED.load("results")() if file is None else read(file)
     with executor_of("process", jobs) as pool, stages("validate --independent") as advanced:
-        report = predict(entries, str(file or "results.toml"), pool, jobs=jobs, ranges=ranges, advanced=advanced)
+        draws = 0 if quick else DRAWS
+        report = predict(entries, str(file or "results.toml"), pool, jobs=jobs, draws=draws, advanced=advanced)
     if as_json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +17,7 @@ from offloadrt.cli.options import (
     ParameterValues,
     ScenarioName,
     Whole,
+    seconds_of,
     several,
     single,
 )
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 _MOST = 8
 """Lines of a table."""
 _MOST_WHAT_IFS = 16
-_BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h)?")
-_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
 
 def why(
@@ -97,15 +95,6 @@ def why(
         sys.stdout.buffer.write(page.to_json() + b"\n")
     else:
         console().print(*printed(page, draws or sobol), sep="\n")
-
-
-def seconds_of(budget: str) -> float:
-    """Read a budget of real time, as in 60s, 5min or 1h, in seconds. Raises UserError."""
-    from offloadrt.study.errors import UserError
-
-    if (match := _BUDGET.fullmatch(budget.strip())) is None:
-        raise UserError(f"--budget {budget}: a time is written as in 60s, 5min or 1h")
-    return float(match[1]) * _SECONDS[match[2]]
 
 
 def printed(page: Page, draws: int = 0) -> Iterable[RenderableType]:

@@ -43,8 +43,8 @@ from offloadrt.extensions.explaining.sentence import (
 )
 from offloadrt.extensions.explaining.what_if import Trials, Tried, command_of, decisions, merit_of, proposals
 from offloadrt.machine import MachineSpec
+from offloadrt.study.certainty import draws_of
 from offloadrt.study.errors import ScriptFailed, UserError, library
-from offloadrt.study.inputs import draws_of
 from offloadrt.study.reporting.results import MOST_IN_HTML
 from offloadrt.study.reporting.words import html_page, html_table, percent, seconds
 from offloadrt.study.scripts import registry

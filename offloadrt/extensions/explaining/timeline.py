@@ -39,9 +39,13 @@ KINDS: Final[Mapping[str, str]] = {
     "other work": "#b5b5b5",
 }
 """The kinds of work, and their colours."""
-_TURNS = ("table", "entry", "context", "pool", "lock", "driver", "runtime")
+_ON_PATH = {
+    "program": "directive of the program", "runtime": "directive of the program", "driver": "call of the driver",
+    "kernel": "kernel", "launch": "kernel",
+}  # fmt: skip
+"""What works on the critical path; other names there are of what was waited for."""
 _OF_DEVICE = re.compile(r"wait for (copy|kernel|event|drain|queue|signal|memcpy|stream(?! pool)|device(?! table))")
-_CALL = re.compile(r"(cu|hip|hsa|nccl|acc_|omp_)\w+")
+_CALL = re.compile(r"(cu|hip|hsa|acc_|omp_)\w+")
 _LEVELS = 3
 """How many slices that lie in one another are drawn apart; those further in lie on the last."""
 _ROW = 0.17
@@ -211,9 +215,9 @@ def kind_of(track: TimelineTrack, one: Slice) -> str:
         if any(word in name for word in words):
             return kind
     if track.group == "host":
-        return "call of the driver" if _CALL.fullmatch(name) else "directive of the program"
+        return "call of the driver" if one.level or _CALL.fullmatch(name) else "directive of the program"
     if track.group == "critical path":
-        return "waits for a turn" if any(word in name for word in _TURNS) else "other work"
+        return _ON_PATH.get(name, "waits for a turn")
     return "kernel" if track.name.startswith(("compute units", "hardware queue")) else "other work"
 
 

@@ -4,15 +4,13 @@
         comparison = compare(find_scenario("exahype"), {"memory": ("map", "pool"), "threads": (8,)}, pool, jobs=2)
     comparison.cases[0].variants[1].figures["elapsed_s"].ratio
 
-A ratio is time(baseline) / time(variant), as the papers' figures have it: above 1 the variant is faster.
-`compare_drawn` does the same at many places drawn in the ranges of the machine.
+A ratio is time(baseline) / time(variant), as the papers' figures have it: above 1 the variant is faster. With draws,
+`comparison.order` ranks the variants by how they are at many places in the ranges of all their machines.
 """
 
 from __future__ import annotations
 
 import csv
-import math
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -21,8 +19,8 @@ from typing import Any
 import attrs
 import msgspec
 
+from offloadrt.study.certainty import NO_DRAWS, Effort, Ranking, clock_of, decided, order_of, sample
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, writing
-from offloadrt.study.inputs import draws_of
 from offloadrt.study.reporting import figures
 from offloadrt.study.reporting.results import Result, TimeShare, builtins, row
 from offloadrt.study.reporting.words import Cell, figure, html_page, html_table, named, where, word
@@ -114,6 +112,8 @@ class Case:
 
     parameters: dict[str, Value]
     variants: list[ComparedVariant]
+    order: Ranking | None = None
+    """The variants as the draws rank them; None where nothing was drawn, or no draw changes a run."""
 
 
 @attrs.frozen
@@ -141,6 +141,11 @@ class Comparison:
     def results(self) -> list[Result]:
         """Return every run, case by case, baselines first."""
         return [variant.result for case in self.cases for variant in case.variants]
+
+    @property
+    def order(self) -> Ranking | None:
+        """Return the order of the variants, where there is one case."""
+        return self.cases[0].order if len(self.cases) == 1 else None
 
     def to_json(self) -> bytes:
         """Encode the comparison as one JSON object on one line."""
@@ -177,7 +182,9 @@ def compare(
     measures: Sequence[str] = (),
     options: RunSpec | None = None,
     jobs: int = 1,
+    effort: Effort = NO_DRAWS,
     advanced: Callable[[SweepOutcome], None] | None = None,
+    stage: Callable[[str, int, int], object] = lambda name, done, asked: None,
 ) -> Comparison:
     """Run all combinations of `axes` on `pool`, and set them side by side.
 
@@ -188,7 +195,8 @@ def compare(
     not name. By default it is that of the scenario's figure, else the first value of each, and everything is compared
     with that one run. When `axes` sweeps nothing, the scenario's own sweep is compared. `measures` are further figures
     to compare: names of what the scenario measures, or columns of its table of results; by default those that the
-    scenario names.
+    scenario names. `effort` says how many draws rank the variants; `stage` is called with what is being done, the runs
+    done and the runs asked for.
 
     Raises UserError when nothing is swept, for a baseline that is none of the values, for a measure that is no number,
     and when a baseline cannot be run; ScriptFailed when the program raises; ParameterError for a bad parameter.
@@ -219,6 +227,12 @@ def compare(
         place = tuple(result.parameters[name] for name in swept if name not in chosen)
         cases.setdefault(place, []).append(result)
     first = outcome.finished[0]
+    compared = [
+        Case({name: of[0].parameters[name] for name in swept if name not in chosen}, _variants(of, chosen, names))
+        for of in cases.values()
+    ]
+    if effort.draws != 0:
+        compared = _ordered(compared, outcome, pool, effort, jobs, stage)
     return Comparison(
         scenario=scenario.name,
         machine=", ".join(dict.fromkeys(result.machine for result in outcome.finished)),
@@ -228,16 +242,57 @@ def compare(
         fixed={name: value for name, value in first.parameters.items() if name not in swept},
         baseline=chosen,
         measures=names,
-        cases=[
-            Case({name: of[0].parameters[name] for name in swept if name not in chosen}, _variants(of, chosen, names))
-            for of in cases.values()
-        ],
+        cases=compared,
         refused=[
             RefusedVariant({name: failure.point.axis_values[name] for name in swept}, failure.message)
             for failure in refuse_failures(outcome, read, chosen)
         ],
         whole_run=any(result.calls_outside for result in outcome.finished),
     )
+
+
+_OF_DRAWS = 0.7
+"""The part of a budget that draws may take; the rest finds what decides."""
+
+
+def _ordered(
+    cases: Sequence[Case],
+    outcome: SweepOutcome,
+    pool: Executor,
+    effort: Effort,
+    jobs: int,
+    stage: Callable[[str, int, int], object],
+) -> list[Case]:
+    """Run all that was run at the same draws, and rank the variants of each case.
+
+    What is left of the budget finds the entries that decide between the two that are nearest to each other.
+    """
+    clock = clock_of(jobs)
+    begun = clock()
+    made = [(point, one) for point, one in zip(outcome.points, outcome.results, strict=True) if one is not None]
+    points, nominal = [point for point, _ in made], [one for _, one in made]
+    drawn = sample(
+        points, nominal, pool, attrs.evolve(effort, budget_s=_OF_DRAWS * effort.budget_s), jobs=jobs,
+        advanced=lambda done, asked: stage("draws", done, asked),
+    )  # fmt: skip
+    numbers = {id(one): number for number, one in enumerate(nominal)}
+    ordered = []
+    for case in cases:
+        of = [numbers[id(variant.result)] for variant in case.variants]
+        results = [nominal[number] for number in of]
+        order = order_of(results, [variant.parameters for variant in case.variants], 0, drawn, of)
+        if order is not None and (near := order.nearest()) is not None:
+            pair = [of[order.ranked[rank].number] for rank in near]
+            order = decided(
+                order, points, nominal, drawn, pair, pool, jobs=jobs, budget_s=effort.budget_s - (clock() - begun),
+                advanced=lambda done, asked: stage("which entries decide", done, asked),
+            )  # fmt: skip
+        sure = drawn.with_intervals(nominal)
+        variants = [
+            attrs.evolve(variant, result=sure[number]) for variant, number in zip(case.variants, of, strict=True)
+        ]
+        ordered.append(attrs.evolve(case, variants=variants, order=order))
+    return ordered
 
 
 def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> list[Path]:
@@ -436,127 +491,3 @@ def differences(base: Result, variant: Result, most: int = MOST) -> list[Differe
         differing.append(Difference(category, before.total_s, after.total_s, before.share, after.share))
     differing.sort(key=lambda difference: -abs(difference.more_s))
     return [difference for difference in differing if abs(difference.more_s) >= PICOSECOND][:most]
-
-
-_INTERVAL = 0.9
-
-
-@attrs.frozen
-class DrawnVariant:
-    """A variant over all draws; ratios are time(baseline) / time(variant) in one draw."""
-
-    parameters: dict[str, Value]
-    median: float
-    low: float
-    """5 % of the ratios are below it."""
-    high: float
-    """5 % of the ratios are above it."""
-    wins: int
-    """The number of draws in which no other variant is faster."""
-    ratios: tuple[float, ...]
-
-
-@attrs.frozen
-class DrawnComparison:
-    """All variants at the same draws, in the order of their values, or the one that wins most first."""
-
-    scenario: str
-    machine: str
-    runtime: str
-    baseline: dict[str, Value]
-    draws: int
-    entries: tuple[str, ...]
-    """The entries of the machine that were drawn."""
-    variants: list[DrawnVariant]
-
-    def to_json(self) -> bytes:
-        """Encode the comparison as one JSON object on one line."""
-        return msgspec.json.encode(attrs.asdict(self))
-
-    def _repr_html_(self) -> str:
-        """Show in a notebook the ratios of each variant over all draws."""
-        rows = [
-            (named(one.parameters), f"{one.median:.4g}", f"{one.low:.4g} to {one.high:.4g}", str(one.wins))
-            for one in self.variants
-        ]
-        remark = f"baseline: {named(self.baseline)}; a ratio is the baseline's time over the variant's"
-        title = f"{self.scenario} at {self.draws} places in the ranges of {where(self)}"
-        return html_page(title, remark, html_table("", ("", "median ratio", "90 % of the draws", "wins in"), rows))
-
-
-def compare_drawn(
-    scenario: Scenario,
-    axes: Mapping[str, Sequence[Any]],
-    pool: Executor,
-    *,
-    draws: int,
-    baseline: Mapping[str, Any] | None = None,
-    options: RunSpec | None = None,
-    jobs: int = 1,
-    rank: bool = False,
-    advanced: Callable[[SweepOutcome], None] | None = None,
-) -> DrawnComparison:
-    """Run all combinations of `axes` at each of `draws` places on `pool`.
-
-    Raises UserError when nothing is swept or nothing can be drawn, for a baseline that is none of the values or leaves
-    some open, and when a run cannot be made; ScriptFailed when the program raises; ParameterError for a bad parameter.
-    """
-    options = options or RunSpec()
-    if draws < 1:
-        raise UserError(f"--draws {draws}: at least one")
-    read = read_axes(scenario, axes)
-    chosen = baseline_of(scenario, read, baseline or {})
-    if {"machine", "runtime"} & read.keys() - scenario.parameters.keys():
-        raise UserError("compare --draws: draws the costs of one machine; give one machine and one runtime")
-    swept = swept_in(read)
-    if missing := [name for name in swept if name not in chosen]:
-        raise UserError(f"compare --draws: the baseline leaves {', '.join(missing)} open; give each one value to have")
-    machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, options.machine)
-    spec = profiles.load(machine, options.overrides, runtime=options.runtime or scenario.runtime)
-    places = draws_of(spec, {}, options, draws)
-    if not places:
-        raise UserError(f"compare --draws: no entry of {machine} is a range that is left open")
-    points = [point for place in places for point in grid(scenario, read, place)]
-    outcome = sweep(points, pool, jobs=jobs, advanced=advanced)
-    refuse_failures(outcome, read)
-    count = len(points) // len(places)
-    by_draw = [outcome.finished[start : start + count] for start in range(0, len(points), count)]
-    first = outcome.finished[0]
-    variants = _drawn_variants(by_draw, chosen, swept)
-    if rank:
-        variants.sort(key=lambda variant: (-variant.wins, -variant.median))
-    entries = tuple(key for key in places[0].range_end if key not in options.range_end)
-    return DrawnComparison(scenario.name, first.machine, first.runtime, chosen, len(places), entries, variants)
-
-
-def _drawn_variants(
-    by_draw: Sequence[Sequence[Result]], chosen: Mapping[str, Value], swept: Iterable[str]
-) -> list[DrawnVariant]:
-    ratios: list[list[float]] = [[] for _ in by_draw[0]]
-    wins = [0 for _ in by_draw[0]]
-    for results in by_draw:
-        base = base_of(results, chosen)
-        fastest = min(one.elapsed_s for one in results)
-        for number, one in enumerate(results):
-            ratios[number].append(base.elapsed_s / one.elapsed_s if one.elapsed_s else math.inf)
-            wins[number] += one.elapsed_s == fastest
-    return [
-        DrawnVariant(
-            parameters={name: one.parameters[name] for name in swept},
-            median=statistics.median(of),
-            low=_quantile(of, (1.0 - _INTERVAL) / 2.0),
-            high=_quantile(of, (1.0 + _INTERVAL) / 2.0),
-            wins=won,
-            ratios=tuple(of),
-        )
-        for one, of, won in zip(by_draw[0], ratios, wins, strict=True)
-    ]
-
-
-def _quantile(values: Sequence[float], share: float) -> float:
-    """Return the value below which a share of the values lies, between two of them in proportion."""
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)

@@ -108,6 +108,45 @@ class SampledPhase:
 
 
 @attrs.frozen
+class Interval:
+    """A figure over draws in all uncertain entries (`study/certainty.py`): 80 % of the draws lie from `low` to `high`.
+
+    `nominal` is the figure with every range at its mean. The seed and the number of draws are what it takes to make
+    them again, bit by bit.
+    """
+
+    nominal: float
+    median: float
+    low: float
+    high: float
+    seed: int
+    values: tuple[float, ...]
+    """The figure in each draw."""
+
+    @classmethod
+    def of(cls, nominal: float, values: Sequence[float], seed: int) -> Interval:
+        """Compute the interval of at least one draw; between two draws in proportion."""
+        low, median, high = (_quantile(sorted(values), share) for share in (0.1, 0.5, 0.9))
+        return cls(nominal, median, low, high, seed, tuple(values))
+
+    @property
+    def draws(self) -> int:
+        """Return the number of draws."""
+        return len(self.values)
+
+    def __str__(self) -> str:
+        return f"{seconds(self.low)} to {seconds(self.high)} in 80 % of {self.draws} draws"
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """Return the value below which a share of ascending values lies, between two of them in proportion."""
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
+    return low if low == high else low + (high - low) * (place - below)
+
+
+@attrs.frozen
 class Result:
     """The record of one run. `measured` is what the scenario returned.
 
@@ -157,6 +196,15 @@ class Result:
     """Every run of a repeated measurement, this one included; empty when there was only one."""
     spreads: dict[str, Spread] = attrs.field(factory=dict)
     """`elapsed_s` and every measured number over the repeated runs; empty when there was only one."""
+    intervals: dict[str, Interval] = attrs.field(factory=dict)
+    """`elapsed_s` and measured numbers over draws in the uncertain entries; empty where nothing was drawn, and without
+    those that no draw changes.
+    """
+
+    @property
+    def interval(self) -> Interval | None:
+        """Return the interval of the elapsed time; None where nothing was drawn, or no draw changes it."""
+        return self.intervals.get("elapsed_s")
 
     def figures(self, section: str) -> Mapping[str, Any]:
         """Return the figures of a section of the memory configuration; empty when it has none of that name."""
@@ -234,14 +282,16 @@ class Spread:
 
 _LEFT_OUT_WHEN_EMPTY = (
     "options", "inputs", "warnings", "repeats", "spreads", "calls_outside", "managed", "algorithms", "phases",
+    "intervals",
 )  # fmt: skip
 
 
 def builtins(result: Result) -> dict[str, Any]:
     """Return the result as dicts, lists, numbers and texts.
 
-    `repeats` and `spreads` are left out when there was one run; `options`, `inputs`, `warnings`, `calls_outside`, the
-    sections of a memory configuration, `managed`, `algorithms` and `phases` when there are none.
+    `repeats` and `spreads` are left out when there was one run, `intervals` when nothing was drawn; `options`,
+    `inputs`, `warnings`, `calls_outside`, the sections of a memory configuration, `managed`, `algorithms` and `phases`
+    when there are none.
     """
     record: dict[str, Any] = {}
     for name, value in attrs.asdict(result).items():

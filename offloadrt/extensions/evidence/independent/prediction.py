@@ -1,7 +1,8 @@
 """Predicts measured results and compares: reported, emulated, their ratio, and what the machine's ranges do to it.
 
-A run is made with every range of the profile at its mean, and at two corners: all costs low and all rates high, and the
-other way round. `low` and `high` are the least and the most that these three runs give.
+A run is made with every range of the profile at its mean, and at draws in all of them (`study/certainty.py`). From
+`low` to `high` lie 80 % of the draws. How many of the reported values lie there says what the intervals are worth: too
+wide, and they say nothing; too narrow, and mechanisms are wrong, or what is not known has no range.
 
 What somebody measured: a TOML file with `[[result]]` tables, each with an id, a machine, conditions and values.
 
@@ -49,11 +50,11 @@ from rich.markup import escape
 
 from offloadrt.cli.render import table_of
 from offloadrt.extensions.evidence.validation.judging import may_matter
-from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile import units
 from offloadrt.registry import regular
+from offloadrt.study.certainty import SEED, draws_of, spec_of
 from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError, did_you_mean
-from offloadrt.study.reporting.results import Result
+from offloadrt.study.reporting.results import Interval, Result
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
@@ -263,11 +264,8 @@ def unit_of(figure: str) -> str:
 
 INPUT_KIND = "unit_cost"
 """The kind of entries that profiles may be calibrated with: their values are shown and not counted."""
-CORNERS: Mapping[str, Mapping[str, str]] = {
-    "mean": {},
-    "fast": {"cost": "low", "rate": "high"},
-    "slow": {"cost": "high", "rate": "low"},
-}
+DRAWS = 8
+"""As many as `offloadrt run` makes unasked."""
 
 
 @attrs.frozen
@@ -455,6 +453,41 @@ class KindAccuracy:
 
 
 @attrs.frozen
+class KindCoverage:
+    """How many values of one kind lie in their intervals."""
+
+    kind: str
+    values: int
+    covered: int
+    near: float
+    """The share that lies in intervals of twice the width, as factors."""
+
+    @property
+    def share(self) -> float:
+        """Return the share that lies in them."""
+        return self.covered / self.values
+
+    @classmethod
+    def of(cls, kind: str, values: Sequence[PredictedValue]) -> KindCoverage:
+        """Count the values of one kind, at least one, which have intervals."""
+        return cls(
+            kind, len(values), sum(_lies_in(value, 0.0) for value in values),
+            sum(_lies_in(value, 0.5) for value in values) / len(values),
+        )  # fmt: skip
+
+
+def _lies_in(value: PredictedValue, more: float) -> bool:
+    """Tell whether what is reported lies in the interval, made wider at each end by so many of its widths."""
+    assert value.low is not None and value.high is not None and value.reported is not None
+    if value.low > 0.0 and value.reported > 0.0:
+        low, high, reported = math.log(value.low), math.log(value.high), math.log(value.reported)
+    else:
+        low, high, reported = value.low, value.high, value.reported
+    wider = more * (high - low) + 1e-9 * abs(high)
+    return low - wider <= reported <= high + wider
+
+
+@attrs.frozen
 class IndependentRecord:
     """A report as `validate --independent --json` prints it, with the accuracy of each kind."""
 
@@ -463,6 +496,8 @@ class IndependentRecord:
     runs: int
     digest: str
     accuracies: list[KindAccuracy]
+    draws: int
+    coverages: list[KindCoverage]
 
 
 @attrs.frozen
@@ -475,6 +510,19 @@ class IndependentReport:
     """How many runs were made."""
     digest: str = ""
     """A digest of what was predicted and from what (`digest_of`)."""
+    draws: int = 0
+
+    def coverages(self) -> list[KindCoverage]:
+        """Return how many values lie in their intervals, for each kind that is counted, and for all as `all`."""
+        found: dict[str, list[PredictedValue]] = {}
+        for entry in self.entries:
+            for value in entry.values if entry.kind != INPUT_KIND else ():
+                if value.low is not None and value.reported is not None:
+                    found.setdefault(entry.kind, []).append(value)
+        kinds = [KindCoverage.of(kind, values) for kind, values in sorted(found.items())]
+        if len(kinds) > 1:
+            kinds.append(KindCoverage.of("all", [value for values in found.values() for value in values]))
+        return kinds
 
     def accuracies(self) -> list[KindAccuracy]:
         """Return the accuracy of each kind that is counted, and that of all of them as kind `all`."""
@@ -490,7 +538,9 @@ class IndependentReport:
 
     def to_json(self) -> bytes:
         """Encode the report as one JSON object."""
-        record = IndependentRecord(self.file, self.entries, self.runs, self.digest, self.accuracies())
+        record = IndependentRecord(
+            self.file, self.entries, self.runs, self.digest, self.accuracies(), self.draws, self.coverages()
+        )
         return msgspec.json.encode(record)
 
 
@@ -500,21 +550,21 @@ def predict(
     pool: Executor,
     *,
     jobs: int = 1,
-    ranges: bool = True,
+    draws: int = DRAWS,
     advanced: Callable[[str, int, int], None] | None = None,
 ) -> IndependentReport:
     """Predict all entries of `file`, with the runs on `pool`; equal runs are made once.
 
-    ranges: at the corners of the ranges, too. A run that fails makes its values not predicted. Raises UserError for an
-    entry whose run cannot be made.
+    draws: at so many draws in the machines' ranges, too. A run that fails makes its values not predicted. Raises
+    UserError for an entry whose run cannot be made.
     """
     plans = [plan(entry, file) for entry in entries]
-    runs = _Runs(CORNERS if ranges else {"mean": CORNERS["mean"]})
+    runs = _Runs(draws)
     for planned in (value for one in plans for value in one.values):
         for point in planned.points:
             runs.want(point)
     runs.make(pool, jobs, advanced)
-    return IndependentReport(file, [_predicted(one, runs) for one in plans], len(runs.wanted), digest_of(plans))
+    return IndependentReport(file, [_predicted(one, runs) for one in plans], len(runs.wanted), digest_of(plans), draws)
 
 
 def digest_of(plans: Sequence[EntryPlan]) -> str:
@@ -541,19 +591,20 @@ class _NotPredicted(Exception):
 
 @attrs.define
 class _Runs:
-    """The runs that are wanted, each at all corners, and what came of them."""
+    """The runs that are wanted, each as it stands and at all draws, and what came of them."""
 
-    corners: Mapping[str, Mapping[str, str]]
+    draws: int
     wanted: dict[str, Point] = attrs.field(factory=dict)
     """The runs by their keys (`Point.key`)."""
     made: dict[str, Result | str] = attrs.field(factory=dict)
     """Results by key; of a run that failed, why."""
     _keys: dict[int, list[str]] = attrs.field(factory=dict)
-    """The keys of a point at each corner, by the identity of the point, which the plans keep."""
+    """The keys of a point, of the nominal run first, by the identity of the point, which the plans keep."""
 
     def want(self, point: Point) -> None:
-        """Ask for a run at all corners; an equal one is made once."""
-        variants = [_at(point, corner) for corner in self.corners.values()]
+        """Ask for a run at all draws; an equal one is made once."""
+        drawn = draws_of(spec_of(point), {}, point.options, self.draws)
+        variants = [point, *(attrs.evolve(point, options=options) for options in drawn)]
         self._keys[id(point)] = [variant.key for variant in variants]
         self.wanted.update(zip(self._keys[id(point)], variants, strict=True))
 
@@ -569,21 +620,27 @@ class _Runs:
         self.made = {key: result for key, result in made if result is not None}
         self.made |= {failure.point.key: failure.message for failure in outcome.failures}
 
-    def figures(self, planned: PlannedValue) -> list[float]:
-        """Return what a value's run gives at each corner, or its quotient by another run's. Raises _NotPredicted."""
+    def figures(self, planned: PlannedValue) -> list[float | None]:
+        """Return what a value's run gives, or its quotient by another run's: nominal, then in each draw.
+
+        None is a draw in which a run fails. Raises _NotPredicted where the nominal one does.
+        """
         own, *divisors = [self._figures_of(point, planned.figure) for point in planned.points]
         if not divisors:
             return own
-        if not all(divisors[0]):
+        if not divisors[0][0]:
             raise _NotPredicted(f"{planned.figure} is 0 in the run that it is divided by")
-        return [above / below for above, below in zip(own, divisors[0], strict=True)]
+        return [above / below if above is not None and below else None for above, below in _pairs(own, divisors[0])]
 
-    def _figures_of(self, point: Point, figure: str) -> list[float]:
-        figures = []
+    def _figures_of(self, point: Point, figure: str) -> list[float | None]:
+        figures: list[float | None] = []
         for key in self._keys[id(point)]:
             result = self.made[key]
             if isinstance(result, str):
-                raise _NotPredicted(f"its run fails: {result}")
+                if not figures:
+                    raise _NotPredicted(f"its run fails: {result}")
+                figures.append(None)
+                continue
             number = result.elapsed_s if figure == "elapsed_s" else result.measured.get(figure)
             if isinstance(number, bool) or not isinstance(number, int | float):
                 raise _NotPredicted(f"its run has no figure {figure} here{did_you_mean(figure, result.measured)}")
@@ -591,18 +648,14 @@ class _Runs:
         return figures
 
 
-def _at(point: Point, corner: Mapping[str, str]) -> Point:
-    """Return the run with the ranges of its machine at a corner."""
-    spec = profiles.load(str(point.options.machine))
-    ends = {key: corner[sense] for key in spec.ranges() if (sense := _sense(spec, key)) in corner}
-    return attrs.evolve(point, options=attrs.evolve(point.options, range_end=ends)) if ends else point
+def _pairs(own: Sequence[float | None], other: Sequence[float | None]) -> list[tuple[float | None, float | None]]:
+    """Pair the figures of two runs, draw by draw; a run that nothing can be drawn for has its nominal figure in all."""
+    count = max(len(own), len(other))
+    return list(zip(_spread(own, count), _spread(other, count), strict=True))
 
 
-def _sense(spec: MachineSpec, key: str) -> str:
-    """Tell whether more of an entry makes a program slower (`cost`), faster (`rate`), or neither for sure."""
-    unit = spec.entries[key].unit
-    dimension = "" if unit is None else unit.dimension
-    return "cost" if dimension.startswith("time") else "rate" if dimension.endswith("/ time") else ""
+def _spread(figures: Sequence[float | None], count: int) -> Sequence[float | None]:
+    return figures if len(figures) == count else [figures[0]] * count
 
 
 def _predicted(one: EntryPlan, runs: _Runs) -> PredictedEntry:
@@ -632,21 +685,26 @@ def _value(planned: PlannedValue, others: Mapping[str, PlannedValue], runs: _Run
     try:
         figures = runs.figures(planned)
         if to:
-            figures = [own - other for own, other in zip(figures, runs.figures(others[to]), strict=True)]
+            figures = [
+                None if own is None or other is None else own - other
+                for own, other in _pairs(figures, runs.figures(others[to]))
+            ]
             reference = others[to].value.value
             reported = None if reported is None or reference is None else reported - reference
     except _NotPredicted as error:
         return PredictedValue(value.name, value.unit, value.value, reason=str(error))
-    numbers = [converted(figure, planned.unit, value.unit) for figure in figures]
-    low, high = (min(numbers), max(numbers)) if len(numbers) > 1 else (None, None)
-    return PredictedValue(value.name, value.unit, reported, numbers[0], low, high, difference_to=to)
+    nominal, *drawn = [converted(figure, planned.unit, value.unit) for figure in figures if figure is not None]
+    if not drawn:
+        return PredictedValue(value.name, value.unit, reported, nominal, difference_to=to)
+    interval = Interval.of(nominal, drawn, SEED)
+    return PredictedValue(value.name, value.unit, reported, nominal, interval.low, interval.high, difference_to=to)
 
 
 def predictions(report: IndependentReport) -> Iterable[RenderableType]:
     """List each entry with its values, then what is not predicted and why, then the accuracy of each kind."""
     yield f"[bold]{escape(report.file)}[/]: {len(report.entries)} entries, {report.runs} runs"
-    yield "low and high: the least and the most of the run at the mean of all ranges and at two corners: all costs low"
-    yield "and all rates high, and the other way round"
+    if report.draws:
+        yield f"from low to high: 80 % of {report.draws} draws in all uncertain entries of the machine"
     yield "first: what was predicted before anybody had compared"
     yield f"digest of values, runs and machines: {report.digest}"
     for entry in report.entries:
@@ -667,6 +725,12 @@ def predictions(report: IndependentReport) -> Iterable[RenderableType]:
     for accuracy in report.accuracies():
         table.add_row(accuracy.kind, str(accuracy.values), *_factors(accuracy))
     yield table
+    if report.draws:
+        yield "\n[bold]intervals[/]: reported values that lie in the 80 % of the draws"
+        table = table_of("", "kind", "values", "in it", "share", "in twice it")
+        for one in report.coverages():
+            table.add_row(one.kind, str(one.values), str(one.covered), f"{one.share:.0%}", f"{one.near:.0%}")
+        yield table
 
 
 def _table_of(entry: PredictedEntry) -> Iterable[RenderableType]:

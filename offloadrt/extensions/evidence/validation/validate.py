@@ -55,8 +55,10 @@ from offloadrt.extensions.evidence.validation.judging import (
 )
 from offloadrt.machine import MachineSpec
 from offloadrt.registry import regular
+from offloadrt.study.certainty import MOST as DRAWS
+from offloadrt.study.certainty import draws_of
 from offloadrt.study.errors import UserError
-from offloadrt.study.inputs import DRAWS, InputRange, draws_of
+from offloadrt.study.inputs import InputRange
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.words import where
 from offloadrt.study.running import profiles

@@ -1,0 +1,227 @@
+"""How sure: common draws, intervals, orders that can be told apart, and what decides them."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+from concurrent.futures import Executor
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offloadrt.cli import main
+from offloadrt.extensions.calibration.benchmark_entries import MEASURED, way_to_measure
+from offloadrt.study import execute, find_scenario
+from offloadrt.study.certainty import NO_DRAWS, Draws, Effort, Ranking, sample, screen, spec_of, steps_of, uncertain
+from offloadrt.study.reporting.compare import Comparison, compare
+from offloadrt.study.reporting.results import Interval
+from offloadrt.study.running import profiles
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import InProcess, executor, grid, sweep
+
+UNSURE = Path(__file__).with_name("unsure.py")
+TWINS = find_scenario(f"{UNSURE}:twins")
+
+
+def compared(axes: dict[str, object], name: str = "twins", draws: int | None = 8, **options: object) -> Comparison:
+    return compare(
+        find_scenario(f"{UNSURE}:{name}"), axes, InProcess(), effort=Effort(draws), options=RunSpec(**options)
+    )
+
+
+def order(axes: dict[str, object], name: str = "twins", draws: int | None = 8, **options: object) -> Ranking:
+    found = compared(axes, name, draws, **options).order
+    assert found is not None
+    return found
+
+
+# draws
+
+
+def test_the_stored_draws_are_those_of_scipy() -> None:
+    stored = np.load(importlib.resources.files("offloadrt.study") / "draws.npy")  # type: ignore[arg-type]
+    assert np.array_equal(stored, steps_of(64, 512))
+
+
+def test_more_draws_go_on_where_fewer_end() -> None:
+    spec = profiles.load("t4")
+    draws = Draws.of([spec])
+    beyond = draws.at(64, spec, RunSpec())
+    assert set(beyond.ends) == set(uncertain(spec)) and beyond != draws.at(63, spec, RunSpec())
+    assert np.array_equal(steps_of(128, 512)[:64], steps_of(64, 512))
+
+
+def test_entries_of_one_source_are_drawn_together_and_others_apart() -> None:
+    one, other = profiles.load("h100"), profiles.load("mi300a")
+    ends, others = (Draws.of([one, other]).at(5, spec, RunSpec()).ends for spec in (one, other))
+    both = set(ends) & set(others)
+    same = {key for key in both if ends[key] == others[key]}
+    runtime = {key for key in both if key.startswith(("table.", "memory_manager."))}
+    assert runtime <= same, "LLVM's table is one program on both"
+    differing = {key for key in both if one.entries[key].low != other.entries[key].low} & {
+        key for key in both if one.entries[key].source_type == "engineering estimate"
+    }
+    assert differing and not differing & same, "guesses that differ were made apart"
+
+
+def test_a_draw_of_one_machine_is_the_same_beside_another() -> None:
+    spec = profiles.load("h100")
+    alone, beside = Draws.of([spec]), Draws.of([spec, profiles.load("t4")])
+    assert alone.at(3, spec, RunSpec()) == beside.at(3, spec, RunSpec())
+
+
+def test_what_the_user_sets_moves_no_other_entry() -> None:
+    spec = profiles.load("t4")
+    draws, chosen = Draws.of([spec]), RunSpec(overrides={"alloc.cudaFree": "3us"})
+    free, given_ = draws.at(2, spec, RunSpec()).ends, draws.at(2, spec, chosen).ends
+    assert given_ == {key: place for key, place in free.items() if key != "alloc.cudaFree"}
+
+
+# intervals
+
+
+@given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=70))
+def test_an_interval_is_what_numpy_says(values: list[float]) -> None:
+    interval = Interval.of(1.0, values, 7)
+    expected = np.quantile(values, [0.1, 0.5, 0.9])
+    assert (interval.low, interval.median, interval.high) == pytest.approx(tuple(expected))
+    assert interval.draws == len(values)
+
+
+def test_a_run_is_repeated_bit_by_bit_from_its_seed_and_number_of_draws() -> None:
+    first, again = (order({"threads": ("1", "2")}) for _ in range(2))
+    more = order({"threads": ("1", "2")}, draws=16)
+    assert first == again
+    values, longer = ({place.number: place.elapsed.values for place in found.ranked} for found in (first, more))
+    assert {number: of[:8] for number, of in longer.items()} == values
+
+
+def test_an_interval_is_of_runs_in_the_draws() -> None:
+    spec = profiles.load("alex-a100")
+    (point,) = grid(TWINS, {}, RunSpec())
+    nominal = execute(TWINS, {})
+    (sure,) = sample([point], [nominal], InProcess(), Effort(draws=3)).with_intervals([nominal])
+    times = [execute(TWINS, {}, spec=Draws.of([spec]).at(n, spec, RunSpec())).elapsed_s for n in range(3)]
+    assert sure.interval is not None and list(sure.interval.values) == times
+    assert sure.interval.nominal == nominal.elapsed_s and set(sure.intervals) == {"elapsed_s"}, "the label is no figure"
+
+
+def test_a_run_without_uncertain_entries_has_no_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", f"{UNSURE}:without_a_machine", "--json"]) == 0
+    assert "intervals" not in json.loads(capsys.readouterr().out)
+    set_ = [word for key in uncertain(profiles.load("t4")) for word in ("--set", f"{key}=mean")]
+    assert main(["run", f"{UNSURE}:twins", "--machine", "t4", "--json", *set_]) == 0
+    assert "intervals" not in json.loads(capsys.readouterr().out)
+
+
+def test_a_run_says_how_sure_it_is_unless_told_not_to(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", f"{UNSURE}:twins"]) == 0
+    assert "80 % of 8 draws" in capsys.readouterr().out
+    assert main(["run", f"{UNSURE}:twins", "--draws", "0"]) == 0
+    assert "draws" not in capsys.readouterr().out
+    assert main(["run", f"{UNSURE}:twins", "--budget", "0s"]) == 0
+    assert "no interval: a run takes too long for the budget" in capsys.readouterr().err
+
+
+# orders
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 9), st.sampled_from(["alex-a100", "t4", "mi300a", "h200"]))
+def test_equal_variants_are_never_told_apart(threads: int, label: int, machine: str) -> None:
+    found = order({"label": ("0", str(label)), "threads": (threads,)}, machine=machine)
+    assert not found.are_told_apart(0, 1) and found.shares[0][1] == found.shares[1][0] == 0.5
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 4), st.floats(1e-9, 1e-3), st.sampled_from(["alex-a100", "t4", "mi300a", "h200"]))
+def test_a_variant_that_is_slower_in_every_draw_is_always_told_apart(
+    threads: int, later_s: float, machine: str
+) -> None:
+    found = order({"later_s": (repr(later_s), "0.0"), "threads": (threads,)}, machine=machine)
+    assert found.ranked[0].parameters == {"later_s": 0.0} and found.are_told_apart(0, 1)
+    assert found.nearest() is None and not found.deciders
+
+
+def test_machines_are_ranked_at_the_same_draws(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["compare", f"{UNSURE}:twins", "--machine", "h100,mi300a,t4", "--jobs", "1", "--draws", "8"]
+    assert main([*command, "--json"]) == 0
+    (case,) = json.loads(capsys.readouterr().out)["cases"]
+    assert len(case["order"]["ranked"]) == 3 and case["order"]["draws"] == 8
+    assert all(len(variant["result"]["intervals"]["elapsed_s"]["values"]) == 8 for variant in case["variants"])
+    assert main(command) == 0
+    assert "how sure: 8 draws in" in capsys.readouterr().out
+
+
+def test_draws_end_when_every_order_has_held_in_enough() -> None:
+    assert order({"later_s": ("0.0", "1.0")}, draws=None).draws == 16
+    assert order({"label": ("0", "1")}, draws=None).draws == 16
+
+
+def test_an_entry_that_decides_is_named_with_what_measures_it() -> None:
+    spec = profiles.load("alex-a100")
+    alone = {key: execute(find_scenario(f"{UNSURE}:work"), {}, range_end={key: end}).elapsed_s
+             for key in ("alloc.cudaFree",) for end in ("low", "high")}  # fmt: skip
+    assert alone
+    nominal = execute(find_scenario(f"{UNSURE}:work"), {}).elapsed_s
+    found = order({"where": ("device", "host"), "host_s": (repr(nominal),)}, "work")
+    first = found.deciders[0]
+    assert first.entry in uncertain(spec) and first.turns and first.factor > 1.0 and "entries matter" in found.screened
+    measured = [decider for decider in found.deciders if decider.entry in MEASURED]
+    assert all("bench/hardware/measure.py" in decider.command for decider in measured)
+
+
+def test_every_entry_that_a_benchmark_measures_has_its_program() -> None:
+    folder = Path(__file__).parents[2] / "bench" / "hardware"
+    for entry in MEASURED:
+        program = way_to_measure(entry, "h100").partition("--only ")[2].partition(";")[0]
+        assert (folder / f"{program}.cu").is_file(), entry
+    assert way_to_measure("nothing.of_it", "h100") == ""
+
+
+# screening
+
+TEN = [
+    ("overlap", {"configuration": ("copy", "managed"), "threads": (2,), "n": (4096,)}),
+    ("overlap", {"threads": (1, 4), "n": (4096,)}),
+    ("overlap", {"configuration": ("managed", "managed+prefetch"), "threads": (2,), "n": (65536,)}),
+    ("exahype", {"memory": ("map", "pool"), "threads": (2,), "patches": (8,)}),
+    ("exahype", {"memory": ("pool", "managed"), "threads": (2,), "patches": (8,)}),
+    ("exahype", {"machine": ("h100", "t4"), "threads": (2,), "patches": (8,)}),
+    (f"{UNSURE}:twins", {"machine": ("h100", "mi300a"), "threads": (2,)}),
+    (f"{UNSURE}:twins", {"machine": ("gh200", "alex-a100"), "threads": (4,)}),
+    (f"{UNSURE}:twins", {"configuration": ("copy", "eager_maps"), "machine": ("mi300a",)}),
+    (f"{UNSURE}:work", {"where": ("device", "host"), "host_s": (30e-6,)}),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "axes"), TEN)
+def test_the_screening_hides_no_entry_that_changes_an_order(name: str, axes: dict[str, tuple[object, ...]]) -> None:
+    """With what was left out at its mean, each order is in every draw what it is with all entries drawn."""
+    with executor("process", 2) as pool:
+        points = grid(find_scenario(name), axes, RunSpec())
+        nominal = sweep(points, pool, jobs=2).finished
+        found = screen(points, nominal, pool, jobs=2)
+        assert found.effects and found.idle and not found.unknown
+        full = sample(points, nominal, pool, Effort(draws=16), jobs=2)
+        kept = [
+            attrs.evolve(point, options=point.options.with_ends(dict.fromkeys(set(found.idle) & set(entries), "mean")))
+            for point in points
+            for entries in (uncertain(spec_of(point)),)
+        ]
+        screened = sample(kept, nominal, pool, Effort(draws=16), jobs=2)
+    orders = [[row[0].elapsed_s < row[1].elapsed_s for row in drawn.rows] for drawn in (full, screened)]
+    assert len(orders[0]) == 16 and orders[0] == orders[1]
+
+
+def test_no_draws_make_no_run() -> None:
+    class Never(Executor):
+        pass
+
+    (point,) = grid(TWINS, {}, RunSpec())
+    assert sample([point], [execute(TWINS, {})], Never(), NO_DRAWS).rows == []
