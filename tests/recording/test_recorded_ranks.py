@@ -7,7 +7,7 @@ import pytest
 from recorded_ranks import LIBRARIES, built_with, calls_of, ranks_in, recorded_ranks
 
 from offloadrt.extensions.recording.format.ranks import POLLS
-from offloadrt.extensions.recording.format.recording import Memory, PartKind
+from offloadrt.extensions.recording.format.recording import BufferPlace, PartKind
 from offloadrt.extensions.recording.scenario import scenario_of
 from offloadrt.study.errors import UserError
 from offloadrt.study.running.execution import execute
@@ -70,11 +70,11 @@ def test_a_halo_exchange_in_device_memory(library, ranks, tmp_path, monkeypatch)
     for number, rank in enumerate(ranks_in(recording)):
         columns = rank.columns
         sends = columns["part.kind"] == PartKind.SEND
-        assert set(columns["part.memory"][sends].tolist()) == {Memory.MAPPED}
+        assert set(columns["part.memory"][sends].tolist()) == {BufferPlace.MAPPED}
         assert set(columns["part.peer"][sends].tolist()) == {(number + 1) % ranks, (number - 1) % ranks}
         arrays = rank.dictionaries.arrays
         assert {arrays[array].name for array in columns["part.array"][sends].tolist()} == {"a"}
-        blocks = (columns["part.memory"] == Memory.GIVEN).sum()
+        blocks = (columns["part.memory"] == BufferPlace.GIVEN).sum()
         assert blocks == 1  # the broadcast of a block of omp_target_alloc
     together = execute(scenario_of(recording))
     assert together.measured["directives"] == together.measured["operations_equal"] == 24 * ranks

@@ -26,7 +26,7 @@ from offloadrt.extensions.recording.format.recording import (
     NONE,
     Column,
     Dictionaries,
-    Memory,
+    BufferPlace,
     Meta,
     NotARecording,
     OmptOperation,
@@ -62,7 +62,7 @@ _KINDS: Final = {
     "copy.kind": (OmptOperation.H2D, OmptOperation.D2H),
     "copy.brings_nothing": (0, 1),
     "part.kind": (min(PartKind), max(PartKind)),
-    "part.memory": (min(Memory), max(Memory)),
+    "part.memory": (min(BufferPlace), max(BufferPlace)),
 }
 """The smallest and the largest number that a column of kinds may hold."""
 

@@ -13,7 +13,7 @@ from offloadrt.extensions.recording.format.recording import (
     NONE,
     Communicator,
     ListTable,
-    Memory,
+    BufferPlace,
     MpiCall,
     MpiWorld,
     PartFlag,
@@ -48,7 +48,7 @@ class _Part:
     address: int
     span: int
     blocks: int
-    memory: Memory = Memory.HOST
+    memory: BufferPlace = BufferPlace.HOST
     array: int = NONE
 
     @classmethod
@@ -127,7 +127,7 @@ class RankCalls:
         self._tasks.add(task.index)
         for part in call.parts:
             self._locate(part)
-            if part.kind in _READ and part.memory == Memory.MAPPED:
+            if part.kind in _READ and part.memory == BufferPlace.MAPPED:
                 self._on_device(call, part, LOADS)
             if part.kind == PartKind.RECEIVE and part.request != NONE:
                 call.pending += 1
@@ -196,16 +196,16 @@ class RankCalls:
             return
         block = self._memory.device.at(part.address)
         if block is not None and block.host:
-            part.memory, part.address = Memory.MAPPED, block.host + part.address - block.device
+            part.memory, part.address = BufferPlace.MAPPED, block.host + part.address - block.device
         elif block is not None:
-            part.memory, part.address = Memory.GIVEN, self._memory.device.recorded(part.address)
-        if part.memory != Memory.GIVEN and (array := self._memory.arrays.at(part.address)) is not None:
+            part.memory, part.address = BufferPlace.GIVEN, self._memory.device.recorded(part.address)
+        if part.memory != BufferPlace.GIVEN and (array := self._memory.arrays.at(part.address)) is not None:
             part.array = self._memory.arrays.use(array).number
 
     def _written(self, thread: int, call: _RankCall, part: _Part, nbytes: int) -> None:
-        if part.memory == Memory.HOST:
+        if part.memory == BufferPlace.HOST:
             self._touch(thread, attrs.evolve(part, span=nbytes), STORES)
-        elif part.memory == Memory.MAPPED:
+        elif part.memory == BufferPlace.MAPPED:
             self._on_device(call, part, STORES)
 
     def _touch(self, thread: int, part: _Part, kind: int) -> None:

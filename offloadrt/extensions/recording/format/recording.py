@@ -101,7 +101,7 @@ class PartFlag(enum.IntFlag):
     CANCELLED = 256
 
 
-class Memory(enum.IntEnum):
+class BufferPlace(enum.IntEnum):
     """Where the buffer of a part lies."""
 
     HOST = 0

@@ -11,7 +11,7 @@ import numpy as np
 
 from offloadrt.extensions.recording.format.recording import (
     NONE,
-    Memory,
+    BufferPlace,
     OmptOperation,
     PartKind,
     Recording,
@@ -137,7 +137,7 @@ def _line_of(source: str) -> int:
     return int(line) if line.isdigit() else 0
 
 
-_HELD_IN: Final = {Memory.HOST: "host", Memory.MAPPED: "device", Memory.GIVEN: "device"}
+_HELD_IN: Final = {BufferPlace.HOST: "host", BufferPlace.MAPPED: "device", BufferPlace.GIVEN: "device"}
 
 
 def _messages_at(recording: Recording, call: int, lists: Sequence[tuple[int, int]]) -> MessageSummary:
@@ -154,7 +154,7 @@ def _messages_at(recording: Recording, call: int, lists: Sequence[tuple[int, int
             if kind == PartKind.SEND and int(columns["part.peer"][part]) >= 0:
                 peers.add(int(columns["part.peer"][part]))
             if kind in (PartKind.SEND, PartKind.RECEIVE, PartKind.GIVES, PartKind.TAKES) and size:
-                held[_HELD_IN[Memory(int(columns["part.memory"][part]))]] = None
+                held[_HELD_IN[BufferPlace(int(columns["part.memory"][part]))]] = None
     site = recording.dictionaries.mpi_calls[call]
     shown = [str(peer) for peer in sorted(peers)]
     ranks = ", ".join(shown[:_MOST_RANKS]) + (

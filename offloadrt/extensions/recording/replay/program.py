@@ -14,7 +14,7 @@ from offloadrt.extensions.recording.format.container import RunSummary
 from offloadrt.extensions.recording.format.recording import (
     NONE,
     ItemForm,
-    Memory,
+    BufferPlace,
     Meta,
     OmptOperation,
     Recording,
@@ -538,9 +538,9 @@ class ReplayedProgram:
 
     def device_of(self, part: ReplayedPart) -> int | None:
         """Return the device that has the buffer of a call of MPI; None where it is memory of the host."""
-        if part.memory == Memory.HOST or not self.openmp.num_devices:
+        if part.memory == BufferPlace.HOST or not self.openmp.num_devices:
             return None
-        if part.memory == Memory.GIVEN:
+        if part.memory == BufferPlace.GIVEN:
             block = self._routines.block_at(part.address)
             return None if block is None else block.device
         for number, device in enumerate(self.openmp.devices):
