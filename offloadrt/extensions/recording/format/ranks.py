@@ -11,9 +11,9 @@ from offloadrt.extensions.recording.format.blocks import MemoryEvents
 from offloadrt.extensions.recording.format.recording import (
     FIELDS,
     NONE,
+    BufferPlace,
     Communicator,
     ListTable,
-    BufferPlace,
     MpiCall,
     MpiWorld,
     PartFlag,

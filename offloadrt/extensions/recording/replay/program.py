@@ -13,8 +13,8 @@ from offloadrt.extensions.checking.recorded import KnownCopy
 from offloadrt.extensions.recording.format.container import RunSummary
 from offloadrt.extensions.recording.format.recording import (
     NONE,
-    ItemForm,
     BufferPlace,
+    ItemForm,
     Meta,
     OmptOperation,
     Recording,
