@@ -26,6 +26,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.links.link import Shared
 from offloadrt.machine.managed.block import PageSets, begun, how_many, merged, up_to
 from offloadrt.machine.managed.sweep import Accesses
+from offloadrt.machine.managed.warps import AddressTrace
 from offloadrt.machine.memory import AccessFault
 from offloadrt.sim import Signal
 
@@ -202,6 +203,8 @@ class KernelPacket(msgspec.Struct, frozen=True, eq=False):
     """Called when the kernel dies of a page that it may not fault in; without it, that ends the run."""
     accesses: Accesses = ()
     """What the kernel does with managed memory, on a device that migrates pages."""
+    trace: AddressTrace | None = None
+    """Which places of managed memory each thread comes to, where the kernel's source says it; None: it sweeps."""
     blit: BlitCopy | None = None
     """The copy that the kernel makes, if it is one of the driver library and not of the program."""
 

@@ -261,7 +261,7 @@ def test_parts_that_contradict_one_another_are_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "place", "value", "message"),
     [
-        ("record.step", 0, 99, "record.step holds a kind that is not from 0 to 12"),
+        ("record.step", 0, 99, "record.step holds a kind that is not from 0 to 13"),
         ("record.detail", -1, 9, "a record names list of items 9 of 1"),
         ("items.first", 0, 1, "items.first does not rise from 0"),
         ("task.count", 0, 5, "the tasks have 5 records together"),

@@ -132,7 +132,7 @@ class Kernels:
     def _packet(self, launch: Launch, run: Move | None, stream: Stream, cause: int, touching: Touching) -> KernelPacket:
         number = self._machine.next_number()
         done = Signal(self._context.sim, f"kernel {number} ({launch.kernel.name})")
-        return KernelPacket(number, stream, cause, launch, run, done, accesses=touching.accesses)
+        return KernelPacket(number, stream, cause, launch, run, done, accesses=touching.accesses, trace=touching.trace)
 
     async def _submit(self, packet: KernelPacket) -> None:
         """Put the packet of a kernel into its stream."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import attrs
 
 from offloadrt.driver.calls import DriverError
+from offloadrt.extensions import stdpar
 from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.extensions.recording.format.container import RunSummary
 from offloadrt.extensions.recording.replay import Outcome, check_configuration, replay
+from offloadrt.extensions.recording.replay.algorithms import replay_algorithms
 from offloadrt.extensions.recording.replay.declared import read_declared
 from offloadrt.extensions.recording.replay.program import (
     ranks_of,
@@ -25,15 +27,16 @@ from offloadrt.machine.memory import MemoryAccessFault
 from offloadrt.models.host.process import Process
 from offloadrt.models.openmp import OpenMP
 from offloadrt.runtime.errors import OffloadError
-from offloadrt.study.errors import UserError
+from offloadrt.study.errors import ParameterError, UserError
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Figure, Scenario
-from offloadrt.study.scripts.parameters import Range, Value, parameters_of
+from offloadrt.study.scripts.parameters import Parameter, Range, Value, parameters_of
 from offloadrt.study.scripts.tracebacks import innermost
 
 _Configuration = Literal[
     "copy", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch", "environment", "unified"
 ]
+_Switch = Literal["auto", "on", "off"]
 _TOGETHER: Final = -1
 """Instead of a process: all ranks."""
 UNIFIED: Final = "unified"
@@ -50,6 +53,8 @@ def scenario_of(path: Path) -> Scenario:
     known = list(dict.fromkeys(run.threads for run in runs))
     recorded_ranks = max(run.ranks for run in runs)
     with _of_recordings():
+        if file.meta(runs[0]).algorithms:
+            return _of_algorithms(path, runs)
         asked: _Configuration = UNIFIED if requires_unified_shared_memory(file.meta(runs[0])) else "copy"
 
     async def replayed(
@@ -91,15 +96,92 @@ def scenario_of(path: Path) -> Scenario:
                 raise UserError(str(inner)) from None
             raise
 
+    figure = Figure(x="configuration", y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay")
+    return Scenario(
+        path.name,
+        replayed,
+        "alex-a100",
+        _parameters(replayed, runs),
+        figure=figure,
+        results=("directives",),
+        path=path,
+    )
+
+
+def _parameters(replayed: Callable[..., Any], runs: Sequence[RunSummary]) -> dict[str, Parameter]:
+    """Return the parameters of a recording: those of ranks only where it has some."""
     parameters = parameters_of(replayed)
-    if not recorded_ranks:
+    known = list(dict.fromkeys(run.threads for run in runs))
+    if not any(run.ranks for run in runs):
         for name in ("nodes", "gpus_per_node", *(["ranks"] if all(run.rank is None for run in runs) else [])):
-            parameters.pop(name)
+            parameters.pop(name, None)
     if len(known) > 1:
         words = ", ".join(map(str, known))
         parameters["threads"] = attrs.evolve(parameters["threads"], help=f"host threads; recorded with {words}")
-    figure = Figure(x="configuration", y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay")
-    return Scenario(path.name, replayed, "alex-a100", parameters, figure=figure, results=("directives",), path=path)
+    return parameters
+
+
+def _of_algorithms(path: Path, runs: Sequence[RunSummary]) -> Scenario:
+    """Make a scenario of a recorded program of C++ parallel algorithms."""
+    known = list(dict.fromkeys(run.threads for run in runs))
+
+    async def replayed(
+        run: Run,
+        implementation: Literal["acpp", "nvcpp", "rocstdpar", "icpx", "host"] = "acpp",
+        pool: _Switch = "auto",
+        elision: _Switch = "auto",
+        prefetch: Literal["auto", "never", "first", "always", "after-sync"] = "auto",
+        heuristic: _Switch = "auto",
+        sampling: Literal["none", "host", "offload"] = "none",
+        database: str = "",
+        system_usm: bool = False,
+        threads: Annotated[int, Range(1)] = known[0],
+        host_compute: Annotated[float, Range(0)] = 1.0,
+        process: Annotated[int, Range(0)] = 0,
+    ) -> dict[str, Value]:
+        """Replay a recorded program of C++ parallel algorithms.
+
+        Parameters:
+            implementation: whose compiler and runtime; host offloads nothing
+            pool: the memory pool; auto is as the implementation has it, as of the next three
+            elision: synchronization elision
+            prefetch: the prefetch mode
+            heuristic: the offload heuristic; it needs a database with runtimes of host and device, else it offloads all
+            sampling: a run that only measures for the database, with all algorithms on the host or offloaded
+            database: file with the runtimes that the heuristic knows, to which the run adds its own at the end
+            system_usm: let the device use all memory of the host as it is; nothing is taken over or prefetched
+            threads: with as many host threads, as it was recorded with
+            host_compute: seconds of the host for each one that it worked when it was recorded
+            process: which of the recorded processes, as MPI ranks are
+        """
+        chosen = stdpar.variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)
+        if (sampling != "none" or database) and not chosen.heuristic:
+            name = "database" if database else "sampling"
+            raise ParameterError(name, f"{database or sampling}, but {implementation} has no heuristic here")
+        run.options = stdpar.StdParOptions(
+            implementation=chosen,
+            heuristic=stdpar.HeuristicRules(sampling=stdpar.Sampling(sampling)),
+            heuristic_file=Path(database) if database else None,
+            system_usm=system_usm,
+            phantom=True,
+        )
+        try:
+            recording = loaded(path, run_of(runs, threads, process, path))
+            await replay_algorithms(
+                recording, run.program_as(stdpar.StdPar), host_time=host_compute, progress=run.progress,
+                phases=run.windows.phases,
+            )  # fmt: skip
+        except (Exception, BaseExceptionGroup) as error:
+            inner = innermost(error)
+            if isinstance(inner, (*_OF_THE_PROGRAM, stdpar.CompilationRefused)):
+                raise UserError(str(inner)) from None
+            raise
+        measured = run.program.algorithms(), run.program.barriers()
+        return {**stdpar.algorithm_figures(*measured), **_ending(recording)}
+
+    figure = Figure(x="implementation", y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay")
+    parameters = _parameters(replayed, runs)
+    return Scenario(path.name, replayed, "alex-a100", parameters, figure=figure, results=("algorithms",), path=path)
 
 
 async def _replay(run: Run, recording: Recording, host_compute: float, costs: str) -> dict[str, Value]:
@@ -155,13 +237,8 @@ def _chosen_configuration(run: Run, recordings: Sequence[Recording]) -> str:
 def _measured(recordings: Sequence[Recording], outcomes: Sequence[Outcome], configuration: str) -> dict[str, Value]:
     """Return what came of the replays of one process, or of all ranks."""
     measured: dict[str, Value] = {"directives": sum(outcome.directives for outcome in outcomes)}
-    for recording in recordings:
-        ended = recording.meta.ended
-        if recording.meta.died is not None:
-            measured.setdefault("recording", f"the program {recording.meta.died}")
-        elif ended != "exit":
-            words = {"stopped": "was stopped", "cut": "cut off: the program crashed or was killed"}
-            measured.setdefault("recording", words.get(ended, ended))
+    for recording in reversed(recordings):
+        measured |= _ending(recording)
     if left_out := sum(outcome.calls_left_out for outcome in outcomes):
         measured["mpi"] = f"{left_out} calls left out, for this process is played alone"
     compared = sum(outcome.compared for outcome in outcomes)
@@ -176,6 +253,16 @@ def _measured(recordings: Sequence[Recording], outcomes: Sequence[Outcome], conf
     if requires_unified_shared_memory(recordings[0].meta):
         measured["requires"] = f"unified_shared_memory, so configuration {configuration}"
     return measured
+
+
+def _ending(recording: Recording) -> dict[str, Value]:
+    """Say how the recorded program ended, if it did not come to its end."""
+    if recording.meta.died is not None:
+        return {"recording": f"the program {recording.meta.died}"}
+    if recording.meta.ended == "exit":
+        return {}
+    words = {"stopped": "was stopped", "cut": "cut off: the program crashed or was killed"}
+    return {"recording": words.get(recording.meta.ended, recording.meta.ended)}
 
 
 def opened(path: Path) -> RecordingFile:

@@ -31,7 +31,7 @@ import attrs
 import numpy as np
 from attrs import field, frozen
 
-from offloadrt.extensions.recording.format.slots import PLACES, RAW_VERSION, SLOT_BYTES, SLOT_WORDS, Slot
+from offloadrt.extensions.recording.format.slots import PLACES, RAW_VERSION, SLOT_BYTES, SLOT_WORDS, STOP, Slot
 
 
 class RecordingRefused(Exception):
@@ -324,7 +324,7 @@ _OPENMP = ("-fopenmp", "-fiopenmp", "-qopenmp", "-mp", "-qsmp=omp", "-homp")
 
 # Flags that choose a GPU or its libraries, or that LLVM's compilers do not have: single ones, beginnings of others, and
 # those that take the next argument with them.
-_DROPPED = ("-flto", "-fopenmp-target-fast", "-ipo", "-fast", "-cuda", "-stdpar", "-qoffload", "-nogpulib")
+_DROPPED = ("-flto", "-fopenmp-target-fast", "-ipo", "-fast", "-cuda", "-stdpar=multicore", "-qoffload", "-nogpulib")
 _DROPPED_PREFIXES = (
     "-fopenmp-targets=",
     "-foffload",
@@ -346,6 +346,10 @@ _DROPPED_PREFIXES = (
 _DROPPED_WITH_NEXT = ("-Xopenmp-target", "-Xcuda-ptxas", "-Xarch_device")
 _OF_GFORTRAN = ("-fallow-", "-ffile-prefix-map=", "-fstack-protector")
 """Beginnings of flags that an `mpifort` for gfortran adds, and that flang does not have."""
+_ALGORITHMS = ("-stdpar", "-stdpar=gpu", "--acpp-stdpar", "--hipsycl-stdpar", "--hipstdpar", "-fsycl-pstl-offload")
+"""Flags by which compilers offload the parallel algorithms of C++."""
+_ALGORITHMS_PREFIXES = ("--acpp-stdpar-", "--acpp-targets=", "--hipstdpar-", "-fsycl-pstl-offload=", "-fsycl-targets=")
+"""Beginnings of flags that say more of that."""
 _OTHER_PROCESSORS = ("sm_", "gfx", "pwr", "power")
 """Beginnings of the names of processors in `-march=` that are not this one."""
 _NOT_LINKING = {"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"}
@@ -354,10 +358,16 @@ _INPUTS = (".c", ".cc", ".cpp", ".cxx", ".C", ".f", ".F", ".f90", ".F90", ".f95"
 _HOST = "x86_64-pc-linux-gnu"
 
 
-def rewrite(arguments: Sequence[str]) -> tuple[list[str], bool]:
-    """Return the arguments without what chooses a GPU or another compiler's OpenMP, and whether OpenMP is on."""
+def rewrite(arguments: Sequence[str], language: Language = "cc") -> tuple[list[str], bool]:
+    """Return the arguments without what chooses a GPU or another compiler's OpenMP, and whether OpenMP is on.
+
+    Where C++ is to offload its parallel algorithms, they are directives of OpenMP, from a header.
+    """
     kept: list[str] = []
     openmp = False
+    if language == "cxx" and any(_offloads_algorithms(argument) for argument in arguments):
+        openmp = True
+        kept += ["-include", str(_NATIVE / "algorithms" / "offload_algorithms.hpp")]
     given = iter(arguments)
     for argument in given:
         if argument.startswith(_DROPPED_WITH_NEXT):
@@ -369,9 +379,13 @@ def rewrite(arguments: Sequence[str]) -> tuple[list[str], bool]:
     return kept, openmp
 
 
+def _offloads_algorithms(argument: str) -> bool:
+    return argument in _ALGORITHMS or argument.startswith("-fsycl-pstl-offload=")
+
+
 def _chooses_gpu(argument: str) -> bool:
     """Tell whether a flag chooses a GPU, or is of another compiler's OpenMP."""
-    if argument in _DROPPED or argument.startswith(_DROPPED_PREFIXES):
+    if argument in (*_DROPPED, *_ALGORITHMS) or argument.startswith((*_DROPPED_PREFIXES, *_ALGORITHMS_PREFIXES)):
         return True
     return argument.startswith(("-march=", "-mtune=")) and argument.partition("=")[2].startswith(_OTHER_PROCESSORS)
 
@@ -388,7 +402,7 @@ def _is_input(argument: str) -> bool:
 def compiler_command(language: Language, arguments: Sequence[str]) -> list[str]:
     """Return the command that compiles for recording. Raises ToolchainMissing."""
     compiler = find_compiler(language)
-    kept, openmp = rewrite(arguments)
+    kept, openmp = rewrite(arguments, language)
     if language == "fc":
         kept = [argument for argument in kept if not argument.startswith(_OF_GFORTRAN)]
     has_input = any(_is_input(argument) for argument in kept)
@@ -707,5 +721,7 @@ class DirectiveCounter:
         kinds = slots[:, 0] & 0xFF
         unused = np.flatnonzero(kinds == 0)
         written = int(unused[0]) if unused.size else len(slots)
-        self._directives += int(np.count_nonzero((kinds[:written] == Slot.CALL) & (slots[:written, 3] == 0)))
+        head, outer = slots[:written, 0], slots[:written, 3]
+        is_stop = (head >> 16 & 0xFFFF) == STOP
+        self._directives += int(np.count_nonzero((kinds[:written] == Slot.CALL) & (outer == 0) & ~is_stop))
         return begin + written * SLOT_BYTES

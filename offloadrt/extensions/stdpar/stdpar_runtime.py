@@ -150,7 +150,7 @@ class SyclUsm:
         entry = self._touchings.get(key)
         if entry is None:
             managed = [array.memory in self._memories for array in arrays]
-            touching = accesses_of(self._device("kernel").number, launch, (), arguments, arrays, managed)
+            touching = accesses_of(self._device("kernel").number, launch, (), arguments, arrays, managed, self.view)
             entry = self._touchings[key] = (launch, touching)
         return entry[1]
 

@@ -23,6 +23,7 @@ from offloadrt.machine.links.engines import RemotePort
 from offloadrt.machine.managed.block import PageSets, among, begun, how_many, merged, without
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.sweep import HOST, Accesses, ManagedAccess, ManagedSweep, Residence, order_of
+from offloadrt.machine.managed.warps import ResidentWarps
 from offloadrt.machine.messages import (
     AccessNotification,
     ManagedFault,
@@ -214,6 +215,8 @@ class ManagedKernels:
         """The ways to the memory of other devices, by device and direction, where there are any."""
         self.access_counters: AccessCounters | None = None
         """What counts accesses to memory of the host that kernels use in place; None where nobody asks for it."""
+        self.drawn_uses: dict[str, None] = {}
+        """The kernels some of whose indices are data without numbers: where these lie is drawn, as is declared."""
         self.unknown_uses: dict[str, None] = {}
         """The kernels that used memory over a link though nothing says which arrays they read, and which they write.
 
@@ -222,6 +225,10 @@ class ManagedKernels:
 
     def begin(self, resident: ResidentKernel) -> None:
         """Start a kernel: its windows are what its resident threads execute at a time."""
+        if any(access.visits for access in resident.packet.accesses):
+            trace = resident.packet.trace
+            if trace is None or not trace.elements.is_known:
+                self.drawn_uses[resident.packet.launch.kernel.name] = None
         compute, launch, total, later = self._kernels.spec, resident.packet.launch, 0, 0
         swept: list[int] = []
         for access in resident.packet.accesses:
@@ -234,7 +241,13 @@ class ManagedKernels:
         teams = min(launch.teams, compute.sms * on_sm)
         held_back = self.spec.outstanding * max(1, compute.sms // self.spec.sharers) * self.spec.reported
         windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-sum(swept) // held_back))
-        order = order_of(launch, Residence(compute.sms, on_sm, held_back, self.spec.reported), swept)
+        resident_warps: ResidentWarps | None = None
+        if (trace := resident.packet.trace) is not None:
+            windows = -(-launch.teams // teams)
+            resident_warps = ResidentWarps(trace, launch, compute.sms, self.spec.sharers, windows, self.spec.reports)
+        order = None
+        if trace is None:
+            order = order_of(launch, Residence(compute.sms, on_sm, held_back, self.spec.reported), swept)
         windows = windows if order is None else order.windows
         ahead = min(1.0 / _teams_held(resident.packet.accesses, launch), windows * held_back / max(later, 1))
         longest = self.spec.touch_chunk * windows // max(total, 1)
@@ -243,12 +256,13 @@ class ManagedKernels:
             resident.packet.accesses,
             windows,
             longest,
-            1 if order is not None else max(1, int(ahead)),
+            1 if order is not None or trace is not None else max(1, int(ahead)),
             self.spec.outstanding * used,
             [self._reports(access, launch) for access in resident.packet.accesses],
             self.pages,
             self.sim.rng,
             order,
+            resident_warps,
         )
         self._step(resident, resident.sweep)
 
@@ -362,7 +376,14 @@ class ManagedKernels:
         A page that was served counts as touched, even when it has been evicted since.
         """
         packet = resident.packet
-        if sweep.needed != served:
+        if sweep.warps is not None:
+            sweep.warps.go_on(self.pages, served)
+            sweep.level = 0
+            if missing := self._missing(sweep):
+                sweep.needed = {}
+                self._raise(resident, sweep, missing)
+                return
+        elif sweep.needed != served:
             missing = self.pages.still_unmapped(without(sweep.needed, served), sweep.stored)
             if missing:
                 self._raise(resident, sweep, missing)

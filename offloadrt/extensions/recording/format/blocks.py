@@ -83,7 +83,7 @@ class HostArrays:
     def free(self, address: int) -> HostBlock | None:
         """End an allocation; None if none begins there."""
         block = self._live.get(address)
-        return None if block is None or block.origin != "malloc" else self._live.pop(address)
+        return None if block is None or block.origin not in ("malloc", "scratch") else self._live.pop(address)
 
     def end_mapped(self, address: int, nbytes: int) -> list[HostBlock]:
         """End all that lies in a range of which nobody told when it was allocated, and return it."""

@@ -191,6 +191,8 @@ def _check_steps(recording: Recording) -> None:
     for step, name, least, count, what in (
         (Step.DIRECTIVE, "subject", 0, len(dictionaries.sites), "site"),
         (Step.DIRECTIVE, "detail", NONE, len(columns["items.first"]) - 1, "list of items"),
+        (Step.STOP, "subject", 0, len(dictionaries.sites), "site"),
+        (Step.STOP, "detail", NONE, len(columns["items.first"]) - 1, "list of items"),
         (Step.TASK, "subject", 0, len(columns["task.kind"]), "task"),
         (Step.TASK, "detail", NONE, dependences, "list of dependences"),
         (Step.TASKWAIT, "detail", NONE, dependences, "list of dependences"),
@@ -211,7 +213,7 @@ def _check_items(recording: Recording) -> None:
     directives = columns["record.step"] == Step.DIRECTIVE
     lengths = np.append(np.diff(columns["items.first"].astype("i8")), 0)  # the last is what -1 finds
     counts = lengths[columns["record.detail"][directives]]
-    expected = np.array([NONE if site.call.startswith("omp_") else len(site.items) for site in sites], "i8")
+    expected = np.array([NONE if site.is_routine else len(site.items) for site in sites], "i8")
     forms = expected[columns["record.subject"][directives]]
     if ((forms != NONE) & (forms != counts)).any():
         raise RecordingDamaged(f"{recording.name}: a directive has not as many items as its site")

@@ -27,6 +27,7 @@ from offloadrt.extensions.recording.format.recording import (
     RecordingTooNew,
     Step,
     TaskTree,
+    directives_in,
     row_columns,
     task_columns,
 )
@@ -43,7 +44,7 @@ def convert(raw: Path, out: Path) -> list[RunSummary]:
     for run in record["runs"]:
         for process in processes_of(raw / run["folder"]):
             dictionaries, columns = tables_of(process, record, run)
-            count = int(np.count_nonzero(columns["record.step"] == Step.DIRECTIVE))
+            count = directives_in(columns, dictionaries.sites)
             if count or dictionaries.mpi_calls:
                 meta = dictionaries.meta
                 summary = RunSummary(
@@ -204,6 +205,7 @@ def _meta(
         died=death,
         separate_copies=list(memory.copies.findings),
         globals={str(line["name"]): int(line["size"]) for line in _globals(process)},
+        algorithms=any(site.is_algorithm for site in calls.sites),
         requires=int(process.line("requires").get("flags", 0)),
         devices=sum(line["k"] == "device" for line in process.lines),
         mpi=world,

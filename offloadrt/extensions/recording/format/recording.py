@@ -51,7 +51,9 @@ class Step(enum.IntEnum):
     """subject: array; detail: of one that is mapped to a device, its place in `Dictionaries.ends`."""
     REST = 11
     """Nothing more than the time and the touches up to the end of a task."""
-    MPI = 12
+    STOP = 12
+    """What ends the window of the parallel algorithms before; subject: site."""
+    MPI = 13
     """A call of MPI; subject: its place in `Dictionaries.mpi_calls`; detail: list of parts."""
 
 
@@ -231,6 +233,18 @@ class Findings(msgspec.Struct, frozen=True):
     strays: tuple[KernelStray, ...] = ()
 
 
+class StopKind(enum.IntEnum):
+    """Why AdaptiveCpp's compiler lets the barrier of parallel algorithms stay at a place."""
+
+    ACCESS = 1
+    """The host loads or stores."""
+    CALL = 2
+    """A function is called that is not inlined."""
+    EXIT = 3
+    """The function ends."""
+    ALLOCATION = 4
+
+
 class EndKind(enum.IntEnum):
     """How the memory of an array ends."""
 
@@ -286,6 +300,16 @@ class Site(msgspec.Struct, frozen=True):
     """Whether the program died in it."""
 
     @property
+    def is_routine(self) -> bool:
+        """Tell whether its items are the arguments of a call, and not what a directive maps."""
+        return not self.call.startswith("__tgt_")
+
+    @property
+    def is_algorithm(self) -> bool:
+        """Tell whether it is a parallel algorithm of C++, whose kernels are the records behind it."""
+        return self.call.startswith("std::")
+
+    @property
     def where(self) -> str:
         """Name the place in the source; the call where the program was built without lines."""
         return f"{self.file}:{self.line}" if self.line else self.call
@@ -298,14 +322,20 @@ class RecordedArray(msgspec.Struct, frozen=True):
     address: int
     nbytes: int
     origin: str
-    """malloc (ALLOCATE and FREE say when), global, link, variable or constant (of the host's code), or mapped: unknown.
+    """malloc and scratch of an algorithm's own (ALLOCATE and FREE say when), global, link, variable or constant (of the
+    host's code), or mapped: unknown.
 
-    All but the first are there from the beginning.
+    All but the first two are there from the beginning.
     """
     pointer: int = 0
     """Of a link: the address of the pointer through which the device finds it."""
     own: int = 0
     """The bytes that the program has there, where a map reaches beyond them; 0: all."""
+
+    @property
+    def is_there(self) -> bool:
+        """Tell whether it is there from the beginning."""
+        return self.origin not in ("malloc", "scratch")
 
 
 class Death(msgspec.Struct, frozen=True):
@@ -353,6 +383,8 @@ class Meta(msgspec.Struct, frozen=True):
     """Where the program relies on host and device having copies of their own; found by `blocks.py`."""
     globals: dict[str, int] = {}
     """Bytes of each declare target global."""
+    algorithms: bool = False
+    """Whether it calls parallel algorithms of C++."""
     requires: int = 0
     devices: int = 0
     """Devices of the machine that it was recorded on, which is the number of the initial device; 0: not known."""
@@ -432,6 +464,14 @@ def with_later_columns(columns: Mapping[str, Column]) -> dict[str, Column]:
     return made
 
 
+def directives_in(columns: Mapping[str, Column], sites: Sequence[Site]) -> int:
+    """Count directives and routines; of parallel algorithms these, and not their kernels."""
+    within = any(site.is_algorithm for site in sites)
+    counted = np.array([not within or site.is_routine for site in sites] or [True])
+    subjects = columns["record.subject"][columns["record.step"] == Step.DIRECTIVE]
+    return int(np.count_nonzero(counted[subjects]))
+
+
 @attrs.frozen(eq=False)
 class Recording:
     """One recorded process."""
@@ -452,8 +492,8 @@ class Recording:
 
     @property
     def directives(self) -> int:
-        """Count directives and routines."""
-        return int(np.count_nonzero(self.columns["record.step"] == Step.DIRECTIVE))
+        """Count directives and routines; of parallel algorithms these, and not their kernels."""
+        return directives_in(self.columns, self.dictionaries.sites)
 
     def on_initial_device(self, site: Site) -> bool:
         """Tell whether a directive went to the initial device, which is the host."""

@@ -88,6 +88,12 @@ CALLS: Final = {
     32: "omp_target_memset_async",
 }
 """The runtime's entry points by their number in a slot."""
+ALGORITHM: Final = 60
+"""A parallel algorithm of C++'s standard library, in which calls of kernels are made."""
+STOP: Final = 61
+"""Where the barrier of the algorithms before stays."""
+SCRATCH: Final = 5
+"""`a` of ALLOC: memory of an algorithm's own."""
 MAPPER_COMPONENT: Final = 9
 DEFERRED: Final = (28, 31, 32)
 """The routines that make a task do what they are called for."""

@@ -179,13 +179,15 @@ def sites_of(recording: Recording) -> list[SiteSummary]:
     found = []
     for number, site in enumerate(recording.dictionaries.sites):
         of_site = subjects == number
+        if not of_site.any():  # where the barrier of algorithms stays
+            continue
         lists, times = np.unique(operations[of_site], return_counts=True)
         done: Counter[str] = Counter()
         for one, often in zip(lists.tolist(), times.tolist(), strict=True):
             for place in recording.range_of("operations", one):
                 kind = int(columns["operation.kind"][place])
                 done[names.get(kind, f"operation {kind}")] += often
-        mapped = 0 if site.call.startswith("omp_") else int(sizes[details[of_site]].sum())
+        mapped = 0 if site.is_routine else int(sizes[details[of_site]].sum())
         found.append(SiteSummary(site, int(of_site.sum()), mapped, dict(done)))
     return sorted(found, key=lambda one: (one.site.file, one.site.line, one.site.call))
 
@@ -320,7 +322,7 @@ def directives_of(recording: Recording) -> Counter[tuple[Any, ...]]:
         places = recording.range_of("items", items)
         sizes = tuple(columns["item.size"][places.start : places.stop].tolist())
         types = tuple(form.type for form in site.items)
-        found[site.where, site.call, types, sizes if not site.call.startswith("omp_") else ()] += often
+        found[site.where, site.call, types, sizes if not site.is_routine else ()] += often
     return found
 
 

@@ -31,8 +31,10 @@ from offloadrt.machine import MachineSpec
 from offloadrt.machine.memory import AddressMap
 from offloadrt.models import openmp as omp
 from offloadrt.models.host.process import Process
+from offloadrt.models.host.program import ProgramThread
 from offloadrt.models.openmp import DevicePointer, HostArray, HostThread, LoweredItem, LoweredProgram, OpenMP, Section
 from offloadrt.models.openmp.lowering import Construct
+from offloadrt.models.openmp.tasks import HiddenHelpers
 from offloadrt.runtime.configurations.usm import translates
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import Kind
@@ -435,12 +437,28 @@ class ReplayedProgram:
         if self._observed is not None:
             self._observed.in_run_order = count > 1
 
+    @property
+    def offload(self) -> OpenMP:
+        return self.openmp
+
+    @property
+    def helpers(self) -> HiddenHelpers:
+        return self.openmp.helpers
+
     # memory
+
+    async def allocates(self, t: ProgramThread, number: int) -> None:
+        """Place an array that the program allocates."""
+        self.allocate(number)
+
+    async def frees(self, t: ProgramThread, number: int, end: int) -> None:
+        """Forget an array that the program frees."""
+        self.free(number, end)
 
     def place_arrays(self) -> None:
         """Place the arrays that are there from the beginning."""
         for number, array in enumerate(self.recording.dictionaries.arrays):
-            if array.origin != "malloc":
+            if array.is_there:
                 self.allocate(number, written=True)
 
     def allocate(self, number: int, *, written: bool = False) -> None:
@@ -475,7 +493,7 @@ class ReplayedProgram:
         self.arrays[number] = None
         self._constructs.clear()
 
-    async def touch(self, t: HostThread, number: int) -> None:
+    async def touch(self, t: ProgramThread, number: int) -> None:
         """Touch what the host touched before a record."""
         columns = self.recording.columns
         for place in self.recording.range_of("touches", number):
@@ -506,8 +524,12 @@ class ReplayedProgram:
             copies.append(KnownCopy(op, host, nbytes, content, bool(brings_nothing), is_watched))
         self._observed.knows_copies(tuple(copies))
 
-    async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None:
+    async def stops(self, t: ProgramThread, site_number: int, items: int) -> None:
+        """Pass where the barrier of parallel algorithms stays: each of these directives has waited for its kernel."""
+
+    async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None:
         """Run a directive or a routine, and compare what was done with what the real runtime did."""
+        assert isinstance(t, HostThread)
         site = self.recording.dictionaries.sites[site_number]
         t.sim.current.data["place"] = site.where
         if self._observed is not None:
@@ -516,6 +538,8 @@ class ReplayedProgram:
         done = None if self._log is None else self._log.begin()
         if site.died:
             await self._dies_in(t, site_number, items, launch)
+        elif site.is_algorithm:  # its kernels are the directives behind it
+            pass
         elif site.call not in _DATA and site.call not in _KERNELS:
             await self._routines.run(t, site, items)
         elif not self.recording.on_initial_device(site):  # what that did is recorded as work of the host
@@ -528,7 +552,7 @@ class ReplayedProgram:
         if self.oracle.directives % 1000 == 0:
             self.progress(self.oracle.directives, self._total)
 
-    async def call_mpi(self, t: HostThread, call: int, parts: int) -> None:
+    async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None:
         """Make a call of MPI; a process that is played alone has nobody to send to, and leaves it out."""
         if self._ranks is None:
             self.oracle.calls_left_out += 1

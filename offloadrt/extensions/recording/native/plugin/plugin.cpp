@@ -32,8 +32,8 @@ struct Instrument : PassInfoMixin<Instrument> {
 struct CompletePlaces : PassInfoMixin<CompletePlaces> {
   PreservedAnalyses run(Module &module, ModuleAnalysisManager &) {
     if (!module.getModuleFlag("openmp-device"))
-      offload::completePlaces(module);
-    return PreservedAnalyses::all(); // only constants become others
+      offload::completePlaces(module), offload::inlineCallers(module);
+    return PreservedAnalyses::all(); // only constants and attributes become others
   }
   static bool isRequired() { return true; }
 };

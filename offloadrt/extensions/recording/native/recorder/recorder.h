@@ -27,6 +27,7 @@ typedef struct {
   uint64_t frame;       /* of the program's call of the runtime: what lies above it on the stack is the program's */
   uint32_t number;
   bool nowait;          /* it is in a `taskwait` with this clause */
+  bool has_algorithm;   /* it has called a parallel algorithm, and no barrier for that is known yet */
   bool inside;          /* it is inside the recorder: what it allocates is not the program's */
 } thread_t;
 
@@ -71,6 +72,7 @@ typedef struct {
 host_block_t *host_memory(size_t *count); /* the program's own allocations and variables, by address; the caller frees them */
 bool is_small_block(uint64_t address);    /* whether it lies in a block of the program's of less than SMALLEST bytes */
 bool shares_heap(void);
+void note_scratch(void *block, size_t bytes, bool is_begin); /* called inside the recorder */
 void watch_small_blocks(void);            /* called once, before the program's own code runs */
 
 /* ---- stacks.c ---- */
