@@ -233,7 +233,7 @@ class Run:
 
     @property
     def is_observed(self) -> bool:
-        """Tell whether an observer is told what the program does, as in a check."""
+        """Tell whether an observer is told what the program does."""
         return self._observer is not None
 
     def program_as(self, kind: type[P]) -> P:
