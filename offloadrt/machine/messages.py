@@ -208,6 +208,8 @@ class KernelPacket(msgspec.Struct, frozen=True, eq=False):
     """Which places of managed memory each thread comes to, where the kernel's source says it; None: it sweeps."""
     blit: BlitCopy | None = None
     """The copy that the kernel makes, if it is one of the driver library and not of the program."""
+    gap: float | None = None
+    """Seconds from the end of what it waited for to its first team, if not as between kernels of a stream."""
 
 
 class WaitPacket(msgspec.Struct, frozen=True, eq=False):

@@ -90,6 +90,12 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "offloaded_patches": [
         {"threads": 3, "batch": 2, "patches": 4, "memory": memory} for memory in ("map", "pool", "managed")
     ],
+    "osu": [
+        {"nbytes": 8},
+        {"nbytes": 1 << 22, "memory": "device", "benchmark": "bw", "window": 4},
+        {"nbytes": 1 << 16, "benchmark": "allreduce", "ranks": 6, "nodes": 3},
+        {"nbytes": 1 << 10, "benchmark": "alltoall", "ranks": 4, "nodes": 1},
+    ],
     "otm_fig1": [{"size_gb": 0.05, "benchmark": "srad"}],
     "otm_fig2": [{"size_gb": 0.05, "benchmark": "cfd", "direction": "d2h"}],
     "otm_fig3": [{"size_gb": 0.05, "benchmark": "bfs", "placement": "explicit"}],

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NoReturn
 
+import attrs
 import numpy as np
 
 from offloadrt.extensions.mpi import choices
@@ -61,7 +62,7 @@ class World:
         for process in processes:
             nic = self.network.nic_of(process.node, taken[process.node])
             taken[process.node] += 1
-            self.endpoints.append(Endpoint(process, nic, self.costs, self.transport.receive))
+            self.endpoints.append(Endpoint(process, nic, self.costs, self.transport))
         self._contexts: dict[object, int] = {}
         self._calls: dict[tuple[int, int], tuple[str, int, str]] = {}
         """The first call of each collective: (call, rank, at) by communicator and number."""
@@ -459,21 +460,32 @@ class Comm:
         sent = self._sent(call, sendbuf, recvbuf)
         at_root = self.rank == root
         into = buffer_of(recvbuf, call) if at_root else sent.temporary()
-        chosen = self._chosen("MPI_Reduce", sent.nbytes, _elements(sent), into, op, root)
-
-        async def body(channel: Channel) -> None:
-            into.write(sent.read())
-            await chosen(channel)
-
-        return body
+        work = self._workplace(into)
+        chosen = self._chosen("MPI_Reduce", sent.nbytes, _elements(sent), work, op, root)
+        return self._reducing(sent, work, into if at_root else work, chosen)
 
     def _allreduce(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op) -> Run:
         sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
-        chosen = self._chosen("MPI_Allreduce", sent.nbytes, _elements(sent), into, op)
+        work = self._workplace(into)
+        return self._reducing(sent, work, into, self._chosen("MPI_Allreduce", sent.nbytes, _elements(sent), work, op))
+
+    def _workplace(self, buffer: MpiBuffer) -> MpiBuffer:
+        """Return where a reduction is made: in the buffer itself, or for short ones of a device at the host."""
+        if buffer.device is None or buffer.nbytes > self.world.costs.device.collective_limit:
+            return buffer
+        return attrs.evolve(buffer.temporary(), device=None)
+
+    def _reducing(self, sent: MpiBuffer, work: MpiBuffer, into: MpiBuffer, chosen: Run) -> Run:
+        """Return a reduction in `work` of what is sent, with the copies to the host and back if it is made there."""
 
         async def body(channel: Channel) -> None:
-            into.write(sent.read())
+            if sent.device is not None and work.device is None:
+                await self.endpoint.carrier.stage(self.endpoint, sent.device, "d2h", sent.nbytes)
+            work.write(sent.read())
             await chosen(channel)
+            if into.device is not None and work.device is None:
+                await self.endpoint.carrier.stage(self.endpoint, into.device, "h2d", into.nbytes)
+                into.write(work.read())
 
         return body
 
@@ -531,13 +543,17 @@ class Comm:
         self, call: str, sendbuf: Given, recvbuf: Given, counts: Sequence[int] | None, op: Op, at: str
     ) -> Run:
         sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
-        work = sent.temporary()
+        work = self._workplace(sent).temporary()
         parts = self._parts(call, work, counts, at)
-        chosen = self._chosen(call, sent.nbytes, _elements(sent), work, parts, into, op)
+        mine = into if work.device == into.device else attrs.evolve(into.temporary(), device=None)
+        chosen = self._chosen(call, sent.nbytes, _elements(sent), work, parts, mine, op)
+        reducing = self._reducing(sent, work, work, chosen)
 
         async def body(channel: Channel) -> None:
-            work.write(sent.read())
-            await chosen(channel)
+            await reducing(channel)
+            if mine is not into and into.device is not None:
+                await self.endpoint.carrier.stage(self.endpoint, into.device, "h2d", into.nbytes)
+                into.write(mine.read())
 
         return body
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
 import attrs
 
@@ -26,8 +27,15 @@ from offloadrt.trace import doing
 Work = Callable[[], Awaitable[None]]
 """What a progress engine does on a core for one message."""
 
-Receive = Callable[["Endpoint", "MpiRequest", "MpiMessage"], None]
-"""Takes in a message that a receive has matched, as the transport does."""
+
+class Carrier(Protocol):
+    """What an endpoint needs of the transport."""
+
+    def receive(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
+        """Take in a message that a receive has matched."""
+
+    def stage(self, endpoint: Endpoint, device: int, direction: str, nbytes: int) -> Awaitable[None]:
+        """Copy between a device's memory and the host's by a synchronous call."""
 
 
 @attrs.define
@@ -293,12 +301,12 @@ class _Follower(_Parked):
 class Endpoint:
     """One process's end of all its communicators: its queues, what it has still to do, and who waits."""
 
-    def __init__(self, process: Process, nic: Nic, costs: MessageCosts, receive: Receive) -> None:
+    def __init__(self, process: Process, nic: Nic, costs: MessageCosts, carrier: Carrier) -> None:
         self.process = process
         self.nic = nic
         """The card that it sends with."""
         self.costs = costs
-        self._receive = receive
+        self.carrier = carrier
         self.rank = process.rank
         self.machine = process.program.machine
         self.node = self.machine.node
@@ -371,7 +379,7 @@ class Endpoint:
             )  # fmt: skip
             receive.finish(message.source, message.tag, 0)
             return
-        self._receive(self, receive, message)
+        self.carrier.receive(self, receive, message)
 
     # ------------------------------------------------------------------ progress
 
