@@ -147,6 +147,9 @@ RANGE_OVER_MACHINES = {
     "mem.latency": "of the same chip in another board",
     "sm.bandwidth": "of the same chip in another board, or of every chip at 64 bytes a cycle",
     "launch.gap": "of the same chip in another board",
+    "graph.gap": "from a V100 to an H200, which holds every machine here",
+    "mempool.grow": "over several machines that are not named, an H200 among them",
+    "mempool.grow_segment": "over several machines that are not named, an H200 among them",
 }
 """Entries whose notes name other machines, but whose ranges are not taken from one of them."""
 

@@ -52,8 +52,8 @@ PARTS = (
     Part(
         "one thread's copies", SINGLE_THREAD, 1.5,
         (
-            "host.memcpy_1t", "cpu.stream_1t", "staging.copy_per_gib", "mpi.copy_bw", "mpi.reduce_bw", "shm.copy_bw",
-            "shm.single_copy_bw",
+            "host.memcpy_1t", "host.clear_1t", "cpu.stream_1t", "staging.copy_per_gib", "mpi.copy_bw", "mpi.reduce_bw",
+            "shm.copy_bw", "shm.single_copy_bw",
         ),
         is_proportional=False,
     ),
@@ -66,8 +66,8 @@ PARTS = (
     Part(
         "the GPU's clock", "gpu.cycle", 1.2,
         (
-            "launch.*", "gpu.team_dispatch", "fault.arrival", "mem.latency", "sm.bandwidth", "process.context_switch",
-            "usm.global_indirection",
+            "launch.*", "graph.gap", "gpu.team_dispatch", "fault.arrival", "mem.latency", "sm.bandwidth",
+            "process.context_switch", "usm.global_indirection",
         ),
     ),
     # What crosses the link takes as long on each generation of it, within what measurements of a few machines differ.
@@ -75,7 +75,8 @@ PARTS = (
         "the way to the device", "link.rate", 1.3,
         (
             "sync.latency", "copy.latency", "link.latency", "fault.look", "p2p.raw_latency", "p2p.staged_latency",
-            "dma.latency", "dma.occupancy",
+            "dma.latency", "dma.occupancy", "remote.latency",
+            "remote.partial_write",
         ),
         is_proportional=False,
     ),
@@ -86,7 +87,8 @@ PARTS = (
             "alloc.*", "free.*", "driver.*", "init.*", "module.*", "pin.*", "hip.*", "mempool.*", "graph.*",
             "stream.event_create", "stream.host_function", "stream.interrupt", "fault.*", "block.*", "evict.*",
             "prefault.*", "prefetch_async.*", "advise.*", "numa.peer_map", "numa.peer_unmap", "ats.*",
-            "access_counter.*", "usm.malloc_host", "host.malloc", "cpu.fork_join", "cpu.first_touch_*",
+            "access_counter.*", "usm.malloc_host", "host.malloc", "host.page_fault", "cpu.fork_join",
+            "cpu.first_touch_*",
             "cpu.fp64_core", "p2p.enable_access", "hsa.*", "signal.*", "dma.submit", "dma.ring_create", "table.*",
             "runtime.*", "memory_manager.*", "gpu_memory_manager.*", "otm.decision", "stdpar.*", "vendor.*",
             "sycl.*", "jit.*", "mpi.send", "mpi.receive", "mpi.test", "mpi.rendezvous", "mpi.block", "shm.*",
