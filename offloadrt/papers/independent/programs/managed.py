@@ -127,7 +127,10 @@ class KernelLoop:
         return figures
 
     def figures(self) -> dict[str, Value]:
-        """Return times, bytes and faults of the timed part, and statistics over its batches."""
+        """Return times and bytes of the timed part, statistics over its batches, and all faults of the CPU.
+
+        The CPU faults when it first touches the memory, which is before that part.
+        """
         run, faults = self.run, self.run.measured.faults
         batches = [batch for batch in run.statistics.fault_batches if batch.begin >= self.begin]
         figures: dict[str, Value] = {
@@ -135,7 +138,7 @@ class KernelLoop:
             "process_s": run.sim.now,
             "to_device_bytes": int(faults.get("bytes_transfer_htod", 0)),
             "to_host_bytes": int(faults.get("bytes_transfer_dtoh", 0)),
-            "host_faults": int(faults.get("cpu_page_fault_count", 0)),
+            "host_faults": int(run.statistics.faults.get("cpu_page_fault_count", 0)),
             "evicted_blocks": int(faults.get("evicted_blocks", 0)),
         }
         return figures | batch_figures(batches)
