@@ -251,7 +251,6 @@ class GpuFaults:
                     copies.append(fetched.signal)
                 if moved:
                     thrashing.migrated(index, moved, "device", sim.now)
-                pages.chunks.faulted(index)
             return Served(sim.now - begin, throttled)
         finally:
             if not isinstance(fetched, Arriving):
