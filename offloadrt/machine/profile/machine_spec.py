@@ -539,7 +539,7 @@ def _scaled_entry(entry: ProfileEntry, spec: MachineSpec, homes: Mapping[str, Ma
 
 
 @attrs.frozen
-class LeftOut:
+class WithoutMeasurements:
     """What a machine's profile would have if nobody had measured the machine."""
 
     entries: Mapping[str, ProfileEntry]
@@ -548,7 +548,7 @@ class LeftOut:
     """Measured entries for which no other machine says anything; they stay."""
 
 
-def left_out(name: str, runtime: str | None = None) -> LeftOut:
+def left_out(name: str, runtime: str | None = None) -> WithoutMeasurements:
     """Find what stands for the measurements of a machine when they are left out: its bases' entries, or `elsewhere`.
 
     An entry counts as measured if it depends on a part of the machine (`scaling.py`) and its value was measured there.
@@ -580,7 +580,7 @@ def left_out(name: str, runtime: str | None = None) -> LeftOut:
             only_here.append(key)
         else:
             found[key] = _scaled_entry(other, spec, homes)
-    return LeftOut(found, only_here)
+    return WithoutMeasurements(found, only_here)
 
 
 @lru_cache(maxsize=64)

@@ -2,7 +2,7 @@
 
 `PARTS` says for each entry which part that is (the core, the host's memory, the link, the GPU's clock) and which
 reference entry of a machine states how fast the part is there. The rule is one of proportion: a time that a core
-executes is as many times longer as the core's single-thread points are fewer. `Part.rule` is the factor within which
+executes is as many times longer as the core's single-thread points are fewer. `ScaledPart.rule` is the factor within which
 the proportion is trusted; it widens the entry's range to both sides. Nothing here was fitted to a result.
 
 Entries that belong to no part are not costs: sizes, counts, policies, and what the source of a driver says.
@@ -33,7 +33,7 @@ class Host(msgspec.Struct, frozen=True):
 
 
 @attrs.frozen
-class Part:
+class ScaledPart:
     """A part of a machine, and the entries that depend on it."""
 
     name: str
@@ -49,7 +49,7 @@ class Part:
 
 PARTS = (
     # What one thread attains of the memory does not follow its points: 5 to 6 GB/s with 1900, 7 with 2700, 9 with 2000.
-    Part(
+    ScaledPart(
         "one thread's copies", SINGLE_THREAD, 1.5,
         (
             "host.memcpy_1t", "host.clear_1t", "cpu.stream_1t", "staging.copy_per_gib", "mpi.copy_bw", "mpi.reduce_bw",
@@ -57,13 +57,13 @@ PARTS = (
         ),
         is_proportional=False,
     ),
-    Part("the host's memory", "cpu.mem_peak", 1.3, ("host.memcpy_max", "cpu.stream_max")),
-    Part("the GPU's memory", "mem.bw_peak", 1.15, ("mem.bw",)),
-    Part(
+    ScaledPart("the host's memory", "cpu.mem_peak", 1.3, ("host.memcpy_max", "cpu.stream_max")),
+    ScaledPart("the GPU's memory", "mem.bw_peak", 1.15, ("mem.bw",)),
+    ScaledPart(
         "the link", "link.rate", 1.1, ("link.h2d_pinned", "link.d2h_pinned", "link.h2d_pageable", "remote.access_bw")
     ),
-    Part("the sockets' link", "numa.link_rate", 1.5, ("numa.socket_bw", "pcie.socket_bw")),
-    Part(
+    ScaledPart("the sockets' link", "numa.link_rate", 1.5, ("numa.socket_bw", "pcie.socket_bw")),
+    ScaledPart(
         "the GPU's clock", "gpu.cycle", 1.2,
         (
             "launch.*", "graph.gap", "gpu.team_dispatch", "fault.arrival", "mem.latency", "sm.bandwidth",
@@ -71,7 +71,7 @@ PARTS = (
         ),
     ),
     # What crosses the link takes as long on each generation of it, within what measurements of a few machines differ.
-    Part(
+    ScaledPart(
         "the way to the device", "link.rate", 1.3,
         (
             "sync.latency", "copy.latency", "link.latency", "fault.look", "p2p.raw_latency", "p2p.staged_latency",
@@ -81,7 +81,7 @@ PARTS = (
         is_proportional=False,
     ),
     # Kernel and driver code waits for memory and changes privilege more often than a benchmark's code does.
-    Part(
+    ScaledPart(
         "the core", SINGLE_THREAD, 1.2,
         (
             "alloc.*", "free.*", "driver.*", "init.*", "module.*", "pin.*", "hip.*", "mempool.*", "graph.*",
@@ -100,7 +100,7 @@ _RATES = ("data / time", "work / time")
 
 
 @functools.cache
-def part_of(key: str) -> Part | None:
+def part_of(key: str) -> ScaledPart | None:
     """Return the part of a machine that an entry depends on; None if it is taken over as it stands."""
     return next((part for part in PARTS if any(fnmatchcase(key, pattern) for pattern in part.keys)), None)
 
