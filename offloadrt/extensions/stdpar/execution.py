@@ -316,7 +316,7 @@ class Executor:
             # The overlap of faults and computing is lost, which is at most the shorter of the two.
             for use in _uses(written, given):
                 use.array.check_host_access(use.writes)
-                await runtime.usm.host_touch(use.array)
+                await runtime.usm.host_touch(use.array, by_workers=call.policy is not ExecutionPolicy.SEQ)
             await runtime.machine.host_workers.execute(written, call.policy is not ExecutionPolicy.SEQ)
         if self._heuristic is not None and call.policy is not ExecutionPolicy.SEQ:
             runtime.database.add(_operation(runtime, call), Place.HOST, runtime.sim.now - begin)

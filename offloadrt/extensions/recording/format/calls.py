@@ -11,6 +11,7 @@ import msgspec
 
 from offloadrt.extensions.recording.format.blocks import HostBlock, MemoryEvents
 from offloadrt.extensions.recording.format.launches import PAGE, LaunchTables, Run
+from offloadrt.extensions.recording.format.ranks import RankCalls
 from offloadrt.extensions.recording.format.recording import (
     NONE,
     ORDERED,
@@ -308,7 +309,9 @@ class RuntimeCalls:
             own = block if number == NONE else call.blocks[number]
             if own is not None:
                 address = begin // PAGE * PAGE + run[1] * PAGE
-                self.memory.copies.kernel(own, address, run[2] * PAGE, run[0], self._where(call.row))
+                self.memory.copies.on_device(
+                    own, address, run[2] * PAGE, run[0], f"the kernel at {self._where(call.row)}"
+                )
 
     def _kernel(self, call: _OpenCall) -> int:
         assert call.kernel is not None
@@ -546,9 +549,14 @@ class Assembler:
     _depends: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
     _turns: dict[int, int] = attrs.field(factory=dict)
     calls: RuntimeCalls = attrs.field(init=False)
+    touches: bool = True
+    """Whether it is recorded what the host touches; exact: each byte of it."""
+    exact: bool = False
+    ranks: RankCalls = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.calls = RuntimeCalls(self.process, self.memory)
+        self.ranks = RankCalls(self.process, self.memory, self.touches, self.exact)
 
     def take(self, event: RecordedEvent) -> None:
         """Take the next event."""
@@ -583,6 +591,13 @@ class Assembler:
                 self._freed(thread, row)
             case Slot.TOUCH:
                 self.memory.touched(event.thread, row)
+            case Slot.MPI:
+                thread.worked(row[4])
+                self.ranks.reads(event.thread, event.parts)
+                self.ranks.begin(event.thread, row, event.parts, self.task_of(thread), self.add(thread, Step.MPI, 0))
+            case Slot.MPI_END:
+                self.ranks.end(event.thread, event.parts)
+                thread.since = row[4]
 
     def add(self, thread: _Thread, step: Step, subject: int, detail: int = NONE) -> int:
         """Add a record to the task that a thread runs, with the time and the touches since the last one."""
@@ -673,6 +688,8 @@ class Assembler:
         thread.since = row[4]
         thread.below.append(thread.task)
         initial = row[6] & 0xF == _INITIAL_TASK
+        if initial and self.ranks.begins_in(thread.task):  # it called MPI before OpenMP came to know of it
+            return
         task = self.make_task(TaskKind.INITIAL if initial else TaskKind.IMPLICIT, thread.number, row[3])
         if not initial:
             task.team, task.number, task.size = self._team(row[2]), b_of(row), max(1, row[5])
@@ -771,6 +788,7 @@ class Assembler:
     def finish(self) -> None:
         """Complete what a crash may have left open, and what is known only at the end."""
         self.calls.finish()
+        self.ranks.finish()
         for thread in self._threads.values():
             if thread.task is not None and self.memory.has_touches(thread.number):
                 self.add(thread, Step.REST, 0)

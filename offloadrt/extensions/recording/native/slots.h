@@ -44,7 +44,10 @@ enum slot_kind {
   SLOT_DIMENSION,
   SLOT_RACE,
   SLOT_STRAY,
-  SLOT_RANGES
+  SLOT_RANGES,
+  SLOT_MPI, /* a call of MPI begins: its parts follow (ranks.h) */
+  SLOT_MPI_END,
+  SLOT_MPI_PART
 };
 
 /* `a` of SLOT_CALL and SLOT_RET: the entry point of the runtime that was called. */

@@ -124,6 +124,9 @@ class ReplayedAlgorithms:
             nbytes = min(int(columns["touch.bytes"][place]), array.nbytes - offset)
             await thread.host_access(section(array, offset, nbytes), writes=bool(kind & STORES))
 
+    async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None:
+        """Leave a call of MPI out: the process is played alone."""
+
     def knows_copies(self, number: int) -> None:
         """Pass what copies bring: the model has none."""
 

@@ -525,6 +525,7 @@ class ReplayedDirectives(Protocol):
     async def touch(self, t: ProgramThread, number: int) -> None: ...
     def knows_copies(self, number: int) -> None: ...
     async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None: ...
+    async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None: ...
 
 
 class ChoosesInstances(Protocol):
@@ -610,6 +611,8 @@ class TaskWalk:
                 await program.frees(t, subject, detail)
             elif step == Step.STOP:
                 await program.stops(t, subject, detail)
+            elif step == Step.MPI:
+                await program.call_mpi(t, subject, detail)
             elif step != Step.REST:
                 await self._synchronize(running, step, subject, detail)
 
