@@ -109,7 +109,7 @@ class ElementTrace:
                         trips = self.counting.mean_trips(access.path, loop)
                         often /= max(1.0, min(self.strides[loop.symbol], trips))
                 total += often
-        return total
+        return total / self.together
 
     @property
     def walks(self) -> bool:
@@ -122,6 +122,49 @@ class ElementTrace:
                         if trips > self.strides_of(access)[loop.symbol]:
                             return True
         return False
+
+    @property
+    def strides_apart(self) -> bool:
+        """Tell whether neighbouring iterations lie further apart in an array than those that follow after them.
+
+        So it is in a transposition, and in the passes of a transform.
+        """
+        return any(
+            distances[place] * size >= self.grain and distances[place] > min(distances[:place])
+            for distances, size in map(self._distances, self._affine)
+            for place in range(1, len(distances))
+        )
+
+    @functools.cached_property
+    def together(self) -> int:
+        """Return how many neighbouring iterations stay within a grain of each array, so that one stands for all."""
+        if any(access.through or access.pattern == "irregular" for access in self.analysis.accesses):
+            return 1
+        assert self.shape is not None
+        least = self.shape[-1]
+        for distances, size in map(self._distances, self._affine):
+            least = min(least, self.grain // max(1, distances[-1] * size))
+        return math.gcd(self.shape[-1], 1 << max(0, min(least, 32).bit_length() - 1))
+
+    @property
+    def _affine(self) -> list[ArrayAccess]:
+        """Return the affine accesses to the wanted arrays that happen."""
+        return [
+            access
+            for access in self.analysis.accesses
+            if access.array in self.wanted and access.pattern == "affine" and self.counting.runs(access.path)
+        ]
+
+    def _distances(self, access: ArrayAccess) -> tuple[list[int], int]:
+        """Return the elements between neighbours of each distributed loop, and the bytes of an element."""
+        flat = flat_index(access, shape_of(self.counting, access))
+        size = int(getattr(getattr(self.arguments[access.array], "dtype", None), "itemsize", 8))
+        if flat is None:
+            return [1], size
+        known = flat.known(self.counting.numbers)
+        return [
+            abs((known.coefficient(loop.symbol).constant or 0) * loop.step) for loop in self.analysis.distributed
+        ], size
 
     @property
     def is_known(self) -> bool:

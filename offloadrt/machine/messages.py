@@ -15,6 +15,7 @@ A stream is a sequence of commands that host threads submit.  It knows them only
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -399,6 +400,8 @@ class RemoteAccess(msgspec.Struct, frozen=True):
 
     kernel: int
     nbytes: float
+    bandwidth: float = math.inf
+    """Bytes/s that its requests attain at most, whatever the link does."""
 
 
 class RemoteDone(msgspec.Struct, frozen=True):

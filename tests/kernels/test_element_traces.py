@@ -160,3 +160,34 @@ def test_what_the_kernel_stores_is_not_known(index):
     trace = trace_of(shifts, np.array(index), np.zeros(3))
     assert not trace.is_known
     assert trace.decided_by_data
+
+
+@kernel(collapse=2)
+def transposed(a: Doubles, b: Doubles, n: int) -> None:
+    for i in range(n):
+        for j in range(n):
+            b[j, i] = a[i, j]
+
+
+@given(st.integers(1, 24), st.sampled_from([8, 16, 64]))
+def test_a_transposition_comes_to_every_grain_of_both_arrays(n, grain):
+    """Neighbouring iterations that stay within a grain of each array are one: here none are."""
+    trace = trace_of(transposed, np.zeros((n, n)), np.zeros((n, n)), n, grain=grain)
+    found = visited(trace, n * n)
+    assert found["a"] == [(lane, lane, False) for lane in range(n * n)]
+    assert found["b"] == [(lane, lane % n * n + lane // n, True) for lane in range(n * n)]
+    assert trace.strides_apart == (n > 1 and n * 8 >= grain)
+    assert trace.together == 1 or n * 8 * trace.together <= grain
+
+
+@kernel(collapse=2)
+def filled(b: Doubles, n: int) -> None:
+    for i in range(n):
+        for j in range(n):
+            b[i, j] = 1.0
+
+
+def test_rows_in_the_order_of_the_iterations_are_swept():
+    trace = trace_of(filled, np.zeros((64, 64)), 64, grain=64)
+    assert not trace.strides_apart and not trace.walks
+    assert trace.together == 8

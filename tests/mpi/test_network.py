@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from rank_runs import finished, run_of
 
 from offloadrt.extensions import mpi
+from offloadrt.study import execute, find_scenario
 
 US = 1e-6
 EXACT = {
@@ -204,3 +206,46 @@ def test_devices_of_one_node_exchange_over_their_link(path: str, link: bool) -> 
     run.configure(num_devices=2)
     took, staged = finished(run, main)[1], 2 * (64 << 20) / 25.7e9
     assert (took < 0.5 * staged) == link
+
+
+def test_a_halo_exchange_of_device_memory_computes_what_numpy_does() -> None:
+    rows, columns, ranks, steps = 6, 8, 4, 5
+    parameters = {"rows": rows, "columns": columns, "steps": steps, "phantom": False}
+    grids = [np.full((rows, columns), float(rank**2)) for rank in range(ranks)]
+    news = [grid.copy() for grid in grids]
+    for _ in range(steps):
+        for upper, lower in itertools.pairwise(grids):
+            upper[-1], lower[0] = lower[1].copy(), upper[-2].copy()
+        for old, new in zip(grids, news, strict=True):
+            new[1:-1, 1:-1] = 0.25 * (old[:-2, 1:-1] + old[2:, 1:-1] + old[1:-1, :-2] + old[1:-1, 2:])
+        grids, news = news, grids
+    expected = sum(float(grid[1:-1].sum()) for grid in grids)
+    for buffers in ("device", "host"):
+        for nodes in (1, 2, 4):
+            given = {**parameters, "buffers": buffers, "nodes": nodes, "gpus_per_node": ranks // nodes}
+            assert execute(find_scenario("halo"), given).measured["sum"] == pytest.approx(expected)
+
+
+def test_a_picture_shows_messages_with_arrows_from_rank_to_rank() -> None:
+    rows: list[Any] = []
+
+    class Kept:
+        def write(self, given: Any) -> None:
+            rows.extend(given)
+
+        def close(self) -> None:
+            pass
+
+    execute(find_scenario("osu"), {"nbytes": 64, "iterations": 1}, sinks=[Kept()])
+    sent = [row for row in rows if row[0] == "MessageSent"]
+    received = {row[6]: row for row in rows if row[0] == "MessageReceived"}
+    assert sent and {row[6] for row in sent} == set(received)
+    for row in sent:
+        _, begin, sender, *_, number, source, destination, _, _ = row
+        _, end, receiver, *_ = received[number]
+        assert begin < end and sender != receiver and source != destination
+    assert {row[6] for row in rows if row[0] == "CallBegin" and row[6].startswith("MPI")} == {
+        "MPI_Barrier",
+        "MPI_Send",
+        "MPI_Recv",
+    }

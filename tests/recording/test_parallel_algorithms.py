@@ -41,7 +41,7 @@ def recording(file: Path) -> Recording:
 
 
 def replayed(file: Path, **parameters: object) -> dict[str, object]:
-    return execute(registry.by_name(str(file)), parameters).measured
+    return execute(registry.find(str(file)), parameters).measured
 
 
 @pytest.mark.slow

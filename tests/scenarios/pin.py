@@ -58,6 +58,10 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"nodes": 5, "steps": 2, "launches": "graph", "threads": 3},
         {"nodes": 5, "steps": 2, "launches": "built"},
     ],
+    "halo": [
+        {"rows": 6, "columns": 8, "phantom": False},
+        {"rows": 6, "columns": 8, "phantom": False, "buffers": "host", "nodes": 1, "gpus_per_node": 4},
+    ],
     "jacc": [
         {"benchmark": "Himeno", "size": "test", "gpus": 2, "phantom": False},
         {"benchmark": "Himeno", "size": "test", "gpus": 4, "strategy": "macc", "communication": "needed"},

@@ -26,7 +26,7 @@ _PEERS = ("device * copy engine p2p", "peer link * transfer", "peer relay", "dri
 _RING = ("device * dma ring *",)
 _PREFAULT = ("driver: svm_*", "driver: memory_lock")
 
-_MESSAGES = ("program", "node * nic *", "node * shared memory *")
+_MESSAGES = ("messages", "node * nic *", "node * shared memory", "rank * *")
 
 CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "acc.pinned_buffer.uncontended": ("behind pinned buffer*",),

@@ -57,13 +57,7 @@ class Channel:
         """Wait for messages that have begun."""
         if requests:
             endpoint = self._endpoint
-            await endpoint.wait(
-                requests,
-                lambda: all(one.is_done for one in requests),
-                self._call,
-                self._at,
-                background=self._background,
-            )
+            await endpoint.wait(requests, len(requests), self._call, self._at, background=self._background)
             for request in requests:
                 request.take(None)
 

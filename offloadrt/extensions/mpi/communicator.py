@@ -116,12 +116,14 @@ class Comm:
 
     async def Send(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
         """Send; it returns when the buffer may be written again: at once for a short message (MPI_Send)."""
-        await self._blocking(await self.begin_send("MPI_Send", buffer_of(buf, "MPI_Send"), dest, tag, 0, at))
+        with self.endpoint.call("MPI_Send"):
+            await self._blocking(await self.begin_send("MPI_Send", buffer_of(buf, "MPI_Send"), dest, tag, 0, at))
 
     async def Ssend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
         """Send, and return when a receive has matched (MPI_Ssend)."""
         buffer = buffer_of(buf, "MPI_Ssend")
-        await self._blocking(await self.begin_send("MPI_Ssend", buffer, dest, tag, 0, at, synchronous=True))
+        with self.endpoint.call("MPI_Ssend"):
+            await self._blocking(await self.begin_send("MPI_Ssend", buffer, dest, tag, 0, at, synchronous=True))
 
     async def Recv(
         self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
@@ -132,12 +134,14 @@ class Comm:
 
     async def Isend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
         """Begin to send (MPI_Isend)."""
-        return await self.begin_send("MPI_Isend", buffer_of(buf, "MPI_Isend"), dest, tag, 0, at)
+        with self.endpoint.call("MPI_Isend"):
+            return await self.begin_send("MPI_Isend", buffer_of(buf, "MPI_Isend"), dest, tag, 0, at)
 
     async def Issend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
         """Begin to send; it is done when a receive has matched (MPI_Issend)."""
         buffer = buffer_of(buf, "MPI_Issend")
-        return await self.begin_send("MPI_Issend", buffer, dest, tag, 0, at, synchronous=True)
+        with self.endpoint.call("MPI_Issend"):
+            return await self.begin_send("MPI_Issend", buffer, dest, tag, 0, at, synchronous=True)
 
     async def Irecv(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> MpiRequest:
         """Begin to receive (MPI_Irecv)."""
@@ -177,9 +181,10 @@ class Comm:
     ) -> None:
         """Send and receive at one time (MPI_Sendrecv)."""
         call = "MPI_Sendrecv"
-        receive = self.begin_receive(call, buffer_of(recvbuf, call), source, recvtag, 0, at)
-        send = await self.begin_send(call, buffer_of(sendbuf, call), dest, sendtag, 0, at)
-        await MpiRequest.Waitall([receive, send], at=at, call=call)
+        with self.endpoint.call(call):
+            receive = self.begin_receive(call, buffer_of(recvbuf, call), source, recvtag, 0, at)
+            send = await self.begin_send(call, buffer_of(sendbuf, call), dest, sendtag, 0, at)
+            await MpiRequest.Waitall([receive, send], at=at, call=call)
         receive.take(status)
 
     async def Probe(
@@ -214,7 +219,6 @@ class Comm:
         if peer is None:
             request.finish()
             return request
-        endpoint.actor = endpoint.sim.current
         await self.world.transport.send(
             endpoint, request, peer, self.context + plane, self.rank, tag, synchronous=synchronous
         )
@@ -419,7 +423,8 @@ class Comm:
     async def _run(self, call: str, at: str, body: Run) -> None:
         """Run a blocking collective in the calling thread."""
         channel = self._channel(call, at, background=False)
-        await body(channel)
+        with self.endpoint.call(call):
+            await body(channel)
 
     def _start(self, call: str, at: str, body: Run) -> MpiRequest:
         """Begin a nonblocking one: an actor of its own goes from step to step as its messages are done."""
@@ -439,7 +444,6 @@ class Comm:
     def _channel(self, call: str, at: str, *, background: bool) -> Channel:
         self._collectives += 1
         self.world.agree(self.context, self._collectives, call, self.rank, at)
-        self.endpoint.actor = self.endpoint.sim.current
         tag = self._collectives
 
         def isend(buffer: MpiBuffer, rank: int) -> Awaitable[MpiRequest]:

@@ -20,6 +20,7 @@ from offloadrt.extensions.mpi.network import UNLIMITED, Network, NicPacket
 from offloadrt.extensions.mpi.requests import Endpoint, MpiMessage, MpiRequest
 from offloadrt.machine import DiscreteGpu
 from offloadrt.sim import Signal, Simulation
+from offloadrt.trace import events
 
 
 class Transport:
@@ -55,6 +56,9 @@ class Transport:
             self._numbers, context, source, tag, buffer.nbytes, sequence, endpoint, request, eager,
             buffer.read() if eager else None,
         )  # fmt: skip
+        if (trace := endpoint.trace) is not None:
+            told = self._numbers, endpoint.rank, receiver.rank, tag, buffer.nbytes
+            trace(events.MessageSent, events.NONE, events.NONE, events.NO_CAUSE, *told)
         if buffer.blocks > 1:
             await self._pack(endpoint, buffer)
         await (self._send_near if near else self._send_far)(endpoint, message, receiver)
@@ -113,6 +117,9 @@ class Transport:
         if request.buffer.blocks > 1:
             await self._pack(endpoint, request.buffer)
         request.buffer.write(values)  # type: ignore[arg-type]
+        if (trace := endpoint.trace) is not None:
+            told = message.number, message.sender.rank, endpoint.rank, message.tag, message.nbytes
+            trace(events.MessageReceived, events.NONE, events.NONE, events.NO_CAUSE, *told)
         request.finish(message.source, message.tag, message.nbytes)
 
     # ------------------------------------------------------------------ on one node

@@ -154,6 +154,11 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary]) -> Scenario:
             host_compute: seconds of the host for each one that it worked when it was recorded
             process: which of the recorded processes, as MPI ranks are
         """
+        if (
+            run.is_observed
+        ):  # a check is of what kernels and host do with memory, which is the same in any implementation
+            run.configure(configuration=unified_configuration(run.spec))
+            return await _replay(run, loaded(path, run_of(runs, threads, process, path)), host_compute, "")
         chosen = stdpar.variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)
         if (sampling != "none" or database) and not chosen.heuristic:
             name = "database" if database else "sampling"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 import attrs
 import msgspec
@@ -192,6 +192,25 @@ class ManagedSpec:
     """Bandwidth of one direction of the link for kernels that reach host memory."""
     sector: Annotated[int, "remote.sector"]
     """What moves over the link is a whole number of so many bytes."""
+    line: Annotated[int, "remote.line"]
+    """Sectors of so many bytes are asked for, or written, by one request."""
+    requests: Annotated[int, "remote.requests"]
+    """Reads that may be under way at one time."""
+    latency: Annotated[float, "remote.latency"]
+    """Seconds that a read takes."""
+    partial_write: Annotated[float, "remote.partial_write"]
+    """Seconds that the host takes for a write of less than a line, one after the other."""
+
+    def attained(self, request: float, direction: Literal["h2d", "d2h"]) -> float:
+        """Return the bytes/s of requests of so many bytes.
+
+        Reads are as many as may be under way, each for its latency (Little's law). Writes are posted: nobody waits for
+        them, but they keep their order (PCIe Base Specification, ordering rules), and the host has to merge one that
+        covers only a part of a line with what is there.
+        """
+        if direction == "h2d":
+            return self.requests * request / self.latency if self.latency else math.inf
+        return request / self.partial_write if request < self.line and self.partial_write else math.inf
 
 
 class ManagedKernels:
@@ -399,24 +418,28 @@ class ManagedKernels:
 
     def _reach(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
         """Send over the link what a step reads and writes in host memory meanwhile."""
-        moved: dict[int, list[float]] = {}
-        for place, device, read, written in sweep.remote_bytes(self.pages, self.spec.sector):
-            over = moved.setdefault(device, [0.0, 0.0])
-            over[0] += read
-            over[1] += written
+        spec, moved = self.spec, dict[int, list[float]]()
+        for place, device, read, written in sweep.remote_bytes(self.pages, spec.sector):
+            over = moved.setdefault(device, [0.0, 0.0, 0.0, 0.0])
             access = sweep.accesses[place]
+            for way, nbytes, places in ((0, read, access.reads), (1, written, access.writes)):
+                over[way] += nbytes
+                if nbytes and device == HOST:
+                    request = access.request(places, spec.sector, spec.line)
+                    over[2 + way] += nbytes / spec.attained(request, "d2h" if way else "h2d")
             if access.reads is None and access.writes is None:
                 self.unknown_uses[resident.packet.launch.kernel.name] = None
             if self.access_counters is not None and device == HOST:
                 reached = sweep.host_pages(self.pages, place)
                 self.access_counters.begin(resident.packet.number, reached, read + written)
             self.pages.usage_at(access.begin).remote_bytes += read + written
-        for device, both in moved.items():
-            for direction, nbytes in zip(("h2d", "d2h"), both, strict=True):
+        for device, (read, written, reading_s, writing_s) in moved.items():
+            for direction, nbytes, least_s in (("h2d", read, reading_s), ("d2h", written, writing_s)):
                 if nbytes:
                     sweep.remote += 1
                     port = self.ports[direction] if device == HOST else self.peer_ports[device, direction]
-                    port.submit(RemoteAccess(resident.packet.number, nbytes))
+                    attained = nbytes / least_s if least_s else math.inf
+                    port.submit(RemoteAccess(resident.packet.number, nbytes, attained))
 
     def _reached(self, number: int) -> None:
         """Note that a transfer over the link of a kernel's step is through; the last one ends the step."""

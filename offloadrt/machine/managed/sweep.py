@@ -122,6 +122,11 @@ class ManagedAccess:
         left_out = max(1.0 - evenly, 0.0) * at_random
         return sectors * (1.0 - left_out)
 
+    def request(self, places: tuple[ByteRuns, ...] | None, sector: int, line: int) -> float:
+        """Return the bytes of each request over the link: of the sectors of a line that is touched."""
+        lines = self.moved(places, line)
+        return self.moved(places, sector) / lines * line if lines else line
+
 
 Accesses = tuple[ManagedAccess, ...]
 

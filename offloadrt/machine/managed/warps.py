@@ -71,6 +71,8 @@ class ResidentWarps:
         launch, teams = self.launch, self.launch.teams
         first, last = (teams * each // self.groups for each in (group, group + 1))
         iterations = self._iterations(first, last)
+        if (together := self.trace.elements.together) > 1:
+            iterations = iterations[iterations % together == 0]
         if launch.strided:
             rounds, thread = np.divmod(iterations, teams * launch.threads)
             team, thread = np.divmod(thread, launch.threads)

@@ -223,8 +223,12 @@ def accesses_of(
     return Touching(accesses=tuple(found), trace=_trace_of(launch, arguments, managed, view)) if found else NOTHING
 
 
-_MOST_VISITS: Final = 1 << 25
+_MOST_VISITS: Final = 1 << 28
 """Places that a launch may come to for its source to be evaluated thread by thread; a larger one sweeps."""
+_MOST_AT_A_TIME: Final = 1 << 25
+"""The same of the threads that are resident at a time, which are evaluated together."""
+_RESIDENT: Final = 1 << 18
+"""Threads that a large GPU holds, about."""
 _MOST_DRAWN: Final = 1 << 22
 """The same where places have to be drawn: more of them meet nearly every page of an array, whichever they are."""
 _GPU_PAGE: Final = 4096
@@ -240,7 +244,7 @@ def _trace_of(
     thread's own loops take it through several pages. All others come to their pages in the order of their iterations.
     """
     analysis = launch.kernel.analysis
-    if analysis is None or analysis.follows_iterations or launch.tile is not None:
+    if analysis is None or launch.tile is not None or (analysis.follows_iterations and len(analysis.distributed) == 1):
         return None
     if any(isinstance(argument, Pointees) for argument in arguments):
         return None
@@ -256,9 +260,11 @@ def _trace_of(
     trace = ElementTrace(
         analysis, analysis.counting(arguments), known, frozenset(places), _GPU_PAGE, f"{launch.kernel.name} {lists}"
     )
-    if trace.shape is None or not (trace.decided_by_data or trace.walks):
+    if trace.shape is None or not (trace.decided_by_data or trace.walks or trace.strides_apart):
         return None
-    if trace.size > (_MOST_DRAWN if trace.decided_by_data and not trace.is_known else _MOST_VISITS):
+    if trace.decided_by_data and not trace.is_known and trace.size > _MOST_DRAWN:
+        return None
+    if trace.size > _MOST_VISITS or trace.size * min(1.0, _RESIDENT / max(launch.iterations, 1)) > _MOST_AT_A_TIME:
         return None
     return AddressTrace(trace, named, places, view or _no_view)
 
