@@ -2,8 +2,8 @@
 
 `PARTS` says for each entry which part that is (the core, the host's memory, the link, the GPU's clock) and which
 reference entry of a machine states how fast the part is there. The rule is one of proportion: a time that a core
-executes is as many times longer as the core's single-thread points are fewer. `ScaledPart.rule` is the factor within which
-the proportion is trusted; it widens the entry's range to both sides. Nothing here was fitted to a result.
+executes is as many times longer as the core's single-thread points are fewer. `ScaledPart.rule` is the factor within
+which the proportion is trusted; it widens the entry's range to both sides. Nothing here was fitted to a result.
 
 Entries that belong to no part are not costs: sizes, counts, policies, and what the source of a driver says.
 """
