@@ -85,4 +85,4 @@ enum { BRINGS_KNOWN = 1, BRINGS_NOTHING = 2 /* its place had the same bytes befo
 
 enum ending { FREES, MOVES /* realloc: what follows says whether the block has moved */, UNMAPS /* munmap */, LEAVES /* the scope of a variable of the stack */ }; /* `a` of SLOT_FREE */
 
-enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK, STRAY_FREED /* of the device, since */ };
+enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK, STRAY_FREED /* of the device, since */, STRAY_LOST /* a copy of the kernel's own, of which nobody uses what it gets */ };

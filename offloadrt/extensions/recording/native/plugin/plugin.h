@@ -50,7 +50,11 @@ std::string nameOf(const llvm::GlobalVariable &); // as the source calls it, in 
 // teams.cpp
 void markLeagues(llvm::Module &);
 
+// lost.cpp
+void tellLost(llvm::Module &); // what kernels compute in copies of their own, and nobody uses
+
 // device.cpp and host.cpp
+bool isKernel(const llvm::Function *);
 bool instrumentDevice(llvm::Module &);
 bool instrumentHost(llvm::Module &);
 
