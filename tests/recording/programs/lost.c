@@ -26,8 +26,8 @@ int main(void) {
     shared += a[i]; /* lost */
   }
   #pragma omp target
-  #pragma omp parallel for reduction(+: outer)
-  for (int i = 0; i < n; i++) outer += a[i]; /* lost */
+  #pragma omp parallel for reduction(+: outer) /* lost */
+  for (int i = 0; i < n; i++) outer += a[i];
   #pragma omp target firstprivate(whole)
   whole = a[3] * 1.5; /* lost */
 
