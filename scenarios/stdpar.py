@@ -11,7 +11,6 @@ from offloadrt import stdpar as std
 from offloadrt.driver.calls import call_name
 from offloadrt.papers.figures import figures_of
 from offloadrt.papers.stdpar.programs import (
-    KEPT,
     Application,
     BabelStream,
     CloverLeaf,
@@ -19,7 +18,6 @@ from offloadrt.papers.stdpar.programs import (
     MiniBude,
     Stopwatch,
     TeaLeaf,
-    variant,
 )
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.study.running.phases import StepNumbers
@@ -59,7 +57,7 @@ def application_of(name: str, size: int, steps: int, phantom: bool, step_numbers
         "waits",
         "elided",
         "elided_share",
-        *KEPT,
+        *std.KEPT,
         "prefetches",
         "prefetched_gb",
         "to_device_gb",
@@ -116,7 +114,7 @@ async def stdpar(
             raise ParameterError("xnack", f"{xnack}, but {run.spec.name} has no XNACK to switch (usm.xnack = false)")
         run.set("usm.shared", "migrates" if xnack == "on" else "host")
     try:
-        chosen = variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)
+        chosen = std.variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)
     except ValueError as error:
         name, _, reason = str(error).partition(": ")
         raise ParameterError(name, reason) from None

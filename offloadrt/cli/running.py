@@ -144,6 +144,7 @@ def sweep(
     out: Path | None = None,
     jobs: Jobs = None,
     executor: ExecutorKind = "process",
+    draws: int = 0,
     spec: RunSpec = DEFAULTS,
     json: Json = False,
 ) -> int:
@@ -158,10 +159,14 @@ def sweep(
         all its values (`offloadrt show SCENARIO` lists them).
     out:
         Folder for points.jsonl, results.parquet, results.csv, figure.png and figure.svg; by default results/SCENARIO.
+    draws:
+        Run every point at so many places in the ranges of all uncertain entries as well: the tables gain the ends of
+        80 % of the draws, and the figure bands. None by default, since a sweep then takes so many times longer.
     """
     from offloadrt.cli.options import check_folder
     from offloadrt.study import errors
     from offloadrt.study import sweep as sweeping
+    from offloadrt.study.certainty import Effort, sample
     from offloadrt.study.reporting import figures, results
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import sweep_axes
@@ -180,6 +185,15 @@ def sweep(
     with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
         print(_begun(chosen.name, points), file=sys.stderr)
         outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
+        if draws:
+            with stages(f"sweep {chosen.name}") as shown:
+                made = [number for number, one in enumerate(outcome.results) if one is not None]
+                drawn = sample(
+                    [points[number] for number in made], outcome.finished, pool, Effort(draws), jobs=workers,
+                    file=out / "points.jsonl", advanced=lambda done, asked: shown("draws", done, asked),
+                )  # fmt: skip
+            for number, result in zip(made, drawn.with_intervals(outcome.finished), strict=True):
+                outcome.results[number] = result
     warn(outcome.finished, sampled=spec.sample_phases)
     written = []
     if outcome.finished:

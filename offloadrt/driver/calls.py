@@ -25,6 +25,7 @@ import msgspec
 from offloadrt.machine import AccessFault, Device, Machine, MachineSpec
 from offloadrt.machine.injection import DeviceFailure, Injector
 from offloadrt.machine.managed.sweep import Accesses
+from offloadrt.machine.managed.warps import AddressTrace
 from offloadrt.trace import events
 
 _CALLS: Final = {
@@ -367,6 +368,8 @@ class Touching:
     """Called when the kernel dies of a page that it may not fault in."""
     accesses: Accesses = ()
     """What the kernel does with managed memory."""
+    trace: AddressTrace | None = None
+    """Which places of managed memory each thread comes to, where the kernel's source says it; None: it sweeps."""
 
 
 NOTHING = Touching()

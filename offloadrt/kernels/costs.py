@@ -330,6 +330,7 @@ class KernelAnalysis:
     """Floating-point operations of an iteration; each math function, minimum and maximum is one."""
     waits: Waits
     """Loads from memory of an iteration, and how often its thread waits for some."""
+    nest: LoopNest = attrs.field(repr=False)
     _launches: Memo[Any, LaunchCounts] = attrs.field(factory=partial(Memo, 256), init=False, repr=False)
     """Counts of launches that were counted before, by their arguments."""
 
@@ -363,7 +364,7 @@ class KernelAnalysis:
             index_parameters,
         )
         waiting = waits(walked.accesses, {use.name: use.element_size for use in uses}, frequency)
-        return cls(source.file, source.tree.lineno, signature, walked, tuple(uses), flops, waiting)
+        return cls(source.file, source.tree.lineno, signature, walked, tuple(uses), flops, waiting, nest)
 
     @property
     def name(self) -> str:
@@ -398,6 +399,12 @@ class KernelAnalysis:
         for use in self.arrays:
             total += use.bytes
         return total
+
+    @functools.cached_property
+    def follows_iterations(self) -> bool:
+        """Tell whether neither data nor a thread's own loops decide where an access goes."""
+        within = {loop.symbol for loop in self.loops if not loop.distributed}
+        return not any(access.through or access.loops & within for access in self.accesses)
 
     @property
     def guessed(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import types
 from collections import deque
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from math import inf
 from typing import Annotated, Any, Final, Literal, Protocol
 
@@ -292,6 +292,30 @@ class HostMemoryStatistics:
     """Bytes that they copied."""
 
 
+@attrs.frozen
+class PopulationSpec:
+    """The pages of the operating system, and what it does to give the program one that nobody has touched."""
+
+    page: Annotated[int, "page.size"]
+    huge: Annotated[int, "page.size_thp"]
+    thp: Annotated[bool, "page.thp"]
+    """Whether the system gives huge pages where a whole one is untouched."""
+    fault: Annotated[float, "host.page_fault"]
+    """Seconds of a fault of the CPU: the trap, the page and its mapping, without clearing it."""
+    clear_rate: Annotated[float, "host.clear_1t"]
+    """Bytes per second that one core clears alone."""
+
+    def pages_of(self, low: int, high: int) -> tuple[int, int]:
+        """Return how many small and how many huge pages hold the bytes [low, high)."""
+        first, last = -(-low // self.huge) * self.huge, high - high % self.huge
+        within = last - first if self.thp and last > first else 0
+        return -(-(high - low - within) // self.page), within // self.huge
+
+
+_POPULATED_AT_ONCE = 32 * 2**20
+"""Bytes after which a thread that populates a range looks again what others have populated meanwhile."""
+
+
 @attrs.define
 class _Copied:
     """The counts of ``HostMemoryStatistics`` as they grow, of all processes together."""
@@ -302,17 +326,18 @@ class _Copied:
 
 
 class HostMemory:
-    """Hands out addresses in heap, stack and globals, and copies within the host.
+    """Hands out addresses in heap, stack and globals, copies within the host, and populates pages.
 
     A copy runs on a core at ``bandwidth_1t`` bytes/s, and all copies together at most at ``bandwidth_all``.
     ``pages`` is the CPU's page table: what the operating system has given to the program because somebody touched it.
+    ``population`` says what such a page costs; it is asked at the first use, as many programs touch none.
     ``contents`` has the arrays that a device can reach by their addresses.  Each process has addresses, pages and
     contents of its own (``of_process``); the bandwidth is that of all.
     """
 
     __slots__ = (
-        "_bandwidth_1t", "_bases", "_born", "_copied", "_copying", "_cores", "_free", "_host_time", "_pool", "_sim",
-        "_sizes", "_tops", "contents", "pages",
+        "_bandwidth_1t", "_bases", "_born", "_copied", "_copying", "_cores", "_free", "_host_time", "_pool",
+        "_population", "_sim", "_sizes", "_tops", "contents", "pages",
     )  # fmt: skip
 
     def __init__(
@@ -325,8 +350,10 @@ class HostMemory:
         *,
         page_size: int = 4096,
         uncontended: bool = False,
+        population: Callable[[], PopulationSpec] | None = None,
     ) -> None:
         self.pages = PageTable(page_size)
+        self._population = population
         self.contents = HostContents()
         self._sim = sim
         self._cores = cores
@@ -430,6 +457,43 @@ class HostMemory:
         if waited > 0.0:
             self._copied.wait_s += waited
         self._copied.bytes += nbytes
+
+    @property
+    def population(self) -> PopulationSpec:
+        """Return what pages cost that nobody has touched. Raises ProfileError when the profile lacks an entry."""
+        if self._population is None:
+            raise TypeError("host memory without a population populates no pages")
+        return self._population()
+
+    async def populate(self, begin: int, nbytes: int) -> int:
+        """Have the calling thread fault in what nobody has touched of a range; return the number of its faults.
+
+        It follows Linux's ``do_anonymous_page`` and ``do_huge_pmd_anonymous_page``: the thread that faults takes a page
+        and clears it, under the mmap lock for reading or the lock of its mapping, so that threads exclude one another
+        nowhere. They divide the memory's bandwidth. Two that touch the same pages at once both pay, as on Linux, where
+        the second page is given back.
+        """
+        faults, step = 0, _POPULATED_AT_ONCE
+        for low, high in self.pages.missing(begin, nbytes) if not self.pages.covers(begin, nbytes) else ():
+            for piece in range(low - low % step, high, step):
+                first, last = max(low, piece), min(high, piece + step)
+                new = sum(self.population.pages_of(first, last))
+                await self.clear(last - first, new * self.population.fault)
+                self.pages.insert(first, last)
+                faults += new
+        return faults
+
+    async def clear(self, nbytes: int, besides: float = 0.0) -> None:
+        """Clear memory in the calling thread, which works for ``besides`` seconds on the same core meanwhile."""
+        arrival, seconds = self._sim.now, besides + nbytes / self.population.clear_rate
+        # A byte that is cleared is written, one that is copied is read and written: half of the memory's work.
+        work = nbytes / 2
+        await self._cores.take()
+        try:
+            await self._pool.serve(work, work / seconds)
+        finally:
+            self._cores.give_back()
+            self._host_time.seconds["driver"] += self._sim.now - arrival
 
     def stream(self, seconds: float, part: float) -> Awaitable[None]:
         """Read and write as an algorithm on the host does; copies have the rest of the bandwidth meanwhile.

@@ -10,12 +10,13 @@ import itertools
 import math
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
 
 from offloadrt.machine.device import Apu, Device, DiscreteGpu, Statistics, page_size
-from offloadrt.machine.host import Cores, HostMemory, HostWorkers, HostWorkersSpec
+from offloadrt.machine.host import Cores, HostMemory, HostWorkers, HostWorkersSpec, PopulationSpec
 from offloadrt.machine.injection import Injector
 from offloadrt.machine.links.peers import Peers, SocketMemory
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
@@ -164,8 +165,10 @@ class Machine:
             self.host_time,
             spec.value("host.memcpy_1t"),
             spec.value("host.memcpy_max"),
-            page_size=page_size(spec),
+            # On an APU, whose GPU maps what the host has, both page tables have one size of page.
+            page_size=page_size(spec) if spec.flag("machine.apu") else int(spec.value("page.size")),
             uncontended=spec.flag("host_memory.uncontended"),
+            population=partial(spec.read, PopulationSpec),
         )
         if self.process:
             self.host_memory = self.host_memory.of_process(self.process)

@@ -15,6 +15,7 @@ A stream is a sequence of commands that host threads submit.  It knows them only
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -26,6 +27,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.links.link import Shared
 from offloadrt.machine.managed.block import PageSets, begun, how_many, merged, up_to
 from offloadrt.machine.managed.sweep import Accesses
+from offloadrt.machine.managed.warps import AddressTrace
 from offloadrt.machine.memory import AccessFault
 from offloadrt.sim import Signal
 
@@ -202,8 +204,12 @@ class KernelPacket(msgspec.Struct, frozen=True, eq=False):
     """Called when the kernel dies of a page that it may not fault in; without it, that ends the run."""
     accesses: Accesses = ()
     """What the kernel does with managed memory, on a device that migrates pages."""
+    trace: AddressTrace | None = None
+    """Which places of managed memory each thread comes to, where the kernel's source says it; None: it sweeps."""
     blit: BlitCopy | None = None
     """The copy that the kernel makes, if it is one of the driver library and not of the program."""
+    gap: float | None = None
+    """Seconds from the end of what it waited for to its first team, if not as between kernels of a stream."""
 
 
 class WaitPacket(msgspec.Struct, frozen=True, eq=False):
@@ -394,6 +400,8 @@ class RemoteAccess(msgspec.Struct, frozen=True):
 
     kernel: int
     nbytes: float
+    bandwidth: float = math.inf
+    """Bytes/s that its requests attain at most, whatever the link does."""
 
 
 class RemoteDone(msgspec.Struct, frozen=True):

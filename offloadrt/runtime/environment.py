@@ -18,6 +18,7 @@ ENTRIES: Final[dict[str, str]] = {
     "LIBOMPTARGET_REUSE_BLOCKS_FOR_HIGH_TRIP_COUNT": "teams.reuse",
     "LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD": "memory_manager.threshold",
     "LIBOMPTARGET_MAP_FORCE_ATOMIC": "entry.events",
+    "CUDA_MODULE_LOADING": "module.loading",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "mps.active_thread_percentage",
     "LIBOMP_NUM_HIDDEN_HELPER_THREADS": "runtime.hidden_helper_threads",
 }

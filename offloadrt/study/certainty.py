@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import redirect_stdout
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -243,13 +244,14 @@ def sample(
     effort: Effort,
     *,
     jobs: int = 1,
+    file: Path | None = None,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> DrawnRuns:
     """Run all points at each of several draws, as many as the effort allows.
 
     Unasked, it stops where the first draws change nothing, and where every order of the points has held in all of 16;
-    of less than 8 it gives nothing. `nominal` are the results of the points as they are. `advanced` is called with the
-    runs done and asked for.
+    of less than 8 it gives nothing. `nominal` are the results of the points as they are. `file` keeps
+    each run as that of `sweep` does; `advanced` is called with the runs done and asked for.
     """
     inputs = dict.fromkeys(name for result in nominal for name in result.inputs)
     specs = [spec_of(point) for point in points]
@@ -274,7 +276,7 @@ def sample(
         return late or (effort.draws is None and still.is_clear(outcome))
 
     with redirect_stdout(io.StringIO()):  # what the program prints it has printed already
-        outcome = sweep(drawn, pool, jobs=jobs, enough=enough)
+        outcome = sweep(drawn, pool, jobs=jobs, file=file, enough=enough)
     rows = [outcome.results[begin : begin + count] for begin in range(0, len(drawn), count)]
     whole = {number: [one for one in row if one is not None] for number, row in enumerate(rows) if None not in row}
     failed = {drawn.index(failure.point) // count for failure in outcome.failures}

@@ -2,6 +2,7 @@
 
 group "host"      a track a host thread (directives, API calls, waits), and host memory
 group "locks"     who holds each lock, and how many wait for it; entry locks share their tracks
+group "messages"  messages of each rank that are under way
 group "device n"  hardware queues, copy engines, compute units, page faults, drains, memory in use
 
 Arrows lead from a directive to its copies and kernels, and from who releases a lock to who had waited for it. A wait
@@ -389,7 +390,7 @@ HOST = "host"
 LOCKS = "locks"
 FIRST_ARROW = 1 << 40
 """The number of the first arrow between threads; smaller ones are numbers of directives."""
-_HOST_THREADS = ("main", "host thread", "hidden helper thread")
+_HOST_THREADS = ("main", "host thread", "hidden helper thread", "rank ")
 """Actors that have a track from their beginning, whether an event tells of them or not."""
 
 
@@ -449,6 +450,21 @@ class Drawing:
         self._draw_lock(event)
         self._draw_memory(event)
         self._draw_on_device(event)
+        if isinstance(event, events.MessageSent | events.MessageReceived):
+            self._message(event)
+
+    def _message(self, event: events.MessageSent | events.MessageReceived) -> None:
+        """Draw a message from its send to when it has been taken in, with an arrow between the two threads."""
+        what = "message", event.message
+        notes: Notes = {"bytes": event.bytes, "tag": event.tag, "message": event.message}
+        if isinstance(event, events.MessageSent):
+            arrow = self._given[f"message {event.message}"] = next(self._arrows)
+            to = f"to rank {event.destination}"
+            self._lanes.begin("messages", f"rank {event.source} sends", event.time_ps, what, to, (), notes)
+            self._instant(event, f"send {to}", notes, (arrow,))
+        elif (begun := self._given.pop(f"message {event.message}", None)) is not None:
+            self._lanes.end(event.time_ps, what)
+            self._instant(event, f"received from rank {event.source}", notes, (begun,))
 
     def _draw_on_thread(self, event: Event) -> None:
         """Draw what a host thread does: directives, calls, waits for signals, errors."""

@@ -290,6 +290,35 @@ class CallEnd(Event):
     api: str
 
 
+# Messages between ranks
+
+
+@event
+class MessageSent(Event):
+    """A rank began to send a message to another one."""
+
+    sizes: ClassVar[tuple[str, ...]] = ("bytes",)
+    message: int
+    """Its number in the run, from 1."""
+    source: int
+    """The sender's rank, of all processes of the program."""
+    destination: int
+    tag: int
+    bytes: int
+
+
+@event
+class MessageReceived(Event):
+    """The message lies in the receiver's buffer; written by the thread that took it in."""
+
+    sizes: ClassVar[tuple[str, ...]] = ("bytes",)
+    message: int
+    source: int
+    destination: int
+    tag: int
+    bytes: int
+
+
 # Copies and kernels: what the device does
 
 

@@ -64,7 +64,7 @@ def test_allocations_over_size_are_a_call_a_segment_and_what_further_ones_add(tm
         rows += [row("free", "idle", segments * 2 * MIB, 6e-6 + 30e-6 + (segments - 1) * 2e-6)]
     rows += [row("host_register", "idle", size, 50e-6 + size * 0.3 / 2**30) for size in (4096, MIB, 256 * MIB)]
     found = values(written(tmp_path / "made.jsonl", *rows), "alex-a100")
-    assert found.pop("pin.register_per_gib") * 2**30 == pytest.approx(0.3)
+    assert found.pop("pin.page") * 2**18 == pytest.approx(0.3)
     assert found == pytest.approx(
         {
             "alloc.cudaMalloc_small": 4e-6,

@@ -19,7 +19,7 @@ HARDWARE = Path(__file__).parents[2] / "bench" / "hardware"
 MEASURE = [sys.executable, str(HARDWARE / "measure.py")]
 SOURCES = "".join(path.read_text() for path in sorted(HARDWARE.glob("*.cu")))
 NAMES = {
-    *benchmark_entries._SINGLE, *benchmark_entries._LINES, *benchmark_entries._RATES,
+    *benchmark_entries._SINGLE, *((what, "idle") for what in benchmark_entries._PINNING), *benchmark_entries._RATES,
     ("dma", "in_a_row"), ("malloc", "idle"), ("free", "idle"), ("first_touch", "gpu_new_2m"),
 }  # fmt: skip
 

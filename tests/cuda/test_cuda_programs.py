@@ -125,6 +125,7 @@ def test_the_first_call_makes_the_context_and_each_kernel_is_loaded_at_its_first
         for call in (t.malloc(8), t.malloc(8), launch(t, TOUCH), launch(t, TOUCH), launch(t, OTHER)):
             await call
             at.append(t.sim.now)
+            await t.sleep(1e-3)  # the device is idle again, for which a kernel's loading would wait
         return np.diff(at)
 
     def launch(t, one):

@@ -74,14 +74,14 @@ def test_a_copy_of_pinned_memory_returns_at_once_and_needs_no_staging(to_host):
     assert pageable[0] > 100 * pinned[0] and pageable[1] > pinned[1]
 
 
-def test_pinning_costs_by_its_bytes_and_holds_up_the_calls_of_other_threads():
+def test_pinning_costs_by_its_pages_and_holds_up_the_calls_of_other_threads():
     async def body(t):
         if t.number:
             await t.sleep(1e-6)
             begin = t.sim.now
             await small(t)
             return t.sim.now - begin
-        array = t.array("a", 64 * MIB, np.uint8)
+        array = t.array("a", 64 * MIB, np.uint8, fill=0, align=2 * MIB)
         begin = t.sim.now
         await t.host_register(array)
         took = t.sim.now - begin
@@ -90,9 +90,9 @@ def test_pinning_costs_by_its_bytes_and_holds_up_the_calls_of_other_threads():
 
     run, took = run_of(body, threads=1, phantom=True)
     spec = run.spec
-    assert took == pytest.approx(spec.value("pin.register") + 64 * MIB * spec.value("pin.register_per_gib"))
+    assert took == pytest.approx(spec.value("pin.register") + 32 * spec.value("pin.huge_page"))
     lock = run_of(body, threads=2, phantom=True)[0].statistics.host_time.seconds["driver lock"]
-    assert lock == pytest.approx(took, rel=0.1)
+    assert lock >= 0.9 * took
 
 
 def test_pinned_memory_is_pinned_for_all_devices():

@@ -15,7 +15,7 @@ def times(threads, nbytes, settings, to_device=True, last=None):
     found = {}
 
     async def body(t):
-        host, there = t.array("host", nbytes, np.uint8), await t.malloc(nbytes)
+        host, there = t.array("host", nbytes, np.uint8, fill=0), await t.malloc(nbytes)
         stream = await t.stream_create(non_blocking=True)
         await t.barrier()
         begin = t.sim.now

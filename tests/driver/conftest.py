@@ -25,11 +25,12 @@ class Rig(HardwareRig):
     calls: Calls
 
     def buffer(self, values: Any) -> HostBuffer:
-        """Host memory that holds ``values``; a number of bytes makes a phantom."""
-        if isinstance(values, int):
-            return HostBuffer(self.machine.host_memory.allocate(values), values)
-        flat = np.asarray(values).reshape(-1).view(np.uint8)
-        return HostBuffer(self.machine.host_memory.allocate(flat.size), flat.size, flat)
+        """Host memory that holds ``values``, in pages that have been touched; a number of bytes makes a phantom."""
+        flat = None if isinstance(values, int) else np.asarray(values).reshape(-1).view(np.uint8)
+        memory, nbytes = self.machine.host_memory, values if flat is None else flat.size
+        address = memory.allocate(nbytes)
+        memory.pages.insert(address, address + nbytes)
+        return HostBuffer(address, nbytes, flat)
 
 
 @pytest.fixture

@@ -47,6 +47,7 @@ def pageable(machine: str, end: str, to_device: bool) -> float:
     async def main() -> float:
         stream, block = await driver.streams.create(), await driver.memory.alloc(NBYTES, phantom=True)
         host = HostBuffer(hardware.host_memory.allocate(NBYTES), NBYTES)
+        hardware.host_memory.pages.insert(host.address, host.address + NBYTES)
         begin = sim.now
         if to_device:
             await driver.copies.htod(block, host, NBYTES, stream)

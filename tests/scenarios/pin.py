@@ -58,6 +58,10 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"nodes": 5, "steps": 2, "launches": "graph", "threads": 3},
         {"nodes": 5, "steps": 2, "launches": "built"},
     ],
+    "halo": [
+        {"rows": 6, "columns": 8, "phantom": False},
+        {"rows": 6, "columns": 8, "phantom": False, "buffers": "host", "nodes": 1, "gpus_per_node": 4},
+    ],
     "jacc": [
         {"benchmark": "Himeno", "size": "test", "gpus": 2, "phantom": False},
         {"benchmark": "Himeno", "size": "test", "gpus": 4, "strategy": "macc", "communication": "needed"},
@@ -89,6 +93,12 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "one_warp": [{}, {"prefetch": True}],
     "offloaded_patches": [
         {"threads": 3, "batch": 2, "patches": 4, "memory": memory} for memory in ("map", "pool", "managed")
+    ],
+    "osu": [
+        {"nbytes": 8},
+        {"nbytes": 1 << 22, "memory": "device", "benchmark": "bw", "window": 4},
+        {"nbytes": 1 << 16, "benchmark": "allreduce", "ranks": 6, "nodes": 3},
+        {"nbytes": 1 << 10, "benchmark": "alltoall", "ranks": 4, "nodes": 1},
     ],
     "otm_fig1": [{"size_gb": 0.05, "benchmark": "srad"}],
     "otm_fig2": [{"size_gb": 0.05, "benchmark": "cfd", "direction": "d2h"}],

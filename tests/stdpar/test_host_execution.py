@@ -28,6 +28,7 @@ def seconds(
 
     async def body(t: std.HostThread) -> float:
         a = await t.new_array("a", n, phantom=True)
+        await t.first_touch(a)
         begin = t.sim.now
         await t.for_each(policy, kernel, a)
         return t.sim.now - begin

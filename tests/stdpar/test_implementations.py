@@ -73,5 +73,5 @@ def test_kernels_are_the_machines_own_unless_a_source_says_otherwise() -> None:
 def test_names_that_do_not_exist() -> None:
     with pytest.raises(ValueError, match="no implementation 'gcc'; there are: acpp, "):
         implementation("gcc")
-    with pytest.raises(ValueError, match="no algorithm 'sort'"):
-        implementation("acpp").offloads("sort", par_unseq, True)
+    with pytest.raises(ValueError, match="no algorithm 'sorted'"):
+        implementation("acpp").offloads("sorted", par_unseq, True)

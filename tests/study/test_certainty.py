@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.resources
 import json
 from concurrent.futures import Executor
@@ -125,6 +126,37 @@ def test_a_run_says_how_sure_it_is_unless_told_not_to(capsys: pytest.CaptureFixt
     assert "draws" not in capsys.readouterr().out
     assert main(["run", f"{UNSURE}:twins", "--budget", "0s"]) == 0
     assert "no interval: a run takes too long for the budget" in capsys.readouterr().err
+
+
+def test_a_sweep_draws_bands(tmp_path: Path) -> None:
+    """The columns of the draws come last, and what was drawn is kept."""
+    command = [
+        "sweep",
+        "overlap",
+        "threads=1,2,4",
+        "n=4096",
+        "configuration=copy",
+        "--jobs",
+        "1",
+        "--out",
+        str(tmp_path),
+    ]
+
+    def table() -> list[list[str]]:
+        with (tmp_path / "results.csv").open() as file:
+            return list(csv.reader(file))
+
+    assert main(command) == 0
+    plain = table()
+    assert main([*command, "--draws", "4"]) == 0
+    drawn = table()
+    assert [row[: len(plain[0])] for row in drawn] == plain
+    assert drawn[0][len(plain[0]) :][:3] == ["elapsed_s.low", "elapsed_s.median", "elapsed_s.high"]
+    assert all(float(row[len(plain[0])]) < float(row[len(plain[0]) + 2]) for row in drawn[1:])
+    kept = (tmp_path / "points.jsonl").read_bytes()
+    assert kept.count(b"\n") == 3 + 3 * 4 and "FillBetween" in (tmp_path / "figure.svg").read_text()
+    assert main([*command, "--draws", "4"]) == 0
+    assert (tmp_path / "points.jsonl").read_bytes() == kept
 
 
 # orders

@@ -16,12 +16,30 @@ from hypothesis import strategies as st
 
 from offloadrt.extensions.explaining.charged_in import CHARGED_IN, charged_in
 from offloadrt.extensions.explaining.command import holder_labels
-from offloadrt.extensions.explaining.explain import Page, dependences, explain, groups_of, total_order
-from offloadrt.extensions.explaining.sentence import Holder, Observed, limit_of, observe
-from offloadrt.extensions.explaining.what_if import Proposal, Trials, command_of, decisions, proposals
+from offloadrt.extensions.explaining.explain import Page, explain
+from offloadrt.extensions.explaining.how_sure import (
+    Robustness,
+    dependences,
+    groups_of,
+    order_effects,
+    total_order,
+    with_rival,
+)
+from offloadrt.extensions.explaining.sentence import Holder, Limit, Observed, limit_of, observe
+from offloadrt.extensions.explaining.what_if import (
+    CurvePoint,
+    Proposal,
+    Trials,
+    Tried,
+    WhatIf,
+    command_of,
+    decisions,
+    proposals,
+)
 from offloadrt.machine import available, load
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, execute, find_scenario, scenario
+from offloadrt.study.reporting.results import Interval
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import InProcess, Point
 
@@ -178,7 +196,7 @@ def test_the_sentence_says_who_is_late_and_which_kernel_is_too_small() -> None:
 
 
 def page(budget_s: float = 1e6, **asked: Any) -> Page:
-    return explain(find_scenario("exahype"), asked, InProcess(), budget_s=budget_s)
+    return explain(find_scenario("exahype"), asked, InProcess(), budget_s=budget_s, draws=0)
 
 
 @pytest.mark.slow
@@ -287,6 +305,44 @@ def test_a_sentence_holds_where_the_same_thing_limits_the_run() -> None:
     found = explain(find_scenario(f"{PLANTED}:slow_free"), {}, InProcess(), budget_s=0, draws=4).sure
     assert found is not None and (found.holds, found.draws, found.depends_on, found.others) == (4, 4, (), {})
     assert str(found) == "holds in 4 of 4 draws"
+
+
+def test_what_limits_many_draws_is_in_the_sentence() -> None:
+    limit = Limit("lock", "free", 0.5, "The lock limits this run.")
+    sure = Robustness(9, 16, (), {"driver (free)": 5, "kernel": 2})
+    assert with_rival(limit, sure).sentence == "The lock limits this run. In 5 of 16 draws it is driver (free)."
+    assert with_rival(limit, Robustness(14, 16, (), {"driver (free)": 2})) == limit
+
+
+def what_if(gain: float, curve: tuple[float, ...] = (), drawn: tuple[float, ...] = ()) -> Tried:
+    change = Proposal("cost", overrides={"alloc.cudaFree": "0us"})
+    points = tuple(CurvePoint(part, own) for part, own in zip((0.75, 0.5, 0.25), curve, strict=False))
+    interval = Interval.of(gain, drawn, 1) if drawn else None
+    return Tried("elapsed_s", (WhatIf(change, 1.0, gain, "", interval, points),), {}, 0)
+
+
+@pytest.mark.parametrize(
+    ("tried", "said"),
+    [
+        (what_if(1.2, (1.05, 1.1, 1.15), (1.1, 1.3)), None),
+        (what_if(1.2, (0.95, 1.1, 1.15)), "with 75.0 % of the step left makes it slower (gain 0.95)"),
+        (what_if(1.2, (1.05, 1.3, 1.25)), "does not gain more with each part of the step"),
+        (what_if(1.2, (), (1.1, 0.9, 1.3)), "makes it slower in 1 of 3 draws"),
+        (what_if(0.8), "makes the run 25.0 % slower, although nothing takes longer by itself"),
+    ],
+)
+def test_a_gain_that_turns_round_is_an_order_effect(tried: Tried, said: str | None) -> None:
+    found = order_effects(tried)
+    assert not found if said is None else said in found[0]
+
+
+def test_gains_are_those_of_runs_in_the_same_draws() -> None:
+    """With a budget `why` draws by itself: the sentence, the best gains, parts of costs, and what decides."""
+    found = explain(find_scenario(f"{PLANTED}:slow_free"), {}, InProcess(), budget_s=12.0, draws=4)
+    assert found.sure is not None and found.sure.interval is not None and found.sure.draws == 4
+    best = found.tried.what_ifs[0]
+    assert best.interval is not None and best.interval.draws == 4 and best.interval.low > 1.0
+    assert found.sure.deciders and found.sure.deciders[0].factor >= found.sure.deciders[-1].factor >= 1.0
 
 
 def test_an_entry_that_decides_is_named() -> None:

@@ -39,6 +39,8 @@ VOCABULARY = {
     "SignalWaitBegin": "signal",
     "SignalWaitEnd": "signal",
     "RuntimeError_": "call message",
+    "MessageSent": "message source destination tag bytes",
+    "MessageReceived": "message source destination tag bytes",
 }
 
 

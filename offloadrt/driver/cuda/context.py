@@ -330,6 +330,20 @@ class BuiltGraph:
 
 
 @attrs.frozen
+class PinningCosts:
+    """Seconds for each page of host memory that is pinned, and unpinned, besides the call and besides first touches."""
+
+    pin: Annotated[float, "pin.page"]
+    pin_huge: Annotated[float, "pin.huge_page"]
+    """A whole huge page."""
+    unpin: Annotated[float, "pin.unregister_page"]
+    allocate: Annotated[float, "pin.alloc_page"]
+    """Added for a page that the driver itself takes from the system, and maps; clearing it comes on top."""
+    free: Annotated[float, "pin.free_page"]
+    """A page that goes back to the system."""
+
+
+@attrs.frozen
 class DriverCosts:
     """Seconds of host time of each call; sizes in bytes."""
 
@@ -337,9 +351,13 @@ class DriverCosts:
     init_device: Annotated[float, "init.device"]
     """Added for each device that the program sees."""
     create_context: Annotated[float, "init.context"]
+    start_in_kernel: Annotated[float, "init.kernel_part"]
+    """The part of the calls of a start that the kernel module does under the lock of the GPU."""
     load_module: Annotated[float, "module.load"]
     load_kernel: Annotated[float, "module.kernel"]
     """The first use of a kernel of a module that is loaded lazily."""
+    loading: Annotated[str, "module.loading"]
+    """Whether a module's kernels are loaded at their first use (``lazy``), or with the module (``eager``)."""
     allocate: Annotated[float, "alloc.cudaMalloc_small"]
     """An allocation from memory that the driver holds already."""
     allocate_segment: Annotated[float, "alloc.cudaMalloc_large"]
@@ -374,8 +392,8 @@ class DriverCosts:
     synchronize_idle: Annotated[float, "driver.sync_idle"]
     """A call that waits for something which has completed already."""
     register: Annotated[float, "pin.register"]
-    register_per_byte: Annotated[float, "pin.register_per_gib"]
     unregister: Annotated[float, "pin.unregister"]
+    pages: PinningCosts
     staging_chunk: Annotated[int, "staging.chunk"]
     """Bytes of one piece of a copy of pageable memory."""
     staging_buffers: Annotated[int, "staging.buffers"]
@@ -623,6 +641,14 @@ class Context:
         await done.wait()
         self.machine.host_time.add_wait(begin, self.sim.now, stream.spans())
 
+    async def drain(self) -> None:
+        """Wait until the device has done what is in the context's streams now."""
+        begin = self.sim.now
+        for stream in [*self.streams]:
+            if stream.last is not None:
+                await stream.last.wait()
+        self.machine.host_time.add("drain", self.sim.now - begin)
+
     def refusal(self, call: DriverCall, code: str, why: str) -> DriverError:
         """Return the error of a call that a program may not make so; it says which thread made it, and when."""
         error = DriverError(call.api, code, why)
@@ -663,7 +689,10 @@ class Context:
                     await self.release(pool, pool.release_threshold)
 
     async def release(self, pool: MemPool, keep: int) -> None:
-        """Give chunks of a pool back until at most ``keep`` bytes are left; the caller holds the lock."""
+        """Give chunks of a pool back until at most ``keep`` bytes are left; the caller holds the lock.
+
+        A chunk is one mapping, so that its further segments cost what the profile says, also where that is nothing.
+        """
         for address in pool.release(keep):
             _, segments = self.device.memory.free(address)
-            await self.work(self.costs.give_back_s(segments))
+            await self.work(self.costs.free_segment + (segments - 1) * self.costs.free_further)

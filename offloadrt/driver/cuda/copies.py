@@ -265,6 +265,7 @@ class Copies:
         self._sim = context.sim
         self._next_number = context.machine.next_number
         self._memory = context.device.memory
+        self._host_memory = context.machine.host_memory
         self._cost = context.costs.copy_submit
         self._reaches_pageable = context.costs.copies_pageable
         self._staging: dict[int, tuple[Staging, Staging]] = {}
@@ -311,6 +312,9 @@ class Copies:
         with self._context.call("cuMemcpyHtoDAsync", stream, cause) as call:
             call.takes(bytes=nbytes, address=dst)
             target, source, address = self.device_bytes(call.api, dst, nbytes), src.bytes, src.address
+            # What a program copies it has written, also where it does not say so, as of an array without values.
+            if not (pages := self._host_memory.pages).covers(address, nbytes):
+                pages.insert(address, address + nbytes)
             if pinned or self._is_pinned(address, nbytes):
                 move = _moving("h2d", source, target, nbytes)
                 await self.submit(stream, "h2d", nbytes, "pinned", move, call.cause, self._over(address, "h2d"))
@@ -334,7 +338,9 @@ class Copies:
             if pinned or self._is_pinned(address, nbytes):
                 move = _moving("d2h", target, source, nbytes)
                 await self.submit(stream, "d2h", nbytes, "pinned", move, call.cause, self._over(address, "d2h"))
-            elif self._goes_in_place(call.api, stream, nbytes):
+                return
+            await self._host_memory.populate(address, nbytes)
+            if self._goes_in_place(call.api, stream, nbytes):
                 await self._in_place(stream, "d2h", address, nbytes, target, source, call.cause)
             else:
                 staging, shared = self._staging[stream.index][1], self._shared

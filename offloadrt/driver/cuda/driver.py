@@ -35,7 +35,13 @@ class DriverStatistics:
 
 
 class Loading:
-    """The calls that a process makes before its first kernel: for the driver, the context, the module, the kernel."""
+    """The calls that a process makes before its first kernel: for the driver, the context, the module, the kernel.
+
+    They do a part of their work in the kernel module (``init.kernel_part``), where processes that start together wait
+    for one another.  A kernel that is loaded lazily needs the device idle, because its code and its memory change the
+    context ("Lazy Loading", CUDA C++ Programming Guide: loading may require context synchronization).  The context
+    lock is held meanwhile, so that the calls of all threads wait for the longest of the kernels that run.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -44,22 +50,36 @@ class Loading:
     async def init(self) -> None:
         """Initialize the driver in the process (cuInit), which looks at every GPU that the program sees."""
         with self._context.call("cuInit"):
-            await self._context.work(self._costs.init + len(self._context.machine.devices) * self._costs.init_device)
+            await self._work(self._costs.init + len(self._context.machine.devices) * self._costs.init_device)
 
     async def retain_primary_context(self) -> None:
         """Create the device's primary context (cuDevicePrimaryCtxRetain)."""
         with self._context.call("cuDevicePrimaryCtxRetain"):
-            await self._context.locked_work(self._costs.create_context)
+            async with self._context.locked():
+                await self._work(self._costs.create_context)
 
     async def load_module(self) -> None:
         """Load the program's module into the context (cuModuleLoadData), without its kernels if loading is lazy."""
         with self._context.call("cuModuleLoadData"):
-            await self._context.locked_work(self._costs.load_module)
+            async with self._context.locked():
+                await self._work(self._costs.load_module)
 
     async def get_function(self) -> None:
-        """Find a kernel in the module (cuModuleGetFunction), which loads it if loading is lazy."""
+        """Find a kernel in the module (cuModuleGetFunction), which loads it if loading is lazy.
+
+        With eager loading it is there, and the call takes no time here.
+        """
         with self._context.call("cuModuleGetFunction"):
-            await self._context.locked_work(self._costs.load_kernel)
+            if self._costs.loading == "lazy":
+                async with self._context.locked():
+                    await self._context.drain()
+                    await self._work(self._costs.load_kernel)
+
+    async def _work(self, dt: float) -> None:
+        """Work in the library, and first in the kernel module."""
+        part = dt * self._costs.start_in_kernel
+        await self._context.kernel_driver.work(part)
+        await self._context.work(dt - part)
 
 
 class CudaDriver:

@@ -56,10 +56,11 @@ class BlockMemory:
                 trace(events.Allocate, self._device.index, -1, call.cause, address, nbytes, call.api)
             return address
 
-    async def reserve(self, api: str, nbytes: int, phantom: bool) -> int:
+    async def reserve(self, api: str, nbytes: int, phantom: bool, new: float | None = None) -> int:
         """Take a block, then let the time pass that the driver needs for it; return its address.
 
-        The caller holds the context lock, for the call ``api``.
+        The caller holds the context lock, for the call ``api``.  ``new`` is what new segments cost, if that is not what
+        cuMemAlloc pays.
 
         Raises OutOfDeviceMemory.
         """
@@ -74,7 +75,8 @@ class BlockMemory:
             await self._context.work(self._costs.allocate)
             raise OutOfDeviceMemory(api, nbytes, free, sim.current.name, sim.now, self._device.index) from None
         try:
-            new = self._costs.allocate_segment + (segments - 1) * self._costs.further_segment
+            if new is None:
+                new = self._costs.allocate_segment + (segments - 1) * self._costs.further_segment
             await (self._kernel_driver.work(new) if segments else self._context.work(self._costs.allocate))
         except BaseException:
             memory.free(block.address)
@@ -90,11 +92,7 @@ class BlockMemory:
         """
         with self._context.call("cuMemFree") as call:
             if synchronizes and self._halting.concerns("free"):
-                begin = self._machine.sim.now
-                for stream in [*self._context.streams]:
-                    if stream.last is not None:
-                        await stream.last.wait()
-                self._machine.host_time.add("drain", self._machine.sim.now - begin)
+                await self._context.drain()
             async with self._context.locked():
                 for _ in self._context.streams if self._costs.visit else ():
                     await self._context.work(self._costs.visit)
@@ -210,12 +208,21 @@ class ManagedMemory:
 
 
 class Pinning:
-    """Pins ranges of host memory for copies of one context, and allocates pinned ones."""
+    """Pins ranges of host memory for copies of one context, and allocates pinned ones.
+
+    To pin a range takes two things, which cost by its pages.  The calling thread faults in what nobody has touched, as
+    a store to it would (``os_lock_user_pages`` of NVIDIA's kernel module calls ``pin_user_pages``, and that calls
+    ``handle_mm_fault``).  Then each page is noted, kept in place, and mapped for DMA.  Of a huge page one step does the
+    first two.  So several threads that touch the memory before take most of the time off the call, which one thread
+    makes under the context lock.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._costs = context.costs
+        self._pages = context.costs.pages
         self._machine = context.machine
+        self._memory = context.machine.host_memory
 
     @property
     def _pinned(self) -> PinnedRanges:
@@ -238,7 +245,10 @@ class Pinning:
                 if self._pinned.overlaps(address, nbytes):
                     code = "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"
                     raise DriverError(call.api, code, f"{nbytes} bytes at {address:#x}")
-                await self._context.work(self._costs.register + nbytes * self._costs.register_per_byte)
+                await self._context.work(self._costs.register)
+                await self._memory.populate(address, nbytes)
+                small, huge = self._memory.population.pages_of(address, address + nbytes)
+                await self._context.work(small * self._pages.pin + huge * self._pages.pin_huge)
                 self._pinned.add(address, nbytes)
 
     async def unregister(self, address: int) -> None:
@@ -248,10 +258,14 @@ class Pinning:
         """
         with self._context.call("cuMemHostUnregister") as call:
             async with self._context.locked():
-                if not self._pinned.remove(address):
+                if not (nbytes := self._pinned.remove(address)):
                     code = "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"
                     raise DriverError(call.api, code, f"nothing is pinned at {address:#x}")
-                await self._context.work(self._costs.unregister)
+                await self._context.work(self._costs.unregister + self._count(nbytes) * self._pages.unpin)
+
+    def _count(self, nbytes: int) -> int:
+        """Return how many of the system's small pages hold so many bytes."""
+        return -(-nbytes // self._memory.population.page)
 
     @cached_property
     def _malloc_host(self) -> float:
@@ -259,7 +273,7 @@ class Pinning:
         return self._machine.spec.value("usm.malloc_host")
 
     async def alloc(self, nbytes: int) -> int:
-        """Return the address of new pinned host memory (cuMemAllocHost).
+        """Return the address of new pinned host memory (cuMemAllocHost), whose pages the driver takes one by one.
 
         Raises DriverError for a size that is not positive.
         """
@@ -267,8 +281,10 @@ class Pinning:
             call.takes(bytes=nbytes)
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
-            async with self._context.locked(self._malloc_host + nbytes * self._costs.register_per_byte):
-                address = self._machine.host_memory.allocate(nbytes, self._costs.managed_alignment)
+            async with self._context.locked(self._malloc_host):
+                address = self._memory.allocate(nbytes, self._costs.managed_alignment)
+                await self._memory.clear(nbytes, self._count(nbytes) * (self._pages.allocate + self._pages.pin))
+                self._memory.pages.insert(address, address + nbytes)
                 self._pinned.add(address, nbytes)
             return address
 
@@ -279,10 +295,10 @@ class Pinning:
         """
         with self._context.call("cuMemFreeHost") as call:
             async with self._context.locked():
-                if not self._pinned.remove(address):
+                if not (nbytes := self._pinned.remove(address)):
                     raise DriverError(call.api, INVALID, f"no pinned memory begins at {address:#x}")
-                await self._context.work(self._malloc_host)
-                self._machine.host_memory.release(address)
+                await self._context.work(self._malloc_host + self._count(nbytes) * self._pages.free)
+                self._memory.release(address)
 
 
 @attrs.frozen
@@ -290,11 +306,15 @@ class PoolCosts:
     """Host time of the calls of memory pools."""
 
     allocate: Annotated[float, "mempool.alloc"]
-    """An allocation from memory that the pool holds; what new memory costs comes on top, as for cuMemAlloc."""
+    """An allocation from memory that the pool holds; what new memory costs comes on top."""
     free: Annotated[float, "mempool.free"]
     create: Annotated[float, "mempool.create"]
     chunk: Annotated[int, "mempool.chunk"]
-    """Bytes that a pool asks the driver for at least."""
+    """Bytes that a pool asks the driver for at least; 0: what is asked of it, at cuMemAlloc's price."""
+    grow: Annotated[float, "mempool.grow"]
+    """A chunk of as many bytes."""
+    grow_segment: Annotated[float, "mempool.grow_segment"]
+    """Added for each segment of a larger one."""
     peer_access: Annotated[float, "mempool.peer_access"]
     """Mapping a segment of a pool on another device."""
 
@@ -303,8 +323,10 @@ class MemPools:
     """The memory pools of one context.
 
     Memory is found and reused by the host, at the call: a free marks where its stream was, and the device has no part
-    in it.  A pool asks the driver for memory in chunks, and gives what nobody uses above its threshold back when the
-    host synchronizes with a stream, an event or the device.  Entries of the profile are read at the first use.
+    in it.  A pool asks the driver for memory in chunks, each of which is one mapping, and gives what nobody uses above
+    its threshold back when the host synchronizes with a stream, an event or the device ("Stream ordered memory
+    allocator", CUDA C++ Programming Guide; the threshold is 0 unless a program sets it).  HIP's pools hold whole
+    allocations instead (``MemPool``).  Entries of the profile are read at the first use.
     """
 
     def __init__(self, context: Context, memory: BlockMemory) -> None:
@@ -393,23 +415,29 @@ class MemPools:
         """
         with self._context.call("cuMemFreeAsync", stream) as call:
             async with self._context.locked(self._read().free):
+                for pool in self._context.pools if self._of_allocations else ():
+                    if pool.has(address) and pool.free_bytes > pool.statistics().used:
+                        await self._context.release(pool, 0)
                 order = self._context.frees.count(stream)
                 if not any(pool.give(address, stream, stream.last, order) for pool in self._context.pools):
                     raise DriverError(call.api, INVALID, f"no stream-ordered allocation begins at {address:#x}")
 
     def _make(self) -> MemPool:
-        self._read()
-        pool = MemPool(len(self._context.pools), self._device.index, self._device.memory.alignment)
+        alignment = self._device.memory.alignment
+        pool = MemPool(len(self._context.pools), self._device.index, alignment, whole=self._of_allocations)
         self._context.pools.append(pool)
         return pool
 
     async def _grow(self, call: DriverCall, pool: MemPool, nbytes: int, phantom: bool) -> None:
-        """Get a chunk from the driver, at the price of as much memory of cuMemAlloc."""
-        memory = self._device.memory
+        """Get a chunk from the driver."""
+        memory, costs = self._device.memory, self._read()
         least = -(-nbytes // memory.segment) * memory.segment
-        chunk = -(-max(nbytes, self._read().chunk) // memory.segment) * memory.segment
+        chunk = -(-max(nbytes, costs.chunk) // memory.segment) * memory.segment
         size = chunk if memory.has_room(chunk) else least
-        address = await self._memory.reserve(call.api, size, phantom)
+        new = None
+        if not self._of_allocations:
+            new = costs.grow + max(0, size - costs.chunk) / memory.segment * costs.grow_segment
+        address = await self._memory.reserve(call.api, size, phantom, new)
         pool.add_chunk(address, size)
         for _ in sorted(self._accessible.get(pool.number, ())):
             await self._map_on_peer(size)
@@ -422,6 +450,11 @@ class MemPools:
         if free.done is not None and not free.done.is_set:
             done = Signal(self._context.sim, f"memory for stream {stream.index}")
             await self._context.append(WaitPacket(stream, free.done, done), in_order=False)
+
+    @property
+    def _of_allocations(self) -> bool:
+        """Return whether a pool holds allocations, as HIP's do, and not chunks that it divides."""
+        return self._read().chunk == 0
 
     def _check(self, call: DriverCall, pool: MemPool) -> None:
         if pool.destroyed:

@@ -82,15 +82,19 @@ class MemPool:
     at once to later allocations of that stream. Others may get it when the free has completed, when their stream is
     known to come after it, or, if nothing else is left, by waiting for it ("Stream ordered memory allocator" of CUDA's
     manual).
+
+    ``whole``: each chunk is one allocation, which is handed out again as it is, to whoever asks for no more.  So HIP's
+    pools do it (``Heap::FindMemory`` of clr, hip_mempool_impl.cpp).
     """
 
-    def __init__(self, number: int, device: int, alignment: int) -> None:
+    def __init__(self, number: int, device: int, alignment: int, *, whole: bool = False) -> None:
         self.number = number
         self.device = device
         self.release_threshold = 0
         self.policies = ReusePolicies()
         self.destroyed = False
         self._alignment = alignment
+        self._whole = whole
         self._chunks: dict[int, int] = {}
         self._free: list[FreeRange] = []
         self._allocated: dict[int, tuple[int, int]] = {}
@@ -104,6 +108,15 @@ class MemPool:
         for size in self._chunks.values():
             total += size
         return total
+
+    @property
+    def free_bytes(self) -> int:
+        """Return the bytes that it holds and nobody uses."""
+        return self.reserved - self._used
+
+    def has(self, address: int) -> bool:
+        """Tell whether an allocation of the pool begins at an address."""
+        return address in self._allocated
 
     def add_chunk(self, address: int, size: int) -> None:
         """Take a chunk of device memory in."""
@@ -128,7 +141,7 @@ class MemPool:
 
     def take(self, free: FreeRange, nbytes: int, *, new: bool, waits: bool = False) -> int:
         """Allocate from a range; returns the address."""
-        size = self._extent(nbytes)
+        size = free.size if self._whole else self._extent(nbytes)
         address = free.address
         if free.size == size:
             self._free.remove(free)
@@ -256,9 +269,10 @@ class PinnedRanges:
         """Register a range."""
         self._ends[address] = address + nbytes
 
-    def remove(self, address: int) -> bool:
-        """Unregister the range that begins at ``address``; return False when there is none."""
-        return self._ends.pop(address) is not None
+    def remove(self, address: int) -> int:
+        """Unregister the range that begins at ``address``; return its bytes, 0 when there is none."""
+        end = self._ends.pop(address)
+        return 0 if end is None else end - address
 
 
 @attrs.frozen

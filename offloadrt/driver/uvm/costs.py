@@ -118,6 +118,10 @@ class UvmCosts:
     """Which block that is: an eviction policy (``eviction/``)."""
     host_fault: Annotated[float, "fault.cpu_managed"]
     """Work for a fault of the CPU on a page that the GPU owns."""
+    host_first: Annotated[float, "fault.cpu_first"]
+    """Work for a fault of the CPU on a page that nobody has touched, without clearing and mapping."""
+    host_map: Annotated[float, "fault.cpu_map"]
+    """Work on top for each page that such a fault maps for the CPU."""
     threshold: Annotated[float, "prefetch.threshold"]
     """Part of a subtree of pages from which on a fault brings all of it."""
     prefetch_tree: Annotated[bool, "prefetch.tree"]

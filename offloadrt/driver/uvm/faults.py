@@ -251,7 +251,6 @@ class GpuFaults:
                     copies.append(fetched.signal)
                 if moved:
                     thrashing.migrated(index, moved, "device", sim.now)
-                pages.chunks.faulted(index)
             return Served(sim.now - begin, throttled)
         finally:
             if not isinstance(fetched, Arriving):
@@ -591,10 +590,11 @@ def merge(faults: list[ManagedFault]) -> MergedFaults:
 
 
 class HostFaults:
-    """Brings back to the host what host threads touch and the GPU owns.
+    """Brings to the host what host threads touch: what the GPU owns, and what nobody has touched.
 
     It follows ``uvm_va_block_cpu_fault``: the host thread that has a fault serves it. There is no batching here. A
-    thread comes to one page after the other, and each fault brings the page and what the prefetch policy adds.
+    thread comes to one page after the other, and each fault brings the page and what the prefetch policy adds, whether
+    it migrates from a GPU or is new.
     """
 
     def __init__(self, blocks: VaBlocks) -> None:
@@ -613,6 +613,7 @@ class HostFaults:
         for block, pages in blocks.pages.parts(begin, nbytes):
             for member in members:
                 count += await self._reclaim(member, block.index, pages, writes, cause)
+            count += await self._populate(block, pages)
             for member in members:
                 member.touched_by_host(block.index, pages)
         return count
@@ -626,6 +627,49 @@ class HostFaults:
             count += await self._fault(member, block, pages, writes, cause)
         member.counters.host_faults += count
         return count
+
+    async def _populate(self, block: ManagedBlock, pages: int) -> int:
+        """Populate those of some pages of a block that nobody has touched; return how many faults that took."""
+        blocks, count = self._blocks, 0
+        while pages & block.untouched:
+            await blocks.locks.read()
+            try:
+                since = blocks.sim.now
+                await blocks.locks.take(block)
+                blocks.machine.host_time.add("driver lock", blocks.sim.now - since)
+                try:
+                    if left := pages & block.untouched:  # others may have come while this thread waited
+                        await self._first_touch(block, left & -left)
+                        count += 1
+                finally:
+                    blocks.locks.give(block)
+            finally:
+                blocks.locks.release()
+        blocks.counters.host_faults += count
+        return count
+
+    async def _first_touch(self, block: ManagedBlock, page: int) -> None:
+        """Make a page on the host that nobody has touched, with what comes along.
+
+        The driver makes host memory in the largest chunk that fits, all of the block if that is one allocation's, and
+        clears it at once (``block_populate_pages_cpu``), so that the further faults of the block only map their pages.
+        A first touch of what prefers the host brings all of the block
+        (``uvm_perf_prefetch_prenotify_fault_migrations``).
+        """
+        blocks, costs = self._blocks, self._blocks.costs
+        per_page = blocks.pages.page_size
+        if block.prefers_host & page and not block.populated:
+            brought = block.valid
+        else:
+            brought = blocks.prefetch.brings(block.on_host, page, block.valid, 0, blocks.prefetch_rules) | page
+        brought &= block.untouched
+        await blocks.machine.work(costs.host_first + costs.host_map * brought.bit_count(), "driver")
+        if new := block.make_on_host(brought, blocks.pages.per_block):
+            await blocks.machine.host_memory.clear(new.bit_count() * per_page)
+        for member in blocks.space.members:
+            member.touched_by_host(block.index, brought)
+        for faults, usage in blocks.pages.shares(block, page):
+            usage.host_faults += faults
 
     def _missing(self, block: ManagedBlock, pages: int, writes: bool) -> int:
         """Return the pages of a device that an access of the host faults on.

@@ -252,6 +252,13 @@ class Uvm:
         """Let the calling thread touch managed memory; return the number of its faults.  Await it at once."""
         return self._host_faults.access(begin, nbytes, writes)
 
+    def populates(self, address: int) -> bool:
+        """Tell whether an address is managed memory, whose pages the driver makes; the others are the system's."""
+        pages = self.pages
+        index, within = divmod(address, pages.block_size)
+        block = pages.block(index)
+        return bool((block.valid & ~block.system) >> within // pages.page_size & 1)
+
     def make_room(self, nbytes: int, cause: int) -> Awaitable[None]:
         """Evict until there is room for a block of the program.  Await it at once."""
         return self._blocks.make_room(nbytes, cause)

@@ -515,6 +515,7 @@ class VaBlocks:
             if isinstance(evicted, WritingBack):
                 written = evicted.signal
         await self.pay(cost)
+        self.pages.chunks.faulted(block.index)  # prefetches count as well (``block_mark_memory_used``)
         if self.space.shared or block.read_mostly:
             return await self._fetch_from_all(block, brought, stored, written, cause)
         moved = brought & block.populated

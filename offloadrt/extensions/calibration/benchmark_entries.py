@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from offloadrt.extensions.calibration.operations import LARGE, SMALL, LinearCost, Measurement, linear_cost
+from offloadrt.extensions.calibration.operations import LARGE, SMALL, Measurement, linear_cost
 from offloadrt.extensions.calibration.readers.kinds import BenchmarkRow
 from offloadrt.machine import MachineSpec
 
@@ -41,12 +41,13 @@ _SINGLE: Final[dict[_Name, str]] = {
     ("first_touch", "gpu_present_2m"): "fault.service_2m",
 }
 """Rows whose time is an entry; of several sizes, that of the smallest."""
-_LINES: Final[dict[_Name, tuple[str, str]]] = {
-    ("host_register", "idle"): ("pin.register", "pin.register_per_gib"),
-    ("host_unregister", "idle"): ("pin.unregister", ""),
-    ("malloc_host", "idle"): ("usm.malloc_host", ""),
+_PINNING: Final[dict[str, tuple[str, str]]] = {
+    "host_register": ("pin.register", "pin.page"),
+    "host_unregister": ("pin.unregister", "pin.unregister_page"),
+    "malloc_host": ("usm.malloc_host", "pin.alloc_page"),
+    "free_host": ("", "pin.free_page"),
 }
-"""Rows over size: the entry of the part without the bytes, and that of the bytes."""
+"""Rows over size: the entry of the part without the pages, and that of a page."""
 _RATES: Final[dict[_Name, str]] = {
     ("engine", "h2d"): "link.h2d_pinned",
     ("engine", "d2h"): "link.d2h_pinned",
@@ -63,11 +64,11 @@ _TOGETHER: Final = ("memcpy", "host_together")
 """What all threads reach together is the capacity of the host's memory, so its rows are of many threads."""
 MEASURED: Final = (
     *_SINGLE.values(),
-    *(key for keys in _LINES.values() for key in keys if key),
+    *(key for keys in _PINNING.values() for key in keys if key),
     *_RATES.values(),
     "alloc.cudaMalloc_small", "alloc.cudaMalloc_large", "alloc.cudaMalloc_segment", "alloc.cudaFree",
     "alloc.cudaFree_large", "alloc.cudaFree_segment", "copy.latency", "dma.occupancy", "dma.bw", "fault.populate_2m",
-    "sm.saturating_occupancy", "staging.copy_per_gib", "stream.interrupt",
+    "mempool.grow", "mempool.grow_segment", "sm.saturating_occupancy", "staging.copy_per_gib", "stream.interrupt",
 )  # fmt: skip
 """The entries that benchmarks can measure."""
 
@@ -82,10 +83,6 @@ def measure(rows: Sequence[BenchmarkRow], base: MachineSpec) -> Iterator[Measure
     for name, key in _SINGLE.items():
         if found := by_name.get(name):
             yield _single(key, min(found, key=lambda row: row.size))
-    for name, (fixed, per_byte) in _LINES.items():
-        if line := _line(by_name.get(name, ())):
-            yield line.fixed(fixed, f"benchmarks {' '.join(name)}, without the bytes")
-            yield line.per_unit(per_byte, f"benchmarks {' '.join(name)}: slopes over size") if per_byte else None
     for name, key in _RATES.items():
         found = [row for row in by_name.get(name, ()) if row.p10_s > 0 and row.size >= LARGE]
         if found:
@@ -98,6 +95,8 @@ def measure(rows: Sequence[BenchmarkRow], base: MachineSpec) -> Iterator[Measure
     yield from _dma(by_name)
     yield from _segments(by_name, base)
     yield _populating(by_name)
+    yield from _pinning(by_name, base)
+    yield from _pools(by_name, base)
 
 
 def _single(key: str, row: BenchmarkRow) -> Measurement | None:
@@ -111,8 +110,41 @@ def _rate(key: str, row: BenchmarkRow) -> Measurement:
     return Measurement(key, median, low, high, row.n, f"benchmarks {row.what} {row.variant}{threads}")
 
 
-def _line(rows: Sequence[BenchmarkRow]) -> LinearCost | None:
-    return linear_cost([(row.size, row.median_s) for row in rows], sum(row.n for row in rows))
+def _pools(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> Iterator[Measurement | None]:
+    """Yield what memory costs that a pool gets from the driver, because a synchronization took all that it held."""
+    rows, kept = (by_name.get(("malloc_async", variant), ()) for variant in ("idle", "idle_kept"))
+    if not rows or not kept or not base.value("mempool.chunk"):
+        return
+    smallest, largest = min(rows, key=lambda row: row.size), max(rows, key=lambda row: row.size)
+    chunk = _single("mempool.grow", smallest)
+    yield None if chunk is None else _less(chunk, kept[0].median_s)
+    further = (largest.size - base.value("mempool.chunk")) / base.value("alloc.segment")
+    if further >= 1 and (large := _single("mempool.grow_segment", largest)) is not None:
+        large = _less(large, smallest.median_s)
+        low, median, high = (0.0,) * 3 if large is None else (x / further for x in (large.low, large.value, large.high))
+        yield None if large is None else attrs.evolve(large, value=median, low=low, high=high)
+
+
+def _pinning(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> Iterator[Measurement | None]:
+    """Yield what pinned memory costs by the call and by its pages, which were there before where it is registered.
+
+    Memory that the driver allocates is cleared and pinned as well, which other entries have.
+    """
+    page, pinned = base.value("page.size"), 0.0
+    for what, (fixed, each) in _PINNING.items():
+        rows = by_name.get((what, "idle"), ())
+        line = linear_cost([(row.size / page, row.median_s) for row in rows], sum(row.n for row in rows))
+        if line is None:
+            continue
+        yield line.fixed(fixed, f"benchmarks {what} idle, without the pages") if fixed else None
+        slope = line.per_unit(each, f"benchmarks {what} idle: slopes over pages")
+        pinned = slope.value if slope is not None and each == "pin.page" else pinned
+        if slope is not None and each == "pin.alloc_page":
+            besides = (pinned or base.value("pin.page")) + page / base.value("host.clear_1t")
+            low, median, high = (max(end - besides, 0.0) for end in (slope.low, slope.value, slope.high))
+            what = f"{slope.what}, less clearing and pinning"
+            slope = attrs.evolve(slope, value=median, low=low, high=high, what=what) if median else None
+        yield slope
 
 
 def _dma(by_name: dict[_Name, list[BenchmarkRow]]) -> Iterator[Measurement | None]:

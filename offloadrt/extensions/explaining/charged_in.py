@@ -26,7 +26,7 @@ _PEERS = ("device * copy engine p2p", "peer link * transfer", "peer relay", "dri
 _RING = ("device * dma ring *",)
 _PREFAULT = ("driver: svm_*", "driver: memory_lock")
 
-_MESSAGES = ("program", "node * nic *", "node * shared memory *")
+_MESSAGES = ("messages", "node * nic *", "node * shared memory", "rank * *")
 
 CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "acc.pinned_buffer.uncontended": ("behind pinned buffer*",),
@@ -54,7 +54,6 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "copy_engine.uncontended": ("behind device * copy engine *",),
     "core.uncontended": ("behind core",),
     "cpu.cores": ("behind core",),
-    "cpu.first_touch_4k": (),
     "cpu.fork_join": ("runtime",),
     "cpu.fp64_core": ("program",),
     "cpu.numa_domains": (),
@@ -103,13 +102,16 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "gpu_memory_manager.uncontended": ("behind gpu memory manager*",),
     "graph.*": ("driver: cuGraph*",),
     "graph.capture": ("driver: cuLaunchKernel", "driver: cuMemcpy*"),
+    "graph.gap": ("kernel",),
     "graph.node": ("launch",),
     "hardware_queue.uncontended": ("behind device * hardware queue *",),
     "hip.pin*": ("driver: cuMemcpy*",),
     "hip.pin.uncontended": ("driver: cuMemcpy*",),
     "hip.unpin": ("driver: cuMemcpy*",),
+    "host.clear_1t": ("driver: cuMemAllocHost", "driver: cuMemHostRegister", "program"),
     "host.malloc": ("runtime",),
     "host.memcpy_*": ("driver: cuMemcpy*",),
+    "host.page_fault": ("driver: cuMemHostRegister", "driver: cuMemcpy*", "program"),
     "host_memory.uncontended": ("driver: cuMemcpy*",),
     "host_workers.uncontended": ("runtime",),
     "hsa.barrier": ("driver: queue_submit", "driver: memory_async_copy"),
@@ -141,6 +143,7 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "mempool.alloc": ("driver: cuMemAllocFromPoolAsync",),
     "mempool.chunk": (),
     "mempool.free": ("driver: cuMemFreeAsync",),
+    "mempool.grow*": ("driver: cuMemAllocFromPoolAsync",),
     "mig.*": (),
     "mmap.uncontended": ("behind mmap lock*",),
     "module.*": ("driver: cuModule*",),
@@ -163,11 +166,15 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "peer_link.uncontended": ("behind peer link *",),
     "pin.lock": ("driver: memory_lock",),
     "pin.unlock": ("driver: memory_unlock",),
-    "pin.register*": ("driver: cuMemHostRegister", "driver: cuMemAllocHost"),
     "mpi.*": _MESSAGES,
     "net.*": _MESSAGES,
     "nic.*": _MESSAGES,
-    "pin.unregister": ("driver: cuMemHostUnregister", "driver: cuMemFreeHost"),
+    "pin.alloc_page": ("driver: cuMemAllocHost",),
+    "pin.free_page": ("driver: cuMemFreeHost",),
+    "pin.huge_page": ("driver: cuMemHostRegister",),
+    "pin.page": ("driver: cuMemHostRegister", "driver: cuMemAllocHost"),
+    "pin.register": ("driver: cuMemHostRegister",),
+    "pin.unregister*": ("driver: cuMemHostUnregister",),
     "prefault.*": _PREFAULT,
     "prefetch.*": _FAULTS,
     "prefetch_async.*": ("driver: cuMemPrefetchAsync", "page faults"),

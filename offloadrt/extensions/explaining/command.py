@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from offloadrt.cli.options import (
     DEFAULTS,
+    DrawCount,
     ExecutorKind,
     Jobs,
     Json,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _MOST = 8
 """Lines of a table."""
 _MOST_WHAT_IFS = 16
+_MOST_EFFECTS = 4
 
 
 def why(
@@ -40,7 +42,7 @@ def why(
     /,
     *parameters: ParameterValues,
     budget: str = "50s",
-    draws: int = 0,
+    draws: DrawCount = None,
     sobol: int = 0,
     whole: Whole = False,
     jobs: Jobs = None,
@@ -56,10 +58,7 @@ def why(
     Parameters
     ----------
     budget:
-        Real time for all of it, as in 90s or 5min; 0s tries no changes.
-    draws:
-        How many places to draw in all ranges of the machine, to see whether the sentence holds there: 64 say much. They
-        have a part of the budget, and as long as they need where that is 0s.
+        Real time for all of it, as in 90s or 5min; 0s tries no changes, and draws only what --draws asks for.
     sobol:
         Base samples for total-order Sobol indices of the sentence's share over all ranges of the machine: a power of
         two. Each takes up to 9 runs; they have a part of the budget as well.
@@ -97,7 +96,7 @@ def why(
         console().print(*printed(page, draws or sobol), sep="\n")
 
 
-def printed(page: Page, draws: int = 0) -> Iterable[RenderableType]:
+def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
     """Show the whole page of a run for which so many draws were asked."""
     from rich.markup import escape
 
@@ -120,22 +119,40 @@ def printed(page: Page, draws: int = 0) -> Iterable[RenderableType]:
         table.add_row(escape(use.name), percent(use.utilisation), f"{use.mean_queue:.2f}", p95, escape(holders))
     yield table
     if page.tried.what_ifs:
-        table = table_of(f"\nwhat if ({page.tried.merit})", "change", "kind", "elapsed", "gain", right=(2, 3))
+        table = table_of(
+            f"\nwhat if ({page.tried.merit})", "change", "kind", "elapsed", "gain", *_head_of_draws(page), right=(2, 3)
+        )
         for tried in page.tried.what_ifs[:_MOST_WHAT_IFS]:
-            gain = f"{tried.gain:.4g}"
-            table.add_row(escape(tried.change.name), tried.change.kind, seconds(tried.elapsed_s), gain)
+            between = "" if tried.interval is None else f"{tried.interval.low:.4g} to {tried.interval.high:.4g}"
+            table.add_row(
+                escape(tried.change.name), tried.change.kind, seconds(tried.elapsed_s), f"{tried.gain:.4g}",
+                *([between] if _head_of_draws(page) else ()),
+            )  # fmt: skip
         yield table
+        yield from (escape(f"order effect: {text}") for text in page.order_effects[:_MOST_EFFECTS])
         yield f"to repeat one: {escape(page.command)} CHANGE"
     if page.sure is not None:
+        if page.sure.interval is not None:
+            between = f"{seconds(page.sure.interval.low)} to {seconds(page.sure.interval.high)}"
+            yield f"{page.tried.merit} in 80 % of {page.sure.draws} draws: {between}"
         yield f"the sentence {escape(str(page.sure))}"
         for other, count in page.sure.others.items():
             yield f"  in {count}: {escape(other)}"
+        if page.sure.deciders:
+            yield "what to measure next, by how much the time moves over its range:"
+            yield from (f"  {escape(str(decider))}" for decider in page.sure.deciders)
     elif draws:
         yield "no draw was run within the budget"
     if page.indices is not None:
         yield escape(str(page.indices))
     more = f"{len(page.tried.what_ifs)} changes tried, {page.tried.left} left for a larger --budget"
     yield more + (f", {len(page.tried.refused)} cannot be run" if page.tried.refused else "")
+
+
+def _head_of_draws(page: Page) -> tuple[str, ...]:
+    """Return the head of the column of intervals, if a gain has one."""
+    draws = max((one.interval.draws for one in page.tried.what_ifs if one.interval is not None), default=0)
+    return (f"80 % of {draws} draws",) if draws else ()
 
 
 def _shares(title: str, shares: Iterable[PathShare]) -> RenderableType:
@@ -166,6 +183,7 @@ def report(
     /,
     *parameters: str,
     budget: str = "0s",
+    draws: DrawCount = None,
     window: str = "",
     whole: Whole = False,
     jobs: Jobs = None,
@@ -183,7 +201,8 @@ def report(
     parameters:
         The scenario's parameters, as name=value; one of them may be name=value1,value2.
     budget:
-        Real time for trying what would make the run faster (see `offloadrt why`), as in 30s; none by default.
+        Real time for draws and for trying what would make the run faster (see `offloadrt why`), as in 30s; none by
+        default.
     window:
         What to show of a long run, in virtual time, as in 1ms:2.5ms; by default all that is measured.
     """
@@ -207,7 +226,7 @@ def report(
     shown = window_of(window)
     workers = jobs if jobs is not None else processors()
     seconds = seconds_of(budget)
-    with executor("process", workers if seconds else 1) as pool, stages(f"report {chosen.name}") as advanced:
+    with executor("process", workers if seconds or draws else 1) as pool, stages(f"report {chosen.name}") as advanced:
         runs = reported(
             chosen,
             axes,

@@ -24,6 +24,8 @@ from offloadrt.trace.events import lock_family, plain_kernel
 
 _NUMBERS = re.compile(r"[\s_.\[(]*\d[\d\s_.,\])]*$")
 
+_PROGRAM = re.compile(r"host thread|hidden helper thread|rank \d+$")
+
 NOTHING = 0
 """The number of the directive of what no directive asked for."""
 
@@ -128,7 +130,7 @@ class History:
     def is_program(self, actor: int) -> bool:
         """Tell whether an actor is a thread of the program, and no part of the machine or of the driver."""
         name = self.names.get(actor, "")
-        return name == "main" or name.startswith(("host thread", "hidden helper thread"))
+        return name == "main" or bool(_PROGRAM.match(name))
 
     def actor_named(self, name: str) -> int | None:
         """Return the actor of a name; None if there is none."""
@@ -276,7 +278,9 @@ class PathPart:
     end_ps: int
     actor: str
     resource: str
-    """What worked: "program", "runtime", "driver", "kernel", "launch", "page faults", an engine, or another actor."""
+    """What worked: "program", "runtime", "driver", "messages", "kernel", "launch", "page faults", an engine, or another
+    actor.
+    """
     call: str
     """The call or the kernel."""
     array: str
@@ -419,7 +423,7 @@ class _Walk:
         elif doing.copy or not history.is_program(actor):
             resource = name
         elif doing.call is not None:
-            resource = "driver"
+            resource = "messages" if doing.call.api.startswith("MPI_") else "driver"
         else:
             resource = "runtime" if doing.directive else "program"
         return self._made(name, resource, doing.directive, call, behind)

@@ -453,6 +453,7 @@ def _section(number: int, run: ReportedRun, short_ps: int, counters: Sequence[st
             for phase in page.phases
         ),
         _what_if(page),
+        _how_sure(page),
         "<h3>The critical path</h3><div class='columns'>",
         _shares("by resource", page.path_by_resource),
         _shares("by call", page.path_by_call),
@@ -493,8 +494,28 @@ def _what_if(page: Page) -> str:
     tried = page.tried.what_ifs[:_MOST_LINES]
     if not tried:
         return ""
-    rows = [(one.change.name, one.change.kind, seconds(one.elapsed_s), f"{one.gain:.4g}") for one in tried]
-    return html_table(f"What if (gain in {page.tried.merit})", ("change", "kind", "elapsed", "gain"), rows)
+    rows = [
+        (
+            one.change.name, one.change.kind, seconds(one.elapsed_s), f"{one.gain:.4g}",
+            "" if one.interval is None else f"{one.interval.low:.4g} to {one.interval.high:.4g}",
+        )
+        for one in tried
+    ]  # fmt: skip
+    head = ("change", "kind", "elapsed", "gain", "80 % of the draws")
+    return html_table(f"What if (gain in {page.tried.merit})", head, rows)
+
+
+def _how_sure(page: Page) -> str:
+    """Show in how many draws the sentence holds, what turns a gain round, and what to measure next."""
+    rows = [("order effect", text) for text in page.order_effects]
+    if page.sure is not None:
+        rows.insert(0, ("the sentence", str(page.sure)))
+        if (interval := page.sure.interval) is not None:
+            rows.insert(
+                0, (page.tried.merit, f"{seconds(interval.low)} to {seconds(interval.high)} in 80 % of the draws")
+            )
+        rows += [("measure next", str(decider)) for decider in page.sure.deciders]
+    return html_table("How sure", ("", ""), rows)
 
 
 def _shares(title: str, shares: Iterable[PathShare]) -> str:

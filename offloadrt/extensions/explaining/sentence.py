@@ -219,6 +219,7 @@ _WAITING = 0.25
 _NAMES = {"core": "cores of the host"}
 _WORK = {
     "driver": "Calls of the driver",
+    "messages": "The messaging library's own work",
     "runtime": "The offloading runtime's own work",
     "program": "The program's own work on the host",
     "kernel": "Kernels",

@@ -41,6 +41,7 @@ KINDS: Final[Mapping[str, str]] = {
 """The kinds of work, and their colours."""
 _ON_PATH = {
     "program": "directive of the program", "runtime": "directive of the program", "driver": "call of the driver",
+    "messages": "call of the driver",
     "kernel": "kernel", "launch": "kernel",
 }  # fmt: skip
 """What works on the critical path; other names there are of what was waited for."""

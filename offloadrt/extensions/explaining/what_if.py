@@ -23,7 +23,7 @@ from offloadrt.extensions.explaining.charged_in import charged_in
 from offloadrt.extensions.explaining.critical_path import PathPart
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile.entry import ProfileEntry
-from offloadrt.study.reporting.results import Result, from_builtins
+from offloadrt.study.reporting.results import Interval, Result, from_builtins
 from offloadrt.study.reporting.words import word
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
@@ -207,6 +207,14 @@ _WORTH = 1.01
 
 
 @attrs.frozen
+class CurvePoint:
+    """The gain where a part of a cost is left; of a rate, the part of the step to its double."""
+
+    part: float
+    gain: float
+
+
+@attrs.frozen
 class WhatIf:
     """A change that was tried."""
 
@@ -216,6 +224,10 @@ class WhatIf:
     """The figure of merit of the run over that of the changed run: above 1 the change is worth it."""
     command: str
     """What reproduces the run."""
+    interval: Interval | None = None
+    """The gain over draws; None where it was not looked at."""
+    curve: tuple[CurvePoint, ...] = ()
+    """Gains of parts of a cost; empty where they were not tried."""
 
 
 @attrs.frozen
@@ -242,6 +254,8 @@ class Trials:
     jobs: int
     deadline: float
     merit: str = "elapsed_s"
+    spec: MachineSpec | None = None
+    """The machine of the run that is explained."""
     _waiting: dict[Future[bytes], tuple[Proposal, float]] = attrs.field(factory=dict)
     _answered: list[tuple[Proposal, Result]] = attrs.field(factory=list)
     _refused: dict[str, str] = attrs.field(factory=dict)
@@ -260,20 +274,21 @@ class Trials:
         advanced: Callable[[int, int], object] = lambda done, asked: None,
     ) -> Tried:
         """Try the changes, the most promising first, until the budget is used up; wait for those that were begun."""
+        self.spec = spec
         ahead = sorted(changes, key=lambda change: -change.promise)
-        known = self._merit_of(base)
+        known = self.merit_in(base)
         while True:
             while ahead and len(self._waiting) < self.jobs and self._has_time():
                 self._submit(ahead.pop(0))
             if not self._waiting:
                 break
             for change, result in self._answers():
-                gain = _ratio(known, self._merit_of(result))
+                gain = _ratio(known, self.merit_in(result))
                 if gain >= _WORTH and (smaller := half(change, spec, gain)) is not None:
                     ahead.insert(0, smaller)
             advanced(len(self._answered), len(self._answered) + len(self._waiting) + len(ahead))
         what_ifs = [
-            WhatIf(change, result.elapsed_s, _ratio(known, self._merit_of(result)), self._command(change, result))
+            WhatIf(change, result.elapsed_s, _ratio(known, self.merit_in(result)), self._command(change, result))
             for change, result in self._answered
         ]
         what_ifs.sort(key=lambda tried: (-tried.gain, tried.change.name))
@@ -283,11 +298,30 @@ class Trials:
         usual_s = statistics.median_low(self._took_s) if self._took_s else 0.0
         return time.monotonic() + usual_s < self.deadline
 
-    def _submit(self, change: Proposal) -> None:
+    def point_of(self, change: Proposal | None) -> Point:
+        """Return the run with a change; without one, the run that is explained."""
+        if change is None:
+            return Point(registry.reference(self.scenario), dict(self.given), self.options)
         options = attrs.evolve(self._options(change), overrides={**self.options.overrides, **change.overrides})
-        point = Point(registry.reference(self.scenario), {**self.given, **change.parameters}, options)
+        return Point(registry.reference(self.scenario), {**self.given, **change.parameters}, options)
+
+    def parts_of(self, change: Proposal) -> dict[float, Proposal]:
+        """Return the change with three quarters, a half and a quarter of its cost left; none where it is no cost."""
+        if change.kind != "cost" or self.spec is None:
+            return {}
+        ((key, given),) = change.overrides.items()
+        entry = self.spec.entries[key]
+        if given == _quantity(entry, 0.0):
+            return {part: attrs.evolve(change, overrides={key: _quantity(entry, part)}) for part in (0.75, 0.5, 0.25)}
+        if given == _quantity(entry, 2.0):
+            return {
+                part: attrs.evolve(change, overrides={key: _quantity(entry, 2.0 - part)}) for part in (0.75, 0.5, 0.25)
+            }
+        return {}
+
+    def _submit(self, change: Proposal) -> None:
         begun = time.monotonic()
-        self._waiting[self.pool.submit(run_point, point)] = change, begun
+        self._waiting[self.pool.submit(run_point, self.point_of(change))] = change, begun
 
     def _options(self, change: Proposal) -> RunSpec:
         """Return the options of the run, with the memory configuration of the change."""
@@ -309,7 +343,8 @@ class Trials:
         self._answered += new
         return new
 
-    def _merit_of(self, result: Result) -> float:
+    def merit_in(self, result: Result) -> float:
+        """Return the figure of merit of a run."""
         value = result.measured.get(self.merit, result.elapsed_s)
         return float(value) if isinstance(value, int | float) else result.elapsed_s
 

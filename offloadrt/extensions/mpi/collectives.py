@@ -57,13 +57,7 @@ class Channel:
         """Wait for messages that have begun."""
         if requests:
             endpoint = self._endpoint
-            await endpoint.wait(
-                requests,
-                lambda: all(one.is_done for one in requests),
-                self._call,
-                self._at,
-                background=self._background,
-            )
+            await endpoint.wait(requests, len(requests), self._call, self._at, background=self._background)
             for request in requests:
                 request.take(None)
 
@@ -256,19 +250,18 @@ async def reduce_rabenseifner(c: Channel, buffer: MpiBuffer, op: Op, root: int) 
     """Reduce by a reduce-scatter of recursive halving and a gather of its pieces at the root."""
     active = await _fold(c, buffer, op)
     if active is not None:
-        pieces = await _halving(c, buffer, op, active)
-        owner = _unfolded(c, 0)
-        power = below(c.size)
-        mask = 1
-        low = active
-        while mask < power:  # gather at the first active rank
-            if active & mask:
-                await c.send(span(buffer, pieces, low, low + mask), _unfolded(c, active ^ mask))
+        pieces, (first, end), given = await _halving(c, buffer, op, active)
+        distance = below(c.size) // 2
+        while distance:  # gather at the first of those that are left
+            peer = _unfolded(c, active ^ distance)
+            if active & distance:
+                await c.send(span(buffer, pieces, first, end), peer)
                 break
-            await c.recv(span(buffer, pieces, active + mask, active + 2 * mask), _unfolded(c, active | mask))
-            mask *= 2
-    else:
-        owner = _unfolded(c, 0)
+            theirs = given.pop()
+            await c.recv(span(buffer, pieces, *theirs), peer)
+            first, end = min(first, theirs[0]), max(end, theirs[1])
+            distance //= 2
+    owner = _unfolded(c, 0)
     if owner != root:
         if c.rank == owner:
             await c.send(buffer, root)
@@ -309,26 +302,32 @@ async def _unfold(c: Channel, buffer: MpiBuffer) -> None:
             await c.recv(buffer, c.rank + 1)
 
 
-async def _halving(c: Channel, buffer: MpiBuffer, op: Op, active: int) -> list[MpiBuffer]:
-    """Reduce-scatter by recursive halving among a power of two of ranks; the number of a rank is that of its piece."""
+Range = tuple[int, int]
+"""Pieces of a buffer, from one number up to another."""
+
+
+async def _halving(c: Channel, buffer: MpiBuffer, op: Op, active: int) -> tuple[list[MpiBuffer], Range, list[Range]]:
+    """Reduce-scatter among a power of two of ranks: half of what a rank has left goes to one twice as far away.
+
+    So the longest messages go to the nearest rank, which mostly is on the same node. Returns the pieces, which of them
+    this rank has, and what it has given away, step by step.
+    """
     power = below(c.size)
     pieces = split(buffer, power)
     other = buffer.temporary()
-    first, end, distance = 0, power, power // 2
-    while distance:
-        middle = first + distance
-        peer = _unfolded(c, active ^ distance)
-        if active < middle:
-            kept, given = (first, middle), (middle, end)
-        else:
-            kept, given = (middle, end), (first, middle)
+    first, end, distance = 0, power, 1
+    given: list[Range] = []
+    while distance < power:
+        middle, peer = (first + end) // 2, _unfolded(c, active ^ distance)
+        kept, away = ((middle, end), (first, middle)) if active & distance else ((first, middle), (middle, end))
         mine = span(buffer, pieces, *kept)
         theirs = other.part(0, mine.nbytes)
-        await c.exchange(span(buffer, pieces, *given), peer, theirs, peer)
+        await c.exchange(span(buffer, pieces, *away), peer, theirs, peer)
         await c.combine(op, mine, theirs)
+        given.append(away)
         first, end = kept
-        distance //= 2
-    return pieces
+        distance *= 2
+    return pieces, (first, end), given
 
 
 async def allreduce_recursive_doubling(c: Channel, buffer: MpiBuffer, op: Op) -> None:
@@ -349,16 +348,13 @@ async def allreduce_rabenseifner(c: Channel, buffer: MpiBuffer, op: Op) -> None:
     """Reduce-scatter by recursive halving, then gather for all by recursive doubling (Rabenseifner)."""
     active = await _fold(c, buffer, op)
     if active is not None:
-        pieces = await _halving(c, buffer, op, active)
-        distance = 1
-        while distance < below(c.size):
-            other = active ^ distance
-            mine, theirs = active // distance * distance, other // distance * distance
-            peer = _unfolded(c, other)
-            await c.exchange(
-                span(buffer, pieces, mine, mine + distance), peer, span(buffer, pieces, theirs, theirs + distance), peer
-            )
-            distance *= 2
+        pieces, (first, end), given = await _halving(c, buffer, op, active)
+        distance = below(c.size) // 2
+        while distance:
+            peer, theirs = _unfolded(c, active ^ distance), given.pop()
+            await c.exchange(span(buffer, pieces, first, end), peer, span(buffer, pieces, *theirs), peer)
+            first, end = min(first, theirs[0]), max(end, theirs[1])
+            distance //= 2
     await _unfold(c, buffer)
 
 

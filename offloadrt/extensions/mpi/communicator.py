@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NoReturn
 
+import attrs
 import numpy as np
 
 from offloadrt.extensions.mpi import choices
@@ -61,7 +62,7 @@ class World:
         for process in processes:
             nic = self.network.nic_of(process.node, taken[process.node])
             taken[process.node] += 1
-            self.endpoints.append(Endpoint(process, nic, self.costs, self.transport.receive))
+            self.endpoints.append(Endpoint(process, nic, self.costs, self.transport))
         self._contexts: dict[object, int] = {}
         self._calls: dict[tuple[int, int], tuple[str, int, str]] = {}
         """The first call of each collective: (call, rank, at) by communicator and number."""
@@ -115,12 +116,14 @@ class Comm:
 
     async def Send(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
         """Send; it returns when the buffer may be written again: at once for a short message (MPI_Send)."""
-        await self._blocking(await self.begin_send("MPI_Send", buffer_of(buf, "MPI_Send"), dest, tag, 0, at))
+        with self.endpoint.call("MPI_Send"):
+            await self._blocking(await self.begin_send("MPI_Send", buffer_of(buf, "MPI_Send"), dest, tag, 0, at))
 
     async def Ssend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
         """Send, and return when a receive has matched (MPI_Ssend)."""
         buffer = buffer_of(buf, "MPI_Ssend")
-        await self._blocking(await self.begin_send("MPI_Ssend", buffer, dest, tag, 0, at, synchronous=True))
+        with self.endpoint.call("MPI_Ssend"):
+            await self._blocking(await self.begin_send("MPI_Ssend", buffer, dest, tag, 0, at, synchronous=True))
 
     async def Recv(
         self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
@@ -131,12 +134,14 @@ class Comm:
 
     async def Isend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
         """Begin to send (MPI_Isend)."""
-        return await self.begin_send("MPI_Isend", buffer_of(buf, "MPI_Isend"), dest, tag, 0, at)
+        with self.endpoint.call("MPI_Isend"):
+            return await self.begin_send("MPI_Isend", buffer_of(buf, "MPI_Isend"), dest, tag, 0, at)
 
     async def Issend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
         """Begin to send; it is done when a receive has matched (MPI_Issend)."""
         buffer = buffer_of(buf, "MPI_Issend")
-        return await self.begin_send("MPI_Issend", buffer, dest, tag, 0, at, synchronous=True)
+        with self.endpoint.call("MPI_Issend"):
+            return await self.begin_send("MPI_Issend", buffer, dest, tag, 0, at, synchronous=True)
 
     async def Irecv(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> MpiRequest:
         """Begin to receive (MPI_Irecv)."""
@@ -176,9 +181,10 @@ class Comm:
     ) -> None:
         """Send and receive at one time (MPI_Sendrecv)."""
         call = "MPI_Sendrecv"
-        receive = self.begin_receive(call, buffer_of(recvbuf, call), source, recvtag, 0, at)
-        send = await self.begin_send(call, buffer_of(sendbuf, call), dest, sendtag, 0, at)
-        await MpiRequest.Waitall([receive, send], at=at, call=call)
+        with self.endpoint.call(call):
+            receive = self.begin_receive(call, buffer_of(recvbuf, call), source, recvtag, 0, at)
+            send = await self.begin_send(call, buffer_of(sendbuf, call), dest, sendtag, 0, at)
+            await MpiRequest.Waitall([receive, send], at=at, call=call)
         receive.take(status)
 
     async def Probe(
@@ -213,7 +219,6 @@ class Comm:
         if peer is None:
             request.finish()
             return request
-        endpoint.actor = endpoint.sim.current
         await self.world.transport.send(
             endpoint, request, peer, self.context + plane, self.rank, tag, synchronous=synchronous
         )
@@ -418,7 +423,8 @@ class Comm:
     async def _run(self, call: str, at: str, body: Run) -> None:
         """Run a blocking collective in the calling thread."""
         channel = self._channel(call, at, background=False)
-        await body(channel)
+        with self.endpoint.call(call):
+            await body(channel)
 
     def _start(self, call: str, at: str, body: Run) -> MpiRequest:
         """Begin a nonblocking one: an actor of its own goes from step to step as its messages are done."""
@@ -438,7 +444,6 @@ class Comm:
     def _channel(self, call: str, at: str, *, background: bool) -> Channel:
         self._collectives += 1
         self.world.agree(self.context, self._collectives, call, self.rank, at)
-        self.endpoint.actor = self.endpoint.sim.current
         tag = self._collectives
 
         def isend(buffer: MpiBuffer, rank: int) -> Awaitable[MpiRequest]:
@@ -459,21 +464,32 @@ class Comm:
         sent = self._sent(call, sendbuf, recvbuf)
         at_root = self.rank == root
         into = buffer_of(recvbuf, call) if at_root else sent.temporary()
-        chosen = self._chosen("MPI_Reduce", sent.nbytes, _elements(sent), into, op, root)
-
-        async def body(channel: Channel) -> None:
-            into.write(sent.read())
-            await chosen(channel)
-
-        return body
+        work = self._workplace(into)
+        chosen = self._chosen("MPI_Reduce", sent.nbytes, _elements(sent), work, op, root)
+        return self._reducing(sent, work, into if at_root else work, chosen)
 
     def _allreduce(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op) -> Run:
         sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
-        chosen = self._chosen("MPI_Allreduce", sent.nbytes, _elements(sent), into, op)
+        work = self._workplace(into)
+        return self._reducing(sent, work, into, self._chosen("MPI_Allreduce", sent.nbytes, _elements(sent), work, op))
+
+    def _workplace(self, buffer: MpiBuffer) -> MpiBuffer:
+        """Return where a reduction is made: in the buffer itself, or for short ones of a device at the host."""
+        if buffer.device is None or buffer.nbytes > self.world.costs.device.collective_limit:
+            return buffer
+        return attrs.evolve(buffer.temporary(), device=None)
+
+    def _reducing(self, sent: MpiBuffer, work: MpiBuffer, into: MpiBuffer, chosen: Run) -> Run:
+        """Return a reduction in `work` of what is sent, with the copies to the host and back if it is made there."""
 
         async def body(channel: Channel) -> None:
-            into.write(sent.read())
+            if sent.device is not None and work.device is None:
+                await self.endpoint.carrier.stage(self.endpoint, sent.device, "d2h", sent.nbytes)
+            work.write(sent.read())
             await chosen(channel)
+            if into.device is not None and work.device is None:
+                await self.endpoint.carrier.stage(self.endpoint, into.device, "h2d", into.nbytes)
+                into.write(work.read())
 
         return body
 
@@ -531,13 +547,17 @@ class Comm:
         self, call: str, sendbuf: Given, recvbuf: Given, counts: Sequence[int] | None, op: Op, at: str
     ) -> Run:
         sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
-        work = sent.temporary()
+        work = self._workplace(sent).temporary()
         parts = self._parts(call, work, counts, at)
-        chosen = self._chosen(call, sent.nbytes, _elements(sent), work, parts, into, op)
+        mine = into if work.device == into.device else attrs.evolve(into.temporary(), device=None)
+        chosen = self._chosen(call, sent.nbytes, _elements(sent), work, parts, mine, op)
+        reducing = self._reducing(sent, work, work, chosen)
 
         async def body(channel: Channel) -> None:
-            work.write(sent.read())
-            await chosen(channel)
+            await reducing(channel)
+            if mine is not into and into.device is not None:
+                await self.endpoint.carrier.stage(self.endpoint, into.device, "h2d", into.nbytes)
+                into.write(mine.read())
 
         return body
 

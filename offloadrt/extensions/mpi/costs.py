@@ -98,6 +98,8 @@ class DeviceBufferCosts:
     """Seconds on a core to copy a short message from or to device memory, besides its bytes."""
     copy_bw: Annotated[float, "mpi.device.copy_bw"]
     """Bytes per second of such a copy."""
+    staged: Annotated[float, "mpi.device.staged"]
+    """Seconds on a core of a synchronous copy call of the library, besides the transfer (with ``staged``)."""
     direct_from: Annotated[int, "mpi.device.direct_from"]
     """From so many bytes on the NIC reads an eager message from device memory itself (with ``gpudirect``)."""
     setup: Annotated[float, "mpi.device.setup"]
@@ -108,6 +110,10 @@ class DeviceBufferCosts:
     """From so many bytes on a rendezvous is staged through the host even with ``gpudirect``."""
     chunk: Annotated[int, "mpi.device.chunk"]
     """Bytes of each piece in which a staged message goes."""
+    chunk_work: Annotated[float, "mpi.device.chunk_work"]
+    """Seconds that each piece takes at each stage, besides its bytes: the call, and noticing its end."""
+    staged_chunk: Annotated[float, "mpi.device.staged_chunk"]
+    """The same with ``staged``, where each copy is a synchronous call."""
     ipc: Annotated[float, "mpi.device.ipc"]
     """Seconds to open another process's device memory and to copy out of it, besides the bytes."""
     ipc_bw: Annotated[float, "mpi.device.ipc_bw"]

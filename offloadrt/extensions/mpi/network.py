@@ -15,7 +15,7 @@ import attrs
 
 from offloadrt.extensions.mpi.costs import MessageCosts
 from offloadrt.machine.links.link import Link, LinkStatistics, Shared, Way
-from offloadrt.machine.servers import Servers, numbered
+from offloadrt.machine.servers import Servers
 from offloadrt.sim import Mailbox, Simulation, Station
 
 
@@ -43,6 +43,11 @@ class SharedMemoryPacket:
 MESSAGES = (NicPacket, SharedMemoryPacket)
 
 
+def _alike(name: str) -> Callable[[int], str]:
+    """Give the actors of one part one name: a report adds them up."""
+    return lambda _: name
+
+
 class Nic:
     """One card of a node: `send` a packet. Its two directions are independent."""
 
@@ -58,9 +63,7 @@ class Nic:
         self.into = Link(sim, f"{self.name} in", bandwidth, uncontended=uncontended)
         self._gate = None if uncontended else Station(sim, 1, f"{self.name} send queue")
         mailbox = Mailbox(sim, self.name)
-        self._servers: Servers[NicPacket] = Servers(
-            sim, mailbox, self._run, numbered(self.name), grow=True, service=True
-        )
+        self._servers: Servers[NicPacket] = Servers(sim, mailbox, self._run, _alike(self.name), grow=True, service=True)
         self.send = self._servers.submit
         """Queue a packet."""
 
@@ -105,7 +108,7 @@ class Network:
             name = f"node {node} shared memory"
             mailbox = Mailbox(sim, name)
             self._shared.append(
-                Servers(sim, mailbox, self._memory(mailbox, node), numbered(name), grow=True, service=True)
+                Servers(sim, mailbox, self._memory(mailbox, node), _alike(name), grow=True, service=True)
             )
 
     def nic_of(self, node: int, local: int) -> Nic:

@@ -10,7 +10,9 @@ libraries poll and keep it, so that more threads than cores are predicted too fa
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
 
 import attrs
 
@@ -21,13 +23,20 @@ from offloadrt.extensions.mpi.network import Nic
 from offloadrt.models.host.process import Process
 from offloadrt.runtime.host_array import Bytes
 from offloadrt.sim import Actor, Signal, Simulation
-from offloadrt.trace import doing
+from offloadrt.trace import events
 
 Work = Callable[[], Awaitable[None]]
 """What a progress engine does on a core for one message."""
 
-Receive = Callable[["Endpoint", "MpiRequest", "MpiMessage"], None]
-"""Takes in a message that a receive has matched, as the transport does."""
+
+class Carrier(Protocol):
+    """What an endpoint needs of the transport."""
+
+    def receive(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
+        """Take in a message that a receive has matched."""
+
+    def stage(self, endpoint: Endpoint, device: int, direction: str, nbytes: int) -> Awaitable[None]:
+        """Copy between a device's memory and the host's by a synchronous call."""
 
 
 @attrs.define
@@ -72,6 +81,28 @@ class MpiMessage:
     """What an eager message carries; None for a phantom."""
 
 
+class PendingWait:
+    """One call that waits for requests: it ends when so many of them are done."""
+
+    __slots__ = ("left", "parked")
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.parked: _Parked | None = None
+        """Where its thread is parked."""
+
+    def count(self, request: MpiRequest) -> None:
+        """Note that a request is done."""
+        self.left -= 1
+        if self.left <= 0:
+            self.wake()
+
+    def wake(self) -> None:
+        """Let the thread look again, if it is parked."""
+        if self.parked is not None and not self.parked.is_set:
+            self.parked.set()
+
+
 class _Parked(Signal):
     """A thread that waits in a call of MPI; a deadlock's story asks it on whom."""
 
@@ -94,7 +125,7 @@ class MpiRequest:
     `Testsome`.
     """
 
-    __slots__ = ("at", "buffer", "call", "endpoint", "error", "is_done", "parked", "peer", "status", "wanted", "what")
+    __slots__ = ("at", "buffer", "call", "endpoint", "error", "is_done", "peer", "status", "waits", "wanted", "what")
 
     def __init__(
         self,
@@ -118,8 +149,8 @@ class MpiRequest:
         self.is_done = False
         self.status = Status()
         self.error: MpiError | None = None
-        self.parked: list[_Parked] = []
-        """Threads that wait for it."""
+        self.waits: list[PendingWait] = []
+        """The calls that wait for it."""
         self.wanted: tuple[int, int, int] | None = None
         """Of a receive that has been posted: context, source and tag."""
 
@@ -133,10 +164,10 @@ class MpiRequest:
         """End it, and wake who waits for it."""
         self.is_done = True
         self.status = Status(source, tag, nbytes, self.status.is_cancelled)
-        for parked in self.parked:
-            if not parked.is_set:
-                parked.set()
-        self.parked = []
+        if self.waits:
+            waits, self.waits = self.waits, []
+            for wait in waits:
+                wait.count(self)
 
     # ------------------------------------------------------------------ MPI's calls
 
@@ -180,7 +211,7 @@ class MpiRequest:
     ) -> None:
         """Wait until all are done (MPI_Waitall)."""
         if requests:
-            await requests[0].endpoint.wait(requests, lambda: all(one.is_done for one in requests), call, at)
+            await requests[0].endpoint.wait(requests, len(requests), call, at)
         for number, request in enumerate(requests):
             request.take(None if statuses is None else statuses[number])
 
@@ -189,7 +220,7 @@ class MpiRequest:
         """Wait until one is done, and return its place: of several the first (MPI_Waitany); -1 for no request."""
         if not requests:
             return -1
-        await requests[0].endpoint.wait(requests, lambda: any(one.is_done for one in requests), "MPI_Waitany", at)
+        await requests[0].endpoint.wait(requests, 1, "MPI_Waitany", at)
         place = next(number for number, request in enumerate(requests) if request.is_done)
         requests[place].take(status)
         return place
@@ -198,7 +229,7 @@ class MpiRequest:
     async def Waitsome(requests: Sequence[MpiRequest], *, at: str = "") -> list[int]:
         """Wait until one at least is done, and return the places of those that are (MPI_Waitsome)."""
         if requests:
-            await requests[0].endpoint.wait(requests, lambda: any(one.is_done for one in requests), "MPI_Waitsome", at)
+            await requests[0].endpoint.wait(requests, 1, "MPI_Waitsome", at)
         return _taken(requests)
 
     @staticmethod
@@ -256,14 +287,15 @@ class PersistentRequest(MpiRequest):
         self.is_done, self.error, self.status = False, None, Status()
         self._current = current = await self._begin(at)
         self.peer, self.at = current.peer, at or current.at
-        current.parked.append(_Follower(self, current))
         if current.is_done:
-            self._follow(current)
+            self.follow(current)
+        else:
+            current.waits.append(_Follower(self))
 
-    def _follow(self, current: MpiRequest) -> None:
-        if not self.is_done:
-            self.error = current.error
-            self.finish(current.status.source, current.status.tag, current.status.nbytes)
+    def follow(self, current: MpiRequest) -> None:
+        """End with the send or receive that it has begun."""
+        self.error = current.error
+        self.finish(current.status.source, current.status.tag, current.status.nbytes)
 
     def completed(self) -> None:
         self._current = None
@@ -275,30 +307,29 @@ class PersistentRequest(MpiRequest):
             await request.Start(at=at)
 
 
-class _Follower(_Parked):
+class _Follower(PendingWait):
     """Ends a persistent request when the send or receive that it has begun ends."""
 
-    __slots__ = ("_current", "_followed")
+    __slots__ = ("_followed",)
 
-    def __init__(self, followed: PersistentRequest, current: MpiRequest) -> None:
-        super().__init__(followed.endpoint.sim, str(followed), ())
+    def __init__(self, followed: PersistentRequest) -> None:
+        super().__init__(1)
         self._followed = followed
-        self._current = current
 
-    def set(self, value: object = None) -> None:
-        super().set(value)
-        self._followed._follow(self._current)
+    def count(self, request: MpiRequest) -> None:
+        """Note that the request is done."""
+        self._followed.follow(request)
 
 
 class Endpoint:
     """One process's end of all its communicators: its queues, what it has still to do, and who waits."""
 
-    def __init__(self, process: Process, nic: Nic, costs: MessageCosts, receive: Receive) -> None:
+    def __init__(self, process: Process, nic: Nic, costs: MessageCosts, carrier: Carrier) -> None:
         self.process = process
         self.nic = nic
         """The card that it sends with."""
         self.costs = costs
-        self._receive = receive
+        self.carrier = carrier
         self.rank = process.rank
         self.machine = process.program.machine
         self.node = self.machine.node
@@ -309,7 +340,9 @@ class Endpoint:
         self._queues: dict[int, MatchQueues[MpiRequest, MpiMessage]] = {}
         self._work: deque[Work] = deque()
         self._parked: list[_Parked] = []
-        self._probing: list[_Parked] = []
+        self._inside: set[int] = set()
+        """The threads that are in a call, by their actors' numbers."""
+        self._probing: list[PendingWait] = []
         """Threads that wait for a message that they could receive."""
         self._sent: dict[int, int] = {}
         self._expected: dict[int, int] = {}
@@ -346,8 +379,7 @@ class Endpoint:
                 self._matched(receive, following)
             else:
                 for probing in self._probing:
-                    if not probing.is_set:
-                        probing.set()
+                    probing.wake()
 
     def post(self, receive: MpiRequest, context: int, source: int, tag: int) -> None:
         """Post a receive; it takes a message that is there already."""
@@ -371,7 +403,7 @@ class Endpoint:
             )  # fmt: skip
             receive.finish(message.source, message.tag, 0)
             return
-        self._receive(self, receive, message)
+        self.carrier.receive(self, receive, message)
 
     # ------------------------------------------------------------------ progress
 
@@ -388,76 +420,95 @@ class Endpoint:
         if seconds > 0.0:
             await self.machine.work(seconds, "ranks")
 
+    @contextmanager
+    def call(self, name: str) -> Iterator[None]:
+        """Account for a call of MPI, and trace it; what it calls in turn is part of it."""
+        sim = self.sim
+        me = self.actor = sim.current
+        if me.index in self._inside:
+            yield
+            return
+        self._inside.add(me.index)
+        trace, begin = self.trace, sim.now
+        if trace is not None:
+            trace.by(me.index, events.CallBegin, events.NONE, events.NONE, events.NO_CAUSE, name)
+        try:
+            yield
+        finally:
+            self._inside.discard(me.index)
+            if trace is not None:
+                trace.by(me.index, events.CallEnd, events.NONE, events.NONE, events.NO_CAUSE, name)
+            if (calls := self.machine.calls) is not None:
+                calls.add(name, sim.now - begin)
+
     async def wait(
-        self,
-        requests: Sequence[MpiRequest],
-        enough: Callable[[], bool],
-        call: str,
-        at: str,
-        *,
-        background: bool = False,
+        self, requests: Sequence[MpiRequest], needed: int, call: str, at: str, *, background: bool = False
     ) -> None:
-        """Make progress until `enough` holds, which the end of one of the requests can bring about.
+        """Make progress until so many of the requests are done.
 
         In the `background` of a nonblocking collective nobody makes progress: that is left to the threads in calls.
         """
-        sim = self.sim
-        if background:
-            while not enough():
-                await self._park(_Parked(sim, _waits(requests, call, at), requests), requests, background)
+        pending = [request for request in requests if not request.is_done]
+        waiting = PendingWait(needed - (len(requests) - len(pending)))
+        if waiting.left <= 0 and not self._work:
             return
-        self.actor = sim.current
-        with doing(self.trace, sim.current, call):
-            while True:
-                while self._work:
-                    await self._work.popleft()()
-                    if enough():
-                        break
-                if enough():
-                    break
-                await self._park(_Parked(sim, _waits(requests, call, at), requests), requests)
-            if self._work:  # somebody else who waits goes on with it
-                self._wake_one()
+        for request in pending:
+            request.waits.append(waiting)
+        try:
+            if background:
+                while waiting.left > 0:
+                    await self._park(waiting, pending, call, at, background=True)
+                return
+            with self.call(call):
+                while waiting.left > 0 or self._work:
+                    if self._work:
+                        await self._work.popleft()()
+                        if waiting.left <= 0:
+                            break
+                    else:
+                        await self._park(waiting, pending, call, at)
+                if self._work:  # somebody else who waits goes on with it
+                    self._wake_one()
+        finally:
+            if waiting.left > 0 or needed < len(requests):
+                for request in pending:
+                    if waiting in request.waits:
+                        request.waits.remove(waiting)
 
     async def wait_for_message(self, context: int, source: int, tag: int, what: str, at: str) -> MpiMessage:
         """Make progress until there is a message to receive, and return it (MPI_Probe)."""
-        sim = self.sim
-        self.actor = sim.current
-        with doing(self.trace, sim.current, "MPI_Probe"):
+        with self.call("MPI_Probe"):
             while (message := self.queues(context).probe(source, tag)) is None:
                 if self._work:
                     await self._work.popleft()()
                     continue
-                parked = _Parked(sim, f"MPI_Probe {what}" + (f" ({at})" if at else ""), ())
-                self._probing.append(parked)
+                waiting = PendingWait(1)
+                self._probing.append(waiting)
                 try:
-                    await self._park(parked, ())
+                    await self._park(waiting, (), f"MPI_Probe {what}", at)
                 finally:
-                    self._probing.remove(parked)
+                    self._probing.remove(waiting)
         return message
 
     async def look(self, call: str, at: str) -> None:
         """Make progress without waiting: do what work there is."""
-        self.actor = self.sim.current
-        with doing(self.trace, self.sim.current, call):
+        with self.call(call):
             await self.on_core(self.costs.library.test)
             for _ in range(len(self._work)):
                 if self._work:
                     await self._work.popleft()()
 
-    async def _park(self, parked: _Parked, requests: Sequence[MpiRequest], background: bool = False) -> None:
+    async def _park(
+        self, waiting: PendingWait, requests: Sequence[MpiRequest], call: str, at: str, background: bool = False
+    ) -> None:
         since = self.sim.now
+        parked = waiting.parked = _Parked(self.sim, _waits(requests, call, at), requests)
         if not background:
             self._parked.append(parked)
-        for request in requests:
-            if not request.is_done:
-                request.parked.append(parked)
         try:
             await parked.wait()
         finally:
-            for request in requests:
-                if parked in request.parked:
-                    request.parked.remove(parked)
+            waiting.parked = None
             if not background:
                 self._parked.remove(parked)
                 self.machine.host_time.add("ranks", self.sim.now - since)
@@ -471,7 +522,10 @@ class Endpoint:
 
 def _waits(requests: Sequence[MpiRequest], call: str, at: str) -> str:
     """Say what a thread waits for in a call."""
-    open_ones = [str(request) for request in requests if not request.is_done]
-    told = "; ".join(open_ones[:3]) + (f" and {len(open_ones) - 3} more" if len(open_ones) > 3 else "")
-    where = f" ({at})" if at else ""
-    return told if len(requests) == 1 and requests[0].call == call else f"{call}{where} for {told}"
+    if len(requests) == 1 and requests[0].call == call:
+        return str(requests[0])
+    called = f"{call} ({at})" if at else call
+    pending = [request for request in requests if not request.is_done]
+    if not pending:
+        return called
+    return f"{called} for {pending[0]}" + (f" and {len(pending) - 1} more" if len(pending) > 1 else "")

@@ -5,7 +5,8 @@ when it takes it in. A long one is announced; when a receive matches, the receiv
 memory, by a single copy of its core on the same node (CMA, XPMEM), by a read of its card (RDMA) between nodes, and
 tells the sender that it has it. So MPI libraries do over UCX and libfabric ("get" rendezvous: UCX's UCX_RNDV_SCHEME
 get_zcopy, Open MPI's cm and ob1, MPICH's ch4 over ofi). Bytes in a device's memory are copied by the core for an eager
-message, or read by the card; in a rendezvous the card reads device memory (GPUDirect RDMA), or they pass the host's
+message, or read by the card (such copies stay in the caches, and take a core only; a single copy takes its share of
+the memory's bandwidth as well); in a rendezvous the card reads device memory (GPUDirect RDMA), or they pass the host's
 memory in chunks, a pipeline of the devices' copy engines and the card (`mpi.device.path`).
 """
 
@@ -19,6 +20,7 @@ from offloadrt.extensions.mpi.network import UNLIMITED, Network, NicPacket
 from offloadrt.extensions.mpi.requests import Endpoint, MpiMessage, MpiRequest
 from offloadrt.machine import DiscreteGpu
 from offloadrt.sim import Signal, Simulation
+from offloadrt.trace import events
 
 
 class Transport:
@@ -54,6 +56,9 @@ class Transport:
             self._numbers, context, source, tag, buffer.nbytes, sequence, endpoint, request, eager,
             buffer.read() if eager else None,
         )  # fmt: skip
+        if (trace := endpoint.trace) is not None:
+            told = self._numbers, endpoint.rank, receiver.rank, tag, buffer.nbytes
+            trace(events.MessageSent, events.NONE, events.NONE, events.NO_CAUSE, *told)
         if buffer.blocks > 1:
             await self._pack(endpoint, buffer)
         await (self._send_near if near else self._send_far)(endpoint, message, receiver)
@@ -77,36 +82,45 @@ class Transport:
         library = self._costs.library
         await endpoint.on_core(buffer.blocks * library.block + buffer.nbytes / library.copy_bw)
 
-    async def _short_device_copy(self, endpoint: Endpoint, device: int | None, nbytes: int) -> None:
-        """Copy a short message from or to a device's memory, on a core (gdrcopy, or a synchronous copy)."""
-        if device is not None:
-            costs = self._costs.device
+    async def _short_device_copy(self, endpoint: Endpoint, device: int | None, direction: str, nbytes: int) -> None:
+        """Copy a short message from or to a device's memory: by a core (gdrcopy), or by a synchronous copy."""
+        if device is None:
+            return
+        costs = self._costs.device
+        if costs.path == "gpudirect":
             await endpoint.on_core(costs.copy + nbytes / costs.copy_bw)
+        else:
+            await self.stage(endpoint, device, direction, nbytes)
+
+    async def stage(self, endpoint: Endpoint, device: int, direction: str, nbytes: int) -> None:
+        """Copy between a device's memory and the host's by a synchronous call."""
+        await endpoint.on_core(self._costs.device.staged)
+        since = endpoint.sim.now
+        await self._engine(endpoint, device, direction, nbytes)
+        endpoint.machine.host_time.add("ranks", endpoint.sim.now - since)
 
     async def _take_in(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage, near: bool) -> None:
         """Copy an eager message to where it belongs."""
         nbytes, library, shared = message.nbytes, self._costs.library, self._costs.shared
         if not near:
             await endpoint.on_core(library.receive)
-            await self._copy(endpoint, nbytes, library.copy_bw)
+            if request.buffer.device is None and nbytes > library.inject_limit:
+                await endpoint.on_core(nbytes / library.copy_bw)
         elif nbytes <= shared.short_limit:
             await endpoint.on_core(shared.short)
         else:
-            await endpoint.on_core(shared.message)
-            await self._copy(endpoint, nbytes, shared.copy_bw)
-        await self._short_device_copy(endpoint, request.buffer.device, nbytes)
+            await endpoint.on_core(shared.message + nbytes / shared.copy_bw)
+        await self._short_device_copy(endpoint, request.buffer.device, "h2d", nbytes)
         await self._end(endpoint, request, message, message.values)
 
     async def _end(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage, values: object) -> None:
         if request.buffer.blocks > 1:
             await self._pack(endpoint, request.buffer)
         request.buffer.write(values)  # type: ignore[arg-type]
+        if (trace := endpoint.trace) is not None:
+            told = message.number, message.sender.rank, endpoint.rank, message.tag, message.nbytes
+            trace(events.MessageReceived, events.NONE, events.NONE, events.NO_CAUSE, *told)
         request.finish(message.source, message.tag, message.nbytes)
-
-    @staticmethod
-    async def _copy(endpoint: Endpoint, nbytes: int, rate: float) -> None:
-        if nbytes:
-            await endpoint.machine.host_memory.copy(nbytes, "ranks", rate=rate)
 
     # ------------------------------------------------------------------ on one node
 
@@ -114,9 +128,9 @@ class Transport:
         shared, nbytes = self._costs.shared, message.nbytes
         await endpoint.on_core(shared.short if nbytes <= shared.short_limit else shared.message)
         if message.eager:
-            await self._short_device_copy(endpoint, message.send.buffer.device, nbytes)
+            await self._short_device_copy(endpoint, message.send.buffer.device, "d2h", nbytes)
             if nbytes > shared.short_limit:
-                await self._copy(endpoint, nbytes, shared.copy_bw)
+                await endpoint.on_core(nbytes / shared.copy_bw)
             message.send.finish()
         self.network.to_core(endpoint.node, lambda: receiver.deliver(message))
 
@@ -126,7 +140,7 @@ class Transport:
         shared, device = self._costs.shared, self._costs.device
         if sent.device is None and received.device is None:
             await endpoint.on_core(shared.rendezvous)
-            await self._copy(endpoint, nbytes, shared.single_copy_bw)
+            await endpoint.machine.host_memory.copy(nbytes, "ranks", rate=shared.single_copy_bw)
         else:
             await endpoint.on_core(device.ipc)
             await self._between_devices(endpoint, received.device, message.sender, sent.device, nbytes)
@@ -143,7 +157,7 @@ class Transport:
             device, direction = (sender, "d2h") if here is None else (endpoint, "h2d")
             await self._engine(device, there if here is None else here, direction, nbytes)
         else:
-            source, target = sender.machine.devices[there].index, machine.devices[here].index
+            source, target = sender.machine.devices[there].local, machine.devices[here].local
             link = machine.peers.links.get((source, target)) if machine.peers is not None else None
             if link is not None:
                 await link.serve(nbytes)
@@ -177,9 +191,9 @@ class Transport:
         if buffer.device is not None and device.path == "gpudirect" and nbytes >= device.direct_from:
             cap = device.nic_bw
         else:
-            await self._short_device_copy(endpoint, buffer.device, nbytes)
-            if fetched:
-                await self._copy(endpoint, nbytes, library.copy_bw)
+            await self._short_device_copy(endpoint, buffer.device, "d2h", nbytes)
+            if fetched and buffer.device is None:
+                await endpoint.on_core(nbytes / library.copy_bw)
         self._post(endpoint, receiver, nbytes, lambda: receiver.deliver(message), cap, fetched)
         message.send.finish()
 
@@ -206,8 +220,12 @@ class Transport:
         self._begin(endpoint, request, message)
 
     def _setup(self, request: MpiRequest, message: MpiMessage) -> float:
-        has_device = message.send.buffer.device is not None or request.buffer.device is not None
-        return self._costs.library.rendezvous + (self._costs.device.setup if has_device else 0.0)
+        device, sides = self._costs.device, (message.send.buffer.device, request.buffer.device)
+        on_devices = [side for side in sides if side is not None]
+        if not on_devices:
+            return self._costs.library.rendezvous
+        copies = device.staged * len(on_devices) if device.path == "staged" else 0.0
+        return self._costs.library.rendezvous + device.setup + copies
 
     def _begin(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
         sent, received, device = message.send.buffer, request.buffer, self._costs.device
@@ -236,7 +254,11 @@ class Transport:
     def _stage(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
         """Send a long message through the memories of the hosts, in chunks: each stage is an actor of its own."""
         sender, sent, received = message.sender, message.send.buffer, request.buffer
-        chunk = self._costs.device.chunk
+        device = self._costs.device
+        chunk = device.chunk
+        work = device.staged_chunk if device.path == "staged" else device.chunk_work
+        # A card that can write device memory does so at full speed; it is reading it that PCIe makes slow.
+        lands_at_host = received.device is not None and device.path == "staged"
         sizes = [min(chunk, message.nbytes - begin) for begin in range(0, message.nbytes, chunk)]
         sim = endpoint.sim
         copied = [Signal(sim, f"chunk {number} of {message.send}") for number in range(len(sizes))]
@@ -245,6 +267,7 @@ class Transport:
 
         async def to_host() -> None:
             for size, signal in zip(sizes, copied, strict=True):
+                await sim.sleep(work)
                 await self._engine(sender, sent.device, "d2h", size)
                 signal.set()
 
@@ -257,7 +280,8 @@ class Transport:
         async def to_device() -> None:
             for size, signal in zip(sizes, came, strict=True):
                 await signal.wait()
-                if received.device is not None:
+                if lands_at_host:
+                    await sim.sleep(work)
                     await self._engine(endpoint, received.device, "h2d", size)
             endpoint.add_work(lambda: self._fetched(endpoint, request, message, values))
 

@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import attrs
 
 from offloadrt.driver.calls import DriverError
+from offloadrt.extensions import stdpar
 from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.extensions.recording.format.container import RunSummary
 from offloadrt.extensions.recording.replay import Outcome, check_configuration, replay
+from offloadrt.extensions.recording.replay.algorithms import replay_algorithms
 from offloadrt.extensions.recording.replay.declared import read_declared
 from offloadrt.extensions.recording.replay.program import (
+    ranks_of,
     requires_unified_shared_memory,
     run_of,
     unified_configuration,
 )
 from offloadrt.machine.memory import MemoryAccessFault
+from offloadrt.models.host.process import Process
+from offloadrt.models.openmp import OpenMP
 from offloadrt.runtime.errors import OffloadError
-from offloadrt.study.errors import UserError
+from offloadrt.study.errors import ParameterError, UserError
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Figure, Scenario
-from offloadrt.study.scripts.parameters import Range, Value, parameters_of
+from offloadrt.study.scripts.parameters import Parameter, Range, Value, parameters_of
 from offloadrt.study.scripts.tracebacks import innermost
 
 _Configuration = Literal[
     "copy", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch", "environment", "unified"
 ]
+_Switch = Literal["auto", "on", "off"]
+_TOGETHER: Final = -1
+"""Instead of a process: all ranks."""
 UNIFIED: Final = "unified"
 """The configuration that a program asks for that requires unified shared memory."""
 _OF_THE_PROGRAM = (RecordingError, OffloadError, DriverError, MemoryAccessFault)
@@ -43,7 +51,10 @@ def scenario_of(path: Path) -> Scenario:
     file = opened(path)
     runs = file.runs
     known = list(dict.fromkeys(run.threads for run in runs))
+    recorded_ranks = max(run.ranks for run in runs)
     with _of_recordings():
+        if file.meta(runs[0]).algorithms:
+            return _of_algorithms(path, runs)
         asked: _Configuration = UNIFIED if requires_unified_shared_memory(file.meta(runs[0])) else "copy"
 
     async def replayed(
@@ -52,7 +63,10 @@ def scenario_of(path: Path) -> Scenario:
         configuration: _Configuration = asked,
         allocator: Literal["llvm", "direct", "malloc"] = "llvm",
         host_compute: Annotated[float, Range(0)] = 1.0,
-        process: Annotated[int, Range(0)] = 0,
+        ranks: Annotated[int, Range(1)] = max(1, recorded_ranks),
+        nodes: Annotated[int, Range(1)] = 1,
+        gpus_per_node: Annotated[int, Range(0)] = 0,
+        process: Annotated[int, Range(_TOGETHER)] = _TOGETHER if recorded_ranks else 0,
         costs: str = "",
     ) -> dict[str, Value]:
         """Replay a recorded program.
@@ -62,62 +76,198 @@ def scenario_of(path: Path) -> Scenario:
             configuration: what a map means; unified: usm, or managed where kernels cannot use the host's memory
             allocator: of device memory
             host_compute: seconds of the host for each one that it worked when it was recorded
-            process: which of the recorded processes, as MPI ranks are
+            ranks: of MPI, as many as were recorded
+            nodes: on which the ranks run, as many on each
+            gpus_per_node: devices that the ranks of a node take in turn; 0: as many as a rank uses
+            process: one of the recorded processes alone, without its calls of MPI; -1: all ranks together
             costs: a TOML file with costs of kernels, where none were recorded
         """
         try:
-            return await _replay(run, loaded(path, run_of(runs, threads, process, path)), host_compute, costs)
+            if (process == _TOGETHER or ranks > max(1, recorded_ranks)) and not run.is_observed:
+                of_ranks = [loaded(path, one) for one in ranks_of(runs, threads, ranks, path)]
+                run.configure(num_devices=gpus_per_node or max(len(one.device_numbers) for one in of_ranks) or 1)
+                return await _replay_ranks(run, of_ranks, host_compute, costs)
+            run.configure(num_processes=1, num_nodes=1)
+            chosen = run_of(runs, threads, max(0, process), path)
+            return await _replay(run, loaded(path, chosen), host_compute, costs)
         except (Exception, BaseExceptionGroup) as error:
             inner = innermost(error)
             if isinstance(inner, _OF_THE_PROGRAM):
                 raise UserError(str(inner)) from None
             raise
 
+    figure = Figure(x="configuration", y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay")
+    return Scenario(
+        path.name,
+        replayed,
+        "alex-a100",
+        _parameters(replayed, runs),
+        figure=figure,
+        results=("directives",),
+        path=path,
+    )
+
+
+def _parameters(replayed: Callable[..., Any], runs: Sequence[RunSummary]) -> dict[str, Parameter]:
+    """Return the parameters of a recording: those of ranks only where it has some."""
     parameters = parameters_of(replayed)
+    known = list(dict.fromkeys(run.threads for run in runs))
+    if not any(run.ranks for run in runs):
+        for name in ("nodes", "gpus_per_node", *(["ranks"] if all(run.rank is None for run in runs) else [])):
+            parameters.pop(name, None)
     if len(known) > 1:
         words = ", ".join(map(str, known))
         parameters["threads"] = attrs.evolve(parameters["threads"], help=f"host threads; recorded with {words}")
-    figure = Figure(x="configuration", y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay")
-    return Scenario(path.name, replayed, "alex-a100", parameters, figure=figure, results=("directives",), path=path)
+    return parameters
+
+
+def _of_algorithms(path: Path, runs: Sequence[RunSummary]) -> Scenario:
+    """Make a scenario of a recorded program of C++ parallel algorithms."""
+    known = list(dict.fromkeys(run.threads for run in runs))
+
+    async def replayed(
+        run: Run,
+        implementation: Literal["acpp", "nvcpp", "rocstdpar", "icpx", "host"] = "acpp",
+        pool: _Switch = "auto",
+        elision: _Switch = "auto",
+        prefetch: Literal["auto", "never", "first", "always", "after-sync"] = "auto",
+        heuristic: _Switch = "auto",
+        sampling: Literal["none", "host", "offload"] = "none",
+        database: str = "",
+        system_usm: bool = False,
+        threads: Annotated[int, Range(1)] = known[0],
+        host_compute: Annotated[float, Range(0)] = 1.0,
+        process: Annotated[int, Range(0)] = 0,
+    ) -> dict[str, Value]:
+        """Replay a recorded program of C++ parallel algorithms.
+
+        Parameters:
+            implementation: whose compiler and runtime; host offloads nothing
+            pool: the memory pool; auto is as the implementation has it, as of the next three
+            elision: synchronization elision
+            prefetch: the prefetch mode
+            heuristic: the offload heuristic; it needs a database with runtimes of host and device, else it offloads all
+            sampling: a run that only measures for the database, with all algorithms on the host or offloaded
+            database: file with the runtimes that the heuristic knows, to which the run adds its own at the end
+            system_usm: let the device use all memory of the host as it is; nothing is taken over or prefetched
+            threads: with as many host threads, as it was recorded with
+            host_compute: seconds of the host for each one that it worked when it was recorded
+            process: which of the recorded processes, as MPI ranks are
+        """
+        if (
+            run.is_observed
+        ):  # a check is of what kernels and host do with memory, which is the same in any implementation
+            run.configure(configuration=unified_configuration(run.spec))
+            return await _replay(run, loaded(path, run_of(runs, threads, process, path)), host_compute, "")
+        chosen = stdpar.variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)
+        if (sampling != "none" or database) and not chosen.heuristic:
+            name = "database" if database else "sampling"
+            raise ParameterError(name, f"{database or sampling}, but {implementation} has no heuristic here")
+        run.options = stdpar.StdParOptions(
+            implementation=chosen,
+            heuristic=stdpar.HeuristicRules(sampling=stdpar.Sampling(sampling)),
+            heuristic_file=Path(database) if database else None,
+            system_usm=system_usm,
+            phantom=True,
+        )
+        try:
+            recording = loaded(path, run_of(runs, threads, process, path))
+            await replay_algorithms(
+                recording, run.program_as(stdpar.StdPar), host_time=host_compute, progress=run.progress,
+                phases=run.windows.phases,
+            )  # fmt: skip
+        except (Exception, BaseExceptionGroup) as error:
+            inner = innermost(error)
+            if isinstance(inner, (*_OF_THE_PROGRAM, stdpar.CompilationRefused)):
+                raise UserError(str(inner)) from None
+            raise
+        measured = run.program.algorithms(), run.program.barriers()
+        return {**stdpar.algorithm_figures(*measured), **_ending(recording)}
+
+    figure = Figure(x="implementation", y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay")
+    parameters = _parameters(replayed, runs)
+    return Scenario(path.name, replayed, "alex-a100", parameters, figure=figure, results=("algorithms",), path=path)
 
 
 async def _replay(run: Run, recording: Recording, host_compute: float, costs: str) -> dict[str, Value]:
-    unified = requires_unified_shared_memory(recording.meta)
-    run.configure(phantom=True, requires_unified_shared_memory=unified, num_devices=recording.devices_used)
-    if run.configuration == UNIFIED:
-        run.configure(configuration=unified_configuration(run.spec))
-    program = run.openmp
-    chosen = program.devices[0].configuration.name
-    check_configuration(recording, chosen)
+    """Replay one process alone."""
+    run.configure(num_devices=recording.devices_used)
+    chosen = _chosen_configuration(run, [recording])
     outcome = await replay(
         recording,
-        program,
+        run.openmp,
         host_time=host_compute,
         declared=read_declared(Path(costs)) if costs else None,
         progress=run.progress,
         phases=run.windows.phases,
     )
-    measured = _measured(recording, outcome)
-    if unified:
-        measured["requires"] = f"unified_shared_memory, so configuration {chosen}"
-    return measured
+    return _measured([recording], [outcome], chosen)
 
 
-def _measured(recording: Recording, outcome: Outcome) -> dict[str, Value]:
-    measured: dict[str, Value] = {"directives": outcome.directives}
-    if recording.meta.died is not None:
-        measured["recording"] = f"the program {recording.meta.died}"
-    elif recording.meta.ended != "exit":
-        measured["recording"] = {"stopped": "was stopped", "cut": "cut off: the program crashed or was killed"}.get(
-            recording.meta.ended, recording.meta.ended
+async def _replay_ranks(run: Run, recordings: Sequence[Recording], host_compute: float, costs: str) -> dict[str, Value]:
+    """Replay all ranks of a program together. Their repeated phases are all run, as each depends on the others'."""
+    chosen = _chosen_configuration(run, recordings)
+    declared = read_declared(Path(costs)) if costs else None
+    total = sum(recording.directives for recording in recordings)
+    done = [0] * len(recordings)
+
+    async def main(process: Process) -> Outcome:
+        def progress(directives: int, _: int) -> None:
+            done[process.rank] = directives
+            run.progress(sum(done), total)
+
+        program = process.program
+        assert isinstance(program, OpenMP)
+        recording = recordings[process.rank]
+        return await replay(
+            recording, program, host_time=host_compute, declared=declared, progress=progress, process=process
         )
-    if outcome.compared:
-        measured["operations_equal"] = outcome.equal
-        measured["operations_moved"] = outcome.moved
-        measured["operations_different"] = outcome.compared - outcome.equal - outcome.moved
-    for number, difference in enumerate(outcome.differences, 1):
-        measured[f"difference_{number}"] = str(difference)
+
+    outcomes: list[Outcome] = await run.mpiexec(main)
+    return _measured(recordings, outcomes, chosen)
+
+
+def _chosen_configuration(run: Run, recordings: Sequence[Recording]) -> str:
+    """Make the program that replays the processes, and return its memory configuration. Raises ReplayRefused."""
+    unified = requires_unified_shared_memory(recordings[0].meta)
+    run.configure(phantom=True, requires_unified_shared_memory=unified)
+    if run.configuration == UNIFIED:
+        run.configure(configuration=unified_configuration(run.spec))
+    chosen = run.openmp.devices[0].configuration.name
+    for recording in recordings:
+        check_configuration(recording, chosen)
+    return chosen
+
+
+def _measured(recordings: Sequence[Recording], outcomes: Sequence[Outcome], configuration: str) -> dict[str, Value]:
+    """Return what came of the replays of one process, or of all ranks."""
+    measured: dict[str, Value] = {"directives": sum(outcome.directives for outcome in outcomes)}
+    for recording in reversed(recordings):
+        measured |= _ending(recording)
+    if left_out := sum(outcome.calls_left_out for outcome in outcomes):
+        measured["mpi"] = f"{left_out} calls left out, for this process is played alone"
+    compared = sum(outcome.compared for outcome in outcomes)
+    equal, moved = sum(outcome.equal for outcome in outcomes), sum(outcome.moved for outcome in outcomes)
+    if compared:
+        measured["operations_equal"] = equal
+        measured["operations_moved"] = moved
+        measured["operations_different"] = compared - equal - moved
+    differences = dict.fromkeys(str(difference) for outcome in outcomes for difference in outcome.differences)
+    for number, difference in enumerate(differences, 1):
+        measured[f"difference_{number}"] = difference
+    if requires_unified_shared_memory(recordings[0].meta):
+        measured["requires"] = f"unified_shared_memory, so configuration {configuration}"
     return measured
+
+
+def _ending(recording: Recording) -> dict[str, Value]:
+    """Say how the recorded program ended, if it did not come to its end."""
+    if recording.meta.died is not None:
+        return {"recording": f"the program {recording.meta.died}"}
+    if recording.meta.ended == "exit":
+        return {}
+    words = {"stopped": "was stopped", "cut": "cut off: the program crashed or was killed"}
+    return {"recording": words.get(recording.meta.ended, recording.meta.ended)}
 
 
 def opened(path: Path) -> RecordingFile:
@@ -140,6 +290,6 @@ def loaded(path: Path, run: RunSummary) -> Recording:
     return _loaded(path, run, (path / "meta.json" if path.is_dir() else path).stat().st_mtime_ns)
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=64)
 def _loaded(path: Path, run: RunSummary, written: int) -> Recording:
     return RecordingFile.read(path).load(run)

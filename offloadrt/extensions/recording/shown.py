@@ -12,7 +12,7 @@ from rich.markup import escape
 from offloadrt.cli.render import table_of
 from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile, summary
 from offloadrt.extensions.recording.format.recording import Meta
-from offloadrt.extensions.recording.format.summary import ArraySummary, KernelSummary, ThreadSummary
+from offloadrt.extensions.recording.format.summary import ArraySummary, KernelSummary, MessageSummary, ThreadSummary
 from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.words import seconds, size
 from offloadrt.trace.events import plain_kernel
@@ -35,6 +35,9 @@ def recording(path: Path) -> Iterable[RenderableType]:
         yield "\nall runs have the same directives, each as often"
     yield from (f"  {escape(text)}" for text in differences)
     yield from (_sites(runs[0]), _kernels(runs[0]), _arrays(runs[0]), _threads(runs[0]))
+    if ranks := [run for run in runs if run.meta.mpi is not None]:
+        yield _ranks(ranks)
+        yield _messages(ranks[0])
 
 
 def statistics(path: Path) -> Iterable[RenderableType]:
@@ -136,6 +139,41 @@ def _threads(run: Recording) -> RenderableType:
     return shown
 
 
+_LEVELS = ("single", "funneled", "serialized", "multiple")
+
+
+def _ranks(runs: list[Recording]) -> RenderableType:
+    shown = table_of(
+        "\nranks", "run", "rank", "MPI", "threads may call it", "calls", "bytes given", "last call", right=(1, 4, 5)
+    )
+    for run in runs:
+        assert run.meta.mpi is not None
+        messages, last = summary.messages_of(run), summary.last_call_of(run)
+        shown.add_row(
+            escape(run.run),
+            f"{run.meta.mpi.rank} of {run.meta.mpi.ranks}",
+            escape(run.meta.mpi.library),
+            _LEVELS[run.meta.mpi.level],
+            f"{sum(one.times for one in messages):,}",
+            size(sum(one.bytes for one in messages)),
+            escape(last),
+        )
+    return shown
+
+
+def _messages(run: Recording) -> RenderableType:
+    rank = 0 if run.meta.mpi is None else run.meta.mpi.rank
+    shown = table_of(
+        f"\nmessages of rank {rank}", "source", "call", "times", "messages", "bytes given", "memory", "to ranks",
+        right=(2, 3, 4),
+    )  # fmt: skip
+    for one in summary.messages_of(run):
+        given = size(one.bytes) if one.bytes else ""
+        sent = f"{one.messages:,}" if one.messages else ""
+        shown.add_row(escape(one.source), one.call, f"{one.times:,}", sent, given, one.memory, one.ranks)
+    return shown
+
+
 @attrs.frozen
 class RecordedRunRecord:
     """A run of a recorded program: with how many host threads, and what is known of it."""
@@ -150,6 +188,10 @@ class RecordedRunRecord:
     ended: str
     died: str
     """How, where and with which message it died; empty if it did not."""
+    messages: list[MessageSummary]
+    """Its calls of MPI; empty without any."""
+    last_call: str
+    """The last of them, and whether it came back."""
 
     @classmethod
     def of(cls, run: Recording) -> RecordedRunRecord:
@@ -158,7 +200,9 @@ class RecordedRunRecord:
         threads = meta.asked_threads or meta.threads
         known = (meta.costs, meta.host_touches, meta.oracle)
         died = "" if meta.died is None else str(meta.died)
-        return cls(run.run, threads, meta.rank, run.directives, *known, meta.ended, died)
+        messages = summary.messages_of(run)
+        last = summary.last_call_of(run) if messages else ""
+        return cls(run.run, threads, meta.rank, run.directives, *known, meta.ended, died, messages, last)
 
 
 @attrs.frozen

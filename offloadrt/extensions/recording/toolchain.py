@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -30,7 +31,7 @@ import attrs
 import numpy as np
 from attrs import field, frozen
 
-from offloadrt.extensions.recording.format.slots import RAW_VERSION, SLOT_BYTES, SLOT_WORDS, Slot
+from offloadrt.extensions.recording.format.slots import PLACES, RAW_VERSION, SLOT_BYTES, SLOT_WORDS, STOP, Slot
 
 
 class RecordingRefused(Exception):
@@ -133,6 +134,88 @@ def compiler_plugin(compiler: Compiler) -> Path | None:
     flags = ["-std=c++17", "-O1", "-fPIC", "-fno-rtti", "-D__STDC_CONSTANT_MACROS", "-D__STDC_LIMIT_MACROS"]
     flags += ["-isystem", str(headers)]
     return _compiled(find_compiler("cxx"), "plugin.so", _sources("plugin", "cpp"), flags, ["-shared"])
+
+
+_MPI_LIBRARY: Final = re.compile(r"lib(?:mpi|mpich|pmpi|mpi_\w+|mpich\w+)\.so(?:\.\d+)* => (/\S+)")
+_MPICC: Final = "OFFLOADRT_MPICC"
+_LAUNCHERS: Final = ("mpiexec", "mpirun", "orterun", "prterun")
+
+
+def mpi_library(command: Sequence[str]) -> Path | None:
+    """Return the library that records a program's calls of MPI, made for its MPI; None for a program without.
+
+    MPI's libraries differ in what their handles are, so the headers are those of the `mpicc` whose programs have the
+    same library. Raises ToolchainMissing where there is no such `mpicc`.
+    """
+    programs = [Path(found) for word in command if (found := shutil.which(word)) is not None]
+    linked = next((library for program in programs if (library := _mpi_of(program)) is not None), None)
+    launcher = next((program for program in programs if program.name.startswith(_LAUNCHERS)), None)
+    if linked is None and launcher is None:
+        return None
+    tried = []
+    for mpicc in _mpiccs(launcher, linked):
+        made_with = _mpi_of_compiler(str(mpicc))
+        if made_with is not None and linked in (None, made_with[0]):
+            return _mpi_recorder(made_with[1])
+        tried.append(str(mpicc))
+    if linked is None:  # a launcher of programs that need not have MPI
+        return None
+    advice = f"install what brings it (libmpich-dev, libopenmpi-dev), or name it by {_MPICC}"
+    others = f"; {', '.join(tried)} is for another one" if tried else ""
+    raise ToolchainMissing(
+        f"{command[0]}: the program is linked with {linked}, and no mpicc for that is here{others}: {advice}"
+    )
+
+
+def _mpi_of(program: Path) -> Path | None:
+    """Return the MPI library that a program, or a library, is linked with."""
+    with program.open("rb") as file:
+        if file.read(4) != b"\x7fELF":
+            return None
+    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+    libraries = [Path(path).resolve() for path in _MPI_LIBRARY.findall(done.stdout)]
+    named = [path for path in libraries if path.name.startswith(("libmpi.", "libmpich."))]
+    return next(iter(named), None)
+
+
+def _mpiccs(launcher: Path | None, linked: Path | None) -> list[Path]:
+    """List the compilers of MPI at hand, first the one that the environment names, then those beside the launcher."""
+    if own := os.environ.get(_MPICC):
+        return [Path(found) for found in [shutil.which(own)] if found is not None]
+    names = ["mpicc", "mpicc.mpich", "mpicc.openmpi"]
+    found: list[Path] = []
+    if launcher is not None:
+        kind = launcher.name.partition(".")[2]
+        found += [launcher.with_name(name) for name in (*([f"mpicc.{kind}"] if kind else []), *names[:1])]
+    if linked is not None:
+        found += [folder / "bin" / "mpicc" for folder in linked.parents[1:3]]
+    found += [Path(path) for name in names if (path := shutil.which(name)) is not None]
+    return [path for path in dict.fromkeys(found) if path.is_file()]
+
+
+@cache
+def _mpi_of_compiler(mpicc: str) -> tuple[Path, tuple[str, ...]] | None:
+    """Return the library of MPI that an `mpicc` links programs with, and where it finds its headers."""
+    shown = subprocess.run([mpicc, "-show"], capture_output=True, text=True, check=False).stdout
+    headers = tuple(word for word in shlex.split(shown) if word.startswith(("-I", "-D")))
+    links = [word for word in shlex.split(shown) if word.startswith(("-L", "-l", "-Wl,-rpath"))]
+    compiler = find_compiler("cc")
+    with tempfile.TemporaryDirectory() as folder:
+        source, made = Path(folder) / "uses_mpi.c", Path(folder) / "uses_mpi.so"
+        source.write_text("#include <mpi.h>\nint uses(void) { return MPI_Init(0, 0); }\n", encoding="ascii")
+        command = [str(compiler.path), *headers, "-shared", "-fPIC", str(source), *links, "-o", str(made)]
+        done = subprocess.run(command, capture_output=True, check=False)
+        library = _mpi_of(made) if done.returncode == 0 and made.is_file() else None
+    return None if library is None else (library, headers)
+
+
+def _mpi_recorder(headers: Sequence[str]) -> Path:
+    flags = ["-std=gnu17", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-pthread", *headers]
+    for folder in (Path(word[2:]) for word in headers if word.startswith("-I")):
+        if (folder / "mpi.h").is_file():
+            digest = hashlib.blake2b((folder / "mpi.h").read_bytes(), digest_size=8).hexdigest()
+            flags.append(f"-DHEADER=0x{digest}ull")
+    return _compiled(find_compiler("cc"), "mpi.so", _sources("mpi", "c"), flags, ["-shared", "-ldl", "-Wl,-z,lazy"])
 
 
 def headers_package(compiler: Compiler) -> str:
@@ -241,7 +324,7 @@ _OPENMP = ("-fopenmp", "-fiopenmp", "-qopenmp", "-mp", "-qsmp=omp", "-homp")
 
 # Flags that choose a GPU or its libraries, or that LLVM's compilers do not have: single ones, beginnings of others, and
 # those that take the next argument with them.
-_DROPPED = ("-flto", "-fopenmp-target-fast", "-ipo", "-fast", "-cuda", "-stdpar", "-qoffload", "-nogpulib")
+_DROPPED = ("-flto", "-fopenmp-target-fast", "-ipo", "-fast", "-cuda", "-stdpar=multicore", "-qoffload", "-nogpulib")
 _DROPPED_PREFIXES = (
     "-fopenmp-targets=",
     "-foffload",
@@ -261,6 +344,12 @@ _DROPPED_PREFIXES = (
     "--rocm-path=",
 )
 _DROPPED_WITH_NEXT = ("-Xopenmp-target", "-Xcuda-ptxas", "-Xarch_device")
+_OF_GFORTRAN = ("-fallow-", "-ffile-prefix-map=", "-fstack-protector")
+"""Beginnings of flags that an `mpifort` for gfortran adds, and that flang does not have."""
+_ALGORITHMS = ("-stdpar", "-stdpar=gpu", "--acpp-stdpar", "--hipsycl-stdpar", "--hipstdpar", "-fsycl-pstl-offload")
+"""Flags by which compilers offload the parallel algorithms of C++."""
+_ALGORITHMS_PREFIXES = ("--acpp-stdpar-", "--acpp-targets=", "--hipstdpar-", "-fsycl-pstl-offload=", "-fsycl-targets=")
+"""Beginnings of flags that say more of that."""
 _OTHER_PROCESSORS = ("sm_", "gfx", "pwr", "power")
 """Beginnings of the names of processors in `-march=` that are not this one."""
 _NOT_LINKING = {"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"}
@@ -269,10 +358,16 @@ _INPUTS = (".c", ".cc", ".cpp", ".cxx", ".C", ".f", ".F", ".f90", ".F90", ".f95"
 _HOST = "x86_64-pc-linux-gnu"
 
 
-def rewrite(arguments: Sequence[str]) -> tuple[list[str], bool]:
-    """Return the arguments without what chooses a GPU or another compiler's OpenMP, and whether OpenMP is on."""
+def rewrite(arguments: Sequence[str], language: Language = "cc") -> tuple[list[str], bool]:
+    """Return the arguments without what chooses a GPU or another compiler's OpenMP, and whether OpenMP is on.
+
+    Where C++ is to offload its parallel algorithms, they are directives of OpenMP, from a header.
+    """
     kept: list[str] = []
     openmp = False
+    if language == "cxx" and any(_offloads_algorithms(argument) for argument in arguments):
+        openmp = True
+        kept += ["-include", str(_NATIVE / "algorithms" / "offload_algorithms.hpp")]
     given = iter(arguments)
     for argument in given:
         if argument.startswith(_DROPPED_WITH_NEXT):
@@ -284,9 +379,13 @@ def rewrite(arguments: Sequence[str]) -> tuple[list[str], bool]:
     return kept, openmp
 
 
+def _offloads_algorithms(argument: str) -> bool:
+    return argument in _ALGORITHMS or argument.startswith("-fsycl-pstl-offload=")
+
+
 def _chooses_gpu(argument: str) -> bool:
     """Tell whether a flag chooses a GPU, or is of another compiler's OpenMP."""
-    if argument in _DROPPED or argument.startswith(_DROPPED_PREFIXES):
+    if argument in (*_DROPPED, *_ALGORITHMS) or argument.startswith((*_DROPPED_PREFIXES, *_ALGORITHMS_PREFIXES)):
         return True
     return argument.startswith(("-march=", "-mtune=")) and argument.partition("=")[2].startswith(_OTHER_PROCESSORS)
 
@@ -303,7 +402,9 @@ def _is_input(argument: str) -> bool:
 def compiler_command(language: Language, arguments: Sequence[str]) -> list[str]:
     """Return the command that compiles for recording. Raises ToolchainMissing."""
     compiler = find_compiler(language)
-    kept, openmp = rewrite(arguments)
+    kept, openmp = rewrite(arguments, language)
+    if language == "fc":
+        kept = [argument for argument in kept if not argument.startswith(_OF_GFORTRAN)]
     has_input = any(_is_input(argument) for argument in kept)
     if not has_input:  # as `--version`, or a test of which flags it takes
         return [str(compiler.path), *(["-fopenmp"] if openmp else []), *kept]
@@ -415,6 +516,7 @@ def record(
     if program is None:
         raise RecordingRefused(f"{command[0]}: no such program, or it may not be executed")
     library = recorder_library(find_compiler("cc"))
+    preloaded = [*filter(None, [library, mpi_library([program, *command[1:]])])]
     if raw.is_file() or (raw.is_dir() and any(raw.iterdir()) and not any(raw.glob("run-*"))):
         raise RecordingRefused(f"{raw}: is no folder of raw files, which would be made there; move it")
     shutil.rmtree(raw, ignore_errors=True)
@@ -422,7 +524,7 @@ def record(
     for number, count in enumerate(threads):
         folder = raw / f"run-{number}"
         folder.mkdir(parents=True)
-        run = _run([program, *command[1:]], library, folder, count, options, progress)
+        run = _run([program, *command[1:]], preloaded, folder, count, options, progress)
         if not any(folder.glob("*.jsonl")):
             raise RecordingRefused(
                 f"{command[0]} {run.ending()} and called no OpenMP offloading runtime: is it linked with libomptarget "
@@ -440,8 +542,10 @@ def _write_record(raw: Path, command: Sequence[str], runs: Sequence[RecordedRun]
     (raw / "record.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
 
 
-def _environment(library: Path, folder: Path, threads: int | None, options: RecordOptions) -> dict[str, str]:
-    preloaded = [str(library), *filter(None, [os.environ.get("LD_PRELOAD")])]
+def _environment(
+    libraries: Sequence[Path], folder: Path, threads: int | None, options: RecordOptions
+) -> dict[str, str]:
+    preloaded = [*map(str, libraries), *filter(None, [os.environ.get("LD_PRELOAD")])]
     environment = {
         **os.environ,
         "LD_PRELOAD": ":".join(preloaded),
@@ -460,7 +564,7 @@ def _environment(library: Path, folder: Path, threads: int | None, options: Reco
 
 def _run(
     command: Sequence[str],
-    library: Path,
+    libraries: Sequence[Path],
     folder: Path,
     threads: int | None,
     options: RecordOptions,
@@ -468,7 +572,7 @@ def _run(
 ) -> RecordedRun:
     began = time.monotonic()
     counter = DirectiveCounter(folder)
-    process = subprocess.Popen(command, env=_environment(library, folder, threads, options), stderr=subprocess.PIPE)
+    process = subprocess.Popen(command, env=_environment(libraries, folder, threads, options), stderr=subprocess.PIPE)
     words = _LastWords(process)
     stopped = False
     while True:
@@ -486,6 +590,7 @@ def _run(
     stopped = stopped or _was_stopped(folder)
     code = process.returncode
     words.end()
+    _name_places(folder)
     return RecordedRun(
         folder=folder.name,
         threads=threads,
@@ -497,7 +602,7 @@ def _run(
         host_touches=options.host_touches,
         exact=options.check,
         message=words.message(code) if code and not stopped else "",
-        died_at=_line_of_death(folder, library) if code < 0 and not stopped else "",
+        died_at=_line_of_death(folder, libraries[0]) if code < 0 and not stopped else "",
         directives=counter.count(),
     )
 
@@ -535,9 +640,41 @@ class _LastWords:
         return "; ".join([line.removeprefix("omptarget message: ") for line in dict.fromkeys([*runtime[-1:], *last])])
 
 
+def _symbolizer() -> str | None:
+    return shutil.which(f"llvm-symbolizer-{OLDEST}") or shutil.which("llvm-symbolizer")
+
+
+def _name_places(folder: Path) -> None:
+    """Write where in the source the processes of a run have called MPI, as far as the program has lines."""
+    begins = '{"k":"place"'
+    lines = [
+        json.loads(text)
+        for path in folder.glob("*.jsonl")
+        for text in path.read_text(encoding="ascii", errors="replace").splitlines()
+        if text.startswith(begins) and text.endswith("}")
+    ]
+    asked = sorted({(str(line["module"]), int(line["offset"])) for line in lines})
+    symbolizer = _symbolizer()
+    if not asked or symbolizer is None:
+        return
+    # A caller is at the instruction behind its call.
+    text = "\n".join(f'"{module}" {offset - 1:#x}' for module, offset in asked)
+    command = [symbolizer, "--output-style=JSON", "--relativenames"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    places: dict[str, str] = {}
+    for (module, offset), answer in zip(asked, done.stdout.splitlines(), strict=False):
+        symbols = json.loads(answer).get("Symbol") or [{}]
+        own = next((one for one in symbols if not str(one.get("FileName", "")).startswith("/usr/")), symbols[0])
+        if own.get("Line"):
+            function = str(own["FunctionName"]).partition(".")[0]  # without the name of a version of it
+            words = [own["FileName"].removeprefix("./"), function, str(own["Line"]), str(own["Column"])]
+            places[f"{offset} {module}"] = ";".join(words)
+    (folder / PLACES).write_text(json.dumps(places), encoding="utf-8")
+
+
 def _line_of_death(folder: Path, recorder: Path) -> str:
     """Return the innermost line of the program's own code on the stack of the process that died."""
-    symbolizer = shutil.which(f"llvm-symbolizer-{OLDEST}") or shutil.which("llvm-symbolizer")
+    symbolizer = _symbolizer()
     for path in sorted(folder.glob("*.jsonl")):
         for text in path.read_text(encoding="ascii", errors="replace").splitlines():
             if not text.startswith('{"k":"died"') or not text.endswith("}") or symbolizer is None:
@@ -584,5 +721,7 @@ class DirectiveCounter:
         kinds = slots[:, 0] & 0xFF
         unused = np.flatnonzero(kinds == 0)
         written = int(unused[0]) if unused.size else len(slots)
-        self._directives += int(np.count_nonzero((kinds[:written] == Slot.CALL) & (slots[:written, 3] == 0)))
+        head, outer = slots[:written, 0], slots[:written, 3]
+        is_stop = (head >> 16 & 0xFFFF) == STOP
+        self._directives += int(np.count_nonzero((kinds[:written] == Slot.CALL) & (outer == 0) & ~is_stop))
         return begin + written * SLOT_BYTES

@@ -66,14 +66,16 @@ from offloadrt.extensions.stdpar.implementations import (
     PrefetchMode,
     StdParOptions,
     implementation,
+    variant,
 )
-from offloadrt.extensions.stdpar.program import HostThread, StdPar, SyclQueue
+from offloadrt.extensions.stdpar.program import KEPT, HostThread, StdPar, SyclQueue, algorithm_figures
 from offloadrt.extensions.stdpar.stdpar_runtime import Counts
 from offloadrt.models.host.arrays import Section, section
 from offloadrt.runtime import InvalidFree
 
 __all__ = [
     "IMPLEMENTATIONS",
+    "KEPT",
     "AlgorithmCall",
     "AlwaysReading",
     "CompilationRefused",
@@ -109,11 +111,13 @@ __all__ = [
     "UsmArray",
     "Why",
     "Window",
+    "algorithm_figures",
     "implementation",
     "indirect",
     "par",
     "par_unseq",
     "section",
     "seq",
+    "variant",
     "windows",
 ]

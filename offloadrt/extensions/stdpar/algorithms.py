@@ -30,7 +30,7 @@ from numpy.typing import DTypeLike
 
 from offloadrt.extensions.stdpar.arrays import UsmArray
 from offloadrt.extensions.stdpar.elision import RETURNING, ExecutionPolicy
-from offloadrt.kernels import ArrayUse, Kernel
+from offloadrt.kernels import ArrayUse, Kernel, Launch
 
 
 @attrs.frozen(eq=False)
@@ -87,6 +87,8 @@ class AlgorithmCall:
 
     place: tuple[str, int] = attrs.field(factory=lambda: _caller())
     """File and line of the program that called it."""
+    launches: tuple[Launch, ...] | None = None
+    """The launches of its kernels, where these were recorded; None: one, of `kernel`."""
 
     @property
     def returns(self) -> bool:

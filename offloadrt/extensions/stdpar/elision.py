@@ -50,10 +50,21 @@ seq: Final = ExecutionPolicy.SEQ
 par: Final = ExecutionPolicy.PAR
 par_unseq: Final = ExecutionPolicy.PAR_UNSEQ
 
-VOID: Final = ("for_each", "for_each_n", "transform", "fill", "fill_n", "copy")
-"""Algorithms that return nothing, or an iterator, which the host knows without them."""
+VOID: Final = (
+    "for_each", "for_each_n", "transform", "fill", "fill_n", "copy", "copy_n", "copy_if", "move", "generate",
+    "generate_n", "replace", "replace_if", "replace_copy", "replace_copy_if", "sort", "stable_sort", "merge", "reverse",
+    "reverse_copy", "swap_ranges", "adjacent_difference", "inclusive_scan", "exclusive_scan",
+    "transform_inclusive_scan", "transform_exclusive_scan",
+)  # fmt: skip
+"""Algorithms that return nothing, or an iterator, which the host knows without them; AdaptiveCpp takes the end of
+``copy_if`` for such a one as well (`algorithm.hpp`).
+"""
 
-RETURNING: Final = ("transform_reduce", "reduce", "any_of", "all_of", "none_of")
+RETURNING: Final = (
+    "transform_reduce", "reduce", "any_of", "all_of", "none_of", "find", "find_if", "find_if_not", "count", "count_if",
+    "equal", "mismatch", "adjacent_find", "is_sorted", "is_sorted_until", "is_partitioned", "min_element",
+    "max_element", "minmax_element",
+)  # fmt: skip
 """Algorithms that return what they have computed: the caller cannot go on before they have ended."""
 
 ALGORITHMS: Final = (*VOID, *RETURNING)

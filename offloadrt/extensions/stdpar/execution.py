@@ -6,7 +6,7 @@ Follows AdaptiveCpp's ``offload.hpp``. An algorithm that is not offloaded runs o
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -221,6 +221,14 @@ class Executor:
         if not self.runtime.is_explicit:
             await self.meets(Marker.CALL, name)
 
+    async def host_algorithm(self, name: str, file: str, line: int) -> None:
+        """Come to an algorithm that no implementation offloads: what it does is the host's own work."""
+        self.runtime.counts.calls += 1
+        self.runtime.counts.on_host += 1
+        await self.meets(Marker.HOST_ALGORITHM, name, file, line)
+        if self.queue is not None and self.queue.outstanding:
+            await self.queue.wait()
+
     async def drain(self) -> None:
         """Wait for the thread's queue."""
         if self.queue is not None:
@@ -239,6 +247,8 @@ class Executor:
         if result is not None:
             call = attrs.evolve(call, arguments=(*call.arguments, result))
         await runtime.work(runtime.dispatch_s)
+        if call.launches == ():  # of no elements: there is nothing to run
+            return None
         if queue is not None and await _may_be_offloaded(runtime, call) and self._is_worth_it(call):
             if self._heuristic is not None:
                 queue.measure(_operation(runtime, call))
@@ -299,15 +309,15 @@ class Executor:
                 message = f"{call.algorithm} with {call.policy.value} runs on the host, which cannot use device memory"
                 raise OffloadError.now(runtime.sim, message, call=call.algorithm, array=array.name)
         begin = runtime.sim.now
-        written, _ = runtime.launches.of(call.kernel, direct(call.arguments), call.iterations)
-        # The calling thread faults for all pages before the workers begin, though real workers fault as they go. The
-        # overlap of faults and computing is lost, which is at most the shorter of the two.
-        for use in _uses(written, direct(call.arguments)):
-            use.array.check_host_access(use.writes)
-            await runtime.usm.host_touch(use.array)
         if queue is None:
             await runtime.work(runtime.submit_s)
-        await runtime.machine.host_workers.execute(written, call.policy is not ExecutionPolicy.SEQ)
+        for written, _, given in _kernels(runtime, call):
+            # The calling thread faults for all pages before the workers begin, though real workers fault as they go.
+            # The overlap of faults and computing is lost, which is at most the shorter of the two.
+            for use in _uses(written, given):
+                use.array.check_host_access(use.writes)
+                await runtime.usm.host_touch(use.array, by_workers=call.policy is not ExecutionPolicy.SEQ)
+            await runtime.machine.host_workers.execute(written, call.policy is not ExecutionPolicy.SEQ)
         if self._heuristic is not None and call.policy is not ExecutionPolicy.SEQ:
             runtime.database.add(_operation(runtime, call), Place.HOST, runtime.sim.now - begin)
         if (body := _bound(runtime, call)) is not None:
@@ -315,19 +325,30 @@ class Executor:
 
 
 async def submit(runtime: StdParRuntime, queue: Queue, call: AlgorithmCall) -> None:
-    """Put the kernel of a call into a queue."""
-    given = direct(call.arguments)
-    _, launch = runtime.launches.of(call.kernel, given, call.iterations)
-    uses = _uses(launch, given)
-    await queue.launch(launch, _bound(runtime, call), uses, runtime.usm.touching(launch, given))
+    """Put the kernels of a call into a queue."""
+    for _, launch, given in _kernels(runtime, call):
+        uses = _uses(launch, given)
+        await queue.launch(launch, _bound(runtime, call), uses, runtime.usm.touching(launch, given))
     if call.returns and launch.teams > 1:
         groups = min(launch.teams, _GROUPS_PER_UNIT * queue.compute_units)
         await queue.launch(_JOINING.launch(1, iterations=groups), None, ())
 
 
+def _kernels(runtime: StdParRuntime, call: AlgorithmCall) -> Iterator[tuple[Launch, Launch, list[Any]]]:
+    """Yield the launches of a call, each as written and as this compiler's code executes, and its own arguments."""
+    arguments = direct(call.arguments)
+    if call.launches is None:
+        yield *runtime.launches.of(call.kernel, arguments, call.iterations), arguments
+        return
+    for written in call.launches:
+        used = {use.position for use in written.kernel.arrays}
+        given = [argument if position in used else None for position, argument in enumerate(arguments)]
+        yield written, written.slower(runtime.implementation.kernel_factor.value), given
+
+
 def _operation(runtime: StdParRuntime, call: AlgorithmCall) -> OperationId:
     """Name what the heuristic knows a call by: the algorithm with its kernel, and how many iterations that has."""
-    _, launch = runtime.launches.of(call.kernel, direct(call.arguments), call.iterations)
+    _, launch, _ = next(_kernels(runtime, call))
     return OperationId(f"{call.algorithm}({call.kernel.name})", launch.iterations)
 
 

@@ -21,7 +21,7 @@ import importlib.resources
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 import msgspec
@@ -276,6 +276,26 @@ def implementation(name: str) -> Implementation:
     if name not in IMPLEMENTATIONS:
         raise ValueError(f"no implementation {name!r}; there are: {', '.join(IMPLEMENTATIONS)}")
     return IMPLEMENTATIONS[name]
+
+
+def variant(
+    name: str, *, pool: str = "auto", elision: str = "auto", prefetch: str = "auto", heuristic: str = "auto"
+) -> Implementation:
+    """Return an implementation with features switched `on` or `off`, or left `auto`; `prefetch` names a prefetch mode.
+
+    Raises ValueError for a feature of an implementation whose program has no shared memory.
+    """
+    chosen = implementation(name)
+    changed: dict[str, Any] = {
+        feature: value == "on"
+        for feature, value in (("pool", pool), ("elision", elision), ("heuristic", heuristic))
+        if value != "auto"
+    }
+    if prefetch != "auto":
+        changed["prefetch"] = PrefetchMode(prefetch)
+    if changed and chosen.memory is not DataMemory.SHARED:
+        raise ValueError(f"{next(iter(changed))}: {chosen.name} has no shared memory, it must be auto")
+    return attrs.evolve(chosen, **changed)
 
 
 @attrs.frozen(kw_only=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 import numpy as np
@@ -26,7 +26,16 @@ from numpy.typing import DTypeLike, NDArray
 
 from offloadrt.extensions.stdpar.algorithms import AlgorithmCall, Algorithms
 from offloadrt.extensions.stdpar.arrays import UsmArray, adopted
-from offloadrt.extensions.stdpar.elision import Decision, Elided, Marker, par_unseq, refuse_captures, table
+from offloadrt.extensions.stdpar.elision import (
+    Decision,
+    Elided,
+    Kept,
+    Marker,
+    Reason,
+    par_unseq,
+    refuse_captures,
+    table,
+)
 from offloadrt.extensions.stdpar.execution import Executor, Queue, submit
 from offloadrt.extensions.stdpar.heap import Heap
 from offloadrt.extensions.stdpar.implementations import HostPointer, StdParOptions
@@ -365,6 +374,35 @@ def _part(place: HostArray | Section, values: NDArray[Any]) -> NDArray[Any]:
         return values
     part: NDArray[Any] = values[place.lower : place.lower + (place.length - 1) * place.stride + 1 : place.stride]
     return part
+
+
+_REASONS = {
+    Reason.ACCESS: "kept_access",
+    Reason.CALL: "kept_call",
+    Reason.ALLOCATION: "kept_allocation",
+    Reason.EXIT: "kept_exit",
+    Reason.VALUE: "kept_value",
+    Reason.HOST: "kept_host",
+    Reason.OFF: "kept_off",
+}
+KEPT: Final = tuple(_REASONS.values())
+"""The names of the figures that say why barriers stay."""
+
+
+def algorithm_figures(algorithms: Mapping[str, float], barriers: Mapping[Hashable, float]) -> dict[str, float | int]:
+    """Return what became of a program's algorithms and barriers, in numbers by name.
+
+    Algorithms called, offloaded and on the host, waits, prefetches and allocations that were taken over; the share of
+    the barriers that were elided, and why the others stay.
+    """
+    counts = {name: round(count) for name, count in algorithms.items()}
+    reasons = dict.fromkeys(KEPT, 0.0)
+    for barrier, times in barriers.items():
+        if isinstance(barrier, Kept) and barrier.reason in _REASONS:
+            reasons[_REASONS[barrier.reason]] += times
+    share = counts["elided"] / counts["offloaded"] if counts["offloaded"] else 0.0
+    kept = {name: round(times) for name, times in reasons.items()}
+    return {"algorithms": counts.pop("calls"), **counts, "elided_share": share, **kept}
 
 
 R = TypeVar("R")

@@ -74,7 +74,7 @@ class SyclUsm:
         self._memories: tuple[Memory, ...] = ("shared", "host", "heap", "stack") if system else ("shared", "host")
         """Kinds of memory of which kernels say what they do with its pages."""
         self._machine = machine
-        self._pages = machine.host_memory.pages
+        self._memory = machine.host_memory
         self._touchings: Memo[tuple[int, ...], tuple[Launch, Touching]] = Memo()
         """What launches do with managed memory in these places; a launch is kept, so that its number stays its own."""
         self._host: dict[int, int] = {}
@@ -133,13 +133,21 @@ class SyclUsm:
 
     # accesses
 
-    async def host_touch(self, array: UsmArray, begin: int = 0, nbytes: int | None = None) -> None:
-        """Touch bytes of an array (all of them) from the calling thread: pages that the device owns come back."""
+    async def host_touch(
+        self, array: UsmArray, begin: int = 0, nbytes: int | None = None, by_workers: bool = False
+    ) -> None:
+        """Touch bytes of an array (all of them) from the calling thread.
+
+        Pages that the device owns come back, and those that nobody has touched are populated. by_workers: the host's
+        workers touch them, each its own, whose first touches of ordinary memory take no time here.
+        """
         size = array.nbytes - begin if nbytes is None else nbytes
         if array.memory != "host" and array.memory in self._memories and self.mode in _WITH_PAGES:
             await self._uvm.host_access(array.address + begin, size)
+        elif by_workers:
+            self._memory.pages.insert(array.address + begin, array.address + begin + size)
         else:
-            self._pages.insert(array.address + begin, array.address + begin + size)
+            await self._memory.populate(array.address + begin, size)
 
     def touching(self, launch: Launch, arguments: Sequence[Any]) -> Touching:
         """Tell what a kernel does with managed memory; nothing where that lies where the kernel runs."""
@@ -150,7 +158,7 @@ class SyclUsm:
         entry = self._touchings.get(key)
         if entry is None:
             managed = [array.memory in self._memories for array in arrays]
-            touching = accesses_of(self._device("kernel").number, launch, (), arguments, arrays, managed)
+            touching = accesses_of(self._device("kernel").number, launch, (), arguments, arrays, managed, self.view)
             entry = self._touchings[key] = (launch, touching)
         return entry[1]
 

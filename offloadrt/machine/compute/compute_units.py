@@ -193,7 +193,8 @@ class ComputeUnits:
         now, submitted = self.sim.now, packet.stream.submitted
         if submitted is None or submitted >= now or packet.blit is not None:
             return now + self.spec.launch_latency
-        return max(submitted + self.spec.launch_latency, now + self.spec.launch_gap)
+        gap = self.spec.launch_gap if packet.gap is None else packet.gap
+        return max(submitted + self.spec.launch_latency, now + gap)
 
     def _drain(self, message: DrainKernels, call: Request) -> None:
         self._drains += 1

@@ -387,7 +387,7 @@ class RemotePort:
             message = await self.mailbox.get()
             if not isinstance(message, RemoteAccess):
                 raise TypeError(f"a remote port does not understand {message!r}")
-            await self._link.serve(message.nbytes, self._bandwidth)
+            await self._link.serve(message.nbytes, min(self._bandwidth, message.bandwidth))
             self.bytes += message.nbytes
             self._servers.done()
             self._compute.put(RemoteDone(message.kernel))

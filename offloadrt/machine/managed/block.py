@@ -255,6 +255,8 @@ class ManagedBlock:
     """Pages of which the host has translations, which a migration has to take away."""
     dma_mapped: int = 0
     """Pages for which the host has memory that the copy engines can reach; it keeps it while they are on the GPU."""
+    on_host_made: int = 0
+    """Pages for which the host has memory, because it has touched them or others of their chunk."""
     _last: tuple[str, int] | None = attrs.field(default=None, init=False)
     """The last change of what the GPU can translate, for errors."""
     _before: tuple[str, int] | None = attrs.field(default=None, init=False)
@@ -264,6 +266,11 @@ class ManagedBlock:
     def on_host(self) -> int:
         """Return the pages of which the host has the bytes."""
         return self.populated & ~(self.resident | self.elsewhere) | self.host_copy
+
+    @property
+    def untouched(self) -> int:
+        """Return the pages of managed memory that nobody has touched."""
+        return self.valid & ~(self.populated | self.system)
 
     # allocations
 
@@ -303,6 +310,7 @@ class ManagedBlock:
         self.populated &= kept
         self.host_mapped &= kept
         self.dma_mapped &= kept
+        self.on_host_made &= kept
         self.host_copy &= kept
         self.elsewhere &= kept
         self.system &= kept
@@ -404,6 +412,14 @@ class ManagedBlock:
         """Note that the host has touched pages, and has translations of them."""
         self.populated |= pages
         self.host_mapped |= pages
+
+    def make_on_host(self, pages: int, per_block: int) -> int:
+        """Make host memory for pages, or for all of a block that is one chunk; return those that had none before."""
+        whole = (1 << per_block) - 1
+        there = self.on_host_made | self.host_mapped | self.dma_mapped
+        new = whole if self.valid == whole and not there else pages & ~there
+        self.on_host_made |= new
+        return new
 
     def map_on_host(self, pages: int) -> None:
         """Note that the host has translations of pages that have come back to it."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 import attrs
 import msgspec
@@ -23,6 +23,7 @@ from offloadrt.machine.links.engines import RemotePort
 from offloadrt.machine.managed.block import PageSets, among, begun, how_many, merged, without
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.sweep import HOST, Accesses, ManagedAccess, ManagedSweep, Residence, order_of
+from offloadrt.machine.managed.warps import ResidentWarps
 from offloadrt.machine.messages import (
     AccessNotification,
     ManagedFault,
@@ -191,6 +192,25 @@ class ManagedSpec:
     """Bandwidth of one direction of the link for kernels that reach host memory."""
     sector: Annotated[int, "remote.sector"]
     """What moves over the link is a whole number of so many bytes."""
+    line: Annotated[int, "remote.line"]
+    """Sectors of so many bytes are asked for, or written, by one request."""
+    requests: Annotated[int, "remote.requests"]
+    """Reads that may be under way at one time."""
+    latency: Annotated[float, "remote.latency"]
+    """Seconds that a read takes."""
+    partial_write: Annotated[float, "remote.partial_write"]
+    """Seconds that the host takes for a write of less than a line, one after the other."""
+
+    def attained(self, request: float, direction: Literal["h2d", "d2h"]) -> float:
+        """Return the bytes/s of requests of so many bytes.
+
+        Reads are as many as may be under way, each for its latency (Little's law). Writes are posted: nobody waits for
+        them, but they keep their order (PCIe Base Specification, ordering rules), and the host has to merge one that
+        covers only a part of a line with what is there.
+        """
+        if direction == "h2d":
+            return self.requests * request / self.latency if self.latency else math.inf
+        return request / self.partial_write if request < self.line and self.partial_write else math.inf
 
 
 class ManagedKernels:
@@ -214,6 +234,8 @@ class ManagedKernels:
         """The ways to the memory of other devices, by device and direction, where there are any."""
         self.access_counters: AccessCounters | None = None
         """What counts accesses to memory of the host that kernels use in place; None where nobody asks for it."""
+        self.drawn_uses: dict[str, None] = {}
+        """The kernels some of whose indices are data without numbers: where these lie is drawn, as is declared."""
         self.unknown_uses: dict[str, None] = {}
         """The kernels that used memory over a link though nothing says which arrays they read, and which they write.
 
@@ -222,6 +244,10 @@ class ManagedKernels:
 
     def begin(self, resident: ResidentKernel) -> None:
         """Start a kernel: its windows are what its resident threads execute at a time."""
+        if any(access.visits for access in resident.packet.accesses):
+            trace = resident.packet.trace
+            if trace is None or not trace.elements.is_known:
+                self.drawn_uses[resident.packet.launch.kernel.name] = None
         compute, launch, total, later = self._kernels.spec, resident.packet.launch, 0, 0
         swept: list[int] = []
         for access in resident.packet.accesses:
@@ -234,7 +260,13 @@ class ManagedKernels:
         teams = min(launch.teams, compute.sms * on_sm)
         held_back = self.spec.outstanding * max(1, compute.sms // self.spec.sharers) * self.spec.reported
         windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-sum(swept) // held_back))
-        order = order_of(launch, Residence(compute.sms, on_sm, held_back, self.spec.reported), swept)
+        resident_warps: ResidentWarps | None = None
+        if (trace := resident.packet.trace) is not None:
+            windows = -(-launch.teams // teams)
+            resident_warps = ResidentWarps(trace, launch, compute.sms, self.spec.sharers, windows, self.spec.reports)
+        order = None
+        if trace is None:
+            order = order_of(launch, Residence(compute.sms, on_sm, held_back, self.spec.reported), swept)
         windows = windows if order is None else order.windows
         ahead = min(1.0 / _teams_held(resident.packet.accesses, launch), windows * held_back / max(later, 1))
         longest = self.spec.touch_chunk * windows // max(total, 1)
@@ -243,12 +275,13 @@ class ManagedKernels:
             resident.packet.accesses,
             windows,
             longest,
-            1 if order is not None else max(1, int(ahead)),
+            1 if order is not None or trace is not None else max(1, int(ahead)),
             self.spec.outstanding * used,
             [self._reports(access, launch) for access in resident.packet.accesses],
             self.pages,
             self.sim.rng,
             order,
+            resident_warps,
         )
         self._step(resident, resident.sweep)
 
@@ -362,7 +395,14 @@ class ManagedKernels:
         A page that was served counts as touched, even when it has been evicted since.
         """
         packet = resident.packet
-        if sweep.needed != served:
+        if sweep.warps is not None:
+            sweep.warps.go_on(self.pages, served)
+            sweep.level = 0
+            if missing := self._missing(sweep):
+                sweep.needed = {}
+                self._raise(resident, sweep, missing)
+                return
+        elif sweep.needed != served:
             missing = self.pages.still_unmapped(without(sweep.needed, served), sweep.stored)
             if missing:
                 self._raise(resident, sweep, missing)
@@ -378,24 +418,28 @@ class ManagedKernels:
 
     def _reach(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
         """Send over the link what a step reads and writes in host memory meanwhile."""
-        moved: dict[int, list[float]] = {}
-        for place, device, read, written in sweep.remote_bytes(self.pages, self.spec.sector):
-            over = moved.setdefault(device, [0.0, 0.0])
-            over[0] += read
-            over[1] += written
+        spec, moved = self.spec, dict[int, list[float]]()
+        for place, device, read, written in sweep.remote_bytes(self.pages, spec.sector):
+            over = moved.setdefault(device, [0.0, 0.0, 0.0, 0.0])
             access = sweep.accesses[place]
+            for way, nbytes, places in ((0, read, access.reads), (1, written, access.writes)):
+                over[way] += nbytes
+                if nbytes and device == HOST:
+                    request = access.request(places, spec.sector, spec.line)
+                    over[2 + way] += nbytes / spec.attained(request, "d2h" if way else "h2d")
             if access.reads is None and access.writes is None:
                 self.unknown_uses[resident.packet.launch.kernel.name] = None
             if self.access_counters is not None and device == HOST:
                 reached = sweep.host_pages(self.pages, place)
                 self.access_counters.begin(resident.packet.number, reached, read + written)
             self.pages.usage_at(access.begin).remote_bytes += read + written
-        for device, both in moved.items():
-            for direction, nbytes in zip(("h2d", "d2h"), both, strict=True):
+        for device, (read, written, reading_s, writing_s) in moved.items():
+            for direction, nbytes, least_s in (("h2d", read, reading_s), ("d2h", written, writing_s)):
                 if nbytes:
                     sweep.remote += 1
                     port = self.ports[direction] if device == HOST else self.peer_ports[device, direction]
-                    port.submit(RemoteAccess(resident.packet.number, nbytes))
+                    attained = nbytes / least_s if least_s else math.inf
+                    port.submit(RemoteAccess(resident.packet.number, nbytes, attained))
 
     def _reached(self, number: int) -> None:
         """Note that a transfer over the link of a kernel's step is through; the last one ends the step."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offloadrt.machine.managed.block import (
     ManagedBlock,
@@ -163,6 +164,16 @@ class Translations:
                 return span * size + place
             low = (span + 1) * size
         return -1
+
+    def unmapped_among(self, pages: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell of each of some pages whether it has no translation."""
+        missing = np.ones(pages.shape, np.bool_)
+        spans, offsets = np.divmod(pages, self._span)
+        for span in range(int(spans.min(initial=1 << 62)), int(spans.max(initial=-1)) + 1):
+            if (table := self._table.get(span)) is not None:
+                here = spans == span
+                missing[here] = np.frombuffer(table, np.uint8)[offsets[here]] == UNMAPPED
+        return missing
 
     def how_many(self, state: int, low: int, high: int) -> int:
         """Count the pages of [low, high) that have this translation."""

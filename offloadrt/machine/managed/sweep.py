@@ -26,6 +26,7 @@ import numpy as np
 from offloadrt.kernels import Launch
 from offloadrt.machine.managed.block import PageSets, Picks, WatchedPages, by_block, how_many, in_turns, joined, merged
 from offloadrt.machine.managed.pages import LOCAL, REMOTE, ManagedPages, Translations
+from offloadrt.machine.managed.warps import ResidentWarps, Warps
 
 
 @attrs.frozen
@@ -120,6 +121,11 @@ class ManagedAccess:
         at_random = math.prod([runs.left_out(sector, sectors) for runs in places if not runs.even])
         left_out = max(1.0 - evenly, 0.0) * at_random
         return sectors * (1.0 - left_out)
+
+    def request(self, places: tuple[ByteRuns, ...] | None, sector: int, line: int) -> float:
+        """Return the bytes of each request over the link: of the sectors of a line that is touched."""
+        lines = self.moved(places, line)
+        return self.moved(places, sector) / lines * line if lines else line
 
 
 Accesses = tuple[ManagedAccess, ...]
@@ -393,6 +399,10 @@ class ManagedSweep:
     """For each access the pages that it picks; None for all of them."""
     order: WindowOrder | None = None
     """The order in which thread blocks come to the iterations; None: that of the iterations."""
+    resident: ResidentWarps | None = None
+    """The warps of each window, which go through pages of their own; None: a window has what its iterations have."""
+    warps: Warps | None = None
+    """Those of the present window; None where it has none that miss a page."""
 
     @classmethod
     def of(
@@ -406,14 +416,20 @@ class ManagedSweep:
         pages: ManagedPages,
         rng: np.random.Generator,
         order: WindowOrder | None = None,
+        resident: ResidentWarps | None = None,
     ) -> ManagedSweep:
         """Make the progress of a kernel that starts."""
-        levels = tuple(sorted({0, *(access.level for access in accesses)}))
+        levels = (0,) if resident else tuple(sorted({0, *(access.level for access in accesses)}))
         at_level = {
             level: [k for k, access in enumerate(accesses) if access.level == level and access.nbytes]
             for level in levels
         }
         sweep = cls(accesses, windows, step_windows, levels, at_level, outstanding, reports, ahead, order=order)
+        sweep.resident = resident
+        if resident is not None:
+            sweep.picks = [None for _ in accesses]
+            sweep.hits = [None for _ in accesses]
+            return sweep
         sweep.picks = [_picks(access, pages, rng) for access in accesses]
         sweep.hits = [
             _hits(access, windows, pages.table_for(access.stores), sweep._all(pages, access))
@@ -436,7 +452,7 @@ class ManagedSweep:
 
     def enter(self, window: int) -> None:
         """Let it come to a window."""
-        self.at, self.end, self.level = window, window + 1, 0
+        self.at, self.end, self.level, self.warps = window, window + 1, 0, None
 
     def look_ahead(self, pages: ManagedPages) -> None:
         """Set ``end``, up to which first accesses find their pages as well as those of this window."""
@@ -451,6 +467,8 @@ class ManagedSweep:
         """Return the pages that the window's accesses of a level need and the GPU cannot translate, each once."""
         missing: PageSets = ()
         self.entries, self.stored = 0, {}
+        if self.resident is not None:
+            return self._missing_of_warps(pages, self.resident)
         for place in self.at_level[level] if level or self.order is None else range(len(self.accesses)):
             access = self.accesses[place]
             if (hits := self.hits[place]) is not None:
@@ -466,6 +484,21 @@ class ManagedSweep:
                 self.entries += self._entries(pages, place, more)
                 missing = joined(missing, more) if missing else more
         return missing
+
+    def _missing_of_warps(self, pages: ManagedPages, resident: ResidentWarps) -> PageSets:
+        """Return the pages for which warps of the window wait that have gone on as far as they can."""
+        if self._has_every_page(pages):
+            self.warps = None
+            return ()
+        if self.warps is None:
+            self.warps = resident.window(self.at, pages)
+            self.warps.go_on(pages, {})
+        missing, self.entries, self.stored = self.warps.missing(pages, resident.reports)
+        return missing
+
+    def _has_every_page(self, pages: ManagedPages) -> bool:
+        """Tell whether no page of the arrays is missing, so that no access can fault."""
+        return all(pages.next_unmapped(*self._all(pages, access), stores=access.stores) < 0 for access in self.accesses)
 
     def _entries(self, pages: ManagedPages, place: int, missing: PageSets) -> int:
         """Return how many entries an access leaves in the fault buffer for missing pages that the window comes to.
@@ -491,6 +524,9 @@ class ManagedSweep:
         """
         first = self.end
         last = min(self.windows, max(first, self.at + self.step_windows))
+        if self.resident is not None:
+            self.until = last if self._has_every_page(pages) else first
+            return
         for place, access in enumerate(self.accesses):
             if last <= first:
                 break
@@ -529,7 +565,7 @@ class ManagedSweep:
         for access in self.accesses:
             begin, end = (
                 self._all(pages, access)
-                if access.scattered or self.order is not None
+                if access.scattered or self.order is not None or self.resident is not None
                 else self._pages(pages, access, self.at, self.until)
             )
             if access.nbytes and begin < high and low < end:
@@ -552,7 +588,7 @@ class ManagedSweep:
         place: of the access among the kernel's
         """
         access, picks = self.accesses[place], self.picks[place]
-        everywhere = access.scattered or self.order is not None
+        everywhere = access.scattered or self.order is not None or self.resident is not None
         low, high = self._all(pages, access) if everywhere else self._pages(pages, access, self.at, self.until)
         first = low // pages.per_block
         found: list[tuple[int, int]] = []
@@ -575,7 +611,7 @@ class ManagedSweep:
             low = low if self.at else access.begin // size
             remote = pages.remote_among(picks, low, high)
             return _by_device(pages, low, high, picks, remote, remote / max(picks.count, 1)) if remote else []
-        if access.scattered or self.order is not None:
+        if access.scattered or self.order is not None or self.resident is not None:
             low, high = self._all(pages, access)
             part = (self.until - self.at) / self.windows
         else:

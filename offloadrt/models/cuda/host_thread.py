@@ -710,7 +710,12 @@ class HostThread(CallingThread):
         in_place = [argument for argument in arguments if isinstance(argument, HostArray)]
         for array in in_place:
             self._state.mapped.use(context.driver, array)
-        touching = accesses_of(0, launch, (), tuple(arguments), in_place, [True] * len(in_place))
+        memory = context.driver.device.memory
+
+        def view(argument: Any) -> Any:
+            return argument.values if isinstance(argument, HostArray) else memory.array(argument)
+
+        touching = accesses_of(0, launch, (), tuple(arguments), in_place, [True] * len(in_place), view)
         values = [argument.values if isinstance(argument, HostArray) else argument for argument in arguments]
         return PreparedLaunch(launch, values, touching, uses)
 

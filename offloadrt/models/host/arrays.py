@@ -318,7 +318,6 @@ class ProgramArrays:
         self._devices = devices
         self._phantom = phantom
         self._managed = [uvm for device in devices if (uvm := device.driver.managed.uvm) is not None]
-        self._pages_matter = any(device.plugin.kernels_fault for device in devices)
         self._in_place = any(device.uses_system_memory for device in devices)
         self._globals_on_host = any(device.globals_on_host for device in devices)
         self._devices_reach_host = any(reaches_host(device) for device in devices)
@@ -368,7 +367,7 @@ class ProgramArrays:
         begin, nbytes = array.address, array.nbytes
         if self.observer is not None:
             self.observer.handle(ArrayMade(array))
-        if written and nbytes and self._pages_matter:
+        if written and nbytes:
             self._memory.pages.insert(begin, begin + nbytes)
         for managed in self._managed:
             add = managed.add_system if self._in_place else managed.add

@@ -174,7 +174,7 @@ def body_of(
     """
     kernel = launch.kernel
     if kernel.body is not None and not has_phantoms(arguments):
-        resolvers = [_resolver(device, argument, bindings) for argument in arguments]
+        resolvers = [resolver_of(device, argument, bindings) for argument in arguments]
         if watch is not None:
             resolvers = [
                 functools.partial(_watched, watch, argument, resolve)
@@ -216,7 +216,7 @@ def _missing(launch: Launch, arguments: Sequence[Any], bindings: dict[HostArray,
     return None
 
 
-def _resolver(device: OffloadDevice, argument: Any, bindings: dict[HostArray, Binding]) -> Resolve:
+def resolver_of(device: OffloadDevice, argument: Any, bindings: dict[HostArray, Binding]) -> Resolve:
     if isinstance(argument, HostArray):
         return functools.partial(array_view, device, argument, bindings[argument])
     if isinstance(argument, DevicePointer):

@@ -18,19 +18,22 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
 import attrs
+import numpy as np
 
 from offloadrt.driver import NOTHING, DriverError, Touching
 from offloadrt.kernels import ArrayUse, Launch
+from offloadrt.kernels.element_traces import ElementTrace
 from offloadrt.kernels.memory_streams import AccessStream
 from offloadrt.kernels.ranges import ElementRuns, merged
-from offloadrt.machine import AccessFault, MemoryAccessFault
+from offloadrt.machine import AccessFault, DeviceArray, MemoryAccessFault
 from offloadrt.machine.host import HostContents
 from offloadrt.machine.managed.sweep import ByteRuns, ManagedAccess
+from offloadrt.machine.managed.warps import AddressTrace
 from offloadrt.runtime.device import OffloadDevice, report_failure
 from offloadrt.runtime.errors import MappingError
 from offloadrt.runtime.events import KernelSubmitted
@@ -41,6 +44,7 @@ from offloadrt.runtime.launch.kernel_arguments import (
     bind_arguments,
     body_of,
     pointed_to,
+    resolver_of,
     unmapped,
 )
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end
@@ -54,7 +58,7 @@ from offloadrt.runtime.mapping.map_item import (
     PreparedDirective,
     PreparedKernel,
 )
-from offloadrt.runtime.mapping.present_table import NOWHERE, Binding
+from offloadrt.runtime.mapping.present_table import NOWHERE, Binding, DevicePointer
 from offloadrt.sim import Actor
 
 
@@ -99,7 +103,7 @@ class OffloadedRegion:
             touching = self._known(device, migrating)
             if self.follows and (pointed := pointed_to(device, self.follows)):
                 more = [ManagedAccess(begin, nbytes) for begin, nbytes in pointed]
-                touching = attrs.evolve(touching, accesses=tuple(dict.fromkeys([*touching.accesses, *more])))
+                touching = Touching(accesses=tuple(dict.fromkeys([*touching.accesses, *more])))
             return touching
         if not plugin.kernels_fault:
             return NOTHING
@@ -201,10 +205,12 @@ def accesses_of(
     arguments: Sequence[Any],
     arrays: Sequence[HostArray],
     on_host: Sequence[bool],
+    view: Callable[[Any], Any] | None = None,
 ) -> Touching:
     """Return what a launch does with managed memory.
 
-    `arrays`: the arrays among the arguments; `on_host`: whether each is managed memory, used in place.
+    `arrays`: the arrays among the arguments; `on_host`: whether each is managed memory, used in place; `view` returns
+    what the kernel sees of an argument, and may be given later.
     """
     managed = {array for array, in_place in zip(arrays, on_host, strict=True) if in_place}
     uses = {use.position: use for use in launch.kernel.arrays}
@@ -214,7 +220,65 @@ def accesses_of(
         if isinstance(array, HostArray) and array in managed:
             whole = isinstance(argument, Pointees)
             found.update(dict.fromkeys(_accesses(uses.get(position), launch, array, whole, sections(items, array))))
-    return Touching(accesses=tuple(found)) if found else NOTHING
+    return Touching(accesses=tuple(found), trace=_trace_of(launch, arguments, managed, view)) if found else NOTHING
+
+
+_MOST_VISITS: Final = 1 << 28
+"""Places that a launch may come to for its source to be evaluated thread by thread; a larger one sweeps."""
+_MOST_AT_A_TIME: Final = 1 << 25
+"""The same of the threads that are resident at a time, which are evaluated together."""
+_RESIDENT: Final = 1 << 18
+"""Threads that a large GPU holds, about."""
+_MOST_DRAWN: Final = 1 << 22
+"""The same where places have to be drawn: more of them meet nearly every page of an array, whichever they are."""
+_GPU_PAGE: Final = 4096
+"""Bytes that a GPU reports with a fault."""
+
+
+def _trace_of(
+    launch: Launch, arguments: Sequence[Any], managed: Collection[HostArray], view: Callable[[Any], Any] | None
+) -> AddressTrace | None:
+    """Return how to find the places of managed memory that each thread comes to; None where a sweep says as much.
+
+    A launch is evaluated thread by thread where data decide its indices, exactly if these have numbers, and where a
+    thread's own loops take it through several pages. All others come to their pages in the order of their iterations.
+    """
+    analysis = launch.kernel.analysis
+    if analysis is None or launch.tile is not None or (analysis.follows_iterations and len(analysis.distributed) == 1):
+        return None
+    if any(isinstance(argument, Pointees) for argument in arguments):
+        return None
+    named = dict(zip(analysis.parameters, arguments, strict=True))
+    places = {
+        name: (array.address, array.itemsize)
+        for name, array in named.items()
+        if isinstance(array, HostArray) and array in managed
+    }
+    phantom = launch.kernel.body is None
+    known = {name: argument if phantom else _of_its_shape(argument) for name, argument in named.items()}
+    lists = ",".join(str(getattr(argument, "address", "")) for argument in arguments)
+    trace = ElementTrace(
+        analysis, analysis.counting(arguments), known, frozenset(places), _GPU_PAGE, f"{launch.kernel.name} {lists}"
+    )
+    if trace.shape is None or not (trace.decided_by_data or trace.walks or trace.strides_apart):
+        return None
+    if trace.decided_by_data and not trace.is_known and trace.size > _MOST_DRAWN:
+        return None
+    if trace.size > _MOST_VISITS or trace.size * min(1.0, _RESIDENT / max(launch.iterations, 1)) > _MOST_AT_A_TIME:
+        return None
+    return AddressTrace(trace, named, places, view or _no_view)
+
+
+def _no_view(argument: Any) -> Any:
+    raise TypeError(f"nothing is known yet of what the kernel sees of {argument!r}")
+
+
+def _of_its_shape(argument: Any) -> Any:
+    """Return an array without memory for one that has numbers; anything else as it is."""
+    is_array = isinstance(argument, HostArray | DevicePointer | DeviceArray)
+    if is_array and argument.shape is not None and not getattr(argument, "phantom", False):
+        return np.broadcast_to(np.zeros((), argument.dtype), argument.shape)
+    return argument
 
 
 def _accesses(
@@ -373,6 +437,12 @@ def _submission(
         watch = device.watch_kernel(device, device.tell, region, bindings, private.placed, queue.cause)
     run = body_of(device, launch, region.arguments, bindings, queue, call, None if watch is None else watch.view)
     touching = region.touching(device, [bindings[array].is_host for array in region.arrays], queue, call)
+    if (trace := touching.trace) is not None:
+
+        def view(argument: Any) -> Any:
+            return resolver_of(device, argument, bindings)()
+
+        touching = attrs.evolve(touching, trace=attrs.evolve(trace, view=view))
     if watch is not None:
         run = watch.submitted(run)
     elif device.tell is not None:

@@ -91,7 +91,7 @@ class CudaPlugin(DevicePlugin):
         self._asked: set[int] = set()
         """Devices to which access has been asked for."""
         self._host_time = machine.host_time
-        self._host_pages = machine.host_memory.pages
+        self._host_memory = machine.host_memory
 
     def set_schedule(self, schedule: Schedule) -> None:
         """Set the flag of the device's primary context, where the driver library is CUDA's."""
@@ -225,9 +225,15 @@ class CudaPlugin(DevicePlugin):
             raise
 
     async def host_touch(self, address: int, nbytes: int, writes: bool = True) -> None:
-        """First touch costs nothing here; managed memory that the device owns comes back by faults."""
-        self._host_pages.insert(address, address + nbytes)
-        if (uvm := self.driver.managed.uvm) is not None:
+        """Touch host memory in the calling thread.
+
+        Pages that nobody has touched are populated, by the operating system or, of managed memory, by the
+        unified-memory driver; managed memory that the device owns comes back by faults.
+        """
+        uvm = self.driver.managed.uvm
+        if uvm is None or not uvm.populates(address):
+            await self._host_memory.populate(address, nbytes)
+        if uvm is not None:
             await uvm.host_access(address, nbytes, writes)
 
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:

@@ -27,7 +27,7 @@ from offloadrt.study.reporting.panels import (
     save,
     series_of,
 )
-from offloadrt.study.reporting.results import Result, row
+from offloadrt.study.reporting.results import Result, ratio_in_draws, row
 from offloadrt.study.reporting.words import Cell
 from offloadrt.study.reporting.words import named as named_as
 from offloadrt.study.scripts.definition import Figure
@@ -386,7 +386,9 @@ def _origin(results: Sequence[Result], marks: Sequence[Mark], compared: str) -> 
     emulated = ", ".join(dict.fromkeys(f"{result.machine} with {result.runtime}" for result in results))
     roles = "; ".join(f"{role}: {_ROLES[role]}" for role in dict.fromkeys(mark.role for mark in marks))
     published = f"\ndashed or with hollow markers: published by the authors ({roles})" if marks else ""
-    return f"emulated on {emulated}{compared}{published}"
+    draws = max((interval.draws for result in results for interval in result.intervals.values()), default=0)
+    bands = f"; bands: 80 % of {draws} draws" if draws else ""
+    return f"emulated on {emulated}{compared}{bands}{published}"
 
 
 def _in_readable_units(figure: Figure, rows: Sequence[dict[str, Cell]]) -> tuple[Figure, list[dict[str, Cell]], float]:
@@ -396,7 +398,8 @@ def _in_readable_units(figure: Figure, rows: Sequence[dict[str, Cell]]) -> tuple
     highest = max(number_of(cells[figure.y]) for cells in rows)
     unit, scale = _SCALES[0] if highest >= _READABLE else _SCALES[1] if highest >= 1e-3 else _SCALES[2]
     named = (figure.ylabel or label(figure.y)).removesuffix(" (s)")
-    scaled = [{**cells, figure.y: number_of(cells[figure.y]) * scale} for cells in rows]
+    along_y = (figure.y, f"{figure.y}.low", f"{figure.y}.high")
+    scaled = [{**cells, **{y: number_of(cells[y]) * scale for y in along_y if y in cells}} for cells in rows]
     return attrs.evolve(figure, ylabel=f"{named} ({unit})"), scaled, scale
 
 
@@ -416,15 +419,18 @@ def _over_baseline(figure: Figure, results: Sequence[Result], rows: Sequence[dic
         return all(result.parameters[name] == value for name, value in figure.baseline.items())
 
     base = {
-        place(result): number_of(cells[figure.y])
+        place(result): (number_of(cells[figure.y]), result)
         for result, cells in zip(results, rows, strict=True)
         if is_base(result)
     }
-    ratios = []
+    ratios: list[dict[str, Cell]] = []
     for result, cells in zip(results, rows, strict=True):
         own = number_of(cells[figure.y])
         if not is_base(result) and place(result) in base and own:
-            ratios.append({**cells, figure.y: base[place(result)] / own})
+            before, of = base[place(result)]
+            band = ratio_in_draws(of, result, figure.y)
+            ends = {} if band is None else {f"{figure.y}.low": band.low, f"{figure.y}.high": band.high}
+            ratios.append({**cells, figure.y: before / own, **ends})
     if not ratios:
         named = ", ".join(f"{name}={value}" for name, value in figure.baseline.items())
         raise UserError(f"the figure cannot be drawn: no run beside its baseline {named}")

@@ -38,11 +38,13 @@ Heights = Mapping[float, Sequence[float]]
 
 @attrs.frozen
 class DrawnRun:
-    """One run in a panel: its value along x, where it is drawn there, and its height."""
+    """One run in a panel: its value along x, where it is drawn there, its height, and 80 % of the draws around it."""
 
     x: Cell
     at: float
     y: float
+    low: float
+    high: float
 
 
 @attrs.frozen
@@ -95,6 +97,7 @@ def series_of(figure: Figure, rows: Sequence[dict[str, Cell]], panel: Cell, name
                 cells[figure.x],
                 beside + (names.index(str(cells[figure.x])) if names else number_of(cells[figure.x])),
                 number_of(cells[figure.y]),
+                *(number_of(cells.get(f"{figure.y}.{end}") or cells[figure.y]) for end in ("low", "high")),
             )
             for cells in own
         ]
@@ -124,9 +127,14 @@ def draw_panel(
     """
     bottom = 1.0 if figure.baseline and log_y else 0.0
     for number, one in enumerate(series):
+        at, low, high = ([getattr(place, name) for place in one.places] for name in ("at", "low", "high"))
         if figure.bars:
             _bars(area, one, _bar_width(len(series)), bottom=bottom)
+            if low != high:
+                area.vlines(at, low, high, color="#303030", linewidth=1.0, zorder=3)
             continue
+        if low != high:
+            area.fill_between(at, low, high, color=one.colour, alpha=0.15, linewidth=0, zorder=0.9)
         area.plot(
             [place.at for place in one.places],
             [place.y for place in one.places],

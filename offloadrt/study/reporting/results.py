@@ -138,6 +138,15 @@ class Interval:
         return f"{seconds(self.low)} to {seconds(self.high)} in 80 % of {self.draws} draws"
 
 
+def ratio_in_draws(base: Result, own: Result, name: str) -> Interval | None:
+    """Return the interval of a figure's quotient over the draws that two runs have in common; None without any."""
+    one, other = base.intervals.get(name), own.intervals.get(name)
+    if one is None or other is None or one.draws != other.draws or not all(other.values) or not other.nominal:
+        return None
+    ratios = [above / below for above, below in zip(one.values, other.values, strict=True)]
+    return Interval.of(one.nominal / other.nominal, ratios, one.seed)
+
+
 def _quantile(ordered: Sequence[float], share: float) -> float:
     """Return the value below which a share of ascending values lies, between two of them in proportion."""
     place = share * (len(ordered) - 1)
@@ -385,7 +394,15 @@ def row(result: Result) -> dict[str, Cell]:
     for group in (*_GROUPS, *result.sections, *_LAST_GROUPS):
         cells |= _flat(group, rest.get(group, {}))
     cells |= {"events": result.events, "trace_hash": result.trace_hash}
-    return cells
+    return cells | _ends(result)
+
+
+def _ends(result: Result) -> dict[str, Cell]:
+    return {
+        f"{name}.{end}": getattr(interval, end)
+        for name, interval in result.intervals.items()
+        for end in ("low", "median", "high")
+    }
 
 
 def _places(result: Result) -> tuple[tuple[str, Cell], ...]:
@@ -404,7 +421,8 @@ def _flat(prefix: str, value: Any) -> dict[str, Cell]:
 
 def _columns(results: Sequence[Result]) -> dict[str, list[Cell]]:
     rows = [row(result) for result in results]
-    names = dict.fromkeys(name for cells in rows for name in cells)
+    last = dict.fromkeys(name for result in results for name in _ends(result))
+    names = [*dict.fromkeys(name for cells in rows for name in cells if name not in last), *last]
     return {name: [cells.get(name) for cells in rows] for name in names}
 
 

@@ -180,7 +180,7 @@ def _execute_once(
         result(run, scenario, parameters, measured),
         options=_options(used, parameters, sampled=bool(run.windows.skipped)),
         inputs=taken,
-        warnings=[*doubtful, *_oversubscribed(run), *_unused_faults(run), *_unknown_uses(run)],
+        warnings=[*doubtful, *_oversubscribed(run), *_unused_faults(run), *_unknown_uses(run), *_drawn_uses(run)],
     )
 
 
@@ -211,6 +211,15 @@ def _unused_faults(run: Run) -> list[str]:
     """Warn of faults that struck nothing."""
     unused = [] if run.injector is None else run.injector.unstruck()
     return [f"--faults {text}: nothing in this run was struck by it" for text in unused]
+
+
+def _drawn_uses(run: Run) -> list[str]:
+    """Warn of kernels whose pages and faults rest on a declared distribution of indices."""
+    if not (names := run.statistics.kernels_of_drawn_uses):
+        return []
+    told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    drawn = f"{told}: indices from data without numbers; which pages they touch is drawn as expect(..., near=) says"
+    return [f"{drawn}, or at random; with arrays of numbers it is exact"]
 
 
 def _unknown_uses(run: Run) -> list[str]:

@@ -231,6 +231,11 @@ class Run:
             raise UserError("observe: the machine runs already; name the observer before its first use")
         self._observer = observer
 
+    @property
+    def is_observed(self) -> bool:
+        """Tell whether an observer is told what the program does."""
+        return self._observer is not None
+
     def program_as(self, kind: type[P]) -> P:
         """Return the program as one of this class: `run.program_as(acc.OpenACC)`. Raises UserError for another one."""
         if not isinstance(program := self.program, kind):

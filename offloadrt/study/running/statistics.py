@@ -95,6 +95,12 @@ class RunStatistics:
         return objects
 
     @property
+    def kernels_of_drawn_uses(self) -> tuple[str, ...]:
+        """Return the kernels whose places in managed memory were drawn, as their indices are data without numbers."""
+        kernels = [device.managed for device in self._devices if device.managed is not None]
+        return tuple(dict.fromkeys(name for managed in kernels for name in managed.drawn_uses))
+
+    @property
     def kernels_of_unknown_uses(self) -> tuple[str, ...]:
         """Return the kernels that were taken to read and write all their managed arrays, as nothing says which."""
         kernels = [device.managed for device in self._devices if device.managed is not None]

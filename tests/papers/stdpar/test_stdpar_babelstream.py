@@ -10,7 +10,7 @@ from stdpar_apps_rig import measured, play
 
 from offloadrt import stdpar as std
 from offloadrt.machine import load
-from offloadrt.papers.stdpar.programs import BabelStream, variant
+from offloadrt.papers.stdpar.programs import BabelStream
 from offloadrt.study import ParameterError, execute, find_scenario
 
 N = 4096
@@ -69,10 +69,10 @@ def test_without_migration_rates_are_those_of_the_link() -> None:
 
 
 def test_features_are_switched_one_by_one() -> None:
-    plain = variant("acpp", pool="off", elision="off", prefetch="never", heuristic="off")
+    plain = std.variant("acpp", pool="off", elision="off", prefetch="never", heuristic="off")
     assert not (plain.pool or plain.elision or plain.heuristic)
     assert plain.prefetch is std.PrefetchMode.NEVER
-    assert variant("acpp") == std.implementation("acpp")
+    assert std.variant("acpp") == std.implementation("acpp")
 
 
 def test_what_goes_together_with_nothing_is_refused() -> None:

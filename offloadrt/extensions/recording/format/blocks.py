@@ -83,7 +83,7 @@ class HostArrays:
     def free(self, address: int) -> HostBlock | None:
         """End an allocation; None if none begins there."""
         block = self._live.get(address)
-        return None if block is None or block.origin != "malloc" else self._live.pop(address)
+        return None if block is None or block.origin not in ("malloc", "scratch") else self._live.pop(address)
 
     def end_mapped(self, address: int, nbytes: int) -> list[HostBlock]:
         """End all that lies in a range of which nobody told when it was allocated, and return it."""
@@ -305,14 +305,14 @@ class SeparateCopies:
             if kind & STORES and stretch in self._mapped:
                 self._host_newer.add(stretch)
 
-    def kernel(self, block: HostBlock, address: int, nbytes: int, kind: int, where: str) -> None:
-        """Note that a kernel loads (1) or stores (2)."""
+    def on_device(self, block: HostBlock, address: int, nbytes: int, kind: int, who: str) -> None:
+        """Note that a kernel, or a call of MPI, loads (1) or stores (2) what the device has."""
         for stretch in self._stretches(block, address, nbytes):
             if kind == LOADS and stretch in self._host_newer:
                 self._host_newer.discard(stretch)
-                self._find(f"the kernel at {where} uses {block.name!r}, which the host has written since it was mapped")
+                self._find(f"{who} uses {block.name!r}, which the host has written since it was mapped")
             if kind == STORES:
-                self._device_newer[stretch] = f"the kernel at {where}"
+                self._device_newer[stretch] = who
 
     def _find(self, text: str) -> None:
         if len(self.findings) < _MOST_FINDINGS:
@@ -363,10 +363,15 @@ class MemoryEvents:
         """Note that the host has touched some stretches since the thread's last record."""
         self.has_host_touches = True
         kind, address, nbytes = a_of(row), row[2], row[3]
-        pending = self._pending.setdefault(thread, [])
         if kind & MAYBE_STORED and (given := self.arrays.at(address)) is not None:
+            pending = self._pending.setdefault(thread, [])
             pending.append((given, address, given.address + given.nbytes - address, kind))
             return
+        self.touch(thread, kind, address, nbytes)
+
+    def touch(self, thread: int, kind: int, address: int, nbytes: int) -> None:
+        """Note that the host touches these bytes, as far as they lie in arrays."""
+        pending = self._pending.setdefault(thread, [])
         for block in self.arrays.overlapping(address, nbytes):
             low, high = max(address, block.address), min(address + nbytes, block.address + block.nbytes)
             if low < high:

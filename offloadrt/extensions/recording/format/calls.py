@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Final
 
 import attrs
@@ -10,6 +11,7 @@ import msgspec
 
 from offloadrt.extensions.recording.format.blocks import HostBlock, MemoryEvents
 from offloadrt.extensions.recording.format.launches import PAGE, LaunchTables, Run
+from offloadrt.extensions.recording.format.ranks import RankCalls
 from offloadrt.extensions.recording.format.recording import (
     NONE,
     ORDERED,
@@ -25,12 +27,15 @@ from offloadrt.extensions.recording.format.recording import (
     TaskRow,
 )
 from offloadrt.extensions.recording.format.slots import (
+    ALGORITHM,
     BRINGS_KNOWN,
     BRINGS_NOTHING,
     CALLS,
     DEFERRED,
     MAPPER_COMPONENT,
     REALLOC,
+    SCRATCH,
+    STOP,
     RawProcess,
     RecordedEvent,
     Row,
@@ -74,6 +79,12 @@ class _OpenCall:
     returned: int = 0
     deferred: bool = False
     """Whether a task does it, which may end after the call has returned."""
+    algorithm: _OpenCall | None = None
+    """The parallel algorithm that launches it."""
+    kernels: list[int] = attrs.field(factory=list)
+    """Of a parallel algorithm: the addresses of its kernels, each once, in the order of their first launches."""
+    launches: int = 0
+    """Of a parallel algorithm: how many kernels it launched."""
 
 
 @attrs.define(eq=False)
@@ -117,13 +128,22 @@ class RuntimeCalls:
     def is_nested(self, row: Row, parts: Sequence[Row]) -> bool:
         """Tell whether a call is made inside another one; what it does is then the outer one's."""
         outer = self._roots.get(row[3], row[3])
-        if not outer:
+        if not outer or self._algorithm_of(row) is not None:
             return False
         self._roots[row[2]] = outer
         if a_of(row) == MAPPER_COMPONENT and outer in self._open:
             made = [part for part in parts if kind_of(part) == Slot.ITEM]
             self._open[outer].components += [(part, self._block_of(part, self._form(part).name)) for part in made]
         return True
+
+    def _algorithm_of(self, row: Row) -> _OpenCall | None:
+        """Return the parallel algorithm in which the call of a kernel is made."""
+        outer = self._open.get(row[3])
+        return outer if outer is not None and outer.function == ALGORITHM and a_of(row) in _KERNELS else None
+
+    def is_in_algorithm(self, row: Row) -> bool:
+        """Tell whether a call is that of a kernel of a parallel algorithm."""
+        return self._algorithm_of(row) is not None
 
     def _where(self, row: Row) -> str:
         """Name the place of a call in the source."""
@@ -151,6 +171,16 @@ class RuntimeCalls:
                 word if place in mapped else self.memory.device.recorded(word) for place, word in enumerate(arguments)
             ]
         call = _OpenCall(function, event.row, kernel, items, arguments, mapped, blocks, task, place)
+        if function == ALGORITHM:
+            call.blocks = [self._pointed_at(word) for word in _pointers(arguments)]
+        elif kernel is not None and (algorithm := self._algorithm_of(event.row)) is not None:
+            call.algorithm, algorithm.launches = algorithm, algorithm.launches + 1
+            call.blocks = [  # pointers are among the words that it is given by value
+                self._pointed_at(item[1]) if item[4] & LITERAL else block
+                for item, block in zip(items, blocks, strict=True)
+            ]
+            if kernel[1] not in algorithm.kernels:
+                algorithm.kernels.append(kernel[1])
         for part in parts:
             if kind_of(part) == Slot.DIMENSION:
                 call.dimensions.setdefault(id(items[a_of(part)]), []).append((part[1], part[2], part[3]))
@@ -172,6 +202,11 @@ class RuntimeCalls:
                 block = self.memory.arrays.spanned(host, memory.nbytes, "")
                 mapped[memory.argument] = host - memory.address + arguments[memory.argument], block
         return mapped
+
+    def _pointed_at(self, address: int) -> HostBlock | None:
+        """Find the array that an argument of an algorithm points into."""
+        block = self.memory.arrays.at(address)
+        return None if block is None else self.memory.arrays.use(block, "")
 
     def _is_host(self, device: int) -> bool:
         return device >> 63 != 0 or device == self._devices
@@ -258,7 +293,7 @@ class RuntimeCalls:
         call = self._open.get(self._roots.get(row[2], row[2]))
         if call is None or call.kernel is None:
             return
-        kernel = self._kernel(call.kernel)
+        kernel = call.kernel[1]
         call.launch, touched = self.launches.add(kernel, row, parts, call.items)
         self._kernel_touches((kernel, *row[3:6]), call, touched)
 
@@ -274,10 +309,19 @@ class RuntimeCalls:
             own = block if number == NONE else call.blocks[number]
             if own is not None:
                 address = begin // PAGE * PAGE + run[1] * PAGE
-                self.memory.copies.kernel(own, address, run[2] * PAGE, run[0], self._where(call.row))
+                self.memory.copies.on_device(
+                    own, address, run[2] * PAGE, run[0], f"the kernel at {self._where(call.row)}"
+                )
 
-    def _kernel(self, kernel: Row) -> int:
-        name = self._entries.get(kernel[1], f"kernel at {kernel[1]:#x}")
+    def _kernel(self, call: _OpenCall) -> int:
+        assert call.kernel is not None
+        address = call.kernel[1]
+        if call.algorithm is None:
+            name = self._entries.get(address, f"kernel at {address:#x}")
+        else:  # the real name is that of a template
+            file, algorithm, line, _ = self._location(call.algorithm.row[5])
+            number = call.algorithm.kernels.index(address)
+            name = f"{algorithm} at {PurePath(file).name}:{line}{f', kernel {number + 1}' if number else ''}"
         return self.kernels.setdefault(name, len(self.kernels))
 
     def returned(self, row: Row) -> None:
@@ -323,7 +367,12 @@ class RuntimeCalls:
 
     def _complete(self, call: _OpenCall, whole: bool, died: bool = False) -> None:
         items, blocks, behind = self._expanded(call)
-        if _FIRST_ROUTINE <= call.function <= _LAST_ROUTINE:
+        if call.function == ALGORITHM:
+            rows = _algorithm_rows(call)
+        elif call.function == STOP:
+            rows = [(call.arguments[0], 0, 0, NONE)]
+            call.task.put(call.place, "step", Step.STOP)
+        elif _FIRST_ROUTINE <= call.function <= _LAST_ROUTINE:
             rows = [(word, 0, 0, NONE) for word in (*call.arguments, call.returned)]
             for argument, (host, array) in call.mapped.items():
                 rows[argument] = call.arguments[argument], host, 0, array.number
@@ -343,7 +392,7 @@ class RuntimeCalls:
         if call.kernel is not None and call.launch == NONE:
             call.launch = self.launches.uncounted(call.kernel[4])
         call.task.put(call.place, "launch", call.launch)
-        if whole and self.has_operations:
+        if whole and self.has_operations and call.function < ALGORITHM:
             call.task.put(call.place, "operations", self.operations.add(sorted(call.operations)))
         if call.copies:
             call.task.put(call.place, "copies", self.copies.add(call.copies))
@@ -380,7 +429,8 @@ class RuntimeCalls:
         plain = not (call.dimensions or call.components or died)
         kernel = (0, 0, 0, 0) if call.kernel is None else (*call.kernel[1:4], call.kernel[5])
         forms = tuple([(item[4], item[5]) for item in items])
-        key = call.function, call.row[5], call.row[6], kernel, forms
+        within = 0 if call.algorithm is None else call.algorithm.row[5]
+        key = call.function, call.row[5], call.row[6], kernel, forms, within
         number = self._numbers.get(key) if plain else None
         if number is None:
             site = msgspec.structs.replace(self._read_site(call, items, behind), died=died)
@@ -390,16 +440,22 @@ class RuntimeCalls:
         return number
 
     def _read_site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int]) -> Site:
-        file, function, line, column = self._location(call.row[5])
+        place = call.row if call.algorithm is None else call.algorithm.row
+        file, function, line, column = self._location(place[5])
         kernel = call.kernel
+        name = CALLS.get(call.function, f"call {call.function}")
+        if call.function == ALGORITHM:
+            name, function = f"std::{function}", ""
+        elif call.function == STOP:
+            name = function
         return Site(
-            call=CALLS.get(call.function, f"call {call.function}"),
+            call=name,
             file=file if file != "unknown" else "",
             function=function if function != "unknown" else "",
             line=int(line) if line.isdigit() else 0,
             column=int(column) if column.isdigit() else 0,
             device=signed(call.row[6]),
-            kernel=NONE if kernel is None else self._kernel(kernel),
+            kernel=NONE if kernel is None else self._kernel(call),
             teams=0 if kernel is None else signed(kernel[2]),
             threads=0 if kernel is None else signed(kernel[3]),
             flags=0 if kernel is None else kernel[5],
@@ -413,6 +469,29 @@ class RuntimeCalls:
                 for item, name, after in zip(items, self._names(items), behind, strict=True)
             ),
         )
+
+
+_COUNT, _POLICY, _ON_HOST, _POINTERS, _ON_STACK, _FIRST_POINTER = range(6)
+"""The arguments of an algorithm."""
+
+
+def _pointers(arguments: Sequence[int]) -> Sequence[int]:
+    return arguments[_FIRST_POINTER : _FIRST_POINTER + arguments[_POINTERS]]
+
+
+def _algorithm_rows(call: _OpenCall) -> list[tuple[int, int, int, int]]:
+    """Make the items of an algorithm: elements, policy, whether it is on the host, kernels; then its pointers.
+
+    An item of a pointer has its array, or the size 1 where it is to the thread's stack. Others are of no known memory.
+    """
+    words = call.arguments
+    rows = [(word, 0, 0, NONE) for word in (words[_COUNT], words[_POLICY], words[_ON_HOST], call.launches)]
+    for place, (word, block) in enumerate(zip(_pointers(words), call.blocks, strict=False)):
+        if block is not None:
+            rows.append((word, word, 0, block.number))
+        elif words[_ON_STACK] >> place & 1:
+            rows.append((0, 0, 1, NONE))
+    return [*rows[:4], *dict.fromkeys(rows[4:])]
 
 
 _BARRIERS: Final = (1, 2, 3, 8)
@@ -470,9 +549,14 @@ class Assembler:
     _depends: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
     _turns: dict[int, int] = attrs.field(factory=dict)
     calls: RuntimeCalls = attrs.field(init=False)
+    touches: bool = True
+    """Whether it is recorded what the host touches; exact: each byte of it."""
+    exact: bool = False
+    ranks: RankCalls = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.calls = RuntimeCalls(self.process, self.memory)
+        self.ranks = RankCalls(self.process, self.memory, self.touches, self.exact)
 
     def take(self, event: RecordedEvent) -> None:
         """Take the next event."""
@@ -507,6 +591,13 @@ class Assembler:
                 self._freed(thread, row)
             case Slot.TOUCH:
                 self.memory.touched(event.thread, row)
+            case Slot.MPI:
+                thread.worked(row[4])
+                self.ranks.reads(event.thread, event.parts)
+                self.ranks.begin(event.thread, row, event.parts, self.task_of(thread), self.add(thread, Step.MPI, 0))
+            case Slot.MPI_END:
+                self.ranks.end(event.thread, event.parts)
+                thread.since = row[4]
 
     def add(self, thread: _Thread, step: Step, subject: int, detail: int = NONE) -> int:
         """Add a record to the task that a thread runs, with the time and the touches since the last one."""
@@ -531,7 +622,8 @@ class Assembler:
     def _call(self, thread: _Thread, event: RecordedEvent) -> None:
         if self.calls.is_nested(event.row, event.parts):
             return
-        thread.worked(event.row[4])
+        if not self.calls.is_in_algorithm(event.row):  # what an algorithm does besides its kernels is the library's
+            thread.worked(event.row[4])
         place = self.add(thread, Step.DIRECTIVE, 0)
         self.calls.begin(event, self.task_of(thread), place)
         thread.deferring = event.row[2] if a_of(event.row) in DEFERRED else 0
@@ -543,7 +635,7 @@ class Assembler:
             if a_of(row) == REALLOC:
                 task.put(place, "detail", NONE if address == row[2] else end)
         thread.moving.clear()
-        block = self.memory.arrays.allocate(row[2], row[3], "malloc")
+        block = self.memory.arrays.allocate(row[2], row[3], "scratch" if a_of(row) == SCRATCH else "malloc")
         task = self.task_of(thread)
         self.memory.allocated.append((task, self.add(thread, Step.ALLOCATE, 0), block))
 
@@ -596,6 +688,8 @@ class Assembler:
         thread.since = row[4]
         thread.below.append(thread.task)
         initial = row[6] & 0xF == _INITIAL_TASK
+        if initial and self.ranks.begins_in(thread.task):  # it called MPI before OpenMP came to know of it
+            return
         task = self.make_task(TaskKind.INITIAL if initial else TaskKind.IMPLICIT, thread.number, row[3])
         if not initial:
             task.team, task.number, task.size = self._team(row[2]), b_of(row), max(1, row[5])
@@ -694,6 +788,7 @@ class Assembler:
     def finish(self) -> None:
         """Complete what a crash may have left open, and what is known only at the end."""
         self.calls.finish()
+        self.ranks.finish()
         for thread in self._threads.values():
             if thread.task is not None and self.memory.has_touches(thread.number):
                 self.add(thread, Step.REST, 0)

@@ -22,12 +22,15 @@ from offloadrt.extensions.recording.format.recording import (
     COLUMNS,
     GONE,
     LATER,
+    NOBODY,
     NONE,
+    BufferPlace,
     Column,
     Dictionaries,
     Meta,
     NotARecording,
     OmptOperation,
+    PartKind,
     Recording,
     RecordingDamaged,
     RecordingTooNew,
@@ -45,6 +48,7 @@ _LISTS: Final = {
     "touches.first": "touch.array",
     "dependences.first": "dependence.kind",
     "copies.first": "copy.kind",
+    "parts.first": "part.kind",
     "trace.first": "use.item",
     "use.first_run": "run.kind",
     "use.first_range": "range.kind",
@@ -57,6 +61,8 @@ _KINDS: Final = {
     "range.kind": (LOADS, ATOMIC_RANGE),
     "copy.kind": (OmptOperation.H2D, OmptOperation.D2H),
     "copy.brings_nothing": (0, 1),
+    "part.kind": (min(PartKind), max(PartKind)),
+    "part.memory": (min(BufferPlace), max(BufferPlace)),
 }
 """The smallest and the largest number that a column of kinds may hold."""
 
@@ -66,6 +72,7 @@ _ADDRESSES: Final = 1 << 47
 _COUNTS: Final = 1 << 50
 """More than a program counts in days, while it is recorded."""
 _THREADS: Final = 1 << 16
+_THREAD_LEVELS: Final = 4
 _MOST: Final = {
     **dict.fromkeys(
         ("use.nbytes", "touch.offset", "touch.bytes", "operation.bytes", "range.begin", "range.end"), _ADDRESSES
@@ -76,6 +83,8 @@ _MOST: Final = {
     **dict.fromkeys(("task.thread", "task.number", "task.size", "launch.threads"), _THREADS),
     "launch.teams": (1 << 31) - 1,
     "item.size": _ADDRESSES,
+    "part.bytes": _ADDRESSES,
+    "part.blocks": _ADDRESSES,
     "run.page": _ADDRESSES >> 12,
     "run.pages": _ADDRESSES >> 12,
 }
@@ -93,6 +102,7 @@ def check(recording: Recording) -> None:
     _check_references(recording)
     _check_steps(recording)
     _check_items(recording)
+    _check_ranks(recording)
     _check_sizes(recording)
     _check_sectors(recording)
 
@@ -161,6 +171,8 @@ def _check_references(recording: Recording) -> None:
         ("record.copies", NONE, len(columns["copies.first"]) - 1),
         ("launch.trace", NONE, len(columns["trace.first"]) - 1),
         ("item.array", NONE, len(dictionaries.arrays)),
+        ("part.array", NONE, len(dictionaries.arrays)),
+        ("part.communicator", NONE, len(dictionaries.communicators)),
         ("touch.array", 0, len(dictionaries.arrays)),
         ("use.array", NONE, len(dictionaries.arrays)),
         ("use.item", GONE, len(columns["item.base"])),
@@ -179,6 +191,8 @@ def _check_steps(recording: Recording) -> None:
     for step, name, least, count, what in (
         (Step.DIRECTIVE, "subject", 0, len(dictionaries.sites), "site"),
         (Step.DIRECTIVE, "detail", NONE, len(columns["items.first"]) - 1, "list of items"),
+        (Step.STOP, "subject", 0, len(dictionaries.sites), "site"),
+        (Step.STOP, "detail", NONE, len(columns["items.first"]) - 1, "list of items"),
         (Step.TASK, "subject", 0, len(columns["task.kind"]), "task"),
         (Step.TASK, "detail", NONE, dependences, "list of dependences"),
         (Step.TASKWAIT, "detail", NONE, dependences, "list of dependences"),
@@ -187,6 +201,8 @@ def _check_steps(recording: Recording) -> None:
         (Step.ALLOCATE, "subject", 0, len(dictionaries.arrays), "array"),
         (Step.FREE, "subject", 0, len(dictionaries.arrays), "array"),
         (Step.FREE, "detail", NONE, len(dictionaries.ends), "end of an array"),
+        (Step.MPI, "subject", 0, len(dictionaries.mpi_calls), "call of MPI"),
+        (Step.MPI, "detail", 0, len(columns["parts.first"]) - 1, "list of parts"),
     ):
         _refer(recording, "a record", columns[f"record.{name}"][steps == step], least, count, f"{what} ")
 
@@ -197,7 +213,7 @@ def _check_items(recording: Recording) -> None:
     directives = columns["record.step"] == Step.DIRECTIVE
     lengths = np.append(np.diff(columns["items.first"].astype("i8")), 0)  # the last is what -1 finds
     counts = lengths[columns["record.detail"][directives]]
-    expected = np.array([NONE if site.call.startswith("omp_") else len(site.items) for site in sites], "i8")
+    expected = np.array([NONE if site.is_routine else len(site.items) for site in sites], "i8")
     forms = expected[columns["record.subject"][directives]]
     if ((forms != NONE) & (forms != counts)).any():
         raise RecordingDamaged(f"{recording.name}: a directive has not as many items as its site")
@@ -207,6 +223,36 @@ def _check_items(recording: Recording) -> None:
     traces = np.append(columns["launch.trace"].astype("i8"), NONE)
     if (last[traces[columns["record.launch"][directives]]] >= counts).any():
         raise RecordingDamaged(f"{recording.name}: use.item names an item that a directive of its kernel has not")
+
+
+_OF_NO_RANK: Final = (PartKind.AWAITED, PartKind.MAKES, PartKind.DROPS, PartKind.CANCELS, PartKind.OPAQUE)
+
+
+def _check_ranks(recording: Recording) -> None:
+    """Check that calls of MPI name ranks that there are, of communicators that there are."""
+    columns, dictionaries = recording.columns, recording.dictionaries
+    world = dictionaries.meta.mpi
+    if world is None:
+        if dictionaries.communicators or len(columns["part.kind"]):
+            raise RecordingDamaged(f"{recording.name}: it has communicators of MPI, and no rank")
+        return
+    if not 0 <= world.rank < world.ranks <= _THREADS or not 0 <= world.level < _THREAD_LEVELS:
+        raise RecordingDamaged(f"{recording.name}: rank {world.rank} of {world.ranks} with thread level {world.level}")
+    for number, communicator in enumerate(dictionaries.communicators):
+        members = (*communicator.ranks, *communicator.remote)
+        twice = len(set(communicator.ranks)) < len(communicator.ranks)
+        if twice or not all(NONE <= rank < world.ranks for rank in members):
+            raise RecordingDamaged(f"{recording.name}: communicator {number} has members that are no ranks: {members}")
+    sizes = np.array([max(len(one.ranks), len(one.remote)) for one in dictionaries.communicators] or [0], "i8")
+    of = columns["part.communicator"]
+    kinds = columns["part.kind"]
+    without = np.isin(kinds, _OF_NO_RANK) | (kinds == PartKind.COMPLETED)
+    peers, most = columns["part.peer"].astype("i8"), sizes[np.where(of == NONE, 0, of)]
+    if ((of == NONE) & ~without).any():
+        raise RecordingDamaged(f"{recording.name}: a part of a call of MPI is of no communicator")
+    if (wrong := np.flatnonzero((peers < NOBODY) | (~without & (peers >= most)))).size:
+        part = int(wrong[0])
+        raise RecordingDamaged(f"{recording.name}: part.peer of part {part} is {int(peers[part])} of {int(most[part])}")
 
 
 def _refer(recording: Recording, name: str, column: Column, least: int, count: int, what: str = "") -> None:
@@ -262,7 +308,9 @@ def _check_sectors(recording: Recording) -> None:
 
 
 FORMAT: Final = "offloadrt recording"
-VERSION: Final = 1
+VERSION: Final = 2
+_FIRST: Final = 1
+"""The version of recordings without calls of MPI, which readers of before can read."""
 
 
 class RunSummary(msgspec.Struct, frozen=True):
@@ -272,6 +320,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     threads: int
     """Host threads: as `offloadrt record --threads` asked for, or the most of a parallel region."""
     rank: int | None = None
+    ranks: int = 0
+    """How many ranks of MPI there were; 0: it calls no MPI, or was recorded without."""
     pid: int = 0
     ended: str = "exit"
     directives: int = 0
@@ -391,7 +441,8 @@ def is_recording(path: Path) -> bool:
 def write(path: Path, recordings: Sequence[tuple[RunSummary, Dictionaries, Mapping[str, Column]]]) -> None:
     """Write a recording: a zip, which replaces what was there; or into a folder when `path` is one."""
     parts: dict[str, bytes] = {}
-    index = _Index(FORMAT, VERSION, [summary for summary, _, _ in recordings])
+    ranks = any(dictionaries.mpi_calls for _, dictionaries, _ in recordings)
+    index = _Index(FORMAT, VERSION if ranks else _FIRST, [summary for summary, _, _ in recordings])
     parts["meta.json"] = msgspec.json.format(msgspec.json.encode(index))
     for summary, dictionaries, columns in recordings:
         parts[f"{summary.folder}/dictionaries.json"] = msgspec.json.encode(dictionaries)

@@ -27,6 +27,7 @@ from offloadrt.extensions.recording.format.recording import (
     RecordingTooNew,
     Step,
     TaskTree,
+    directives_in,
     row_columns,
     task_columns,
 )
@@ -34,22 +35,23 @@ from offloadrt.extensions.recording.format.slots import RAW_VERSION, RawProcess,
 
 
 def convert(raw: Path, out: Path) -> list[RunSummary]:
-    """Make a recording of the folder of raw files; returns what it has of each process with directives.
+    """Make a recording of the folder of raw files; returns what it has of each process that offloads or calls MPI.
 
-    Raises NotARecording without a directive in it, RecordingDamaged and RecordingTooNew.
+    Raises NotARecording without any, RecordingDamaged and RecordingTooNew.
     """
     record = _record(raw)
     made: list[tuple[RunSummary, Dictionaries, Mapping[str, Column]]] = []
     for run in record["runs"]:
         for process in processes_of(raw / run["folder"]):
             dictionaries, columns = tables_of(process, record, run)
-            count = int(np.count_nonzero(columns["record.step"] == Step.DIRECTIVE))
-            if count:
+            count = directives_in(columns, dictionaries.sites)
+            if count or dictionaries.mpi_calls:
                 meta = dictionaries.meta
                 summary = RunSummary(
                     f"{run['folder']}/{process.pid}",
                     meta.asked_threads or meta.threads,
                     meta.rank,
+                    0 if meta.mpi is None else meta.mpi.ranks,
                     process.pid,
                     meta.ended,
                     count,
@@ -83,7 +85,7 @@ def tables_of(
     process: RawProcess, record: Mapping[str, Any], run: Mapping[str, Any]
 ) -> tuple[Dictionaries, dict[str, Column]]:
     """Make the tables of one process. Raises RecordingDamaged."""
-    assembler = Assembler(process)
+    assembler = Assembler(process, touches=bool(run.get("host_touches", True)), exact=bool(run.get("exact")))
     memory, calls = assembler.memory, assembler.calls
     for line in process.lines:
         if line["k"] == "variable":
@@ -107,6 +109,7 @@ def tables_of(
     columns |= {
         **touches,
         **_unmerged(calls.items, numbers),
+        **_unmerged(assembler.ranks.parts, numbers),
         **calls.operations.columns(),
         **calls.copies.columns(),
         **calls.launches.columns(places),
@@ -120,6 +123,8 @@ def tables_of(
         arrays,
         calls.launches.findings(places),
         tuple(memory.ends),
+        tuple(assembler.ranks.sites),
+        assembler.ranks.communicators(),
     ), columns
 
 
@@ -128,12 +133,16 @@ def _globals(process: RawProcess) -> list[dict[str, Any]]:
     return [line for line in process.lines if line["k"] == "entry" and line.get("size")]
 
 
-def _unmerged(items: ListTable, numbers: list[int]) -> dict[str, Column]:
-    """Make the columns of items, with the new numbers of arrays; lists keep their numbers though some may be equal."""
-    columns = items.columns()
-    column = columns["item.array"]
+def _unmerged(table: ListTable, numbers: list[int]) -> dict[str, Column]:
+    """Make the columns of items or parts, with the new numbers of arrays.
+
+    Lists keep their numbers though some may be equal.
+    """
+    columns = table.columns()
+    name = f"{table.row}.array"
+    column = columns[name]
     if len(numbers):
-        columns["item.array"] = np.where(column == NONE, NONE, np.array(numbers, "i4")[column]).astype("i4")
+        columns[name] = np.where(column == NONE, NONE, np.array(numbers, "i4")[column]).astype("i4")
     return columns
 
 
@@ -176,11 +185,11 @@ def _meta(
     assembler: Assembler, record: Mapping[str, Any], run: Mapping[str, Any], threads: int, death: Death | None
 ) -> Meta:
     process, memory, calls = assembler.process, assembler.memory, assembler.calls
-    begin, end = process.line("process"), process.line("end")
+    begin, end, world = process.line("process"), process.line("end"), assembler.ranks.world()
     return Meta(
         program=[str(word) for word in begin.get("argv") or record.get("command", [])],
         pid=process.pid,
-        rank=begin.get("rank"),
+        rank=begin.get("rank") if world is None else world.rank,
         threads=threads,
         asked_threads=run.get("threads"),
         ended=str(end.get("how", "cut")),
@@ -196,6 +205,8 @@ def _meta(
         died=death,
         separate_copies=list(memory.copies.findings),
         globals={str(line["name"]): int(line["size"]) for line in _globals(process)},
+        algorithms=any(site.is_algorithm for site in calls.sites),
         requires=int(process.line("requires").get("flags", 0)),
         devices=sum(line["k"] == "device" for line in process.lines),
+        mpi=world,
     )

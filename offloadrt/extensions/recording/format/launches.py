@@ -140,7 +140,8 @@ class LaunchTables:
     ) -> tuple[int, list[tuple[HostBlock, int, Run]]]:
         """Add a launch; returns its number, and the stretches of arrays that it touched as far as that is known.
 
-        A launch that was not traced has the trace of the one before it with the same kernel and shape.
+        kernel: where it begins in the program. A launch that was not traced has the trace of the one before it with the
+        same kernel and shape.
         """
         counts: list[int] = []
         touched: list[tuple[HostBlock, int, Run]] = []
@@ -287,11 +288,11 @@ class LaunchTables:
 
 
 def _item_of(items: Sequence[Row], host: int, device: int, nbytes: int) -> int:
-    """Find the item that maps a block: by its host address, or by the device address that is passed as a value."""
+    """Find the item that maps a block: by its host address, or by its address on the device, if a value."""
     for number, item in enumerate(items):
         begin, size, type_bits = item[2], item[3], item[4]
         if type_bits & LITERAL:
-            if device <= item[1] < device + max(1, nbytes) and not host:
+            if device <= item[1] < device + max(1, nbytes) and (not host or host == device):
                 return number
         elif not type_bits & ATTACH and host and begin < host + nbytes and host < begin + max(1, size):
             return number

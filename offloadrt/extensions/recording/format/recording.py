@@ -51,6 +51,108 @@ class Step(enum.IntEnum):
     """subject: array; detail: of one that is mapped to a device, its place in `Dictionaries.ends`."""
     REST = 11
     """Nothing more than the time and the touches up to the end of a task."""
+    STOP = 12
+    """What ends the window of the parallel algorithms before; subject: site."""
+    MPI = 13
+    """A call of MPI; subject: its place in `Dictionaries.mpi_calls`; detail: list of parts."""
+
+
+class PartKind(enum.IntEnum):
+    """What a part of a call of MPI is; `native/ranks.h` has the same numbers."""
+
+    SEND = 1
+    """To a peer; it blocks where it has no request. A persistent one is here when it is started."""
+    RECEIVE = 2
+    """From the peer that it matched, where it asked for any."""
+    PROBE = 3
+    MATCHED = 4
+    """What a blocking receive or a probe has found."""
+    AWAITED = 5
+    """A request that is waited for or tested."""
+    COMPLETED = 6
+    """One that is complete then; of a receive, with what it matched."""
+    COLLECTIVE = 7
+    """peer: the root, or -1."""
+    GIVES = 8
+    """What it brings to a collective call; peer: for whom alone, or -1."""
+    TAKES = 9
+    MAKES = 10
+    """communicator: a new one; -1: this process is not in it."""
+    FREES = 11
+    """communicator: it ends."""
+    DROPS = 12
+    """MPI_Request_free."""
+    CANCELS = 13
+    PREPARES = 14
+    """A persistent request is made."""
+    OPAQUE = 15
+    """Nothing but its name is known of the call."""
+
+
+class PartFlag(enum.IntFlag):
+    """What else is known of a part; `native/ranks.h` has the same bits."""
+
+    STRIDED = 1
+    SYNCHRONOUS = 2
+    BUFFERED = 4
+    READY = 8
+    PERSISTENT = 16
+    ANY_SOURCE = 32
+    ANY_TAG = 64
+    IN_PLACE = 128
+    CANCELLED = 256
+
+
+class BufferPlace(enum.IntEnum):
+    """Where the buffer of a part lies."""
+
+    HOST = 0
+    MAPPED = 1
+    """In the device's copy of an array; the address is that of the host."""
+    GIVEN = 2
+    """In a block of omp_target_alloc."""
+
+
+NOBODY: Final = -2
+"""Of a peer: MPI_PROC_NULL."""
+
+
+class MpiCall(msgspec.Struct, frozen=True):
+    """A call of MPI in the source."""
+
+    call: str
+    file: str = ""
+    function: str = ""
+    line: int = 0
+    column: int = 0
+    returned: bool = True
+    """Whether it came back before the recording ended."""
+
+    @property
+    def where(self) -> str:
+        """Name the place in the source; the call where the program was built without lines."""
+        return f"{self.file}:{self.line}" if self.line else self.call
+
+
+class Communicator(msgspec.Struct, frozen=True):
+    """A communicator of a process."""
+
+    key: str
+    """The same in each of its processes: its parent's, how it was made, and as which of its parent's."""
+    ranks: tuple[int, ...]
+    """Its members, as ranks of MPI_COMM_WORLD."""
+    remote: tuple[int, ...] = ()
+    """Those of the other group of an intercommunicator."""
+
+
+class MpiWorld(msgspec.Struct, frozen=True):
+    """What a process asked of MPI when it began."""
+
+    library: str = ""
+    rank: int = 0
+    ranks: int = 1
+    level: int = 0
+    """The thread level that it was given: 0 single, 1 funneled, 2 serialized, 3 multiple."""
 
 
 class TaskKind(enum.IntEnum):
@@ -135,6 +237,18 @@ class Findings(msgspec.Struct, frozen=True):
     strays: tuple[KernelStray, ...] = ()
 
 
+class StopKind(enum.IntEnum):
+    """Why AdaptiveCpp's compiler lets the barrier of parallel algorithms stay at a place."""
+
+    ACCESS = 1
+    """The host loads or stores."""
+    CALL = 2
+    """A function is called that is not inlined."""
+    EXIT = 3
+    """The function ends."""
+    ALLOCATION = 4
+
+
 class EndKind(enum.IntEnum):
     """How the memory of an array ends."""
 
@@ -190,6 +304,16 @@ class Site(msgspec.Struct, frozen=True):
     """Whether the program died in it."""
 
     @property
+    def is_routine(self) -> bool:
+        """Tell whether its items are the arguments of a call, and not what a directive maps."""
+        return not self.call.startswith("__tgt_")
+
+    @property
+    def is_algorithm(self) -> bool:
+        """Tell whether it is a parallel algorithm of C++, whose kernels are the records behind it."""
+        return self.call.startswith("std::")
+
+    @property
     def where(self) -> str:
         """Name the place in the source; the call where the program was built without lines."""
         return f"{self.file}:{self.line}" if self.line else self.call
@@ -202,14 +326,20 @@ class RecordedArray(msgspec.Struct, frozen=True):
     address: int
     nbytes: int
     origin: str
-    """malloc (ALLOCATE and FREE say when), global, link, variable or constant (of the host's code), or mapped: unknown.
+    """malloc and scratch of an algorithm's own (ALLOCATE and FREE say when), global, link, variable or constant (of the
+    host's code), or mapped: unknown.
 
-    All but the first are there from the beginning.
+    All but the first two are there from the beginning.
     """
     pointer: int = 0
     """Of a link: the address of the pointer through which the device finds it."""
     own: int = 0
     """The bytes that the program has there, where a map reaches beyond them; 0: all."""
+
+    @property
+    def is_there(self) -> bool:
+        """Tell whether it is there from the beginning."""
+        return self.origin not in ("malloc", "scratch")
 
 
 class Death(msgspec.Struct, frozen=True):
@@ -257,9 +387,13 @@ class Meta(msgspec.Struct, frozen=True):
     """Where the program relies on host and device having copies of their own; found by `blocks.py`."""
     globals: dict[str, int] = {}
     """Bytes of each declare target global."""
+    algorithms: bool = False
+    """Whether it calls parallel algorithms of C++."""
     requires: int = 0
     devices: int = 0
     """Devices of the machine that it was recorded on, which is the number of the initial device; 0: not known."""
+    mpi: MpiWorld | None = None
+    """None: it does not begin MPI, or was recorded without its calls."""
 
 
 class Dictionaries(msgspec.Struct, frozen=True):
@@ -273,6 +407,8 @@ class Dictionaries(msgspec.Struct, frozen=True):
     """By trace; those without any are left out."""
     ends: tuple[ArrayEnd, ...] = ()
     """What the details of `Step.FREE` name."""
+    mpi_calls: tuple[MpiCall, ...] = ()
+    communicators: tuple[Communicator, ...] = ()
 
 
 Column = npt.NDArray[Any]
@@ -299,6 +435,9 @@ COLUMNS: Final[Mapping[str, str]] = {
     "launch.traced": "u1",
     "copies.first": "u8", "copy.kind": "u1", "copy.host": "u8", "copy.bytes": "u8", "copy.content": "u4",
     "copy.brings_nothing": "u1",
+    "parts.first": "u8", "part.kind": "u1", "part.flags": "u2", "part.communicator": "i4", "part.peer": "i4",
+    "part.tag": "i8", "part.request": "i4", "part.bytes": "u8", "part.blocks": "u8", "part.memory": "u1",
+    "part.array": "i4", "part.address": "u8",
 }  # fmt: skip
 """Every column and its type when loaded; files hold the narrowest type of the same kind that fits."""
 
@@ -306,6 +445,8 @@ COLUMNS: Final[Mapping[str, str]] = {
 LATER: Final = (
     "use.first_range", "range.kind", "range.begin", "range.end", "launch.traced",
     "record.copies", "copies.first", "copy.kind", "copy.host", "copy.bytes", "copy.content", "copy.brings_nothing",
+    "parts.first", "part.kind", "part.flags", "part.communicator", "part.peer", "part.tag", "part.request",
+    "part.bytes", "part.blocks", "part.memory", "part.array", "part.address",
 )  # fmt: skip
 """Columns that the first recordings do not have."""
 
@@ -321,7 +462,18 @@ def with_later_columns(columns: Mapping[str, Column]) -> dict[str, Column]:
         made |= {name: np.zeros(0, COLUMNS[name]) for name in LATER if name.startswith("copy.")}
         made["copies.first"] = np.zeros(1, "u8")
         made["record.copies"] = np.full(len(columns["record.step"]), NONE, "i4")
+    if "parts.first" not in columns:
+        made |= {name: np.zeros(0, COLUMNS[name]) for name in LATER if name.startswith("part.")}
+        made["parts.first"] = np.zeros(1, "u8")
     return made
+
+
+def directives_in(columns: Mapping[str, Column], sites: Sequence[Site]) -> int:
+    """Count directives and routines; of parallel algorithms these, and not their kernels."""
+    within = any(site.is_algorithm for site in sites)
+    counted = np.array([not within or site.is_routine for site in sites] or [True])
+    subjects = columns["record.subject"][columns["record.step"] == Step.DIRECTIVE]
+    return int(np.count_nonzero(counted[subjects]))
 
 
 @attrs.frozen(eq=False)
@@ -344,18 +496,22 @@ class Recording:
 
     @property
     def directives(self) -> int:
-        """Count directives and routines."""
-        return int(np.count_nonzero(self.columns["record.step"] == Step.DIRECTIVE))
+        """Count directives and routines; of parallel algorithms these, and not their kernels."""
+        return directives_in(self.columns, self.dictionaries.sites)
 
     def on_initial_device(self, site: Site) -> bool:
         """Tell whether a directive went to the initial device, which is the host."""
         return 0 < self.meta.devices <= site.device
 
     @property
+    def device_numbers(self) -> set[int]:
+        """Return the numbers of the devices that directives name; the initial device is none of them."""
+        return {max(0, site.device) for site in self.dictionaries.sites if not self.on_initial_device(site)}
+
+    @property
     def devices_used(self) -> int:
-        """Count the devices up to the last that a directive names; the initial device is none of them."""
-        named = [site.device for site in self.dictionaries.sites if not self.on_initial_device(site)]
-        return 1 + max([0, *named])
+        """Count the devices up to the last that a directive names."""
+        return 1 + max(self.device_numbers, default=0)
 
     def range_of(self, table: str, number: int) -> range:
         """Return the places of list `number` of a table: ``items``, ``operations``, ``touches``, ``dependences``."""
@@ -432,6 +588,10 @@ class TaskRow:
         place = len(self.records)
         self.records.extend((step, subject, detail, cpu, -1, -1, touches, -1))
         return place
+
+    def get(self, place: int, field: str) -> int:
+        """Return a field of a record."""
+        return self.records[place + RECORD.index(field)]
 
     def put(self, place: int, field: str, value: int) -> None:
         """Change a field of a record."""

@@ -10,7 +10,7 @@ import enum
 import heapq
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,6 +58,9 @@ class Slot(enum.IntEnum):
     RACE = 28
     STRAY = 29
     RANGES = 30
+    MPI = 31
+    MPI_END = 32
+    MPI_PART = 33
 
 
 CALLS: Final = {
@@ -85,6 +88,12 @@ CALLS: Final = {
     32: "omp_target_memset_async",
 }
 """The runtime's entry points by their number in a slot."""
+ALGORITHM: Final = 60
+"""A parallel algorithm of C++'s standard library, in which calls of kernels are made."""
+STOP: Final = 61
+"""Where the barrier of the algorithms before stays."""
+SCRATCH: Final = 5
+"""`a` of ALLOC: memory of an algorithm's own."""
 MAPPER_COMPONENT: Final = 9
 DEFERRED: Final = (28, 31, 32)
 """The routines that make a task do what they are called for."""
@@ -131,7 +140,7 @@ def a_of(row: Row) -> int:
 
 
 def b_of(row: Row) -> int:
-    """Return the second number beside the kind of a slot; of a call and a launch, how many slots belong to it."""
+    """Return the second number beside the kind of a slot; of a call or a launch, how many slots belong to it."""
     return row[0] >> 32
 
 
@@ -149,6 +158,12 @@ class RawProcess:
     strings: dict[int, str]
     files: tuple[Path, ...]
     """The slots of its threads, in order of their numbers."""
+    places: Mapping[str, str] = attrs.field(factory=dict)
+    """``file;function;line;column`` of places in modules: ``OFFSET MODULE``."""
+
+    def place_of(self, line: Mapping[str, Any]) -> str:
+        """Return what is known of the place that a line of the kind `place` names; empty for nothing."""
+        return self.places.get(f"{line['offset']} {line['module']}", "")
 
     def line(self, kind: str) -> dict[str, Any]:
         """Return the first line of a kind; empty if there is none."""
@@ -165,6 +180,7 @@ class RawProcess:
 def processes_of(folder: Path) -> list[RawProcess]:
     """Find the processes of a run's folder, in order of their numbers. Raises NotARecording, RecordingTooNew."""
     found = []
+    places = _places(folder / PLACES)
     for file in sorted(folder.glob("*.jsonl"), key=lambda path: (len(path.stem), path.stem)):
         lines = _lines(file)
         version = next((line.get("version", 0) for line in lines if line["k"] == "process"), None)
@@ -174,10 +190,23 @@ def processes_of(folder: Path) -> list[RawProcess]:
             raise RecordingTooNew(f"{file}: raw version {version}; this offloadrt reads up to {RAW_VERSION}")
         strings = {int(line["at"]): str(line["text"]) for line in lines if line["k"] == "string"}
         threads = sorted(folder.glob(f"{file.stem}.*.slots"), key=lambda path: int(path.suffixes[0][1:]))
-        found.append(RawProcess(int(file.stem), tuple(lines), strings, tuple(threads)))
+        found.append(RawProcess(int(file.stem), tuple(lines), strings, tuple(threads), places))
     if not found:
         raise NotARecording(f"{folder}: holds no raw files of a recorder")
     return found
+
+
+PLACES: Final = "places.json"
+"""The file of a run's folder that says where in the source its processes call MPI."""
+
+
+def _places(file: Path) -> dict[str, str]:
+    if not file.is_file():
+        return {}
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+    except msgspec.DecodeError as error:
+        raise RecordingDamaged(f"{file}: {error}") from None
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:
@@ -292,7 +321,7 @@ def _of_thread(thread: int, rows: np.ndarray[Any, Any]) -> Iterator[tuple[int, i
         kind = kind_of(row)
         if kind not in _KINDS:
             raise RecordingDamaged(f"thread {thread}: slot {place} is of unknown kind {kind}")
-        count = b_of(row) if kind in (Slot.CALL, Slot.LAUNCH) else 0
+        count = b_of(row) if kind in _WITH_PARTS else 0
         parts = tuple(itertools.islice(slots, count))
         if len(parts) < count:
             return
@@ -303,6 +332,7 @@ def _of_thread(thread: int, rows: np.ndarray[Any, Any]) -> Iterator[tuple[int, i
 
 
 _KINDS: Final = frozenset(int(kind) for kind in Slot)
+_WITH_PARTS: Final = frozenset((Slot.CALL, Slot.LAUNCH, Slot.MPI, Slot.MPI_END))
 
 
 def _rows(rows: np.ndarray[Any, Any]) -> Iterator[Row]:

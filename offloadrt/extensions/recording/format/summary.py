@@ -9,7 +9,15 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-from offloadrt.extensions.recording.format.recording import NONE, OmptOperation, Recording, Site, Step
+from offloadrt.extensions.recording.format.recording import (
+    NONE,
+    BufferPlace,
+    OmptOperation,
+    PartKind,
+    Recording,
+    Site,
+    Step,
+)
 from offloadrt.extensions.recording.format.slots import COUNTERS, LOADS, STORES
 
 _SECTOR: Final = 32
@@ -82,6 +90,84 @@ class ThreadSummary:
     """CPU time between directives."""
 
 
+@attrs.frozen
+class MessageSummary:
+    """The calls of MPI at one place of the source, added up."""
+
+    source: str
+    call: str
+    times: int
+    messages: int
+    """Sends that it begins, or collective calls."""
+    bytes: int
+    """What it gives to other ranks."""
+    memory: str
+    """Where the data lies that it gives or takes: `host`, `device`, or both."""
+    ranks: str
+    """To which ranks it sends, as numbers of its communicators."""
+
+
+def messages_of(recording: Recording) -> list[MessageSummary]:
+    """Return the calls of MPI in order of the source; the begin and the end of MPI are none."""
+    columns = recording.columns
+    rows = columns["record.step"] == Step.MPI
+    pairs, often = np.unique(
+        np.stack([columns["record.subject"][rows], columns["record.detail"][rows]], axis=1), axis=0, return_counts=True
+    )
+    found: dict[int, list[tuple[int, int]]] = {}
+    for (call, parts), times in zip(pairs.tolist(), often.tolist(), strict=True):
+        found.setdefault(call, []).append((parts, times))
+    made = [_messages_at(recording, call, lists) for call, lists in found.items()]
+    return sorted(made, key=lambda one: (one.source.rpartition(":")[0], _line_of(one.source), one.call))
+
+
+def last_call_of(recording: Recording) -> str:
+    """Name the last call of MPI of a rank, with its place, and say so if it never returned."""
+    columns, calls = recording.columns, recording.dictionaries.mpi_calls
+    made = columns["record.subject"][columns["record.step"] == Step.MPI].tolist()
+    if not made:
+        return ""
+    site = next((calls[call] for call in made if not calls[call].returned), calls[made[-1]])
+    where = f" at {site.where}" if site.line else ""
+    return f"{site.call}{where}{'' if site.returned else ', which never returned'}"
+
+
+def _line_of(source: str) -> int:
+    line = source.rpartition(":")[2]
+    return int(line) if line.isdigit() else 0
+
+
+_HELD_IN: Final = {BufferPlace.HOST: "host", BufferPlace.MAPPED: "device", BufferPlace.GIVEN: "device"}
+
+
+def _messages_at(recording: Recording, call: int, lists: Sequence[tuple[int, int]]) -> MessageSummary:
+    columns, messages, nbytes = recording.columns, 0, 0
+    peers: set[int] = set()
+    held: dict[str, None] = {}
+    for number, times in lists:
+        for part in recording.range_of("parts", number):
+            kind, size = int(columns["part.kind"][part]), int(columns["part.bytes"][part])
+            if kind in (PartKind.SEND, PartKind.COLLECTIVE):
+                messages += times
+            if kind in (PartKind.SEND, PartKind.GIVES):
+                nbytes += size * times
+            if kind == PartKind.SEND and int(columns["part.peer"][part]) >= 0:
+                peers.add(int(columns["part.peer"][part]))
+            if kind in (PartKind.SEND, PartKind.RECEIVE, PartKind.GIVES, PartKind.TAKES) and size:
+                held[_HELD_IN[BufferPlace(int(columns["part.memory"][part]))]] = None
+    site = recording.dictionaries.mpi_calls[call]
+    shown = [str(peer) for peer in sorted(peers)]
+    ranks = ", ".join(shown[:_MOST_RANKS]) + (
+        f" and {len(shown) - _MOST_RANKS} more" if len(shown) > _MOST_RANKS else ""
+    )
+    name = site.call if site.returned else f"{site.call}, which never returned"
+    times = sum(times for _, times in lists)
+    return MessageSummary(site.where, name, times, messages, nbytes, ", ".join(sorted(held)), ranks)
+
+
+_MOST_RANKS: Final = 6
+
+
 def sites_of(recording: Recording) -> list[SiteSummary]:
     """Return the sites in order of the source."""
     columns = recording.columns
@@ -93,13 +179,15 @@ def sites_of(recording: Recording) -> list[SiteSummary]:
     found = []
     for number, site in enumerate(recording.dictionaries.sites):
         of_site = subjects == number
+        if not of_site.any():  # where the barrier of algorithms stays
+            continue
         lists, times = np.unique(operations[of_site], return_counts=True)
         done: Counter[str] = Counter()
         for one, often in zip(lists.tolist(), times.tolist(), strict=True):
             for place in recording.range_of("operations", one):
                 kind = int(columns["operation.kind"][place])
                 done[names.get(kind, f"operation {kind}")] += often
-        mapped = 0 if site.call.startswith("omp_") else int(sizes[details[of_site]].sum())
+        mapped = 0 if site.is_routine else int(sizes[details[of_site]].sum())
         found.append(SiteSummary(site, int(of_site.sum()), mapped, dict(done)))
     return sorted(found, key=lambda one: (one.site.file, one.site.line, one.site.call))
 
@@ -234,7 +322,7 @@ def directives_of(recording: Recording) -> Counter[tuple[Any, ...]]:
         places = recording.range_of("items", items)
         sizes = tuple(columns["item.size"][places.start : places.stop].tolist())
         types = tuple(form.type for form in site.items)
-        found[site.where, site.call, types, sizes if not site.call.startswith("omp_") else ()] += often
+        found[site.where, site.call, types, sizes if not site.is_routine else ()] += often
     return found
 
 

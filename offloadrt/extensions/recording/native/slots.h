@@ -44,7 +44,10 @@ enum slot_kind {
   SLOT_DIMENSION,
   SLOT_RACE,
   SLOT_STRAY,
-  SLOT_RANGES
+  SLOT_RANGES,
+  SLOT_MPI, /* a call of MPI begins: its parts follow (ranks.h) */
+  SLOT_MPI_END,
+  SLOT_MPI_PART
 };
 
 /* `a` of SLOT_CALL and SLOT_RET: the entry point of the runtime that was called. */
@@ -70,7 +73,9 @@ enum function {
   CALL_MEMSET,
   CALL_MEMCPY_RECT,
   CALL_MEMCPY_RECT_ASYNC,
-  CALL_MEMSET_ASYNC
+  CALL_MEMSET_ASYNC,
+  CALL_ALGORITHM = 60, /* of C++'s standard library; its kernels are calls inside of it */
+  CALL_STOP            /* where the barrier of the algorithms before stays */
 };
 
 enum { LOADS = 1, STORES = 2, ATOMIC = 4, EXACT = 4 /* of SLOT_TOUCH: each byte */, SYNC = 8 /* atomic or volatile: threads may wait for one another by it */ };
@@ -84,5 +89,9 @@ enum { ATOMICALLY = 16 /* of SLOT_TOUCH: by accesses that are atomic or volatile
 enum { BRINGS_KNOWN = 1, BRINGS_NOTHING = 2 /* its place had the same bytes before */ }; /* `b` of SLOT_OP, of a copy whose word 0 is a digest of what it brings */
 
 enum ending { FREES, MOVES /* realloc: what follows says whether the block has moved */, UNMAPS /* munmap */, LEAVES /* the scope of a variable of the stack */ }; /* `a` of SLOT_FREE */
+
+enum stop { STOP_ACCESS = 1, STOP_CALL, STOP_EXIT, STOP_MEMORY /* malloc or free */ }; /* the argument of CALL_STOP */
+
+enum { SCRATCH = 5 /* `a` of SLOT_ALLOC: memory of an algorithm's own */ };
 
 enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK, STRAY_FREED /* of the device, since */, STRAY_LOST /* a copy of the kernel's own, of which nobody uses what it gets */ };

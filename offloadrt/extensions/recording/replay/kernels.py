@@ -43,6 +43,7 @@ class _Used:
 
     place: Literal["array", "block", "unknown"]
     """unknown: device memory that is not there now, which has its costs all the same."""
+    array: HostArray | None
     address: int
     nbytes: int
     item: int
@@ -85,22 +86,59 @@ class RecordedKernels:
         self, site: Site, number: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]
     ) -> RecordedLaunch:
         """Make the launch of a directive; `arrays`: those of the recording, as they are now."""
-        columns, name = self.recording.columns, self.recording.dictionaries.kernels[site.kernel]
+        columns = self.recording.columns
+        name = self.recording.dictionaries.kernels[site.kernel]
         declared = self.declared.get(name, Kernel(name))
         iterations, teams, threads = self._sizes(site, number, declared.threads_per_team)
         if not int(columns["launch.teams"][number]):
             return RecordedLaunch(declared.launch(teams, threads, iterations))
-        uses = [] if (trace := int(columns["launch.trace"][number])) == NONE else self._uses(trace, items, arrays)
-        if not columns["launch.traced"][number]:  # which bytes another launch touched says nothing of this one
-            uses = [attrs.evolve(used, touched={}) for used in uses]
+        uses = self._uses(number, items, arrays)
+        places = [place for place, item in enumerate(items) if item.type & TARGET_PARAM]
+        arguments = {place: n for n, place in enumerate(places) if not items[place].type & LITERAL}
+        of_arrays = [used for used in uses if used.place == "array"]
+        own = [(used, arguments[used.item]) for used in of_arrays if used.item in arguments]
+        launch = self._counted(name, number, uses, own, (iterations, teams, threads))
+        reached = [pointer for used in of_arrays if used.item not in arguments for pointer in _pointers(used)]
+        blocks = _block_uses(
+            [used for used in uses if used.place == "block" or (used.place == "array" and used.item not in arguments)]
+        )
+        return RecordedLaunch(launch, tuple(reached), tuple(blocks))
+
+    def algorithm_launch(
+        self, site: Site, number: int, items: int, arrays: Sequence[HostArray | None], elements: int
+    ) -> tuple[Launch, tuple[HostArray, ...]]:
+        """Make a launch of a parallel algorithm, and list the arrays that it uses, in the order of its arguments.
+
+        It has an iteration for each element, as compilers offload algorithms, whatever the loop was that was recorded.
+        items: the list of its words; a pointer among them has an array.
+        """
+        places = self.recording.range_of("items", items)
+        given = self.recording.columns["item.array"][places.start : places.stop].tolist()
+        name = self.recording.dictionaries.kernels[site.kernel]
+        grid = self.grid.over_threads(max(1, elements), None)
+        if not int(self.recording.columns["launch.teams"][number]):
+            return self.declared.get(name, Kernel(name)).launch(*grid, max(1, elements)), ()
+        uses = [used for used in self._uses(number, (), arrays, given) if used.place == "array"]
+        used_arrays = tuple(used.array for used in uses if used.array is not None)
+        own = [(used, position) for position, used in enumerate(uses)]
+        return self._counted(name, number, uses, own, (max(1, elements), *grid)), used_arrays
+
+    def _counted(
+        self,
+        name: str,
+        number: int,
+        uses: Sequence[_Used],
+        own: Sequence[tuple[_Used, int]],
+        sizes: tuple[int, int, int],
+    ) -> Launch:
+        """Make a launch of the recorded counts. own: its arguments, with their positions; sizes: of its grid."""
+        columns, (iterations, teams, threads) = self.recording.columns, sizes
+        trace = int(columns["launch.trace"][number])
         traced = number if trace == NONE else int(columns["trace.launch"][trace])
         counted = dict(zip(COUNTERS, columns["launch.counts"][traced].tolist(), strict=True))
         double = sum(counted[name] for name in _DOUBLE)
         single = sum(counted[name] for name in _SINGLE)
         moved = counted["load_bytes"] + counted["store_bytes"]
-        arguments = [place for place, item in enumerate(items) if item.type & TARGET_PARAM]
-        of_arrays = [used for used in uses if used.place == "array"]
-        own = [used for used in of_arrays if used.item in arguments]
         if trace != NONE:
             moved = sum(SECTOR * (used.sectors[0] + used.sectors[1]) for used in uses)
         moves = Moves(functools.partial(_moves, uses)) if uses else None
@@ -112,19 +150,15 @@ class RecordedKernels:
             threads,
             single_flops_per_iteration=single / iterations,
             moves=moves,
-            arrays=tuple(_array_use(used, arguments.index(used.item), iterations) for used in own),
+            arrays=tuple(_array_use(used, position, iterations) for used, position in own),
         )
         counts = None
         if trace != NONE:
-            streams = tuple(_array_counts(used, arguments.index(used.item)) for used in own)
+            streams = tuple(_array_counts(used, position) for used, position in own)
             counts = LaunchCounts(
                 iterations, double + single, moved, streams, Waits(0.0, 0.0), (), moves or Moves(lambda: ())
             )
-        reached = [pointer for used in of_arrays if used.item not in arguments for pointer in _pointers(used)]
-        blocks = _block_uses(
-            [used for used in uses if used.place == "block" or (used.place == "array" and used.item not in arguments)]
-        )
-        return RecordedLaunch(Launch(kernel, teams, threads, iterations, counts), tuple(reached), tuple(blocks))
+        return Launch(kernel, teams, threads, iterations, counts)
 
     def _sizes(self, site: Site, number: int, declared: int | None) -> tuple[int, int, int]:
         """Return iterations, teams and threads of a launch.
@@ -157,16 +191,32 @@ class RecordedKernels:
         columns = self.recording.columns
         return not site.teams and int(columns["launch.teams"][number]) == int(columns["launch.trip"][number]) > 1
 
-    def _uses(self, trace: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]) -> list[_Used]:
+    def _uses(
+        self,
+        number: int,
+        items: Sequence[MapItem],
+        arrays: Sequence[HostArray | None],
+        given: Sequence[int] = (),
+    ) -> list[_Used]:
+        """List what a launch uses; nothing where it has no trace. given: the arrays of words that it gets by value."""
         columns = self.recording.columns
-        first = columns["trace.first"]
-        return [self._use(use, items, arrays) for use in range(int(first[trace]), int(first[trace + 1]))]
+        first, trace = columns["trace.first"], int(columns["launch.trace"][number])
+        if trace == NONE:
+            return []
+        uses = [self._use(use, items, arrays, given) for use in range(int(first[trace]), int(first[trace + 1]))]
+        if not columns["launch.traced"][number]:  # which bytes another launch touched says nothing of this one
+            uses = [attrs.evolve(used, touched={}) for used in uses]
+        return uses
 
-    def _use(self, use: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]) -> _Used:
+    def _use(
+        self, use: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None], given: Sequence[int]
+    ) -> _Used:
         columns = self.recording.columns
         place, number = int(columns["use.item"][use]), int(columns["use.array"][use])
+        if 0 <= place < len(given) and given[place] != NONE:
+            number = given[place]
         offset, nbytes = int(columns["use.offset"][use]), int(columns["use.nbytes"][use])
-        item = items[place] if place >= 0 else None
+        item = items[place] if 0 <= place < len(items) else None
         array = item.array if item is not None else None
         if array is None and number != NONE and place != GONE:
             array = arrays[number]
@@ -180,6 +230,7 @@ class RecordedKernels:
         touched = self._touched(use, begin)
         return _Used(
             kind,
+            array,
             address,
             whole,
             place,

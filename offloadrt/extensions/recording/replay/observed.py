@@ -268,6 +268,8 @@ class Outcome:
     it, and which one unmaps it last depends on the order in which they come.
     """
     differences: tuple[OperationDifference, ...]
+    calls_left_out: int = 0
+    """Calls of MPI of a process that was played without the others."""
 
     @property
     def agrees(self) -> bool:
@@ -311,6 +313,8 @@ class Oracle:
     recording: Recording
     directives: int = 0
     compared: int = 0
+    calls_left_out: int = 0
+    """Calls of MPI that were not made, because their process is played without the others."""
     _differing: list[tuple[int, Operations, Operations, bool]] = attrs.field(factory=list)
     """Site, operations emulated, operations recorded, and whether another order of the threads explains them."""
     _shared: set[int] | None = None
@@ -388,9 +392,10 @@ class Oracle:
             theirs += recorded
         equal = self.compared - len(self._differing)
         if mine == theirs:
-            return Outcome(self.directives, self.compared, equal, len(self._differing), ())
+            return Outcome(self.directives, self.compared, equal, len(self._differing), (), self.calls_left_out)
         moved = sum(1 for *_, depends in self._differing if depends)
-        return Outcome(self.directives, self.compared, equal, moved, tuple(self._differences()))
+        differences = tuple(self._differences())
+        return Outcome(self.directives, self.compared, equal, moved, differences, self.calls_left_out)
 
     def _differences(self) -> Iterator[OperationDifference]:
         by_site: dict[int, list[tuple[Operations, Operations]]] = {}

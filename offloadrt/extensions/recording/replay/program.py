@@ -13,6 +13,7 @@ from offloadrt.extensions.checking.recorded import KnownCopy
 from offloadrt.extensions.recording.format.container import RunSummary
 from offloadrt.extensions.recording.format.recording import (
     NONE,
+    BufferPlace,
     ItemForm,
     Meta,
     OmptOperation,
@@ -23,13 +24,17 @@ from offloadrt.extensions.recording.format.recording import (
 from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, Box
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
+from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart
 from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
 from offloadrt.kernels import Kernel
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.memory import AddressMap
 from offloadrt.models import openmp as omp
+from offloadrt.models.host.process import Process
+from offloadrt.models.host.program import ProgramThread
 from offloadrt.models.openmp import DevicePointer, HostArray, HostThread, LoweredItem, LoweredProgram, OpenMP, Section
 from offloadrt.models.openmp.lowering import Construct
+from offloadrt.models.openmp.tasks import HiddenHelpers
 from offloadrt.runtime.configurations.usm import translates
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import Kind
@@ -99,11 +104,8 @@ def check_configuration(recording: Recording, configuration: str) -> None:
         )
 
 
-def run_of(runs: Sequence[RunSummary], threads: int | None, process: int, path: object) -> RunSummary:
-    """Choose a run by the number of threads that it was recorded with, and one of its processes.
-
-    Raises ReplayRefused.
-    """
+def runs_of(runs: Sequence[RunSummary], threads: int | None, path: object) -> list[RunSummary]:
+    """Return the processes of the run that was recorded with so many threads. Raises ReplayRefused."""
     known = list(dict.fromkeys(run.threads for run in runs))
     chosen = known[0] if threads is None else threads
     of_threads = [run for run in runs if run.threads == chosen]
@@ -113,9 +115,38 @@ def run_of(runs: Sequence[RunSummary], threads: int | None, process: int, path: 
             f"threads={chosen}: {path} was recorded with {recorded}; which thread does what is known of no other "
             f"number: record it with `offloadrt record --threads {chosen}`"
         )
+    return of_threads
+
+
+def run_of(runs: Sequence[RunSummary], threads: int | None, process: int, path: object) -> RunSummary:
+    """Choose a run by the number of threads that it was recorded with, and one of its processes.
+
+    Raises ReplayRefused.
+    """
+    of_threads = runs_of(runs, threads, path)
     if not 0 <= process < len(of_threads):
         raise ReplayRefused(f"process={process}: {path} has {len(of_threads)} processes, from 0")
     return of_threads[process]
+
+
+def ranks_of(runs: Sequence[RunSummary], threads: int | None, ranks: int, path: object) -> list[RunSummary]:
+    """Choose the ranks of a run, in their order. Raises ReplayRefused for another number than was recorded."""
+    of_threads = [run for run in runs_of(runs, threads, path) if run.ranks]
+    recorded = max((run.ranks for run in of_threads), default=0)
+    if not recorded:
+        raise ReplayRefused(
+            f"ranks={ranks}: {path} has no calls of MPI: record the program with them, as in "
+            f"`offloadrt record -o app.rec mpiexec -n {ranks} ./app`"
+        )
+    if ranks != recorded:
+        raise ReplayRefused(
+            f"ranks={ranks}: {path} was recorded with {recorded}; what a rank of {ranks} does is known of no other "
+            f"number: record it with `mpiexec -n {ranks}`"
+        )
+    by_rank = {run.rank: run for run in of_threads}
+    if missing := [rank for rank in range(ranks) if rank not in by_rank]:
+        raise ReplayRefused(f"ranks={ranks}: {path} has nothing of rank {missing[0]}")
+    return [by_rank[rank] for rank in range(ranks)]
 
 
 Place = HostArray | Section | DevicePointer
@@ -138,6 +169,8 @@ class Routines:
 
     _recording: Recording
     _program: LoweredProgram
+    _own_device: int | None = None
+    """The device of a rank that uses one; None: as the recording numbers them."""
     _blocks: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
     """The blocks of omp_target_alloc, by the addresses that were recorded."""
     _freed: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
@@ -174,7 +207,9 @@ class Routines:
 
     def _device(self, t: HostThread, number: int) -> int:
         """Return a device's number on this machine."""
-        return t.omp_get_initial_device() if self._is_initial(number) else number
+        if self._is_initial(number):
+            return t.omp_get_initial_device()
+        return number if self._own_device is None else self._own_device
 
     def _host(self, address: int, nbytes: int = 1) -> Section:
         array = self._program.at(address)
@@ -226,6 +261,7 @@ class Routines:
         host = address.host + offset
         if not t.program.num_devices:
             return self._host(host, nbytes)
+        device = self._device(t, device)
         found = t.program.devices[device].table.lookup(host, nbytes)
         if not found.overlaps or found.pointer.address is None:  # the device uses the host's memory
             return self._host(host, nbytes)
@@ -329,6 +365,18 @@ _KINDS: Final[Mapping[str, Kind]] = {"global": "global", "link": "link"}
 _KERNELS: Final = ("__tgt_target_kernel", "__tgt_target_kernel_nowait")
 
 
+def own_device(recording: Recording, process: Process) -> int | None:
+    """Return the device of a rank that uses one device, whichever it was where it was recorded.
+
+    The ranks of a node take its devices in turn, as launchers bind them and as programs choose them by their rank on
+    the node. None for a rank that uses several: their numbers are those of the recording.
+    """
+    if len(recording.device_numbers) > 1:
+        return None
+    machine = process.program.machine
+    return (process.rank - machine.first_process) % max(1, len(process.program.devices))
+
+
 @attrs.define(eq=False)
 class ReplayedProgram:
     """Runs the directives of a recording on a program of OpenMP."""
@@ -339,6 +387,8 @@ class ReplayedProgram:
     """Virtual seconds of the host for each second that the program worked when it was recorded."""
     declared: dict[str, Kernel]
     progress: Callable[[int, int], object]
+    process: Process | None = None
+    """Of several ranks that are played together."""
     oracle: Oracle = attrs.field(init=False)
     arrays: list[HostArray | None] = attrs.field(init=False)
     """The arrays of the recording, by number; None: not allocated, or freed."""
@@ -352,16 +402,21 @@ class ReplayedProgram:
     """Arrays whose touches by the host are not recorded."""
     _total: int = attrs.field(init=False)
     _observed: ObservedReplay | None = attrs.field(init=False, default=None)
+    _ranks: RankReplay | None = attrs.field(init=False, default=None)
+    _own_device: int | None = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.oracle = Oracle(self.recording)
         self.arrays = [None] * len(self.recording.dictionaries.arrays)
         self._lowered = LoweredProgram(self.openmp)
         most_threads = self.openmp.devices[0].machine.spec.count("sm.max_threads_per_team")
-        self._routines = Routines(self.recording, self._lowered)
+        self._own_device = None if self.process is None else own_device(self.recording, self.process)
+        self._routines = Routines(self.recording, self._lowered, self._own_device)
         grid, block_at = self.openmp.declarations.grid, self._routines.block_used_at
         self._kernels = RecordedKernels(self.recording, most_threads, grid, block_at, self.declared)
         self._total = self.recording.directives
+        if self.process is not None:
+            self._ranks = RankReplay(self.recording, self.process, self.device_of)
         if self.openmp.observer is not None:
             self._observed = ObservedReplay(self.openmp.observer, self.recording)
         configuration = self.openmp.devices[0].configuration.name
@@ -382,12 +437,28 @@ class ReplayedProgram:
         if self._observed is not None:
             self._observed.in_run_order = count > 1
 
+    @property
+    def offload(self) -> OpenMP:
+        return self.openmp
+
+    @property
+    def helpers(self) -> HiddenHelpers:
+        return self.openmp.helpers
+
     # memory
+
+    async def allocates(self, t: ProgramThread, number: int) -> None:
+        """Place an array that the program allocates."""
+        self.allocate(number)
+
+    async def frees(self, t: ProgramThread, number: int, end: int) -> None:
+        """Forget an array that the program frees."""
+        self.free(number, end)
 
     def place_arrays(self) -> None:
         """Place the arrays that are there from the beginning."""
         for number, array in enumerate(self.recording.dictionaries.arrays):
-            if array.origin != "malloc":
+            if array.is_there:
                 self.allocate(number, written=True)
 
     def allocate(self, number: int, *, written: bool = False) -> None:
@@ -422,7 +493,7 @@ class ReplayedProgram:
         self.arrays[number] = None
         self._constructs.clear()
 
-    async def touch(self, t: HostThread, number: int) -> None:
+    async def touch(self, t: ProgramThread, number: int) -> None:
         """Touch what the host touched before a record."""
         columns = self.recording.columns
         for place in self.recording.range_of("touches", number):
@@ -453,8 +524,12 @@ class ReplayedProgram:
             copies.append(KnownCopy(op, host, nbytes, content, bool(brings_nothing), is_watched))
         self._observed.knows_copies(tuple(copies))
 
-    async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None:
+    async def stops(self, t: ProgramThread, site_number: int, items: int) -> None:
+        """Pass where the barrier of parallel algorithms stays: each of these directives has waited for its kernel."""
+
+    async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None:
         """Run a directive or a routine, and compare what was done with what the real runtime did."""
+        assert isinstance(t, HostThread)
         site = self.recording.dictionaries.sites[site_number]
         t.sim.current.data["place"] = site.where
         if self._observed is not None:
@@ -463,6 +538,8 @@ class ReplayedProgram:
         done = None if self._log is None else self._log.begin()
         if site.died:
             await self._dies_in(t, site_number, items, launch)
+        elif site.is_algorithm:  # its kernels are the directives behind it
+            pass
         elif site.call not in _DATA and site.call not in _KERNELS:
             await self._routines.run(t, site, items)
         elif not self.recording.on_initial_device(site):  # what that did is recorded as work of the host
@@ -474,6 +551,27 @@ class ReplayedProgram:
             self.oracle.compare(site_number, items, operations, done)
         if self.oracle.directives % 1000 == 0:
             self.progress(self.oracle.directives, self._total)
+
+    async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None:
+        """Make a call of MPI; a process that is played alone has nobody to send to, and leaves it out."""
+        if self._ranks is None:
+            self.oracle.calls_left_out += 1
+            return
+        t.sim.current.data["place"] = self.recording.dictionaries.mpi_calls[call].where
+        await self._ranks.call(call, parts)
+
+    def device_of(self, part: ReplayedPart) -> int | None:
+        """Return the device that has the buffer of a call of MPI; None where it is memory of the host."""
+        if part.memory == BufferPlace.HOST or not self.openmp.num_devices:
+            return None
+        if part.memory == BufferPlace.GIVEN:
+            block = self._routines.block_at(part.address)
+            return None if block is None else block.device
+        for number, device in enumerate(self.openmp.devices):
+            found = device.table.lookup(part.address, part.nbytes)
+            if found.overlaps:
+                return None if found.pointer.address is None else number
+        return None
 
     async def _dies_in(self, t: HostThread, site_number: int, items: int, launch: int) -> None:
         """Do what is known of the directive in which the program died, and no more: nothing comes after it.
@@ -510,6 +608,8 @@ class ReplayedProgram:
     def _construct(self, site: Site, items: int, launch: int) -> Construct:
         lowered = self._items(site, items)
         device = site.device if site.device >= 0 else None
+        if self._own_device is not None:
+            device = self._own_device
         if device is not None and device >= self.openmp.num_devices > 0:
             raise ReplayRefused(
                 f"{self.recording.name}: {site.where}: the program uses device {device}; this machine has "
@@ -576,12 +676,14 @@ async def replay(
     declared: Mapping[str, Kernel] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
     phases: ChoosesInstances | None = None,
+    process: Process | None = None,
 ) -> Outcome:
     """Run a recorded program, and return how its operations compare with the recorded ones.
 
     Called in an actor. host_time: virtual seconds for each second that a host thread worked; 0: only the order of the
     program remains. declared: kernels by name, whose costs were not recorded. phases: chooses which instances of
-    repeated phases are run; all are without it. Raises ReplayRefused.
+    repeated phases are run; all are without it. process: that of the rank, where all ranks are played together.
+    Raises ReplayRefused.
     """
     unknown = sorted({
         recording.dictionaries.kernels[site.kernel]
@@ -595,7 +697,7 @@ async def replay(
             "TOML file and name it as costs=FILE.toml"
             + (f" (the program {recording.meta.died})" if recording.meta.died is not None else "")
         )
-    run = ReplayedProgram(recording, program, host_time, dict(declared or {}), progress)
+    run = ReplayedProgram(recording, program, host_time, dict(declared or {}), progress, process)
     run.place_arrays()
     walk = TaskWalk(run, phases)
     roots = walk.roots()
@@ -605,6 +707,6 @@ async def replay(
         await walk.thread(t, roots[t.number])
 
     if roots:
-        await program.parallel(initial, num_threads=len(roots))
+        await (process or program).parallel(initial, num_threads=len(roots))
     run.ends()
     return run.oracle.outcome()

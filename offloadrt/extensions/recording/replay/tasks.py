@@ -27,7 +27,8 @@ from offloadrt.extensions.recording.format.recording import (
     TaskTree,
 )
 from offloadrt.models import openmp as omp
-from offloadrt.models.openmp import Depend, HostThread, OpenMP
+from offloadrt.models.host.program import OffloadProgram, ProgramThread
+from offloadrt.models.openmp import Depend
 from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion
 from offloadrt.runtime.events import Awaited, ProgramObserver, Signalled, StrandBegan, StrandEnded, TaskMade
 from offloadrt.sim import Lock, Signal, Simulation
@@ -99,7 +100,7 @@ class TaskGroup:
 class RunningTask:
     """A task while it runs: the thread that runs it, its team, and what it has made."""
 
-    t: HostThread
+    t: ProgramThread
     team: ReplayTeam
     group: TaskGroup | None = None
     """The innermost taskgroup region that it is in."""
@@ -345,7 +346,8 @@ class RepeatFinder:
         nbytes = np.array([array.nbytes for array in self.recording.dictionaries.arrays] or [0], np.int64)
         arrays = (step == Step.ALLOCATE) | (step == Step.FREE)
         directives = step == Step.DIRECTIVE
-        what = np.where(arrays, nbytes[np.where(arrays, subject, 0)], np.where(directives, subject, 0))
+        sited = directives | (step == Step.STOP)
+        what = np.where(arrays, nbytes[np.where(arrays, subject, 0)], np.where(sited, subject, 0))
         locks = (step == Step.ACQUIRE) | (step == Step.RELEASE)
         what = np.where(locks, subject, what)
         rows = [step, what, np.where(directives, columns["record.operations"], NONE)]
@@ -511,14 +513,19 @@ class ReplayedDirectives(Protocol):
     """What a walk asks of the program."""
 
     recording: Recording
-    openmp: OpenMP
     host_time: float
 
-    def allocate(self, number: int, *, written: bool = False) -> None: ...
-    def free(self, number: int, end: int = NONE) -> None: ...
-    async def touch(self, t: HostThread, number: int) -> None: ...
+    @property
+    def offload(self) -> OffloadProgram[Any]: ...
+    @property
+    def helpers(self) -> HiddenHelpers: ...
+    async def allocates(self, t: ProgramThread, number: int) -> None: ...
+    async def frees(self, t: ProgramThread, number: int, end: int) -> None: ...
+    async def stops(self, t: ProgramThread, site_number: int, items: int) -> None: ...
+    async def touch(self, t: ProgramThread, number: int) -> None: ...
     def knows_copies(self, number: int) -> None: ...
-    async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None: ...
+    async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None: ...
+    async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None: ...
 
 
 class ChoosesInstances(Protocol):
@@ -535,9 +542,10 @@ class TaskWalk:
     def __init__(self, program: ReplayedDirectives, phases: ChoosesInstances | None = None) -> None:
         self._program = program
         self._recording = program.recording
-        self._sim = program.openmp.sim
+        self._offload = program.offload
+        self._sim = program.offload.sim
         self._columns = program.recording.columns
-        self._host_time = program.openmp.machine.host_time
+        self._host_time = program.offload.machine.host_time
         kinds = self._columns["lock.kind"].tolist()
         self._locks = {number: Lock(self._sim, f"lock {number} of the program") for number in range(len(kinds))}
         self._turns = {number: OrderedTurns(self._sim) for number, kind in enumerate(kinds) if kind == ORDERED}
@@ -552,7 +560,7 @@ class TaskWalk:
         """Return the initial tasks that do something of the program's."""
         return self._tree.roots()
 
-    async def thread(self, t: HostThread, task: int) -> None:
+    async def thread(self, t: ProgramThread, task: int) -> None:
         """Walk an initial task, with a team of its own."""
         team = self._team(1)
         await stacked(self._member(RunningTask(t, team), task, awaits=False))
@@ -563,7 +571,7 @@ class TaskWalk:
         await running.team.end(awaits)
 
     def _team(self, size: int) -> ReplayTeam:
-        return ReplayTeam(self._sim, size, self._program.openmp.helpers, self._host_time)
+        return ReplayTeam(self._sim, size, self._program.helpers, self._host_time)
 
     def _records(self, task: int) -> Iterator[tuple[int, ...]]:
         """Yield the records of a task, some of them at a time as Python's numbers."""
@@ -598,9 +606,13 @@ class TaskWalk:
                 program.knows_copies(copies)
                 await program.run(t, subject, detail, launch, operations)
             elif step == Step.ALLOCATE:
-                program.allocate(subject)
+                await program.allocates(t, subject)
             elif step == Step.FREE:
-                program.free(subject, detail)
+                await program.frees(t, subject, detail)
+            elif step == Step.STOP:
+                await program.stops(t, subject, detail)
+            elif step == Step.MPI:
+                await program.call_mpi(t, subject, detail)
             elif step != Step.REST:
                 await self._synchronize(running, step, subject, detail)
 
@@ -624,7 +636,7 @@ class TaskWalk:
             with running.t.doing(self._exclusions[subject]):
                 await self._acquire(subject, detail)
         else:
-            if (observer := self._program.openmp.observer) is not None:
+            if (observer := self._offload.observer) is not None:
                 observer.handle(Signalled((self, subject)))
             if subject in self._turns:
                 self._turns[subject].give_up()
@@ -637,7 +649,7 @@ class TaskWalk:
             await self._turns[lock].take(turn)
         else:
             await self._locks[lock].acquire()
-        if (observer := self._program.openmp.observer) is not None:
+        if (observer := self._offload.observer) is not None:
             observer.handle(Awaited((self, lock)))
         self._host_time.add("threads", self._sim.now - since)
 
@@ -648,11 +660,11 @@ class TaskWalk:
             return
         team = self._team(len(members))
 
-        async def member(t: HostThread) -> None:
+        async def member(t: ProgramThread) -> None:
             await stacked(self._member(RunningTask(t, team), members[t.number]))
 
         since = self._sim.now
-        await self._program.openmp.parallel(member, num_threads=len(members))
+        await self._offload.parallel(member, num_threads=len(members))
         self._host_time.add("threads", self._sim.now - since)
 
     # tasks
@@ -664,17 +676,17 @@ class TaskWalk:
             await self._wait(running, dependences)
             await _run_on_top(self._walk(RunningTask(running.t, running.team, running.group), task))
             return
-        openmp, on_helpers = self._program.openmp, kind == TaskKind.TARGET
+        program, on_helpers = self._offload, kind == TaskKind.TARGET
         if on_helpers:
-            await openmp.devices[0].work(openmp.costs.task)
+            await program.devices[0].work(program.costs.task)
 
-        log = None if openmp.trace is None else openmp.trace.causal_log
+        log = None if program.trace is None else program.trace.causal_log
         arrow = None if log is None or not on_helpers else log.task_made(self._sim.current, "target nowait")
 
         async def run() -> None:
             if log is not None and arrow is not None:
                 log.task_run(self._sim.current, arrow)
-            t = openmp.host_thread(number=0) if on_helpers else running.t
+            t = program.host_thread(number=0) if on_helpers else running.t
             this = RunningTask(t, running.team, made.group)
             running.running[this] = None
             await (stacked(self._walk(this, task)) if on_helpers else self._walk(this, task))
@@ -698,7 +710,7 @@ class TaskWalk:
 
         await running.team.work_until(are_done, running)
         self._awaited(tasks)
-        if depends and self._program.openmp.observer is not None:
+        if depends and self._offload.observer is not None:
             return  # a later wait for all of them is told of all
         running.tasks.children = [task for task in running.tasks.children if not task.done.is_set]
 
@@ -711,7 +723,7 @@ class TaskWalk:
             running.group = group.outer
 
     def _awaited(self, tasks: Iterable[Task]) -> None:
-        if (observer := self._program.openmp.observer) is not None:
+        if (observer := self._offload.observer) is not None:
             for task in tasks:
                 observer.handle(Awaited(task.done))
 

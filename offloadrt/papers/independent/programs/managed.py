@@ -127,7 +127,10 @@ class KernelLoop:
         return figures
 
     def figures(self) -> dict[str, Value]:
-        """Return times, bytes and faults of the timed part, and statistics over its batches."""
+        """Return times and bytes of the timed part, statistics over its batches, and all faults of the CPU.
+
+        The CPU faults when it first touches the memory, which is before that part.
+        """
         run, faults = self.run, self.run.measured.faults
         batches = [batch for batch in run.statistics.fault_batches if batch.begin >= self.begin]
         figures: dict[str, Value] = {
@@ -135,7 +138,7 @@ class KernelLoop:
             "process_s": run.sim.now,
             "to_device_bytes": int(faults.get("bytes_transfer_htod", 0)),
             "to_host_bytes": int(faults.get("bytes_transfer_dtoh", 0)),
-            "host_faults": int(faults.get("cpu_page_fault_count", 0)),
+            "host_faults": int(run.statistics.faults.get("cpu_page_fault_count", 0)),
             "evicted_blocks": int(faults.get("evicted_blocks", 0)),
         }
         return figures | batch_figures(batches)
@@ -266,6 +269,8 @@ PRODUCT_TILE: Final = 128
 """Edge of the part of the product that a thread block computes."""
 POINTS_A_PASS: Final = 4096
 """Points that a thread block transforms in shared memory: 32 KiB of single-precision complex numbers."""
+NEIGHBOURS: Final = 8
+"""Neighbouring points that it loads of each row: two sectors."""
 
 
 @kernel(collapse=2, threads_per_team=BLOCK, precision="single")
@@ -279,18 +284,24 @@ def product(a: Floats, b: Floats, c: Floats, n: int) -> None:
             c[i, j] = total
 
 
-@kernel(threads_per_team=BLOCK, precision="single")
-def butterflies(data: Floats, stages: int, cosine: float, sine: float) -> None:
-    """Do some stages of a transform on what a block holds: one complex product and sum a stage and point."""
-    for i in range(data.shape[0]):
-        real = data[i, 0]
-        imaginary = data[i, 1]
-        for _ in range(stages):
-            turned = real + real * cosine - imaginary * sine
-            imaginary = imaginary + real * sine + imaginary * cosine
-            real = turned
-        data[i, 0] = real
-        data[i, 1] = imaginary
+@kernel(collapse=3, threads_per_team=BLOCK, precision="single")
+def butterflies(data: Floats, lots: int, rows: int, width: int, stages: int, cosine: float, sine: float) -> None:
+    """Do some stages of a transform: one complex product and sum a stage and point.
+
+    A pass combines points that lie as far apart as the array divided by its rows; what a block holds of each row are
+    a few neighbours, which make a sector.
+    """
+    for lot in range(lots):
+        for row in range(rows):
+            for column in range(width):
+                real = data[(row * lots + lot) * width + column, 0]
+                imaginary = data[(row * lots + lot) * width + column, 1]
+                for _ in range(stages):
+                    turned = real + real * cosine - imaginary * sine
+                    imaginary = imaginary + real * sine + imaginary * cosine
+                    real = turned
+                data[(row * lots + lot) * width + column, 0] = real
+                data[(row * lots + lot) * width + column, 1] = imaginary
 
 
 async def sgemm(t: cuda.HostThread, loop: KernelLoop, n: int) -> list[Any]:
@@ -307,10 +318,13 @@ async def cufft(t: cuda.HostThread, loop: KernelLoop, n: int) -> None:
     data = await t.malloc_managed("data", (n, 2), written=True)
     stages = max(1, math.ceil(math.log2(n)))
     passes = max(1, math.ceil(stages / math.log2(POINTS_A_PASS)))
+    a_pass, width = -(-stages // passes), min(NEIGHBOURS, n)
+    rows = min(1 << a_pass, n // width)
+    lots = n // (rows * width)
     async with loop.timed():
         for _ in range(passes):
             await t.launch(
-                butterflies, data, -(-stages // passes), 0.5, 0.5, grid=-(-n // BLOCK), block=BLOCK, library=True
+                butterflies, data, lots, rows, width, a_pass, 0.5, 0.5, grid=-(-n // BLOCK), block=BLOCK, library=True
             )
         await t.device_synchronize()
 

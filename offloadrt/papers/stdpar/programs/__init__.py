@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from offloadrt.papers.stdpar.programs.babelstream import BabelStream
 from offloadrt.papers.stdpar.programs.cloverleaf import CloverLeaf
-from offloadrt.papers.stdpar.programs.frame import KEPT, Application, ApplicationOutcome, Stopwatch, variant
+from offloadrt.papers.stdpar.programs.frame import Application, ApplicationOutcome, Stopwatch
 from offloadrt.papers.stdpar.programs.lulesh import Lulesh
 from offloadrt.papers.stdpar.programs.minibude import MiniBude
 from offloadrt.papers.stdpar.programs.tealeaf import TeaLeaf
 
 __all__ = [
-    "KEPT",
     "Application",
     "ApplicationOutcome",
     "BabelStream",
@@ -30,5 +29,4 @@ __all__ = [
     "MiniBude",
     "Stopwatch",
     "TeaLeaf",
-    "variant",
 ]

@@ -10,31 +10,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import attrs
 
 from offloadrt.extensions import stdpar as std
-from offloadrt.extensions.stdpar.elision import Kept, Reason
 from offloadrt.extensions.stdpar.implementations import HostPointer
 from offloadrt.kernels import Kernel
 from offloadrt.study import Run
 
 Timed = Callable[[], AbstractAsyncContextManager[None]]
 """``async with timed():`` around what the application's authors time."""
-
-_REASONS = {
-    Reason.ACCESS: "kept_access",
-    Reason.CALL: "kept_call",
-    Reason.ALLOCATION: "kept_allocation",
-    Reason.EXIT: "kept_exit",
-    Reason.VALUE: "kept_value",
-    Reason.HOST: "kept_host",
-    Reason.OFF: "kept_off",
-}
-"""The columns for the reasons why barriers stay."""
-KEPT: Final = tuple(_REASONS.values())
-"""The names of these columns."""
 
 
 @attrs.frozen
@@ -53,31 +39,6 @@ class Application(Protocol):
 
     async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Run the whole program on one host thread."""
-
-
-def variant(
-    implementation: str,
-    *,
-    pool: str = "auto",
-    elision: str = "auto",
-    prefetch: str = "auto",
-    heuristic: str = "auto",
-) -> std.Implementation:
-    """Return an implementation with features switched `on` or `off`, or left `auto`; `prefetch` names a prefetch mode.
-
-    Raises ValueError for a feature of an implementation whose program has no shared memory.
-    """
-    chosen = std.implementation(implementation)
-    changed: dict[str, Any] = {
-        name: value == "on"
-        for name, value in (("pool", pool), ("elision", elision), ("heuristic", heuristic))
-        if value != "auto"
-    }
-    if prefetch != "auto":
-        changed["prefetch"] = std.PrefetchMode(prefetch)
-    if changed and chosen.memory is not std.DataMemory.SHARED:
-        raise ValueError(f"{next(iter(changed))}: {chosen.name} has no shared memory, it must be auto")
-    return attrs.evolve(chosen, **changed)
 
 
 async def host_array(t: std.HostThread, name: str, shape: int) -> std.UsmArray:
@@ -139,11 +100,4 @@ class Stopwatch:
         if not self._timed:
             raise ValueError("the application has timed nothing")
         measured = self.run.measured
-        counts = {name: round(count) for name, count in measured.algorithms.items()}
-        reasons = dict.fromkeys(_REASONS.values(), 0.0)
-        for barrier, times in measured.barriers.items():
-            if isinstance(barrier, Kept) and barrier.reason in _REASONS:
-                reasons[_REASONS[barrier.reason]] += times
-        share = counts["elided"] / counts["offloaded"] if counts["offloaded"] else 0.0
-        kept = {name: round(times) for name, times in reasons.items()}
-        return {"algorithms": counts.pop("calls"), **counts, "elided_share": share, **kept}
+        return std.algorithm_figures(measured.algorithms, measured.barriers)

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char *Table = "__offload_touch_table", *Touch = "__offload_touch", *Range = "__offload_range",
                     *Given = "__offload_given", *Shown = "__offload_shown", *Frees = "__offload_frees", *Calls = "__offload_calls",
-                    *Leaves = "__offload_leaves";
+                    *Leaves = "__offload_leaves", *Stops = "__offload_stops";
 constexpr unsigned PageShift = 16;
 constexpr uint64_t PageMask = (1ull << (47 - PageShift)) - 1;
 
@@ -125,6 +125,13 @@ void reportRoutine(CallBase &call) {
   auto *type = FunctionType::get(builder.getVoidTy(), {builder.getPtrTy()}, false);
   builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(Calls)),
                      {builder.CreateGlobalString(place, "__offload_line")});
+}
+
+void reportStop(Instruction &before, unsigned why) {
+  IRBuilder<> builder(&before);
+  auto *type = FunctionType::get(builder.getVoidTy(), {builder.getPtrTy(), builder.getInt32Ty()}, false);
+  builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), before.getModule()->getNamedGlobal(Stops)),
+                     {builder.CreateGlobalString(stopPlace(before), "__offload_line"), builder.getInt32(why)});
 }
 
 // Arguments by which a function may store into memory of the program, though this module does not see it do so.
@@ -263,6 +270,7 @@ void addConstructor(Module &module) {
   builder.CreateStore(found("offload_recorder_frees"), module.getNamedGlobal(Frees));
   builder.CreateStore(found("offload_recorder_calls"), module.getNamedGlobal(Calls));
   builder.CreateStore(found("offload_recorder_leaves"), module.getNamedGlobal(Leaves));
+  builder.CreateStore(found("offload_recorder_stops"), module.getNamedGlobal(Stops));
   builder.CreateCall(FunctionType::get(builder.getVoidTy(), {pointer}, false), recorder, {module.getNamedGlobal(Table)});
   tellVariables(module, builder, found("offload_recorder_variable"), found("offload_recorder_constant"));
   builder.CreateBr(end);
@@ -279,6 +287,7 @@ bool instrumentHost(Module &module) {
   std::vector<Access> accesses;
   std::vector<MemIntrinsic *> ranges;
   std::vector<CallBase *> calls;
+  std::vector<std::pair<Instruction *, unsigned>> stops;
   std::vector<Function *> functions;
   markFunctions(module);
   for (Function &function : module) // the host's version of a kernel runs only where the device is missing
@@ -294,10 +303,13 @@ bool instrumentHost(Module &module) {
         if (range || (call && (releases(*call) || isRoutine(*call) || !shownBy(*call).empty())) || (accessOf(instruction, layout, access) && !isUnreachable(access.pointer)))
           reported.push_back(&instruction);
       }
-    if (reported.empty() && !hasScopes(*function))
+    MapVector<Instruction *, unsigned> stopped = stopsOf(*function);
+    if (reported.empty() && stopped.empty() && !hasScopes(*function))
       continue;
     ValueToValueMapTy map;
     versions.push_back({function, cloneFor(*function, map, ".touching")});
+    for (auto [instruction, why] : stopped)
+      stops.push_back({cast<Instruction>(map[instruction]), why});
     for (Instruction *instruction : reported) {
       auto *twin = cast<Instruction>(map[instruction]);
       Access access;
@@ -311,8 +323,10 @@ bool instrumentHost(Module &module) {
   }
   if (versions.empty())
     return true;
-  for (const char *name : {Table, Touch, Range, Given, Shown, Frees, Calls, Leaves})
+  for (const char *name : {Table, Touch, Range, Given, Shown, Frees, Calls, Leaves, Stops})
     slot(module, name);
+  for (auto [instruction, why] : stops)
+    reportStop(*instruction, why);
   for (const Access &access : accesses)
     reportTouch(access);
   for (MemIntrinsic *range : ranges)

@@ -35,7 +35,7 @@ struct Look : PassInfoMixin<Look> {
     if (module.getModuleFlag("openmp-device"))
       offload::tellLost(module);
     else
-      offload::completePlaces(module);
+      offload::completePlaces(module), offload::inlineCallers(module);
     return PreservedAnalyses::none();
   }
   static bool isRequired() { return true; }

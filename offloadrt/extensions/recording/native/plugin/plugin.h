@@ -1,5 +1,6 @@
 // What the files of the compiler plugin share. Open plugin.cpp first.
 #pragma once
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/IR/Function.h"
 #include "llvm/IR/InstrTypes.h"
@@ -46,6 +47,12 @@ void completePlaces(llvm::Module &);
 // ;FILE;FUNCTION;LINE;COLUMN;; of a call, by its debug information; what the compiler has said of it is kept where it said something.
 std::string placeOf(const llvm::CallBase &, llvm::StringRef said = ";unknown;unknown;0;0;;");
 std::string nameOf(const llvm::GlobalVariable &); // as the source calls it, in C behind its function; a common block as /name/
+
+// elision.cpp
+// The instructions before which the barrier of parallel algorithms stays, and the reason, an enum stop.
+llvm::MapVector<llvm::Instruction *, unsigned> stopsOf(llvm::Function &);
+std::string stopPlace(const llvm::Instruction &);
+void inlineCallers(llvm::Module &); // those of algorithms
 
 // teams.cpp
 void markLeagues(llvm::Module &);

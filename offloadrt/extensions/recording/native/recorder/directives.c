@@ -60,7 +60,8 @@ call_t call_begin(enum function function, const char *location, int64_t device, 
   if (!call.outer) {
     thread->frame = (uint64_t)__builtin_frame_address(0);
     end_interval();
-    count_directive();
+    if (function != CALL_STOP)
+      count_directive();
   }
   uint64_t where = string_at(location);
   uint64_t chosen = (uint64_t)chosen_device(device); /* the OpenMP runtime may come to know this thread by it, which writes slots */

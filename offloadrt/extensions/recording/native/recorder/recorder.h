@@ -27,6 +27,7 @@ typedef struct {
   uint64_t frame;       /* of the program's call of the runtime: what lies above it on the stack is the program's */
   uint32_t number;
   bool nowait;          /* it is in a `taskwait` with this clause */
+  bool has_algorithm;   /* it has called a parallel algorithm, and no barrier for that is known yet */
   bool inside;          /* it is inside the recorder: what it allocates is not the program's */
 } thread_t;
 
@@ -39,6 +40,7 @@ slot_t *next_slot(void);           /* an empty slot of this thread; never NULL *
 void end_slot(slot_t *, enum slot_kind, uint32_t a, uint32_t b);
 uint64_t new_id(uint64_t *counter); /* of the calling thread: unique in the process */
 uint64_t string_at(const char *);  /* notes what the address spells, once; returns it */
+bool note_address(uint64_t);       /* whether this thread notes it for the first time. Called inside the recorder */
 void count_directive(void);        /* ends the program when --stop-after is reached */
 
 /* ---- process.c: the process's file of rare lines ---- */
@@ -70,6 +72,7 @@ typedef struct {
 host_block_t *host_memory(size_t *count); /* the program's own allocations and variables, by address; the caller frees them */
 bool is_small_block(uint64_t address);    /* whether it lies in a block of the program's of less than SMALLEST bytes */
 bool shares_heap(void);
+void note_scratch(void *block, size_t bytes, bool is_begin); /* called inside the recorder */
 void watch_small_blocks(void);            /* called once, before the program's own code runs */
 
 /* ---- stacks.c ---- */

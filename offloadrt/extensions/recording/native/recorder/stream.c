@@ -156,7 +156,7 @@ void end_slot(slot_t *slot, enum slot_kind kind, uint32_t a, uint32_t b) {
 
 uint64_t new_id(uint64_t *counter) { return ((uint64_t)thread.number + 1) << 40 | ++*counter; }
 
-static bool note_string(uint64_t address) {
+bool note_address(uint64_t address) {
   if (stream.known_count * 2 >= stream.known_slots) {
     size_t old_slots = stream.known_slots;
     uint64_t *old = stream.known;
@@ -165,7 +165,7 @@ static bool note_string(uint64_t address) {
     stream.known_count = 0;
     for (size_t i = 0; i < old_slots; i++)
       if (old[i])
-        note_string(old[i]);
+        note_address(old[i]);
     free(old);
   }
   size_t at = (address * 0x9e3779b97f4a7c15u >> 32) & (stream.known_slots - 1);
@@ -182,7 +182,7 @@ uint64_t string_at(const char *text) {
     return 0;
   bool was_inside = thread.inside;
   thread.inside = true;
-  if (note_string((uint64_t)text)) {
+  if (note_address((uint64_t)text)) {
     line_begin("string");
     line_number("at", (int64_t)(uint64_t)text);
     line_text("text", text);

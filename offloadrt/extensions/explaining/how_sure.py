@@ -1,0 +1,408 @@
+"""How sure the sentence of `why` is: draws, intervals of gains, order effects, and on which entries it depends.
+
+The draws are those of `study/certainty.py`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
+draw when it names the same resource and the same call. A gain is looked at in the same draws, with the change and
+without it.
+
+Order effects are real: where something takes less time, another actor may come first, and the whole may take longer. So
+the best costs are also tried at 75, 50 and 25 %, and what a draw or a part of a cost turns round is said.
+
+`total_order` gives total-order Sobol indices, by SALib. The figure is the share of the critical path that waits for
+the resource that limits the run, or is spent on it. The index of an entry is the part of the figure's variance that
+would be left if all other entries were known (Sobol 2001; Saltelli et al. 2010). Entries that the draws show to matter
+most stand for themselves, all others are one group.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from typing import Any
+
+import attrs
+import msgspec
+
+from offloadrt.extensions.explaining.sentence import Limit, grouped, limit_of, observe
+from offloadrt.extensions.explaining.what_if import CurvePoint, Trials, Tried, WhatIf
+from offloadrt.study.certainty import SEED, Decider, Draws, decider, screen, spec_of
+from offloadrt.study.errors import ScriptFailed, UserError, library
+from offloadrt.study.inputs import named_range
+from offloadrt.study.reporting.results import Interval, Result
+from offloadrt.study.reporting.words import percent
+from offloadrt.study.scripts import registry
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point, SweepOutcome, sweep
+
+_MOST = 3
+
+
+@attrs.frozen
+class Dependence:
+    """An entry that decides whether the sentence holds: the correlation of its place with that, from -1 to 1."""
+
+    entry: str
+    correlation: float
+
+
+@attrs.frozen
+class Robustness:
+    """In how many draws the sentence holds, on which entries that depends, and what else limits the run."""
+
+    holds: int
+    draws: int
+    depends_on: tuple[Dependence, ...]
+    others: Mapping[str, int]
+    """In how many draws something else limits the run, as "resource (call)"."""
+    failed: int = 0
+    """Draws in which the run ended with an error."""
+    interval: Interval | None = None
+    """The figure of merit over the draws."""
+    deciders: tuple[Decider, ...] = ()
+    """What to measure next."""
+
+    def __str__(self) -> str:
+        text = f"holds in {self.holds} of {self.draws} draws"
+        if self.depends_on:
+            text += "; depends on " + ", ".join(one.entry for one in self.depends_on)
+        return text
+
+
+@attrs.frozen
+class Drawn:
+    """What the draws said: where they were, and the share of the critical path that the sentence's resource had."""
+
+    robustness: Robustness
+    draws: Draws
+    numbers: tuple[int, ...]
+    """The draws in which the run came to its end."""
+    places: tuple[Mapping[str, str | float], ...]
+    shares: tuple[float, ...]
+    merits: tuple[float, ...]
+    """The figure of merit in each."""
+
+
+def shares_at(point: Point) -> bytes:
+    """Run one point, in whichever process; return its limit, the shares of its path and its figures, or an error."""
+    try:
+        observed = observe(registry.find(point.scenario), point.parameters, point.options)
+    except (UserError, ScriptFailed) as error:
+        return msgspec.json.encode({"error": str(error)})
+    shares = {one.name: one.share for one in grouped(observed.path, lambda part: part.blame)}
+    figures = {"elapsed_s": observed.result.elapsed_s, **observed.result.measured}
+    return msgspec.json.encode({"limit": named(limit_of(observed)), "shares": shares, "figures": figures})
+
+
+def named(limit: Limit) -> str:
+    return f"{limit.resource} ({limit.call})" if limit.call else limit.resource
+
+
+def robustness_of(
+    limit: Limit,
+    point: Point,
+    result: Result,
+    merit: str,
+    pool: Executor,
+    draws: int,
+    jobs: int = 1,
+    deadline: float = math.inf,
+    advanced: Callable[[int, int], object] = lambda done, asked: None,
+) -> Drawn | None:
+    """Run a point at `draws` places and compare their limits with this one; None when nothing is drawn.
+
+    No run is begun after `deadline`, a reading of `time.monotonic`; `jobs` runs are made at a time.
+    """
+    spec = spec_of(point)
+    common = Draws.of([spec], (one for one in map(named_range, result.inputs) if one is not None))
+    if not common.entries:
+        return None
+    places = [common.at(number, spec, point.options) for number in range(draws)]
+    said = shares_in_time([attrs.evolve(point, options=at) for at in places], pool, jobs, deadline, advanced)
+    if not said:
+        return None
+    numbers = tuple(number for number, one in enumerate(said) if "limit" in one)
+    ends = tuple(places[number].ends for number in numbers)
+    limits = [said[number]["limit"] for number in numbers]
+    merits = tuple(float(said[number]["figures"].get(merit, math.nan)) for number in numbers)
+    holds = [one == named(limit) for one in limits]
+    others = Counter(one for one in limits if one != named(limit))
+    nominal = result.measured.get(merit, result.elapsed_s)
+    interval = Interval.of(float(nominal or 0.0), merits, common.seed) if merits else None
+    robustness = Robustness(
+        sum(holds), len(holds), dependences(holds, ends), dict(others.most_common()), len(said) - len(limits), interval
+    )
+    shares = tuple(said[number]["shares"].get(limit.resource, 0.0) for number in numbers)
+    return Drawn(robustness, common, numbers, ends, shares, merits)
+
+
+_RIVAL = 0.25
+"""The share of the draws from which on something else is named in the sentence."""
+
+
+def with_rival(limit: Limit, sure: Robustness) -> Limit:
+    """Name in the sentence what else limits the run, where it does so in a quarter of the draws."""
+    rival, count = next(iter(sure.others.items()), ("", 0))
+    if not sure.draws or count < _RIVAL * sure.draws:
+        return limit
+    return attrs.evolve(limit, sentence=f"{limit.sentence} In {count} of {sure.draws} draws it is {rival}.")
+
+
+_CHANGES = 3
+"""The changes whose gains have an interval: the best."""
+_GAIN_DRAWS = 8
+_CURVES = 2
+"""The costs of which a part is tried as well."""
+_NOTED = 0.005
+"""Gains that differ by less are equal."""
+
+
+def with_gains_in_draws(
+    tried: Tried,
+    trials: Trials,
+    drawn: Drawn,
+    deadline: float,
+    advanced: Callable[[int, int], object] = lambda done, asked: None,
+) -> Tried:
+    """Look at the best gains in the first draws, run with the change beside run without it."""
+    best = [one for one in tried.what_ifs if one.gain > 1.0][:_CHANGES]
+    numbers = list(zip(drawn.numbers, drawn.merits, strict=True))[:_GAIN_DRAWS]
+    spec = spec_of(trials.point_of(None))
+    points = []
+    for number, _ in numbers:
+        for one in best:
+            point = trials.point_of(one.change)
+            points.append(attrs.evolve(point, options=drawn.draws.at(number, spec, point.options)))
+    results = _in_time(points, trials, deadline, advanced)
+    gains: dict[int, list[float]] = {place: [] for place in range(len(best))}
+    for place, result in enumerate(results):
+        if result is not None and (own := trials.merit_in(result)):
+            gains[place % len(best)].append(numbers[place // len(best)][1] / own)
+    intervals = {id(best[place]): Interval.of(best[place].gain, of, SEED) for place, of in gains.items() if len(of) > 1}
+    return attrs.evolve(
+        tried, what_ifs=tuple(attrs.evolve(one, interval=intervals.get(id(one))) for one in tried.what_ifs)
+    )
+
+
+def with_curves(
+    tried: Tried,
+    trials: Trials,
+    base: Result,
+    deadline: float,
+    advanced: Callable[[int, int], object] = lambda done, asked: None,
+) -> Tried:
+    """Try three quarters, a half and a quarter of the costs whose zero gains most, as Coz does with lines of code."""
+    parts: dict[int, dict[float, Any]] = {}
+    for one in [one for one in tried.what_ifs if one.gain > 1.0]:
+        if len(parts) < _CURVES and (change := trials.parts_of(one.change)):
+            parts[id(one)] = change
+    points = [trials.point_of(change) for of in parts.values() for change in of.values()]
+    results = iter(_in_time(points, trials, deadline, advanced))
+    curves: dict[int, tuple[CurvePoint, ...]] = {}
+    for key, of in parts.items():
+        made = [(part, next(results)) for part in of]
+        own = [(part, trials.merit_in(result)) for part, result in made if result is not None]
+        curves[key] = tuple(CurvePoint(part, trials.merit_in(base) / merit) for part, merit in own if merit)
+    return attrs.evolve(
+        tried, what_ifs=tuple(attrs.evolve(one, curve=curves.get(id(one), ())) for one in tried.what_ifs)
+    )
+
+
+def _in_time(
+    points: Sequence[Point], trials: Trials, deadline: float, advanced: Callable[[int, int], object]
+) -> list[Result | None]:
+    def enough(outcome: SweepOutcome) -> bool:
+        advanced(outcome.done + len(outcome.failures), len(points))
+        return time.monotonic() >= deadline
+
+    return sweep(points, trials.pool, jobs=trials.jobs, enough=enough).results if points else []
+
+
+def order_effects(tried: Tried) -> list[str]:
+    """Say which changes turn round: over the draws, over parts of their cost, or since less of a cost takes longer."""
+    return [text for one in tried.what_ifs if (text := _turned(one))]
+
+
+def _turned(one: WhatIf) -> str:
+    found = []
+    if one.interval is not None and one.gain > 1.0:
+        slower = sum(gain < 1.0 - _NOTED for gain in one.interval.values)
+        if slower:
+            found.append(f"makes it slower in {slower} of {one.interval.draws} draws")
+    gains = [point.gain for point in one.curve]
+    if gains:
+        path = [1.0, *gains, one.gain]
+        worst = min(gains)
+        if worst < 1.0 - _NOTED:
+            place = one.curve[gains.index(worst)].part
+            found.append(f"with {percent(place)} of the step left makes it slower (gain {worst:.4g})")
+        elif any(later < earlier * (1.0 - _NOTED) for earlier, later in itertools.pairwise(path)):
+            told = ", ".join(f"{percent(point.part)} left: {point.gain:.4g}" for point in one.curve)
+            found.append(f"does not gain more with each part of the step ({told}, none: {one.gain:.4g})")
+    if one.change.kind in ("cost", "hardware") and one.gain < 1.0 - _NOTED:
+        found.append(f"makes the run {percent(1.0 / one.gain - 1.0)} slower, although nothing takes longer by itself")
+    return f"{one.change.name} {' and '.join(found)}" if found else ""
+
+
+def deciding(
+    drawn: Drawn,
+    point: Point,
+    result: Result,
+    pool: Executor,
+    jobs: int,
+    budget_s: float,
+    advanced: Callable[[int, int], object] = lambda done, asked: None,
+) -> tuple[Decider, ...]:
+    """Return the two entries whose ranges move the elapsed time most, with what measures them."""
+    likely = {key: abs(value) for key, value in drawn_correlations(drawn.places, drawn.merits).items()}
+    found = screen([point], [result], pool, likely=likely, jobs=jobs, budget_s=budget_s, advanced=advanced)
+    moved = []
+    for effect in found.effects:
+        times = (*effect.low, *effect.high, result.elapsed_s)
+        if min(times) > 0.0:
+            moved.append((max(times) / min(times), effect.entry))
+    moved.sort(key=lambda one: (-one[0], one[1]))
+    return tuple(decider(entry, [point], factor) for factor, entry in moved[:2])
+
+
+def shares_in_time(
+    points: Sequence[Point], pool: Executor, jobs: int, deadline: float, advanced: Callable[[int, int], object]
+) -> list[Any]:
+    """Return what `shares_at` says of the points, in order, as far as their runs can begin before the deadline."""
+    futures: list[Future[bytes]] = []
+    said: list[Any] = []
+    for done, _ in enumerate(points):
+        while len(futures) < min(len(points), done + jobs) and time.monotonic() < deadline:
+            futures.append(pool.submit(shares_at, points[len(futures)]))
+        if done == len(futures):
+            break
+        said.append(msgspec.json.decode(futures[done].result()))
+        advanced(done + 1, len(points))
+    return said
+
+
+def drawn_correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[float]) -> dict[str, float]:
+    """Return the correlation of each entry's place with a figure; 0 where one of the two does not vary."""
+    found = dict.fromkeys(places[0], 0.0) if places else {}
+    if len(set(figures)) > 1:
+        for entry in found:
+            found[entry] = statistics.correlation([float(place[entry]) for place in places], figures)
+    return found
+
+
+def dependences(holds: Sequence[bool], places: Sequence[Mapping[str, str | float]]) -> tuple[Dependence, ...]:
+    """Return the entries whose places go with whether the sentence holds, by more than chance.
+
+    Of all entries that do not matter, one in twenty times any goes so far with it.
+    """
+    if not holds or all(holds) or not any(holds):
+        return ()
+    errors = statistics.NormalDist().inv_cdf(1.0 - 0.05 / (2 * len(places[0])))
+    found = [
+        Dependence(entry, correlation)
+        for entry, correlation in drawn_correlations(places, [float(one) for one in holds]).items()
+        if abs(correlation) > errors / math.sqrt(len(holds))
+    ]
+    return tuple(sorted(found, key=lambda one: -abs(one.correlation))[:_MOST])
+
+
+Groups = Mapping[str, str]
+"""The group of each entry, by its name."""
+MOST = 6
+"""Entries that stand for themselves."""
+_SEED = 2026
+_LEAST = 4
+"""Base samples without which nothing is said."""
+
+
+@attrs.frozen
+class TotalOrder:
+    """The index of an entry, or of all entries that do not stand for themselves, and its 95 % interval's half."""
+
+    entry: str
+    index: float
+    half_width: float
+
+
+@attrs.frozen
+class SobolIndices:
+    """The indices of a figure, the largest first; `samples` base samples were run to the end, of as many as asked."""
+
+    resource: str
+    samples: int
+    asked: int
+    of: tuple[TotalOrder, ...]
+
+    def __str__(self) -> str:
+        figure = f"the share of the critical path of {self.resource}"
+        if not self.of:
+            return (
+                f"{figure}: {self.samples} of {self.asked} base samples were run within the budget, too few for Sobol"
+            )
+        said = ", ".join(f"{one.entry} {one.index:.2f} ± {one.half_width:.2f}" for one in self.of)
+        return f"{figure} depends on (total-order Sobol indices, {self.samples} base samples): {said}"
+
+
+def groups_of(
+    places: Sequence[Mapping[str, str | float]], figures: Sequence[float], most: int = MOST
+) -> dict[str, str]:
+    """Return the group of each entry: itself for those with which the figure goes most, one name for all others."""
+    found = drawn_correlations(places, figures)
+    chosen = sorted(found, key=lambda entry: (-abs(found[entry]), entry))[:most]
+    rest = f"the other {len(found) - len(chosen)} entries"
+    return {entry: entry if entry in chosen else rest for entry in found}
+
+
+def total_order(
+    resource: str,
+    point: Point,
+    groups: Groups,
+    samples: int,
+    pool: Executor,
+    jobs: int,
+    deadline: float,
+    advanced: Callable[[int, int], object] = lambda done, asked: None,
+) -> SobolIndices:
+    """Run base samples, each of as many runs as there are groups and two more, and return the indices.
+
+    No run is begun after `deadline`, a reading of `time.monotonic`; base samples that are not complete then, or of
+    which a run fails, do not count. Raises UserError where SALib is not installed.
+    """
+    problem = {
+        "num_vars": len(groups),
+        "names": list(groups),
+        "bounds": [[0.0, 1.0]] * len(groups),
+        "groups": list(groups.values()),
+    }
+    rows = library("SALib.sample.sobol").sample(problem, samples, calc_second_order=False, seed=_SEED).tolist()
+    block = len(set(groups.values())) + 2
+    points = [_at(point, groups, row) for row in rows]
+    said = shares_in_time(points, pool, jobs, deadline, advanced)
+    figures = [one["shares"].get(resource, 0.0) if "shares" in one else None for one in said]
+    blocks = [figures[begin : begin + block] for begin in range(0, len(figures) - block + 1, block)]
+    whole = [[one for one in values if one is not None] for values in blocks if None not in values]
+    if len(whole) < _LEAST:
+        return SobolIndices(resource, len(whole), samples, ())
+    of = _analyzed(problem, [one for values in whole for one in values])
+    return SobolIndices(resource, len(whole), samples, of)
+
+
+def _at(point: Point, groups: Mapping[str, str], row: Sequence[float]) -> Point:
+    options: RunSpec = point.options
+    return attrs.evolve(point, options=options.with_ends(dict(zip(groups, row, strict=True))))
+
+
+def _analyzed(problem: Mapping[str, Any], figures: Sequence[float]) -> tuple[TotalOrder, ...]:
+    names = list(dict.fromkeys(problem["groups"]))
+    if max(figures) - min(figures) < 1e-12:  # nothing varies, so nothing depends on anything
+        return tuple(TotalOrder(name, 0.0, 0.0) for name in names)
+    array = library("numpy").array(figures)
+    found = library("SALib.analyze.sobol").analyze(problem, array, calc_second_order=False, seed=_SEED)
+    of = [
+        TotalOrder(name, float(index), float(half))
+        for name, index, half in zip(names, found["ST"], found["ST_conf"], strict=True)
+    ]
+    return tuple(sorted(of, key=lambda one: -one.index))

@@ -1,0 +1,263 @@
+"""A rank's calls of MPI, as the raw files have them: their parts, and where their buffers lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from offloadrt.extensions.recording.format.blocks import MemoryEvents
+from offloadrt.extensions.recording.format.recording import (
+    FIELDS,
+    NONE,
+    BufferPlace,
+    Communicator,
+    ListTable,
+    MpiCall,
+    MpiWorld,
+    PartFlag,
+    PartKind,
+    RecordingDamaged,
+    TaskRow,
+)
+from offloadrt.extensions.recording.format.slots import EXACT, LOADS, STORES, RawProcess, Row, a_of, b_of, signed
+
+PART: Final = (
+    "kind", "flags", "communicator", "peer", "tag", "request", "bytes", "blocks", "memory", "array", "address",
+)  # fmt: skip
+"""The fields of a part, in order."""
+POLLS: Final = ("MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_Iprobe", "MPI_Improbe")
+_LOOP_NS: Final = 1000
+"""What less than a microsecond between two polls is: the loop that polls, and no work of the program."""
+_READ: Final = (PartKind.SEND, PartKind.GIVES)
+_WRITTEN: Final = (PartKind.RECEIVE, PartKind.TAKES)
+
+
+@attrs.define(eq=False)
+class _Part:
+    """A part of a call while it is read."""
+
+    kind: int
+    flags: int
+    communicator: int
+    peer: int
+    tag: int
+    request: int
+    nbytes: int
+    address: int
+    span: int
+    blocks: int
+    memory: BufferPlace = BufferPlace.HOST
+    array: int = NONE
+
+    @classmethod
+    def of(cls, row: Row) -> _Part:
+        """Read a slot. Raises RecordingDamaged."""
+        kind, ranks = a_of(row), row[1]
+        if not min(PartKind) <= kind <= max(PartKind):
+            raise RecordingDamaged(f"a part of a call of MPI is of unknown kind {kind}")
+        communicator, peer = _signed(ranks & 0xFFFFFFFF), _signed(ranks >> 32)
+        return cls(kind, b_of(row), communicator, peer, signed(row[2]), signed(row[3]), *row[4:])
+
+    def row(self) -> tuple[int, ...]:
+        return (
+            self.kind, self.flags, self.communicator, self.peer, self.tag, self.request, self.nbytes, self.blocks,
+            self.memory, self.array, self.address,
+        )  # fmt: skip
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >> 31 else word
+
+
+@attrs.define(eq=False)
+class _RankCall:
+    """A call whose record is not complete yet."""
+
+    name: int
+    caller: int
+    task: TaskRow
+    place: int
+    parts: list[_Part]
+    returned: bool = False
+    pending: int = 0
+    """Receives of which it is not known yet what they match."""
+
+
+@attrs.define(eq=False)
+class RankCalls:
+    """Follows the calls of MPI of a process."""
+
+    _process: RawProcess
+    _memory: MemoryEvents
+    _touches: bool
+    """Whether it is recorded what the host touches."""
+    _exact: bool
+    sites: dict[MpiCall, int] = attrs.field(factory=dict)
+    parts: ListTable = attrs.field(factory=lambda: ListTable("parts", "part", PART))
+    last_place: str = ""
+    """The last call of the process, and where it is."""
+    _open: dict[int, _RankCall] = attrs.field(factory=dict)
+    """By thread."""
+    _receives: dict[int, tuple[_RankCall, _Part]] = attrs.field(factory=dict)
+    """Receives that nobody has waited for yet, by request."""
+    _tasks: set[int] = attrs.field(factory=set)
+    _read: dict[tuple[int, int, bool], MpiCall] = attrs.field(factory=dict)
+    _places: Mapping[int, str] = attrs.field(init=False)
+    """By the address of a caller: ``file;function;line;column``."""
+
+    def __attrs_post_init__(self) -> None:
+        places = [line for line in self._process.lines if line["k"] == "place"]
+        self._places = {int(line["at"]): self._process.place_of(line) for line in places}
+
+    def begins_in(self, task: TaskRow | None) -> bool:
+        """Tell whether a task has made calls of MPI."""
+        return task is not None and task.index in self._tasks
+
+    def reads(self, thread: int, parts: Sequence[Row]) -> None:
+        """Note what a call that begins reads of the host's memory."""
+        for part in map(_Part.of, parts):
+            if part.kind in _READ and self._memory.device.at(part.address) is None:
+                self._touch(thread, part, LOADS)
+
+    def begin(self, thread: int, row: Row, parts: Sequence[Row], task: TaskRow, place: int) -> None:
+        """Note a call that begins."""
+        call = _RankCall(row[2], row[3], task, place, [_Part.of(part) for part in parts])
+        self._tasks.add(task.index)
+        for part in call.parts:
+            self._locate(part)
+            if part.kind in _READ and part.memory == BufferPlace.MAPPED:
+                self._on_device(call, part, LOADS)
+            if part.kind == PartKind.RECEIVE and part.request != NONE:
+                call.pending += 1
+                self._receives[part.request] = call, part
+        self._open[thread] = call
+        site = self._site(call)
+        self.last_place = f"{site.call} at {site.where}" if site.line else site.call
+
+    def end(self, thread: int, parts: Sequence[Row]) -> None:
+        """Note what came of the call that a thread is in."""
+        call = self._open.pop(thread, None)
+        if call is None:
+            return
+        call.returned = True
+        results = [_Part.of(part) for part in parts]
+        matched = next((part for part in results if part.kind == PartKind.MATCHED), None)
+        for part in call.parts:
+            if part.kind == PartKind.RECEIVE and part.request == NONE and matched is not None:
+                part.peer, part.tag = matched.peer, matched.tag
+            if part.kind in _WRITTEN and part.request == NONE:
+                self._written(thread, call, part, part.span if matched is None else min(part.span, matched.nbytes))
+        for part in results:
+            if part.kind == PartKind.COMPLETED:
+                self._completed(thread, part)
+        call.parts += results
+        if not call.pending:
+            self._complete(call)
+            if not results and self._site(call).call in POLLS:
+                self._join_polls(call)
+
+    def _join_polls(self, call: _RankCall) -> None:
+        """Drop the record of a poll that found nothing, where the one before it is of the same poll.
+
+        A program that polls in a loop waits: the times that it came around say how fast the recording machine was.
+        """
+        records, before = call.task.records, call.place - FIELDS
+        same = ("step", "subject", "detail")
+        if before < 0 or call.place + FIELDS != len(records):
+            return
+        if any(call.task.get(before, name) != call.task.get(call.place, name) for name in same):
+            return
+        if call.task.get(call.place, "touches") != NONE:
+            return
+        work = call.task.get(call.place, "cpu")
+        del records[call.place :]
+        if work >= _LOOP_NS:
+            call.task.put(before, "cpu", call.task.get(before, "cpu") + work)
+
+    def _completed(self, thread: int, result: _Part) -> None:
+        call, part = self._receives.pop(result.request, (None, None))
+        if call is None or part is None:
+            return
+        if result.flags & PartFlag.CANCELLED:
+            part.flags |= PartFlag.CANCELLED
+        else:
+            part.peer, part.tag = result.peer, result.tag
+            self._written(thread, call, part, min(part.span, result.nbytes))
+        call.pending -= 1
+        if call.returned and not call.pending:
+            self._complete(call)
+
+    def _locate(self, part: _Part) -> None:
+        """Find out in which memory a buffer lies."""
+        if not part.nbytes:
+            part.address = 0
+            return
+        block = self._memory.device.at(part.address)
+        if block is not None and block.host:
+            part.memory, part.address = BufferPlace.MAPPED, block.host + part.address - block.device
+        elif block is not None:
+            part.memory, part.address = BufferPlace.GIVEN, self._memory.device.recorded(part.address)
+        if part.memory != BufferPlace.GIVEN and (array := self._memory.arrays.at(part.address)) is not None:
+            part.array = self._memory.arrays.use(array).number
+
+    def _written(self, thread: int, call: _RankCall, part: _Part, nbytes: int) -> None:
+        if part.memory == BufferPlace.HOST:
+            self._touch(thread, attrs.evolve(part, span=nbytes), STORES)
+        elif part.memory == BufferPlace.MAPPED:
+            self._on_device(call, part, STORES)
+
+    def _touch(self, thread: int, part: _Part, kind: int) -> None:
+        if self._touches and part.span:
+            exact = EXACT if self._exact and not part.flags & PartFlag.STRIDED else 0
+            self._memory.touch(thread, kind | exact, part.address, part.span)
+
+    def _on_device(self, call: _RankCall, part: _Part, kind: int) -> None:
+        """Tell what watches for separate copies that MPI uses the device's."""
+        array, site = self._memory.arrays.at(part.address), self._site(call)
+        if array is not None:
+            self._memory.copies.on_device(array, part.address, part.span, kind, f"{site.call} at {site.where}")
+
+    def _site(self, call: _RankCall) -> MpiCall:
+        key = call.name, call.caller, call.returned
+        site = self._read.get(key)
+        if site is None:
+            site = self._read[key] = self._read_site(call)
+        return site
+
+    def _read_site(self, call: _RankCall) -> MpiCall:
+        file, function, line, column = (self._places.get(call.caller, "") + ";;;").split(";")[:4]
+        row, place = (int(text) if text.isdigit() else 0 for text in (line, column))
+        name = self._process.strings.get(call.name, "MPI").removesuffix("_c")
+        return MpiCall(name, file, function, row, place, call.returned)
+
+    def _complete(self, call: _RankCall) -> None:
+        call.task.put(call.place, "subject", self.sites.setdefault(self._site(call), len(self.sites)))
+        call.task.put(call.place, "detail", self.parts.add(part.row() for part in call.parts))
+
+    def finish(self) -> None:
+        """Complete the calls that never returned, and those with receives that nobody waited for."""
+        left = {id(call): call for call, _ in self._receives.values()}
+        for call in [*left.values(), *(call for call in self._open.values() if id(call) not in left)]:
+            self._complete(call)
+
+    def communicators(self) -> tuple[Communicator, ...]:
+        """Return the communicators of the process, by their numbers."""
+        return tuple(
+            Communicator(str(line["key"]), _ranks(line["ranks"]), _ranks(line["remote"]))
+            for line in self._process.lines
+            if line["k"] == "communicator"
+        )
+
+    def world(self) -> MpiWorld | None:
+        """Return what the process asked of MPI when it began; None without."""
+        line = self._process.line("mpi")
+        if not line:
+            return None
+        library = " ".join(str(line["library"]).replace("Version:", "").split())
+        return MpiWorld(library, int(line["rank"]), int(line["ranks"]), int(line["level"]))
+
+
+def _ranks(text: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in text.split(",") if word)

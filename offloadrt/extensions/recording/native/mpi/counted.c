@@ -1,0 +1,6 @@
+#define SUFFIX
+#include "collectives.h"
+
+#define COUNT int
+#define PLACE int
+#include "messages.h"

@@ -1,0 +1,291 @@
+"""A recorded program of C++ parallel algorithms, on the model of C++ standard parallelism.
+
+Each algorithm of the recording is a call of that model, with the recorded counts of its kernels. The program's
+allocations are the model's, which takes them over or leaves them to the host, at addresses of its own; what the host
+touches, and where AdaptiveCpp's compiler lets a barrier stay, is what the program did. Nothing has values.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
+
+import attrs
+import numpy as np
+
+from offloadrt.extensions.recording.format.recording import NONE, Recording, RecordingDamaged, Site, StopKind, TaskKind
+from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, STORES
+from offloadrt.extensions.recording.replay.kernels import RecordedKernels
+from offloadrt.extensions.recording.replay.program import ReplayRefused
+from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
+from offloadrt.extensions.stdpar import ExecutionPolicy, HostThread, Indirect, Marker, StdPar, UsmArray, section
+from offloadrt.extensions.stdpar.algorithms import AlgorithmCall, direct
+from offloadrt.extensions.stdpar.elision import ALGORITHMS
+from offloadrt.kernels import Kernel, Launch
+from offloadrt.kernels.kernel import DEFAULT_THREADS
+from offloadrt.models.host.program import ProgramThread
+from offloadrt.models.openmp.tasks import HiddenHelpers
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.plugins.plugin import GridDefaults
+
+_POLICIES: Final = {1: ExecutionPolicy.PAR, 2: ExecutionPolicy.PAR_UNSEQ}
+_MARKERS: Final = {
+    StopKind.ACCESS: Marker.HOST_ACCESS,
+    StopKind.CALL: Marker.CALL,
+    StopKind.EXIT: Marker.RETURN,
+    StopKind.ALLOCATION: Marker.ALLOCATION,
+}
+_ELEMENTS, _POLICY, _ON_HOST, _KERNELS = range(4)
+"""The first items of an algorithm; those behind them are its pointers."""
+_STACK_BYTES: Final = 1 << 20
+"""The bytes of a thread's stack that stand for the variables in it which kernels are given by reference."""
+
+
+_Kernel = tuple[int, int, int]
+"""A recorded kernel: site, launch and list of items."""
+
+
+@attrs.define(eq=False)
+class _OpenCall:
+    """An algorithm whose kernels come, as it was recorded."""
+
+    site: int
+    items: int
+    awaited: int
+    kernels: list[_Kernel] = attrs.field(factory=list)
+
+
+@attrs.define(eq=False)
+class ReplayedAlgorithms:
+    """Runs the algorithms of a recording on a program of C++ standard parallelism."""
+
+    recording: Recording
+    offload: StdPar
+    host_time: float
+    """Virtual seconds of the host for each second that the program worked when it was recorded."""
+    progress: Callable[[int, int], object]
+    algorithms: int = 0
+    """How many were called."""
+    helpers: HiddenHelpers = attrs.field(init=False)
+    _arrays: list[UsmArray | None] = attrs.field(init=False)
+    """The arrays of the recording, by number; None: not allocated, or freed."""
+    _kernels: RecordedKernels = attrs.field(init=False)
+    _open: dict[ProgramThread, _OpenCall] = attrs.field(factory=dict)
+    """The algorithm that a thread is in."""
+    _calls: dict[tuple[object, ...], AlgorithmCall] = attrs.field(factory=dict)
+    """By thread, algorithm and kernels, while the arrays are the same."""
+    _stacks: dict[ProgramThread, UsmArray] = attrs.field(factory=dict)
+    _total: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        machine = self.offload.machine
+        self._arrays = [None] * len(self.recording.dictionaries.arrays)
+        grid = GridDefaults(sys.maxsize, DEFAULT_THREADS, DEFAULT_THREADS)
+        self._kernels = RecordedKernels(self.recording, DEFAULT_THREADS, grid, lambda address, was_freed: None)
+        self._total = self.recording.directives
+        self.helpers = HiddenHelpers(self.offload.sim, 0, machine.host_time)
+
+    # memory
+
+    def place_arrays(self, t: HostThread) -> None:
+        """Place the variables of the program, which are the host's."""
+        for number, array in enumerate(self.recording.dictionaries.arrays):
+            if array.is_there:
+                self._arrays[number] = t.array(array.name, array.nbytes, np.uint8, phantom=True)
+
+    async def allocates(self, t: ProgramThread, number: int) -> None:
+        """Allocate an array; memory of an algorithm's own is that of the implementation, which keeps it."""
+        thread, array = cast(HostThread, t), self.recording.dictionaries.arrays[number]
+        self._calls.clear()
+        name = array.name or f"array {number}"
+        if array.origin == "scratch":
+            self._arrays[number] = thread.runtime.unplaced(name, array.nbytes, np.uint8, True, "scratch")
+            return
+        self._arrays[number] = await thread.malloc(name, array.nbytes, np.uint8, phantom=True)
+
+    async def frees(self, t: ProgramThread, number: int, end: int) -> None:
+        """Free an array."""
+        array, self._arrays[number] = self._arrays[number], None
+        self._calls.clear()
+        if array is not None and array.memory != "scratch":
+            await cast(HostThread, t).free(array)
+
+    async def touch(self, t: ProgramThread, number: int) -> None:
+        """Touch what the host touched before a record, but not what an algorithm touched itself."""
+        thread, columns = cast(HostThread, t), self.recording.columns
+        if thread in self._open:
+            return
+        for place in self.recording.range_of("touches", number):
+            array, kind = self._arrays[int(columns["touch.array"][place])], int(columns["touch.kind"][place])
+            if array is None or array.memory == "scratch" or kind == MAYBE_LOADED:
+                continue
+            offset = min(int(columns["touch.offset"][place]), array.nbytes)
+            nbytes = min(int(columns["touch.bytes"][place]), array.nbytes - offset)
+            await thread.host_access(section(array, offset, nbytes), writes=bool(kind & STORES))
+
+    async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None:
+        """Leave a call of MPI out: the process is played alone."""
+
+    def knows_copies(self, number: int) -> None:
+        """Pass what copies bring: the model has none."""
+
+    # algorithms
+
+    async def stops(self, t: ProgramThread, site_number: int, items: int) -> None:
+        """Come to what ends the window of the algorithms before."""
+        site = self.recording.dictionaries.sites[site_number]
+        kind = self._words(site, items, 1)[0]
+        if kind not in _MARKERS:
+            raise RecordingDamaged(f"{self.recording.name}: {site.where}: a barrier stays for a reason {kind}")
+        await cast(HostThread, t).executor.meets(_MARKERS[StopKind(kind)], site.call, site.file, site.line)
+
+    async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None:
+        """Begin an algorithm, or take a kernel of the one that the thread is in; with the last one it is called."""
+        thread, site = cast(HostThread, t), self.recording.dictionaries.sites[site_number]
+        t.sim.current.data["place"] = site.where
+        if site.is_algorithm:
+            words = self._words(site, items, 4)
+            if words[_ON_HOST]:
+                self._count()
+                with thread.runtime.calling(_name(site)):
+                    await thread.executor.host_algorithm(_name(site), site.file, site.line)
+                return
+            call = _OpenCall(site_number, items, words[_KERNELS])
+        else:
+            known = self._open.pop(thread, None)
+            if known is None or site.kernel == NONE or launch == NONE:
+                raise ReplayRefused(
+                    f"{self.recording.name}: {site.where}: {site.call} is a directive of OpenMP; a program that has "
+                    "both those and parallel algorithms is not replayed"
+                )
+            call = known
+            call.kernels.append((site_number, launch, items))
+        if len(call.kernels) < call.awaited:
+            self._open[thread] = call
+            return
+        self._count()
+        await thread.invoke(self._call_of(thread, call))
+
+    def _count(self) -> None:
+        self.algorithms += 1
+        if self.algorithms % 1000 == 0:
+            self.progress(self.algorithms, self._total)
+
+    def _call_of(self, t: HostThread, recorded: _OpenCall) -> AlgorithmCall:
+        key = t, recorded.site, recorded.items, *recorded.kernels
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = self._made(t, recorded)
+        return call
+
+    def _made(self, t: HostThread, recorded: _OpenCall) -> AlgorithmCall:
+        site = self.recording.dictionaries.sites[recorded.site]
+        name, words = _name(site), self._words(site, recorded.items, 4)
+        policy, elements = _POLICIES.get(words[_POLICY]), words[_ELEMENTS]
+        if policy is None or name not in ALGORITHMS:
+            raise RecordingDamaged(
+                f"{self.recording.name}: {site.where}: {site.call} with policy {words[_POLICY]} is no algorithm"
+            )
+        arguments = self._pointers(t, recorded.items)
+        launches = []
+        for kernel_site, launch, items in recorded.kernels:
+            of_kernel = self.recording.dictionaries.sites[kernel_site]
+            made, used = self._kernels.algorithm_launch(of_kernel, launch, items, self._arrays, elements)
+            launches.append(_with_arguments(made, used, arguments))
+        kernel = launches[0].kernel if launches else Kernel(name)
+        place = site.file, site.line
+        return AlgorithmCall(name, policy, kernel, tuple(arguments), elements, 0, place=place, launches=tuple(launches))
+
+    def _words(self, site: Site, items: int, least: int) -> list[int]:
+        places = self.recording.range_of("items", items)
+        words: list[int] = self.recording.columns["item.base"][places.start : places.stop].tolist()
+        if len(words) < least:
+            raise RecordingDamaged(f"{self.recording.name}: {site.where}: {site.call} lacks words: it has {len(words)}")
+        return words
+
+    def _pointers(self, t: HostThread, items: int) -> list[Any]:
+        """List what an algorithm's pointers point into: arrays, and the thread's stack."""
+        columns, found = self.recording.columns, dict[int, UsmArray]()
+        for place in self.recording.range_of("items", items)[_KERNELS + 1 :]:
+            number = int(columns["item.array"][place])
+            array = self._stack_of(t) if number == NONE else self._arrays[number]
+            if array is not None:
+                found[id(array)] = array
+        return list(found.values())
+
+    def _stack_of(self, t: HostThread) -> UsmArray:
+        if t not in self._stacks:
+            self._stacks[t] = t.stack_array("stack", _STACK_BYTES, np.uint8, phantom=True)
+        return self._stacks[t]
+
+
+def _name(site: Site) -> str:
+    return site.call.removeprefix("std::")
+
+
+def _with_arguments(launch: Launch, used: Sequence[HostArray], arguments: list[Any]) -> Launch:
+    """Put the arrays that a kernel uses among the arguments of its algorithm, where its counts then find them.
+
+    Those that are not there yet come behind them, as arrays that the kernel finds behind a pointer in memory.
+    """
+    places: list[int] = []
+    for array in used:
+        own = direct(arguments)
+        place = next((place for place, known in enumerate(own) if known is array), len(own))
+        if place == len(own):
+            assert isinstance(array, UsmArray)
+            arguments.append(Indirect(array))
+        places.append(place)
+    counts = launch.counts
+    if counts is not None:
+        counts = attrs.evolve(
+            counts, arrays=tuple(attrs.evolve(use, **_at(places[use.position])) for use in counts.arrays)
+        )
+    arrays = tuple(attrs.evolve(use, **_at(places[use.position])) for use in launch.kernel.arrays)
+    return attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, arrays=arrays), counts=counts)
+
+
+def _at(place: int) -> dict[str, Any]:
+    return {"name": f"{place}", "position": place}
+
+
+def check_recorded(recording: Recording) -> None:
+    """Raise ReplayRefused unless it is known what the kernels and the host touch: pages migrate by that."""
+    columns, meta = recording.columns, recording.meta
+    if not meta.costs:
+        lacks = "the costs of its kernels; build the program with `offloadrt cxx -stdpar`"
+    elif ((columns["launch.teams"] > 0) & (columns["launch.trace"] == NONE)).any():
+        lacks = "which pages some kernels touch; record it with `--samples 1` or more"
+    elif not meta.host_touches:
+        lacks = "what the host touches between algorithms; record it without `--no-host-touches`"
+    else:
+        return
+    raise ReplayRefused(f"{recording.name} does not say {lacks}, and record it again")
+
+
+async def replay_algorithms(
+    recording: Recording,
+    program: StdPar,
+    *,
+    host_time: float = 1.0,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+    phases: ChoosesInstances | None = None,
+) -> int:
+    """Run a recorded program of parallel algorithms, and return how many it called. Raises ReplayRefused."""
+    check_recorded(recording)
+    kinds = recording.columns["task.kind"]
+    if (kinds == TaskKind.TARGET).any():
+        raise ReplayRefused(f"{recording.name}: a deferred directive is not replayed with parallel algorithms")
+    run = ReplayedAlgorithms(recording, program, host_time, progress)
+    walk = TaskWalk(run, phases)
+    roots = walk.roots()
+
+    async def initial(t: HostThread) -> None:
+        if not t.number:
+            run.place_arrays(t)
+        await walk.thread(t, roots[t.number])
+
+    if roots:
+        await program.parallel(initial, num_threads=len(roots))
+    return run.algorithms

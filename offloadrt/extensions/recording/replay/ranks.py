@@ -1,0 +1,287 @@
+"""The calls of MPI of a recorded rank, made on the ranks of a run: `RankReplay`.
+
+A receive, or a probe, that took a message from any rank takes it from the one that it got it from when it was recorded.
+A call that completed some of its requests waits for these. A poll that found nothing makes progress and goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import attrs
+
+from offloadrt.extensions.mpi import ANY_SOURCE, ANY_TAG, IN_PLACE, PROC_NULL, UNDEFINED, Buffer, Comm, Request
+from offloadrt.extensions.recording.format.ranks import PART, POLLS
+from offloadrt.extensions.recording.format.recording import (
+    NOBODY,
+    NONE,
+    MpiCall,
+    PartFlag,
+    PartKind,
+    Recording,
+    RecordingError,
+)
+from offloadrt.models.host.process import Process
+
+_NOTHING_TO_DO: Final = ("MPI_Init", "MPI_Init_thread", "MPI_Finalize", "MPI_Abort")
+_NEIGHBOURS: Final = (
+    "Neighbor_allgather", "Neighbor_allgatherv", "Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw",
+    "Alltoallw",
+)  # fmt: skip
+"""Collective calls that libraries make of one message for each pair of ranks."""
+_BYTES_OF_DUP: Final = 8
+"""What the ranks that duplicate a communicator agree on: the number of its context."""
+
+
+class RanksRefused(RecordingError):
+    """A call of MPI was recorded that is not replayed."""
+
+
+@attrs.frozen
+class ReplayedPart:
+    """A part of a call; the fields are those of `format/ranks.py`."""
+
+    kind: int
+    flags: int
+    communicator: int
+    peer: int
+    tag: int
+    request: int
+    nbytes: int
+    blocks: int
+    memory: int
+    array: int
+    address: int
+
+
+@attrs.define(eq=False)
+class RankReplay:
+    """Makes the calls of one rank. device_of: the device that has a buffer; None where it is the host's memory."""
+
+    recording: Recording
+    process: Process
+    device_of: Callable[[ReplayedPart], int | None]
+    _communicators: dict[int, Comm] = attrs.field(factory=dict)
+    _requests: dict[int, list[Request]] = attrs.field(factory=dict)
+    _prepared: dict[int, str] = attrs.field(factory=dict)
+    """The calls that persistent requests stand for."""
+    _parts: dict[int, tuple[ReplayedPart, ...]] = attrs.field(factory=dict)
+
+    async def call(self, number: int, parts_number: int) -> None:
+        """Make a call. Raises RanksRefused for one that is not replayed, MpiError for one that MPI refuses."""
+        site = self.recording.dictionaries.mpi_calls[number]
+        parts = self._parts_of(parts_number)
+        if site.call in _NOTHING_TO_DO:
+            return
+        kinds = {part.kind for part in parts}
+        if PartKind.OPAQUE in kinds:
+            raise self._refused(site, "one-sided calls, and processes that come later, are not replayed")
+        if PartKind.MAKES in kinds:
+            await self._make(site, parts)
+        elif PartKind.PREPARES in kinds:
+            self._prepared[parts[0].request] = site.call.removesuffix("_init")
+        elif PartKind.PROBE in kinds:
+            await self._probe(site, parts)
+        elif PartKind.AWAITED in kinds or PartKind.COMPLETED in kinds:
+            await self._complete(site, parts)
+        elif kinds & {PartKind.SEND, PartKind.RECEIVE, PartKind.COLLECTIVE}:
+            await self._begin(site, parts)
+        elif PartKind.DROPS in kinds:
+            for part in parts:
+                self._requests.pop(part.request, None)
+
+    def _refused(self, site: MpiCall, reason: str) -> RanksRefused:
+        return RanksRefused(f"{self.recording.name}: {site.where}: {site.call}: {reason}")
+
+    def _parts_of(self, number: int) -> tuple[ReplayedPart, ...]:
+        parts = self._parts.get(number)
+        if parts is None:
+            places = self.recording.range_of("parts", number)
+            columns = [self.recording.columns[f"part.{name}"][places.start : places.stop].tolist() for name in PART]
+            parts = self._parts[number] = tuple(ReplayedPart(*row) for row in zip(*columns, strict=True))
+        return parts
+
+    # ------------------------------------------------------------------ messages
+
+    async def _begin(self, site: MpiCall, parts: Sequence[ReplayedPart]) -> None:
+        """Begin what a call begins, and wait for what has no request. Of an exchange the receive is posted first."""
+        blocking: list[Request] = []
+        begun = [part for part in parts if part.kind in (PartKind.SEND, PartKind.RECEIVE)]
+        if all(part.request == NONE for part in begun):
+            begun.sort(key=lambda part: part.kind == PartKind.SEND)
+        for part in begun:
+            request = await self._message(site, part)
+            if part.request != NONE:
+                self._requests.setdefault(part.request, []).append(request)
+            elif not part.flags & PartFlag.BUFFERED:
+                blocking.append(request)
+        await Request.Waitall(blocking, at=self._at(site), call=site.call)
+        places = [place for place, part in enumerate(parts) if part.kind == PartKind.COLLECTIVE]
+        for place, end in zip(places, [*places, len(parts)][1:], strict=True):
+            await self._collective(site, parts[place:end])
+
+    async def _message(self, site: MpiCall, part: ReplayedPart) -> Request:
+        comm, buffer, at = self._comm(site, part.communicator), self._buffer(part), self._at(site)
+        if part.kind == PartKind.RECEIVE:
+            source, tag = _source(part)
+            request = comm.begin_receive(site.call, buffer, source, tag, 0, at)
+            if part.flags & PartFlag.CANCELLED:
+                request.Cancel()
+            return request
+        to = PROC_NULL if part.peer == NOBODY else part.peer
+        synchronous = bool(part.flags & PartFlag.SYNCHRONOUS)
+        return await comm.begin_send(site.call, buffer, to, part.tag, 0, at, synchronous=synchronous)
+
+    async def _probe(self, site: MpiCall, parts: Sequence[ReplayedPart]) -> None:
+        matched = next((part for part in parts if part.kind == PartKind.MATCHED), None)
+        comm = self._comm(site, parts[0].communicator)
+        if matched is None and site.returned:
+            await comm.endpoint.look(site.call, self._at(site))
+        else:
+            await comm.Probe(*_source(matched or parts[0]), at=self._at(site))
+
+    async def _complete(self, site: MpiCall, parts: Sequence[ReplayedPart]) -> None:
+        """Wait for the requests that the call completed; for all that it names, where it never returned."""
+        completed = [part.request for part in parts if part.kind == PartKind.COMPLETED]
+        if not site.returned:
+            completed = [part.request for part in parts if part.kind == PartKind.AWAITED]
+        waited = [request for number in completed for request in self._requests.get(number, ())]
+        if waited and (site.returned or site.call not in ("MPI_Waitany", "MPI_Waitsome")):
+            await Request.Waitall(waited, at=self._at(site), call=site.call)
+        elif waited:
+            await Request.Waitany(waited, at=self._at(site))
+        elif site.call in POLLS:
+            await self.process.world.endpoint.look(site.call, self._at(site))
+        for number in completed:
+            self._requests.pop(number, None)
+
+    def _buffer(self, *parts: ReplayedPart) -> Buffer:
+        """Return the buffer of a part, or of several that a call has beside one another."""
+        arrays = self.recording.dictionaries.arrays
+        held = next((part for part in parts if part.nbytes), None)
+        name = "" if held is None or held.array == NONE else arrays[held.array].name
+        device = None if held is None else self.device_of(held)
+        return Buffer(sum(part.nbytes for part in parts), device, sum(part.blocks for part in parts), name=name)
+
+    @staticmethod
+    def _at(site: MpiCall) -> str:
+        return site.where if site.line else ""
+
+    # ------------------------------------------------------------------ collective calls
+
+    async def _collective(self, site: MpiCall, parts: Sequence[ReplayedPart]) -> None:
+        head = parts[0]
+        name = (self._prepared[head.request] if site.call in ("MPI_Start", "MPI_Startall") else site.call)[4:]
+        returns_at_once = head.request != NONE
+        if returns_at_once and name[0] == "I" and name[1].islower():
+            name = name[1:].capitalize()
+        comm = self._comm(site, head.communicator)
+        given = [part for part in parts if part.kind == PartKind.GIVES]
+        taken = [part for part in parts if part.kind == PartKind.TAKES]
+        if name in _NEIGHBOURS:
+            requests = await self._pairwise(site, comm, [*taken, *given])
+            if not returns_at_once:
+                await Request.Waitall(requests, at=self._at(site), call=site.call)
+        else:
+            arguments = self._arguments(name, head.peer, given, taken)
+            if arguments is None:
+                raise self._refused(site, "is not replayed")
+            name = name.removesuffix("_block")  # equal parts
+            begin = getattr(comm, f"I{name.lower()}" if returns_at_once else name)
+            request = await begin(*arguments, at=self._at(site))
+            requests = [request] if returns_at_once else []
+        if returns_at_once:
+            self._requests.setdefault(head.request, []).extend(requests)
+
+    async def _pairwise(self, site: MpiCall, comm: Comm, parts: Sequence[ReplayedPart]) -> list[Request]:
+        """Exchange one message with each rank that the parts name, apart from all other messages."""
+        context = comm.world.context((comm.context, "pairwise"))
+        apart = Comm(comm.world, comm.endpoint, comm.group, context, comm.name)
+        requests = []
+        for part in parts:
+            peer = PROC_NULL if part.peer == NOBODY else part.peer
+            if part.kind == PartKind.TAKES:
+                requests.append(apart.begin_receive(site.call, self._buffer(part), peer, 0, 0, self._at(site)))
+            else:
+                requests.append(await apart.begin_send(site.call, self._buffer(part), peer, 0, 0, self._at(site)))
+        return requests
+
+    def _arguments(
+        self, name: str, root: int, given: Sequence[ReplayedPart], taken: Sequence[ReplayedPart]
+    ) -> tuple[Any, ...] | None:
+        """Return the arguments of a collective call of `Comm`; None for a call that it has not."""
+        sent, into = self._buffer(*given), self._buffer(*taken)
+        given_bytes, taken_bytes = ([part.nbytes for part in parts] for parts in (given, taken))
+        own = sent if given else IN_PLACE
+        outgoing, outgoing_bytes = (sent, given_bytes) if given else (into, taken_bytes)
+        of_call: dict[str, tuple[Any, ...]] = {
+            "Barrier": (),
+            "Bcast": (sent if given else into, root),
+            "Reduce": (sent, into),
+            "Allreduce": (sent, into),
+            "Scan": (sent, into),
+            "Exscan": (sent, into),
+            "Gather": (own, into, root),
+            "Gatherv": (own, into, taken_bytes, root),
+            "Scatter": (sent, into if taken else IN_PLACE, root),
+            "Scatterv": (sent, given_bytes, into if taken else IN_PLACE, root),
+            "Allgather": (own, into),
+            "Allgatherv": (own, into, taken_bytes),
+            "Alltoall": (outgoing, into),
+            "Alltoallv": (outgoing, outgoing_bytes, into, taken_bytes),
+            "Reduce_scatter": (sent, into, given_bytes),
+            "Reduce_scatter_block": (sent, into),
+        }
+        return of_call.get(name)
+
+    # ------------------------------------------------------------------ communicators
+
+    def _comm(self, site: MpiCall, number: int) -> Comm:
+        """Return a communicator of the process by its number in the recording. Raises RanksRefused."""
+        comm = self._communicators.get(number)
+        if comm is None:
+            world: Comm = self.process.world
+            comm = self._communicators[number] = world if number == 0 else self._comm_of(site, number)
+        return comm
+
+    def _comm_of(self, site: MpiCall, number: int) -> Comm:
+        """Return a communicator that is there without messages, as MPI_COMM_SELF is."""
+        world: Comm = self.process.world
+        recorded = self.recording.dictionaries.communicators[number]
+        if recorded.remote or self.process.rank not in recorded.ranks or NONE in recorded.ranks:
+            raise self._refused(
+                site, "communicators with ranks that are started later, or of two groups, are not replayed"
+            )
+        context = world.world.context((recorded.key, recorded.ranks))
+        name = "MPI_COMM_SELF" if recorded.key == "self" else recorded.key.rpartition("/")[2]
+        return Comm(world.world, world.endpoint, recorded.ranks, context, name)
+
+    async def _make(self, site: MpiCall, parts: Sequence[ReplayedPart]) -> None:
+        """Make a communicator with the messages that its ranks need to agree on it."""
+        number = next(part.communicator for part in parts if part.kind == PartKind.MAKES)
+        head = next((part for part in parts if part.kind == PartKind.COLLECTIVE), None)
+        if head is None:  # made by its own members alone
+            if number != NONE:
+                await self._comm(site, number).Barrier(at=self._at(site))
+            return
+        parent = self._comm(site, head.communicator)
+        if number == NONE:
+            await parent.Split(UNDEFINED, 0, at=self._at(site))
+            return
+        made = self._comm(site, number)  # so that one that is not replayed is refused
+        if head.request != NONE:
+            request = await parent.Iallreduce(IN_PLACE, Buffer(_BYTES_OF_DUP), at=self._at(site))
+            self._requests.setdefault(head.request, []).append(request)
+        elif site.call in ("MPI_Comm_dup", "MPI_Comm_dup_with_info"):
+            self._communicators[number] = await parent.Dup(at=self._at(site))
+        else:
+            split = await parent.Split(min(made.group), made.rank, at=self._at(site))
+            assert split is not None
+            self._communicators[number] = split
+
+
+def _source(part: ReplayedPart) -> tuple[int, int]:
+    """Return the source and the tag of a receive or a probe."""
+    source = {NOBODY: PROC_NULL, NONE: ANY_SOURCE}.get(part.peer, part.peer)
+    return source, ANY_TAG if part.tag == NONE else part.tag

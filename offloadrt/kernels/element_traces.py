@@ -1,0 +1,497 @@
+"""Which elements the threads of a launch come to, and in which order: the nest's source evaluated with NumPy.
+
+`ElementTrace` evaluates a loop nest for many iterations at a time, one *lane* for each. Indices that are computed, or
+read from arrays with numbers, are exact. Where numbers are missing (phantoms), or the kernel itself stores them, what
+the source declares with `expect` stands for them: values are drawn, and `assumed` says of which arrays. The same list
+gives the same elements each time: draws depend on the kernel, the text of the index and the arrays that it is read
+from, and on nothing else.
+
+A loop within a thread makes lanes of its trips. Where neighbouring trips stay within a grain (a page), one of them
+stands for all.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import math
+import operator
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from offloadrt.kernels.accesses import BRANCH, UNKNOWN_LOOP, ArrayAccess, Branch, Loop, loops_of
+from offloadrt.kernels.costs import KernelAnalysis
+from offloadrt.kernels.counting import Counting
+from offloadrt.kernels.loop_subset import LoopNest
+from offloadrt.kernels.ranges import flat_index, shape_of
+from offloadrt.kernels.source import Assignment, Conditional, RangeLoop, Statement, literal, stored_names, text
+
+Whole = NDArray[np.int64]
+
+
+class _Unknown:
+    """The value of what no numbers say."""
+
+
+UNKNOWN: Final = _Unknown()
+_LEVELS: Final = 4
+"""Moments of a statement: loads that wait for one another, and the store behind them."""
+_OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: np.true_divide,
+    ast.FloorDiv: np.floor_divide,
+    ast.Mod: np.remainder,
+    ast.Pow: np.power,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+@attrs.frozen(eq=False)
+class Visits:
+    """Elements of one array that lanes come to."""
+
+    array: str
+    stores: bool
+    lanes: Whole
+    moments: Whole
+    """When in the lane's course, counted in moments."""
+    elements: Whole
+
+
+@attrs.frozen(eq=False)
+class ElementTrace:
+    """The accesses of one launch, found for some of its iterations when they are asked for."""
+
+    analysis: KernelAnalysis
+    counting: Counting
+    arguments: Mapping[str, Any]
+    """What the kernel's parameters stand for: arrays with numbers, numbers, or what has a shape only."""
+    wanted: frozenset[str]
+    """The arrays whose elements are asked for."""
+    grain: int
+    """Bytes within which neighbouring elements are one."""
+    key: str = ""
+    """What draws depend on besides the source."""
+    assumed: dict[str, None] = attrs.field(factory=dict, init=False)
+    """The arrays of whose elements some were drawn, in the order in which they were met."""
+
+    @property
+    def nest(self) -> LoopNest:
+        return self.analysis.nest
+
+    @functools.cached_property
+    def shape(self) -> tuple[int, ...] | None:
+        """Return the trips of the distributed loops; None unless they are a rectangle."""
+        ranges = [self.counting.range_of(loop, self.counting.numbers) for loop in self.analysis.distributed]
+        return None if None in ranges else tuple(len(each) for each in ranges if each is not None)
+
+    @functools.cached_property
+    def size(self) -> float:
+        """Return about how many visits all iterations together have."""
+        total = 0.0
+        for access in self.analysis.accesses:
+            if access.array in self.wanted and (often := self.counting.runs(access.path)):
+                for loop in loops_of(access.path):
+                    if not loop.distributed:
+                        trips = self.counting.mean_trips(access.path, loop)
+                        often /= max(1.0, min(self.strides[loop.symbol], trips))
+                total += often
+        return total / self.together
+
+    @property
+    def walks(self) -> bool:
+        """Tell whether a thread's own loops take it further than a grain through one of the arrays."""
+        for access in self.analysis.accesses:
+            if access.array in self.wanted and access.pattern == "affine":
+                for loop in loops_of(access.path):
+                    if not loop.distributed and loop.symbol in access.loops and self.counting.runs(access.path):
+                        trips = self.counting.mean_trips(access.path, loop)
+                        if trips > self.strides_of(access)[loop.symbol]:
+                            return True
+        return False
+
+    @property
+    def strides_apart(self) -> bool:
+        """Tell whether neighbouring iterations lie further apart in an array than those that follow after them.
+
+        So it is in a transposition, and in the passes of a transform.
+        """
+        return any(
+            distances[place] * size >= self.grain and distances[place] > min(distances[:place])
+            for distances, size in map(self._distances, self._affine)
+            for place in range(1, len(distances))
+        )
+
+    @functools.cached_property
+    def together(self) -> int:
+        """Return how many neighbouring iterations stay within a grain of each array, so that one stands for all."""
+        if any(access.through or access.pattern == "irregular" for access in self.analysis.accesses):
+            return 1
+        assert self.shape is not None
+        least = self.shape[-1]
+        for distances, size in map(self._distances, self._affine):
+            least = min(least, self.grain // max(1, distances[-1] * size))
+        return math.gcd(self.shape[-1], 1 << max(0, min(least, 32).bit_length() - 1))
+
+    @property
+    def _affine(self) -> list[ArrayAccess]:
+        """Return the affine accesses to the wanted arrays that happen."""
+        return [
+            access
+            for access in self.analysis.accesses
+            if access.array in self.wanted and access.pattern == "affine" and self.counting.runs(access.path)
+        ]
+
+    def _distances(self, access: ArrayAccess) -> tuple[list[int], int]:
+        """Return the elements between neighbours of each distributed loop, and the bytes of an element."""
+        flat = flat_index(access, shape_of(self.counting, access))
+        size = int(getattr(getattr(self.arguments[access.array], "dtype", None), "itemsize", 8))
+        if flat is None:
+            return [1], size
+        known = flat.known(self.counting.numbers)
+        return [
+            abs((known.coefficient(loop.symbol).constant or 0) * loop.step) for loop in self.analysis.distributed
+        ], size
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether all arrays that decide an index of the wanted ones have numbers that the kernel leaves alone."""
+        return all(
+            self._has_numbers(name)
+            for access in self.analysis.accesses
+            if access.array in self.wanted
+            for name in access.through
+        )
+
+    @property
+    def decided_by_data(self) -> bool:
+        """Tell whether the content of arrays decides where some of the wanted accesses go."""
+        return any(access.through for access in self.analysis.accesses if access.array in self.wanted)
+
+    @functools.cached_property
+    def stored(self) -> frozenset[str]:
+        """Return the arrays that the kernel stores to."""
+        return frozenset([access.array for access in self.analysis.accesses if access.kind == "write"])
+
+    def _has_numbers(self, name: str) -> bool:
+        return name not in self.stored and isinstance(self.arguments[name], np.ndarray)
+
+    @functools.cached_property
+    def strides(self) -> dict[str, int]:
+        """Return, for each loop within a thread, how many of its trips are one."""
+        strides: dict[str, int] = {}
+        for access in self.analysis.accesses:
+            for symbol, stride in self.strides_of(access).items():
+                strides[symbol] = min(strides.get(symbol, stride), stride)
+        return strides
+
+    def strides_of(self, access: ArrayAccess) -> dict[str, int]:
+        """Return the same as far as one access is concerned."""
+        found: dict[str, int] = {}
+        flat = flat_index(access, shape_of(self.counting, access))
+        for depth, part in enumerate(access.path):
+            if not isinstance(part, Loop) or part.distributed:
+                continue
+            inside = access.path[depth + 1 :]
+            if any(isinstance(other, Branch) and not other.of_loop for other in inside) or (
+                part.symbol in access.loops and (access.pattern != "affine" or flat is None)
+            ):
+                found[part.symbol] = 1
+            elif part.symbol not in access.loops:
+                found[part.symbol] = 1 << 30  # it comes to the same place each time
+            else:
+                assert flat is not None
+                distance = flat.known(self.counting.numbers).coefficient(part.symbol).constant or 1
+                size = int(getattr(getattr(self.arguments[access.array], "dtype", None), "itemsize", 8))
+                found[part.symbol] = max(1, self.grain // max(1, abs(distance * part.step) * size))
+        return found
+
+    def visits(self, iterations: Whole) -> tuple[list[Visits], int]:
+        """Return what some iterations of the distributed loops come to, and how many moments each of them has."""
+        assert self.shape is not None
+        frame = _Frame(self, iterations, {})
+        distributed = dict(zip(self.analysis.distributed, np.unravel_index(iterations, self.shape), strict=True))
+        for loop, places in distributed.items():
+            values = self.counting.range_of(loop, self.counting.numbers)
+            assert values is not None
+            frame.names[loop.name] = values.start + values.step * places.astype(np.int64)
+        with np.errstate(all="ignore"):
+            moments = frame.run(_innermost(self.nest))
+        return frame.found, moments
+
+
+def _innermost(nest: LoopNest) -> Sequence[Statement]:
+    """Return the body of the innermost distributed loop."""
+    body: Sequence[Statement] = nest.body
+    for loop in nest.distributed:
+        (body,) = [node.body for node in body if isinstance(node, RangeLoop) and node.node is loop]
+    return body
+
+
+class _Frame:
+    """Lanes that run the same statements."""
+
+    def __init__(self, trace: ElementTrace, iterations: Whole, names: dict[str, Any]) -> None:
+        self.trace = trace
+        self.iterations = iterations
+        """The iteration of the distributed loops that each lane is in."""
+        self.names = names
+        """What scalars hold: a number, one for each lane, or ``UNKNOWN``."""
+        self.found: list[Visits] = []
+        self._drawn: dict[str, Whole] = {}
+
+    @property
+    def lanes(self) -> int:
+        return self.iterations.size
+
+    def run(self, body: Iterable[Statement]) -> int:
+        """Run statements; return how many moments they have."""
+        now = 0
+        for node in body:
+            if not self.lanes:
+                break
+            match node:
+                case Assignment():
+                    self._assign(node, now)
+                    now += _LEVELS
+                case Conditional():
+                    now += self._branch(node, now)
+                case RangeLoop():
+                    now += self._loop(node, now)
+        return now
+
+    # statements
+
+    def _assign(self, node: Assignment, now: int) -> None:
+        value = self.value(node.value, now)
+        if isinstance(node.target, ast.Subscript):
+            if node.operator is not None:
+                self._visit(node.target, now, stores=False)
+            self._visit(node.target, now, stores=True)
+        else:
+            if node.operator is not None:
+                value = self._combined(node.operator, self.names.get(node.target.id, UNKNOWN), value)
+            self.names[node.target.id] = value
+
+    def _branch(self, node: Conditional, now: int) -> int:
+        holds = self.value(node.test, now)
+        if isinstance(holds, _Unknown):
+            hint = self._hint(node.test, "probability", BRANCH)
+            holds = self._random(text(node.test)).random(self.lanes) < hint
+        holds = np.broadcast_to(np.asarray(holds, np.bool_), (self.lanes,))
+        moments, names = now + _LEVELS, stored_names([node])
+        sides = [self._only(np.flatnonzero(holds)), self._only(np.flatnonzero(~holds))]
+        for side, body, which in zip(sides, (node.then, node.other), (holds, ~holds), strict=True):
+            own = np.flatnonzero(which)
+            length = side.run(body)
+            self.found += [
+                attrs.evolve(visits, lanes=own[visits.lanes], moments=visits.moments + moments) for visits in side.found
+            ]
+            moments += length
+        for name in names:
+            self.names[name] = self._merged(holds, *(side.names.get(name, UNKNOWN) for side in sides))
+        return moments - now
+
+    def _merged(self, holds: Any, then: Any, other: Any) -> Any:
+        if holds.all():
+            return then
+        if not holds.any():
+            return other
+        if isinstance(then, _Unknown) or isinstance(other, _Unknown):
+            return UNKNOWN
+        merged = np.empty(self.lanes, np.result_type(then, other))
+        merged[holds], merged[~holds] = then, other
+        return merged
+
+    def _loop(self, node: RangeLoop, now: int) -> int:
+        first, last = self.value(node.first, now), self.value(node.last, now)
+        if isinstance(first, _Unknown) or isinstance(last, _Unknown):
+            first, last = 0, round(self._hint(node.node.iter, "trips", UNKNOWN_LOOP)) * node.step
+        trips = np.broadcast_to(np.maximum(-(-(np.asarray(last) - first) // node.step), 0), (self.lanes,))
+        stride = self.trace.strides.get(node.symbol, 1)
+        lots = -(-trips // stride)
+        lots = lots + ((lots > 0) & ((lots - 1) * stride < trips - 1))  # the last trip is one of them
+        owner = np.repeat(np.arange(self.lanes), lots)
+        turn = np.arange(owner.size) - np.repeat(np.cumsum(lots) - lots, lots)
+        inner = self._only(owner)
+        turns = np.minimum(turn * stride, trips[owner] - 1)
+        start = first[owner] if isinstance(first, np.ndarray) and first.ndim else first
+        stored = stored_names(node.body)
+        inner.names |= dict.fromkeys(stored, UNKNOWN) | {node.variable: start + turns * node.step}
+        length = inner.run(node.body)
+        for visits in inner.found:
+            moments = now + _LEVELS + turn[visits.lanes] * length + visits.moments
+            self.found.append(attrs.evolve(visits, lanes=owner[visits.lanes], moments=moments))
+        self.names |= dict.fromkeys((*stored, node.variable), UNKNOWN)
+        return _LEVELS + int(lots.max(initial=0)) * length
+
+    def _only(self, lanes: Whole) -> _Frame:
+        """Return a frame of some of the lanes, which may come several times."""
+        names = {
+            name: value[lanes] if isinstance(value, np.ndarray) and value.ndim else value
+            for name, value in self.names.items()
+        }
+        return _Frame(self.trace, self.iterations[lanes], names)
+
+    # expressions
+
+    def value(self, node: ast.expr, now: int) -> Any:
+        """Return the value of an expression in each lane, and note what it loads."""
+        match node:
+            case ast.Constant(value=value):
+                return value
+            case ast.Name(id=name):
+                return self._named(name)
+            case ast.BinOp(left=left, op=op, right=right):
+                return self._combined(op, self.value(left, now), self.value(right, now))
+            case ast.UnaryOp(op=op, operand=operand):
+                value = self.value(operand, now)
+                if isinstance(value, _Unknown) or isinstance(op, ast.UAdd):
+                    return value
+                return np.logical_not(value) if isinstance(op, ast.Not) else -value
+            case ast.Compare(left=left, ops=ops, comparators=others):
+                values = [self.value(each, now) for each in (left, *others)]
+                pairs = zip(ops, itertools.pairwise(values), strict=True)
+                parts = [self._combined(op, *pair) for op, pair in pairs]
+                return functools.reduce(_both, parts)
+            case ast.BoolOp(op=op, values=values):
+                parts = [self.value(each, now) for each in values]
+                return functools.reduce(_both if isinstance(op, ast.And) else _either, parts)
+            case ast.IfExp(test=test, body=body, orelse=other):
+                holds, first, second = [self.value(each, now) for each in (test, body, other)]
+                if any(isinstance(each, _Unknown) for each in (holds, first, second)):
+                    return UNKNOWN
+                return np.where(holds, first, second)
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name)), slice=dimension):
+                return self.trace.arguments[name].shape[int(literal(dimension) or 0)]
+            case ast.Subscript():
+                return self._visit(node, now, stores=False)
+            case ast.Attribute(value=ast.Name(id=name), attr="size"):
+                return math.prod(self.trace.arguments[name].shape)
+            case ast.Attribute(value=value):
+                self.value(value, now)
+            case ast.Call():
+                return self._called(node, now)
+        return UNKNOWN
+
+    def _named(self, name: str) -> Any:
+        if name in self.names:
+            return self.names[name]
+        if name in self.trace.arguments:
+            return self.trace.arguments[name]
+        value = self.trace.nest.constant(name)
+        return UNKNOWN if value is None else value
+
+    def _called(self, node: ast.Call, now: int) -> Any:
+        name = self.trace.nest.function_of(node)
+        if name == "len":
+            return self.trace.arguments[text(node.args[0])].shape[0]
+        values = [self.value(argument, now) for argument in node.args]
+        if name == "expect":
+            return values[0]
+        if any(isinstance(value, _Unknown) for value in values):
+            return UNKNOWN
+        if name in ("min", "max"):
+            return functools.reduce(np.minimum if name == "min" else np.maximum, values)
+        if name == "int":
+            return np.asarray(np.trunc(values[0])).astype(np.int64)
+        return {"abs": np.abs, "fabs": np.abs, "floor": np.floor, "ceil": np.ceil}.get(name, _unknown)(values[0])
+
+    def _combined(self, op: ast.AST, first: Any, second: Any) -> Any:
+        function = _OPERATORS.get(type(op))
+        if function is None or isinstance(first, _Unknown) or isinstance(second, _Unknown):
+            return UNKNOWN
+        if isinstance(op, ast.FloorDiv | ast.Mod) and not np.all(second):
+            return UNKNOWN
+        return function(first, second)
+
+    # accesses
+
+    def _visit(self, node: ast.Subscript, now: int, *, stores: bool) -> Any:
+        """Note that lanes load or store an element, and return what they load."""
+        assert isinstance(node.value, ast.Name)
+        name, trace = node.value.id, self.trace
+        argument = trace.arguments[name]
+        indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        level = min(max(_depth(index) for index in indices), _LEVELS - 2)
+        values = [self.value(index, now) for index in indices]
+        size = math.prod(argument.shape)
+        elements: Any
+        if any(isinstance(value, _Unknown) for value in values):
+            if name in trace.wanted:
+                trace.assumed[name] = None
+            elements = self._draw(text(node.slice), indices, size)
+        else:
+            elements = 0
+            for value, length in zip(values, argument.shape, strict=True):
+                elements = elements * length + np.where(np.asarray(value) < 0, value + length, value)
+        if not size:
+            return UNKNOWN
+        elements = np.clip(np.broadcast_to(np.asarray(elements, np.int64), (self.lanes,)), 0, size - 1)
+        if name in trace.wanted and self.lanes:
+            moment = now + (_LEVELS - 1 if stores else level)
+            lanes = np.arange(self.lanes)
+            self.found.append(Visits(name, stores, lanes, np.full(self.lanes, moment), elements))
+        if stores or not trace._has_numbers(name) or any(isinstance(value, _Unknown) for value in values):
+            return UNKNOWN
+        return argument.reshape(-1)[elements]
+
+    def _draw(self, index: str, indices: Sequence[ast.expr], size: int) -> Whole:
+        """Draw the elements of an index that no numbers say: near the iteration where `expect` says so, or anywhere."""
+        if index not in self._drawn:
+            rng, shape = self._random(index), self.trace.shape
+            assert shape is not None
+            near = max(self._hint(each, "near", 0.0) for each in indices)
+            drawn = rng.integers(0, max(size, 1), self.lanes)
+            if near:
+                count = max(math.prod(shape), 1)
+                along = (self.iterations * size + rng.integers(0, max(size, 1), self.lanes)) // count
+                drawn = np.where(rng.random(self.lanes) < near, along, drawn)
+            self._drawn[index] = drawn
+        return self._drawn[index]
+
+    def _random(self, what: str) -> np.random.Generator:
+        first = int(self.iterations[0]) if self.lanes else 0
+        return np.random.default_rng(zlib.crc32(f"{self.trace.key} {what} {first}".encode()))
+
+    def _hint(self, node: ast.expr, name: str, default: float) -> float:
+        """Return what `expect` says in an expression; the default where it says nothing of that."""
+        for part in ast.walk(node):
+            if isinstance(part, ast.Call) and self.trace.nest.function_of(part) == "expect":
+                for keyword in part.keywords:
+                    if keyword.arg == name:
+                        value = literal(keyword.value)
+                        named = keyword.value.id if isinstance(keyword.value, ast.Name) else ""
+                        return float(self.trace.arguments.get(named, default) if value is None else value)
+        return default
+
+
+def _depth(node: ast.AST) -> int:
+    """Count the loads in an expression that wait for one another."""
+    inner = max((_depth(child) for child in ast.iter_child_nodes(node)), default=0)
+    return inner + (isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name))
+
+
+def _both(first: Any, second: Any) -> Any:
+    return UNKNOWN if isinstance(first, _Unknown) or isinstance(second, _Unknown) else np.logical_and(first, second)
+
+
+def _either(first: Any, second: Any) -> Any:
+    return UNKNOWN if isinstance(first, _Unknown) or isinstance(second, _Unknown) else np.logical_or(first, second)
+
+
+def _unknown(value: Any) -> _Unknown:
+    return UNKNOWN

@@ -1,0 +1,223 @@
+"""The warps of a launch in managed memory: each goes through its own pages, and waits at the first that is missing.
+
+A sweep (``sweep.py``) comes to its pages in the order of the iterations.  Threads that walk through parts of an array
+of their own, and those that data send anywhere, do not: all resident warps are in different places, and a page that
+comes lets go on only those that wait for it.  Here the pages of each warp are found by evaluating the kernel's source
+(``kernels/element_traces.py``), exactly where indices have numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from offloadrt.kernels import Launch
+from offloadrt.kernels.element_traces import ElementTrace, Visits
+from offloadrt.machine.managed.block import PageSets
+from offloadrt.machine.managed.pages import ManagedPages, Translations
+
+Whole = NDArray[np.int64]
+
+WARP = 32
+"""Threads that execute an instruction together."""
+_AHEAD = 128
+"""Pages of a warp that are looked at together."""
+_MOST_REPORTED = 1024
+"""Pages that a launch reports after a replay: several batches. The next replay has it report what is left."""
+_MOST_WARPS = 512
+"""Warps that report theirs after a replay, those of all SMs in turn."""
+
+
+@attrs.frozen(eq=False)
+class AddressTrace:
+    """What a launch's source says of its accesses to managed memory."""
+
+    elements: ElementTrace
+    arguments: Mapping[str, object]
+    """The arguments of the launch by the names of their parameters."""
+    places: Mapping[str, tuple[int, int]]
+    """The address of each array in managed memory, and the bytes of its elements."""
+    view: Callable[[Any], Any]
+    """Returns what the kernel sees of an argument, at the time of the call."""
+
+    def visits(self, iterations: Whole, grain: int) -> tuple[list[Visits], int]:
+        """Return what some iterations come to (``ElementTrace.visits``), by the numbers that arrays hold now."""
+        values = {
+            name: self.view(self.arguments[name]) if isinstance(known, np.ndarray) else known
+            for name, known in self.elements.arguments.items()
+        }
+        return attrs.evolve(self.elements, arguments=values, grain=grain).visits(iterations)
+
+
+@attrs.frozen(eq=False)
+class ResidentWarps:
+    """Which threads of a launch are resident at a time: those of each group of teams, one after the other."""
+
+    trace: AddressTrace
+    launch: Launch
+    sms: int
+    sharers: int
+    """SMs that share a uTLB."""
+    groups: int
+    reports: float
+    """How often a page is reported, at most, for which warps on several SMs wait."""
+
+    def window(self, group: int, pages: ManagedPages) -> Warps:
+        """Find the pages of the warps of a group of teams, each in the order in which it comes to them."""
+        launch, teams = self.launch, self.launch.teams
+        first, last = (teams * each // self.groups for each in (group, group + 1))
+        iterations = self._iterations(first, last)
+        if (together := self.trace.elements.together) > 1:
+            iterations = iterations[iterations % together == 0]
+        if launch.strided:
+            rounds, thread = np.divmod(iterations, teams * launch.threads)
+            team, thread = np.divmod(thread, launch.threads)
+        else:
+            team, within = np.divmod(iterations, -(-launch.iterations // teams))
+            rounds, thread = np.divmod(within, launch.threads)
+        warps_a_team = -(-launch.threads // WARP)
+        warp = (team - first) * warps_a_team + thread // WARP
+        visits, moments = self.trace.visits(iterations, pages.page_size)
+        entries: list[Whole] = []
+        low = min([address // pages.page_size for address, _ in self.trace.places.values()])
+        count = (last - first) * warps_a_team
+        for visit in visits:
+            address, size = self.trace.places[visit.array]
+            page = (address + visit.elements * size) // pages.page_size - low
+            when = rounds[visit.lanes] * moments + visit.moments
+            entries.append(np.stack([warp[visit.lanes], when, page * 2 + visit.stores]))
+        of_warp, when, page = np.concatenate(entries, axis=1) if entries else np.zeros((3, 0), np.int64)
+        # Threads of a warp that meet one page at one moment meet it once. One sort of whole numbers does both.
+        late, far = int(when.max(initial=0)) + 1, int(page.max(initial=0)) + 1
+        keys = _different((of_warp * late + when) * far + page)
+        rest, page = np.divmod(keys, far)
+        of_warp, when = np.divmod(rest, late)
+        ends = np.searchsorted(of_warp, np.arange(count), side="right")
+        begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if count else ends
+        sm = (np.arange(count) // warps_a_team + first) % self.sms
+        turn = np.arange(count) // warps_a_team // self.sms * warps_a_team + np.arange(count) % warps_a_team
+        waits = np.lexsort((sm, turn))
+        waits = waits[begins[waits] < ends[waits]]
+        return Warps(page // 2 + low, when, page % 2 == 1, begins, ends, sm, turn, sm // self.sharers, waits)
+
+    def _iterations(self, first: int, last: int) -> Whole:
+        """Return the iterations of the teams [first, last)."""
+        launch = self.launch
+        if not launch.strided:
+            each = -(-launch.iterations // launch.teams)
+            return np.arange(min(first * each, launch.iterations), min(last * each, launch.iterations))
+        grid, low, high = launch.teams * launch.threads, first * launch.threads, last * launch.threads
+        found = np.concatenate([np.arange(begin + low, begin + high) for begin in range(0, launch.iterations, grid)])
+        return found[found < launch.iterations]
+
+
+@attrs.define(eq=False)
+class Warps:
+    """How far the warps of one window have come."""
+
+    _pages: Whole
+    """The pages that they come to, one warp after the other, each in its own order."""
+    _when: Whole
+    """The moment of each in its warp's course."""
+    _stores: NDArray[np.bool_]
+    _next: Whole
+    """The entry of each warp that it has not got past."""
+    _ends: Whole
+    _sm: Whole
+    """The SM of each warp."""
+    _turn: Whole
+    """Its place among the warps of its SM."""
+    _tlb: Whole
+    _waiting: Whole
+    """The warps that wait for a page, or have not begun, in the order in which their SMs report."""
+
+    def go_on(self, pages: ManagedPages, served: Mapping[int, int]) -> None:
+        """Let each warp that waits go on to the next page that is missing.
+
+        served: pages by block that have come since it waited; they count as touched, even when they are gone again
+        """
+        loads, stores = pages.table_for(False), pages.table_for(True)
+        front, base = self._next[self._waiting], pages.per_block
+        again = ~_missing(loads, stores, self._pages[front], self._stores[front])
+        came = np.zeros(0, np.int64)
+        if served:
+            came = np.array([
+                index * base + place for index, those in served.items() for place in range(base) if those >> place & 1
+            ])  # fmt: skip
+            blocks = np.fromiter(served, np.int64, len(served))
+            again |= np.isin(self._pages[front] // base, blocks)
+        active = self._waiting[again]
+        while active.size:
+            at = self._next[active]
+            places = at[:, None] + np.arange(_AHEAD)
+            there = places < self._ends[active][:, None]
+            places = np.where(there, places, at[:, None])
+            page = self._pages[places]
+            misses = there & _missing(loads, stores, page, self._stores[places])
+            if came.size:
+                misses &= ~((self._when[places] == self._when[at][:, None]) & np.isin(page, came))
+            ahead = np.where(misses.any(axis=1), misses.argmax(axis=1), _AHEAD)
+            self._next[active] = np.minimum(at + ahead, self._ends[active])
+            active = active[(ahead == _AHEAD) & (self._next[active] < self._ends[active])]
+        self._waiting = self._waiting[self._next[self._waiting] < self._ends[self._waiting]]
+
+    def missing(self, pages: ManagedPages, reports: float) -> tuple[PageSets, int, dict[int, int]]:
+        """Return the pages that warps wait for in the order of their reports, their entries, and those of stores.
+
+        reports: entries of one page, at most, for which several uTLBs wait
+        """
+        loads, stores = pages.table_for(False), pages.table_for(True)
+        warps = self._waiting[:_MOST_WARPS]
+        at = self._next[warps]
+        places = at[:, None] + np.arange(_AHEAD)
+        there = places < self._ends[warps][:, None]
+        places = np.where(there, places, at[:, None])
+        there &= self._when[places] == self._when[at][:, None]
+        there &= _missing(loads, stores, self._pages[places], self._stores[places])
+        row, column = np.nonzero(there)
+        order = np.lexsort((self._sm[warps][row], column, self._turn[warps][row]))
+        row, column = row[order], column[order]
+        page, stored = self._pages[places[row, column]], self._stores[places[row, column]]
+        unique, first, which = np.unique(page, return_index=True, return_inverse=True)
+        few, tlbs = np.argsort(first)[:_MOST_REPORTED], int(self._tlb.max(initial=0)) + 1
+        reported = np.minimum(np.bincount(_different(which * tlbs + self._tlb[warps][row]) // tlbs), reports)
+        by_block: dict[int, int] = {}
+        for number in np.unique(page[stored]).tolist() if pages.for_stores is not None else ():
+            index, place = divmod(number, pages.per_block)
+            by_block[index] = by_block.get(index, 0) | 1 << place
+        return _in_order(unique[few], pages.per_block), round(float(reported[few].sum())), by_block
+
+
+def _different(numbers: Whole) -> Whole:
+    """Return each of some numbers once, ascending; ``numpy.unique`` takes three times as long for many."""
+    numbers.sort()
+    first = np.ones(numbers.size, np.bool_)
+    np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
+    return numbers[first]
+
+
+def _missing(loads: Translations, stores: Translations, page: Whole, stored: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    misses = loads.unmapped_among(page)
+    return misses if stores is loads else np.where(stored, stores.unmapped_among(page), misses)
+
+
+def _in_order(numbers: Whole, per_block: int) -> PageSets:
+    """Return different pages as sets by block, in their order as far as the pages of one set ascend."""
+    sets: list[tuple[int, int]] = []
+    before, index, those = -1, -1, 0
+    for number in numbers.tolist():
+        block, place = divmod(number, per_block)
+        if block == index and number > before:
+            those |= 1 << place
+        else:
+            if those:
+                sets.append((index, those))
+            index, those = block, 1 << place
+        before = number
+    if those:
+        sets.append((index, those))
+    return sets

@@ -1,0 +1,121 @@
+"""Programs of C++'s parallel algorithms: compiled unchanged, recorded, and replayed on the model of C++ parallelism."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from recorded_programs import PROGRAMS, built
+
+from offloadrt.extensions.recording.format import Recording, RecordingFile, convert
+from offloadrt.extensions.recording.toolchain import RecordOptions, record, rewrite
+from offloadrt.extensions.stdpar.elision import ALGORITHMS
+from offloadrt.runtime.mapping.map_item import LITERAL
+from offloadrt.study.errors import UserError
+from offloadrt.study.running.execution import execute
+from offloadrt.study.scripts import registry
+
+SOURCE = (PROGRAMS / "algorithms.cpp").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture(scope="module", params=[("-O1", "-std=c++20"), ("-O2", "-std=c++17")], ids=" ".join)
+def program(request, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("algorithms")
+    return built("algorithms.cpp", folder, "-stdpar", "-Wno-deprecated-declarations", *request.param)
+
+
+@pytest.fixture(scope="module")
+def file(program: Path) -> Path:
+    raw = program.with_suffix(".raw")
+    record([str(program)], raw, [None], RecordOptions())
+    convert(raw, program.with_suffix(".rec"))
+    return program.with_suffix(".rec")
+
+
+@pytest.fixture(scope="module")
+def recording(file: Path) -> Recording:
+    opened = RecordingFile.read(file)
+    return opened.load(opened.runs[0])
+
+
+def replayed(file: Path, **parameters: object) -> dict[str, object]:
+    return execute(registry.find(str(file)), parameters).measured
+
+
+@pytest.mark.slow
+def test_every_algorithm_has_the_result_of_the_sequential_one(program: Path) -> None:
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=100)
+    assert re.fullmatch(r"6\d\d checks, 0 failures\n", done.stdout), done.stdout
+
+
+@pytest.mark.slow
+def test_algorithms_are_recorded_where_they_are_called(recording: Recording) -> None:
+    sites = [site for site in recording.dictionaries.sites if site.is_algorithm]
+    assert {site.call.removeprefix("std::") for site in sites} >= set(ALGORITHMS)
+    for site in sites:
+        assert Path(site.file).name == "algorithms.cpp"
+        assert site.call in " ".join(SOURCE[site.line - 2 : site.line + 1])
+
+
+@pytest.mark.slow
+def test_kernels_are_named_after_algorithm_and_place(recording: Recording) -> None:
+    algorithms = {(site.call, site.line) for site in recording.dictionaries.sites if site.is_algorithm}
+    for name in recording.dictionaries.kernels:
+        found = re.fullmatch(r"(\w+) at algorithms\.cpp:(\d+)(, kernel \d)?", name)
+        assert found, name
+        assert (f"std::{found[1]}", int(found[2])) in algorithms
+
+
+@pytest.mark.slow
+def test_captures_are_arguments_and_no_maps(recording: Recording) -> None:
+    mapped = [
+        item.name
+        for site in recording.dictionaries.sites
+        if site.kernel >= 0
+        for item in site.items
+        if not item.type & LITERAL
+    ]
+    assert set(mapped) <= {"sum"}  # of a reduction
+
+
+@pytest.mark.slow
+def test_an_implementation_offloads_what_it_can(file: Path, recording: Recording) -> None:
+    acpp = replayed(file, implementation="acpp", heuristic="off")
+    host = replayed(file, implementation="host")
+    assert acpp["algorithms"] == host["algorithms"] == host["on_host"] + empty_calls(recording)
+    assert host["offloaded"] == 0 < acpp["offloaded"]
+    assert acpp["host_pointers"] == 1  # what captures variables of the stack by reference
+    with pytest.raises(UserError, match=r"for_each_n.*'stack', memory of the host \(stack\), and nvcpp does not look"):
+        replayed(file, implementation="nvcpp")
+
+
+def empty_calls(recording: Recording) -> int:
+    """Count the algorithms on the device that have no element, and so no kernel."""
+    columns, count = recording.columns, 0
+    for step, subject, detail in zip(
+        *(columns[f"record.{name}"].tolist() for name in ("step", "subject", "detail")), strict=True
+    ):
+        if step == 0 and recording.dictionaries.sites[subject].is_algorithm:
+            first = int(columns["items.first"][detail])
+            on_host, kernels = columns["item.base"][first + 2 : first + 4].tolist()
+            count += not on_host and not kernels
+    return count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["never", "first", "always", "after-sync"])
+def test_prefetch_modes(file: Path, mode: str) -> None:
+    measured = replayed(file, implementation="acpp", heuristic="off", prefetch=mode)
+    assert (measured["prefetches"] > 0) == (mode != "never")
+
+
+def test_flags_of_other_compilers_for_offloaded_algorithms() -> None:
+    for flag in ("-stdpar", "-stdpar=gpu", "--acpp-stdpar", "--hipstdpar", "-fsycl-pstl-offload=gpu"):
+        kept, openmp = rewrite([flag, "-O3", "a.cpp"], "cxx")
+        assert openmp, flag
+        assert kept[0] == "-include" and Path(kept[1]).name == "offload_algorithms.hpp" and Path(kept[1]).is_file()
+        assert kept[2:] == ["-O3", "a.cpp"]
+    assert rewrite(["-stdpar=multicore", "a.cpp"], "cxx") == (["a.cpp"], False)
+    assert rewrite(["-stdpar", "a.c"], "cc") == (["a.c"], False)

@@ -1,0 +1,95 @@
+"""Programs of MPI as they are recorded and replayed, against what they say of themselves. Needs MPICH or Open MPI."""
+
+import itertools
+import sys
+
+import pytest
+from recorded_ranks import LIBRARIES, built_with, calls_of, ranks_in, recorded_ranks
+
+from offloadrt.extensions.recording.format.ranks import POLLS
+from offloadrt.extensions.recording.format.recording import BufferPlace, PartKind
+from offloadrt.extensions.recording.scenario import scenario_of
+from offloadrt.study.errors import UserError
+from offloadrt.study.running.execution import execute
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="programs are recorded on Linux")
+
+with_each_library = pytest.mark.parametrize(
+    "library", [LIBRARIES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in LIBRARIES[1:])]
+)
+
+
+def said(file):
+    """What a rank wrote of its calls."""
+    lines = [line.split() for line in file.read_text().splitlines()]
+    return once([(name, int(line), int(gave), int(got)) for name, line, gave, got in lines])
+
+
+def once(calls):
+    """Leave out polls in a loop that got nothing, but for the first: those that found nothing are recorded once."""
+    return [
+        call for before, call in itertools.pairwise([None, *calls])
+        if call != before or call[0] not in POLLS or call[3]
+    ]  # fmt: skip
+
+
+@with_each_library
+def test_each_call_in_c_is_recorded_with_its_line_and_bytes(library, tmp_path, monkeypatch):
+    program = built_with(library, "calls_of_mpi.c", tmp_path, "-O1", "-w", offloads=False)
+    recording = recorded_ranks(monkeypatch, library, program, 4, tmp_path / "said")
+    for number, rank in enumerate(ranks_in(recording)):
+        assert (rank.meta.mpi.rank, rank.meta.mpi.ranks, rank.meta.mpi.level) == (number, 4, 1)
+        assert once(calls_of(rank)[:-1]) == said(tmp_path / f"said.{number}")
+        assert calls_of(rank)[-1][0] == "MPI_Finalize"
+    result = execute(scenario_of(recording))
+    assert result.measured["directives"] == 0
+    assert result.where_time_went["ranks"].total_s > 0
+
+
+@with_each_library
+@pytest.mark.parametrize("binding", ["OLD", *(pytest.param(name, marks=pytest.mark.slow) for name in ("NEW", "F08"))])
+def test_each_call_in_fortran_is_recorded_once(library, binding, tmp_path, monkeypatch):
+    program = built_with(
+        library, "calls_of_mpi.F90", tmp_path, f"-D{binding}", "-ffree-line-length-none", offloads=False
+    )
+    recording = recorded_ranks(monkeypatch, library, program, 2, tmp_path / "said")
+    lines = binding == "OLD"  # gfortran gives calls of module procedures other lines at times
+    for number, rank in enumerate(ranks_in(recording)):
+        found, expected = once(calls_of(rank)[:-1]), said(tmp_path / f"said.{number}")
+        assert [(n, line * lines, *rest) for n, line, *rest in found] == [
+            (n, line * lines, *rest) for n, line, *rest in expected
+        ]
+    assert execute(scenario_of(recording)).measured["directives"] == 0
+
+
+@with_each_library
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_halo_exchange_in_device_memory(library, ranks, tmp_path, monkeypatch):
+    program = built_with(library, "halo.c", tmp_path, "-O2")
+    recording = recorded_ranks(monkeypatch, library, program, ranks)
+    for number, rank in enumerate(ranks_in(recording)):
+        columns = rank.columns
+        sends = columns["part.kind"] == PartKind.SEND
+        assert set(columns["part.memory"][sends].tolist()) == {BufferPlace.MAPPED}
+        assert set(columns["part.peer"][sends].tolist()) == {(number + 1) % ranks, (number - 1) % ranks}
+        arrays = rank.dictionaries.arrays
+        assert {arrays[array].name for array in columns["part.array"][sends].tolist()} == {"a"}
+        blocks = (columns["part.memory"] == BufferPlace.GIVEN).sum()
+        assert blocks == 1  # the broadcast of a block of omp_target_alloc
+    together = execute(scenario_of(recording))
+    assert together.measured["directives"] == together.measured["operations_equal"] == 24 * ranks
+    assert together.where_time_went["ranks"].total_s > 0
+    alone = execute(scenario_of(recording), {"process": 1})
+    assert alone.measured["directives"] == 24
+    assert alone.measured["mpi"] == "29 calls left out, for this process is played alone"
+    with pytest.raises(UserError, match=f"ranks=8: .* was recorded with {ranks}; what a rank of 8 does is known of no"):
+        execute(scenario_of(recording), {"ranks": 8})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_halo_exchange_in_fortran_with_target_regions(ranks, tmp_path, monkeypatch):
+    program = built_with("mpich", "halo.f90", tmp_path, "-O2")  # Open MPI's mpif.h declares types that flang has not
+    recording = recorded_ranks(monkeypatch, "mpich", program, ranks)
+    result = execute(scenario_of(recording))
+    assert result.measured["operations_equal"] == result.measured["directives"] == 18 * ranks

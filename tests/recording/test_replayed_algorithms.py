@@ -1,0 +1,117 @@
+"""A stored recording of parallel algorithms, replayed: what each implementation makes of it, and damaged copies."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import random
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_recorded_mistakes import report_of
+
+from offloadrt.extensions.recording.format import RecordingError
+from offloadrt.study.errors import UserError
+from offloadrt.study.running.execution import execute
+from offloadrt.study.scripts import registry
+from offloadrt.study.spec import RunSpec
+
+TRIADS = Path(__file__).parent / "stored" / "algorithms" / "triads.rec"
+"""Recorded of `programs/triads.cpp`: 16 algorithms on 65,536 elements."""
+MIB = 1 << 20
+
+
+def replayed(machine: str = "alex-a100", gear: str = "turbo", **parameters: object) -> dict[str, object]:
+    result = execute(registry.find(str(TRIADS)), parameters, spec=RunSpec(machine=machine, gear=gear, hash=True))
+    return {**result.measured, "elapsed_s": result.elapsed_s, "hash": result.trace_hash}
+
+
+def test_barriers_stay_where_the_host_needs_a_result() -> None:
+    """A value twice, the host's loop over the scan, and the call of printf: twelve others follow one another."""
+    measured = replayed(heuristic="off")
+    assert (measured["algorithms"], measured["offloaded"], measured["elided"]) == (16, 16, 12)
+    assert (measured["kept_value"], measured["kept_access"], measured["kept_call"]) == (2, 1, 1)
+    assert measured["waits"] == 4
+
+
+def test_without_elision_every_algorithm_is_waited_for() -> None:
+    kept, elided = replayed(heuristic="off", elision="off"), replayed(heuristic="off")
+    assert (kept["elided"], kept["waits"], kept["kept_off"]) == (0, 16, 14)
+    assert kept["elapsed_s"] > elided["elapsed_s"]
+
+
+def test_allocations_are_prefetched_once_each() -> None:
+    measured = replayed(heuristic="off", prefetch="first")
+    assert (measured["prefetches"], measured["prefetched_bytes"]) == (4, 1.75 * MIB)
+    assert replayed(heuristic="off", prefetch="never")["prefetches"] == 0
+
+
+def test_nvcpp_waits_for_each_algorithm_and_faults_for_its_pages() -> None:
+    measured = replayed(implementation="nvcpp")
+    assert (measured["waits"], measured["prefetches"], measured["interposed"]) == (16, 0, 4)
+
+
+def test_the_host_and_system_memory_take_nothing_over() -> None:
+    for measured in (replayed(implementation="host"), replayed(machine="gh200", heuristic="off", system_usm=True)):
+        assert measured["interposed"] == 0 == measured["prefetches"]
+
+
+def test_the_heuristic_chooses_from_sampling_runs(tmp_path: Path) -> None:
+    file = str(tmp_path / "times.json")
+    assert replayed(sampling="host", database=file)["on_host"] == 16
+    assert replayed(sampling="offload", database=file)["offloaded"] == 16
+    decided = replayed(heuristic="on", database=file)
+    assert decided["decisions"] >= 1
+    assert decided["on_host"] + decided["offloaded"] == 16
+
+
+@pytest.mark.parametrize("machine", ["alex-a100", "isambard-mi100", "idc-max1550"])
+def test_both_gears_give_the_same_events(machine: str) -> None:
+    assert replayed(machine, "native")["hash"] == replayed(machine, "turbo")["hash"]
+
+
+def test_a_check_finds_nothing_in_a_right_program() -> None:
+    assert report_of(TRIADS).mistakes == ()
+
+
+def test_an_option_of_an_implementation_that_has_it_not() -> None:
+    with pytest.raises(UserError, match=r"sampling.*nvcpp has no heuristic here"):
+        replayed(implementation="nvcpp", sampling="host")
+
+
+_ODD = (-1, -7, 1 << 40, 1 << 62, (1 << 63) - 1, -(1 << 63), 255, 65536, 0, 1, 2, 3, 7, 12)
+
+
+def damaged(members: dict[str, bytes], draw: random.Random, file: Path) -> None:
+    """Write a copy in which up to six numbers of the columns are others."""
+    changed = dict(members)
+    names = [name for name in members if name.endswith(".npy")]
+    for name in draw.choices(names, k=draw.randint(1, 6)):
+        values = np.load(io.BytesIO(changed[name])).astype(np.int64)
+        if values.size:
+            values.reshape(-1)[draw.randrange(values.size)] = draw.choice(_ODD)
+            written = io.BytesIO()
+            np.save(written, values)
+            changed[name] = written.getvalue()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in changed.items():
+            archive.writestr(name, content)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_damaged_recordings_are_replayed_or_refused_with_a_reason(seed: int, tmp_path: Path) -> None:
+    draw, reasons = random.Random(seed), list[str]()
+    with zipfile.ZipFile(TRIADS) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for number, implementation in zip(range(50), itertools.cycle(("acpp", "nvcpp", "host")), strict=False):
+        file = tmp_path / f"damaged{number}.rec"
+        damaged(members, draw, file)
+        try:
+            execute(registry.find(str(file)), {"implementation": implementation, "heuristic": "auto"})
+        except (UserError, RecordingError) as error:
+            reasons.append(str(error))
+    assert 0 < len(reasons) < 50
+    assert all(reason.strip() for reason in reasons)
