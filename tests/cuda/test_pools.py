@@ -233,8 +233,7 @@ def test_threads_that_allocate_wait_for_one_another_at_the_context_lock():
             await t.barrier()
             return t.sim.now - begin
 
-        settings = {"driver.context.uncontended": uncontended, "driver.handover": 0, "alloc.cudaMalloc_large": 0}
-        settings |= {"alloc.cudaMalloc_segment": 0}
+        settings = {"driver.context.uncontended": uncontended, "driver.handover": 0, "mempool.grow": 0}
         run, took = run_of(body, threads=threads, phantom=True, settings=settings)
         return run.statistics.locks["driver context"], took
 

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from cuda_rig import run_of
 
+from offloadrt.kernels import Kernel
 from offloadrt.models.host.arrays import section
 
 MIB, GIB = 1 << 20, 1 << 30
 PAGE, HUGE = 4096, 2 * MIB
 SMALL = {"page.thp": False}
+WALK = Kernel("walk", bytes_per_iteration=1.0)
 
 
 def touching(nbytes, threads=1, settings=None, **options):
@@ -181,3 +183,19 @@ def test_what_a_copy_from_the_device_writes_first_is_populated_by_it():
     value = run.spec.value
     assert again == pytest.approx(there)
     assert fresh - there == pytest.approx(64 * MIB / value("host.clear_1t") + 32 * value("host.page_fault"))
+
+
+def test_a_block_that_prefers_the_gpu_comes_whole_when_nobody_has_touched_it():
+    def groups(advised):
+        async def body(t):
+            array = await t.malloc_managed("m", 16 * MIB, np.uint8)
+            if advised:
+                await t.mem_advise(array, "prefer_device")
+            await t.launch(WALK, array, grid=4, block=256, iterations=16 * MIB)
+            await t.device_synchronize()
+
+        faults = run_of(body, phantom=True)[0].statistics.faults
+        assert faults["bytes_transfer_htod"] == 0 and faults["first_on_gpu"] == 16 * MIB // PAGE
+        return faults["gpu_page_fault"]
+
+    assert groups(True) == 8 < groups(False)

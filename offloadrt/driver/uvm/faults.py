@@ -321,8 +321,15 @@ class GpuFaults:
         return throttled, pinned
 
     def _brought_by(self, block: ManagedBlock, wanted: int, thrashes: int) -> int:
-        """Return the pages that migrate for faults on the ``wanted`` pages of a block."""
+        """Return the pages that come for faults on the ``wanted`` pages of a block, from the host or new.
+
+        A new page takes part in the prefetcher's tree as one that migrates does.  Of a block that nobody has touched,
+        and that is to stay on this device, the first fault brings all
+        (``uvm_perf_prefetch_prenotify_fault_migrations``).
+        """
         blocks, resident = self._blocks, block.resident
+        if block.prefers_here & wanted and not block.populated and blocks.costs.prefetch_tree:
+            return block.valid
         brought = blocks.prefetch.brings(resident, wanted, block.valid, thrashes, blocks.prefetch_rules)
         if brought == wanted:
             return wanted
@@ -431,7 +438,7 @@ class UvmFaultHandler:
     async def _first_in_buffer(self) -> list[ManagedFault]:
         """Take what lies in the buffer, for the first entry of which the handler spins until it is valid."""
         while not (seen := self._buffer.take_arrived()):
-            await self._blocks.sim.sleep(self._buffer.each_s)
+            await self._blocks.sim.sleep(self._buffer.until_first())
         return seen
 
     def _in_buffer(self) -> list[ManagedFault]:
@@ -658,7 +665,7 @@ class HostFaults:
         """
         blocks, costs = self._blocks, self._blocks.costs
         per_page = blocks.pages.page_size
-        if block.prefers_host & page and not block.populated:
+        if block.prefers_host & page and not block.populated and costs.prefetch_tree:
             brought = block.valid
         else:
             brought = blocks.prefetch.brings(block.on_host, page, block.valid, 0, blocks.prefetch_rules) | page
