@@ -294,8 +294,15 @@ class RuntimeCalls:
         if call is None or call.kernel is None:
             return
         kernel = call.kernel[1]
-        call.launch, touched = self.launches.add(kernel, row, parts, call.items)
+        call.launch, touched = self.launches.add(kernel, row, parts, call.items, self._caller(call))
         self._kernel_touches((kernel, *row[3:6]), call, touched)
+
+    def _caller(self, call: _OpenCall) -> str:
+        """Return the line where the parallel algorithm was called that launches a kernel; empty for other kernels."""
+        if call.algorithm is None:
+            return ""
+        file, _, line, _ = self._location(call.algorithm.row[5])
+        return f"{PurePath(file).name}:{line}"
 
     def _kernel_touches(
         self, shape: tuple[int, ...], call: _OpenCall, touched: list[tuple[HostBlock, int, Run]]
@@ -319,9 +326,9 @@ class RuntimeCalls:
         if call.algorithm is None:
             name = self._entries.get(address, f"kernel at {address:#x}")
         else:  # the real name is that of a template
-            file, algorithm, line, _ = self._location(call.algorithm.row[5])
+            _, algorithm, *_ = self._location(call.algorithm.row[5])
             number = call.algorithm.kernels.index(address)
-            name = f"{algorithm} at {PurePath(file).name}:{line}{f', kernel {number + 1}' if number else ''}"
+            name = f"{algorithm} at {self._caller(call)}{f', kernel {number + 1}' if number else ''}"
         return self.kernels.setdefault(name, len(self.kernels))
 
     def returned(self, row: Row) -> None:
