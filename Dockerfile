@@ -8,7 +8,7 @@ RUN apt-get update \
     && echo "deb https://apt.llvm.org/trixie/ llvm-toolchain-trixie-22 main" > /etc/apt/sources.list.d/llvm.list \
     && apt-get update \
     && apt-get install -y --no-install-recommends \
-        clang-22 clang-tools-22 flang-22 libomp-22-dev liboffload-22-dev lld-22 llvm-22 llvm-22-dev make \
+        clang-22 clang-tools-22 flang-22 libomp-22-dev liboffload-22-dev lld-22 llvm-22 llvm-22-dev make mpich libmpich-dev \
     && rm -rf /var/lib/apt/lists/*
 
 COPY . /opt/offloadrt

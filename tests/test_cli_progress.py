@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from offloadrt.cli import terminal
+from offloadrt.cli.render import slowdown
 
 
 @pytest.fixture
@@ -38,3 +41,15 @@ def test_each_stage_begins_anew(clock: list[float]) -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(40.4, "40 s"), (180.0, "3 min"), (9000.0, "2.5 h")])
 def test_a_duration_is_told_in_its_unit(seconds: float, text: str) -> None:
     assert terminal.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "took_s", "said"),
+    [
+        (0.01, 0.2, "200 ms of .*: 20 times slower"),
+        (2.0, 0.5, "500 ms of .*: 4 times faster"),
+        (0.0, 0.5, "took 500 ms"),
+    ],
+)
+def test_a_run_says_how_much_slower_it_is_than_what_it_emulates(elapsed_s: float, took_s: float, said: str) -> None:
+    assert re.search(said, slowdown(elapsed_s, took_s))

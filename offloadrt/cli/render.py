@@ -278,6 +278,15 @@ def changed(run: Result) -> str:
     return "".join(f", {text}" for text in words)
 
 
+def slowdown(elapsed_s: float, took_s: float) -> str:
+    """Say how much slower a run was, in seconds of this computer's time, than the machine that it emulates."""
+    if not elapsed_s or not took_s:
+        return f"the run took {seconds(took_s)} of this computer's time"
+    times = took_s / elapsed_s
+    slower = f"{times:.2g} times slower" if times >= 1 else f"{1 / times:.2g} times faster"
+    return f"the run took {seconds(took_s)} of this computer's time: {slower} than the machine that it emulates"
+
+
 def result(run: Result) -> Iterable[RenderableType]:
     """Show a run: its figures, where its time went, and what it waited for."""
     how = f"on {where(run)}, seed {run.seed}{changed(run)}"

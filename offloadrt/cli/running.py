@@ -134,6 +134,8 @@ def run(
         from offloadrt.cli import render
 
         console().print(*render.result(result), sep="\n")
+        if sys.stderr.isatty():  # no part of the result: another computer takes another time
+            print(render.slowdown(result.elapsed_s, run_s), file=sys.stderr)
 
 
 @app.command

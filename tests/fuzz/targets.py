@@ -28,10 +28,12 @@ from offloadrt.extensions.evidence.independent.prediction import read as read_me
 from offloadrt.extensions.exploring.schedules import PREFIX, ScheduleCase, Token
 from offloadrt.extensions.exploring.strategies import Choice, Hold
 from offloadrt.extensions.recording.format import RecordingError, RecordingFile
+from offloadrt.extensions.recording.scenario import scenario_of
 from offloadrt.sim import SimulationError
-from offloadrt.study.errors import ScenarioRefused, UserError
+from offloadrt.study.errors import ScenarioRefused, ScriptFailed, UserError
 from offloadrt.study.reporting.results import measured_of
 from offloadrt.study.running import profiles
+from offloadrt.study.running.execution import execute
 
 TESTS = Path(__file__).parents[1]
 TOYS = TESTS / "study" / "toys.py"
@@ -141,6 +143,44 @@ def numbers(data: bytes) -> None:
             opened.load(run)
 
 
+def ranks(data: bytes) -> None:
+    """Play a recording of MPI in which the bytes say which numbers of its parts are changed, and a word of its text.
+
+    Four bytes a change: a column, a place in it (two), and one of `_ODD` or a small number.
+    """
+    members = _members(_RANKS[data[0] % len(_RANKS)] if data else _RANKS[0])
+    names = [name for name in members if "/columns/part" in name or name.endswith("record.step.npy")]
+    texts = [name for name in members if name.endswith(".json")]
+    for change in range(1, len(data) - 3, 4):
+        what, place, odd = data[change], data[change + 1] << 8 | data[change + 2], data[change + 3]
+        number = _ODD[odd % len(_ODD)] if odd < 128 else odd - 130
+        if what % 8 == 7:
+            name = texts[what % len(texts)]
+            text = bytearray(members[name])
+            text[place % len(text)] = odd
+            members[name] = bytes(text)
+            continue
+        name = names[what % len(names)]
+        values = np.load(io.BytesIO(members[name]))
+        if values.size:
+            values = values.astype(np.uint64 if number >= 1 << 63 else np.int64)
+            values.reshape(-1)[place % values.size] = number
+            written = io.BytesIO()
+            np.save(written, values)
+            members[name] = written.getvalue()
+    path = FOLDER / "ranks.rec"
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    try:
+        execute(scenario_of(path))
+    except UserError:
+        pass
+    except ScriptFailed as error:
+        if not isinstance(error.__cause__, SimulationError):  # ranks that wait for one another
+            raise
+
+
 _ODD = (-1, -7, 1 << 40, 1 << 62, (1 << 63) - 1, -(1 << 63), (1 << 64) - 1, 255, 65536, 1 << 32)
 
 
@@ -222,6 +262,7 @@ def _members(path: Path) -> dict[str, bytes]:
         return {name: file.read(name) for name in sorted(file.namelist())}
 
 
+_RANKS = [TESTS / "recording" / "stored" / f"{name}.rec" for name in ("halo", "calls_of_mpi")]
 MEMBERS = list(_members(_stored()[0]))
 
 
@@ -282,6 +323,7 @@ TARGETS = {
     "conformance": Target(conformance, _cases),
     "token": Target(token, _tokens),
     "measured": Target(measured, lambda: [MEASURED.read_bytes()[:20_000]]),
+    "ranks": Target(ranks, lambda: [bytes(range(start, start + 13)) for start in range(0, 240, 12)]),
     "numbers": Target(numbers, lambda: [bytes(range(start, start + 17)) for start in range(0, 240, 16)]),
     "scenario": Target(scenario, lambda: [bytes([kind, *b"a text 1.5"]) for kind in range(10)]),
     "command_line": Target(command_line, _commands),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,8 @@ PROGRAMS = {
     "algorithms/triads": ("cxx", "triads.cpp", "1"),
 }
 """Language, source, and the numbers of threads that it is recorded with."""
+RANKS = {"halo": ("halo.c", 4), "calls_of_mpi": ("calls_of_mpi.c", 2)}
+"""Programs of MPI: the source, and the number of ranks; they need MPICH."""
 
 
 def store(name: str, folder: Path) -> None:
@@ -41,11 +44,21 @@ def store(name: str, folder: Path) -> None:
     )
 
 
+def store_ranks(name: str, folder: Path) -> None:
+    source, ranks = RANKS[name]
+    offloadrt = sys.executable, "-m", "offloadrt"
+    compiler = {**os.environ, "MPICH_CC": f"{sys.executable} -m offloadrt cc"}
+    command = ["mpicc.mpich", "-w", "-g", "-O2", "-fopenmp", source, "-o", str(folder / name)]
+    subprocess.run(command, cwd=HERE / "programs", check=True, env=compiler)
+    program = ["mpiexec.mpich", "-n", str(ranks), f"./{name}", *(["said"] if name == "calls_of_mpi" else [])]
+    subprocess.run([*offloadrt, "record", "-o", str(STORED / f"{name}.rec"), *program], cwd=folder, check=True)
+
+
 def main() -> None:
     STORED.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        for name in sys.argv[1:] or PROGRAMS:
-            store(name, Path(folder))
+        for name in sys.argv[1:] or [*PROGRAMS, *RANKS]:
+            (store_ranks if name in RANKS else store)(name, Path(folder))
 
 
 if __name__ == "__main__":

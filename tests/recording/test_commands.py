@@ -10,6 +10,7 @@ from raw_program import BEGIN, END, FROM, KERNEL, PARAM, TO, RawProgram
 
 from offloadrt.cli import main
 from offloadrt.extensions.recording.format import convert
+from offloadrt.extensions.recording.format.summary import ThreadSummary, stragglers_of
 
 X, DEVICE, SIZE = 1 << 20, 1 << 40, 1 << 20
 USE = {
@@ -180,3 +181,22 @@ def test_kernels_that_were_never_traced_allow_no_other_configuration(tmp_path: P
     made.directive(KERNEL, (X, SIZE, TO | PARAM), line=30, tripcount=77, cost={"trip": 77})
     code, _, err = output(capsys, "run", made.recorded(tmp_path), "configuration=managed")
     assert code == 2 and "of 1 launches" in err and "which pages they touch" in err
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "late"),
+    [
+        ((1.0, 1.1, 0.9, 8.0), [3]),
+        ((1.0, 1.1, 0.9, 1.8), []),  # less than twice as long
+        ((0.01, 0.01, 0.5, 0.01), []),  # less than a millisecond more
+        ((1.0, 8.0), []),  # nobody can say which of two is usual
+        ((6.0, 1.0, 1.0, 7.0), [0, 3]),
+    ],
+)
+def test_a_thread_that_took_far_longer_than_its_like_is_a_straggler(
+    milliseconds: tuple[float, ...], late: list[int]
+) -> None:
+    threads = [ThreadSummary(number, 1, 100, 1e-3 * ms) for number, ms in enumerate(milliseconds)]
+    assert [int(text.split()[1]) for text in stragglers_of(threads)] == late
+    busier = [*threads, ThreadSummary(9, 1, 500, 1.0)]
+    assert [int(text.split()[1]) for text in stragglers_of(busier)] == late, "a thread with more to do is none"

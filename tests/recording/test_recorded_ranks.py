@@ -4,12 +4,15 @@ import itertools
 import sys
 
 import pytest
+from recorded_programs import PROGRAMS
 from recorded_ranks import LIBRARIES, built_with, calls_of, ranks_in, recorded_ranks
 
 from offloadrt.extensions.recording.format.ranks import POLLS
 from offloadrt.extensions.recording.format.recording import BufferPlace, PartKind
+from offloadrt.extensions.recording.format.summary import last_call_of
 from offloadrt.extensions.recording.scenario import scenario_of
-from offloadrt.study.errors import UserError
+from offloadrt.extensions.recording.toolchain import ToolchainMissing
+from offloadrt.study.errors import ScriptFailed, UserError
 from offloadrt.study.running.execution import execute
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="programs are recorded on Linux")
@@ -84,6 +87,31 @@ def test_a_halo_exchange_in_device_memory(library, ranks, tmp_path, monkeypatch)
     assert alone.measured["mpi"] == "29 calls left out, for this process is played alone"
     with pytest.raises(UserError, match=f"ranks=8: .* was recorded with {ranks}; what a rank of 8 does is known of no"):
         execute(scenario_of(recording), {"ranks": 8})
+
+
+def test_a_deadlock_is_told_with_both_lines(tmp_path, monkeypatch):
+    program = built_with("mpich", "deadlock.c", tmp_path, offloads=False)
+    recording = recorded_ranks(monkeypatch, "mpich", program, 2, stop_seconds=2.0)
+    lines = (PROGRAMS / "deadlock.c").read_text().splitlines()
+    receive, send = (next(n for n, line in enumerate(lines, 1) if call in line) for call in ("MPI_Recv", "MPI_Ssend"))
+    last = [last_call_of(rank) for rank in ranks_in(recording)]
+    assert [words.partition(" at ")[0] for words in last] == ["MPI_Recv", "MPI_Ssend"]
+    assert [words.partition(":")[2] for words in last] == [f"{n}, which never returned" for n in (receive, send)]
+    with pytest.raises(ScriptFailed, match="Deadlock") as deadlock:
+        execute(scenario_of(recording))
+    story = str(deadlock.value)
+    assert f"deadlock.c:{receive})" in story
+    assert f"deadlock.c:{send})" in story
+    assert "MPI_Recv from rank 1 with tag 5" in story
+
+
+def test_a_program_without_a_matching_mpicc_is_refused(tmp_path, monkeypatch):
+    program = built_with("mpich", "deadlock.c", tmp_path, offloads=False)
+    monkeypatch.setenv("OFFLOADRT_MPICC", "true")
+    with pytest.raises(
+        ToolchainMissing, match=r"linked with .*libmpich\.so.*, and no mpicc for that is here; .*true is"
+    ):
+        recorded_ranks(monkeypatch, "mpich", program, 2)
 
 
 @pytest.mark.slow

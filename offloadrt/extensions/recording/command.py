@@ -104,6 +104,7 @@ def record(
     from offloadrt.cli.options import check_not_read
     from offloadrt.extensions.recording import toolchain
     from offloadrt.extensions.recording.format import RecordingError, convert, is_recording
+    from offloadrt.extensions.recording.shown import loaded, stragglers
     from offloadrt.extensions.recording.toolchain import RecordingRefused
     from offloadrt.study.errors import UserError, writing
 
@@ -128,6 +129,8 @@ def record(
         for process in processes:
             if process.died and process.folder.startswith(f"{run.folder}/"):
                 print(f"  process {process.pid} {process.died}", file=sys.stderr)
+    for text in stragglers(loaded(output)):
+        print(f"offloadrt: warning: {text}", file=sys.stderr)
     if not keep_raw:
         shutil.rmtree(raw)
     return 0 if all(run.exit == 0 or run.stopped for run in runs) else PROGRAM_FAILED

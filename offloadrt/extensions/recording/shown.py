@@ -34,10 +34,18 @@ def recording(path: Path) -> Iterable[RenderableType]:
     if len(runs) > 1 and not differences:
         yield "\nall runs have the same directives, each as often"
     yield from (f"  {escape(text)}" for text in differences)
+    yield from (escape(text) for text in stragglers(runs))
     yield from (_sites(runs[0]), _kernels(runs[0]), _arrays(runs[0]), _threads(runs[0]))
     if ranks := [run for run in runs if run.meta.mpi is not None]:
         yield _ranks(ranks)
         yield _messages(ranks[0])
+
+
+def stragglers(runs: Iterable[Recording]) -> Iterable[str]:
+    """Name the threads of each run that took far longer than others, and what to do about it."""
+    for run in runs:
+        for text in summary.stragglers_of(summary.threads_of(run)):
+            yield f"straggler in {run.name}: {text}: if the host was busy, record it again"
 
 
 def statistics(path: Path) -> Iterable[RenderableType]:

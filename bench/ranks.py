@@ -1,0 +1,77 @@
+"""What a run of many ranks costs: `python bench/ranks.py [--threads N] [--repeat N] [--check]`.
+
+Ranks with host threads, eight to a node, compute on their nodes' GPUs, exchange with their neighbours between nodes,
+and reduce. Reported for 8 to 64 ranks: wall-clock time, messages, and microseconds a rank; the best of some runs, since
+other work on the machine only makes them longer. A reduction has log2 of the ranks steps, everything else is as much
+for each rank. `--check` fails when 64 ranks cost more than 1.5 times as much a rank as 16.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import Any
+
+from offloadrt import Run, kernel
+from offloadrt import openmp as omp
+from offloadrt.extensions import mpi
+from offloadrt.models.host.process import Process
+
+RANKS = (8, 16, 32, 64)
+PER_NODE, STEPS, N = 8, 5, 1 << 14
+MOST_GROWTH = 1.5
+
+
+@kernel(flops_per_iteration=1, bytes_per_iteration=16)
+def scale(a: Any, s: float) -> None:
+    a *= s
+
+
+def one(ranks: int, threads: int) -> float:
+    """Return the seconds that a run takes."""
+    run = Run(machine="a100-node8")
+    run.configure(phantom=True)
+
+    async def main(process: Process) -> None:
+        world = process.world
+        right, left = (world.rank + PER_NODE) % world.size, (world.rank - PER_NODE) % world.size
+
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", N)
+            for _ in range(STEPS):
+                await t.target(scale, a, 2.0, maps=omp.map(tofrom=a), teams=4, iterations=N, device=world.rank % 8)
+                await t.barrier()
+                if t.number == 0:
+                    await world.Sendrecv(a, right, 0, a, left)
+                    await world.Allreduce(mpi.IN_PLACE, mpi.Buffer(8))
+                await t.barrier()
+
+        await process.parallel(body, num_threads=threads)
+
+    async def whole() -> None:
+        await run.mpiexec(main, ranks, nodes=max(1, ranks // PER_NODE), gpus_per_node=8)
+        await run.finish()
+
+    begin = time.perf_counter()
+    run.sim.run(whole)
+    return time.perf_counter() - begin
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    one(RANKS[0], given.threads)
+    took = {ranks: min(one(ranks, given.threads) for _ in range(given.repeat)) for ranks in RANKS}
+    for ranks, seconds in took.items():
+        print(f"{ranks:3} ranks x {given.threads} threads: {seconds:6.2f} s, {1e3 * seconds / ranks:6.2f} ms a rank")
+    growth = (took[64] / 64) / (took[16] / 16)
+    print(f"64 ranks cost {growth:.2f} times as much a rank as 16")
+    return int(given.check and growth > MOST_GROWTH)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
