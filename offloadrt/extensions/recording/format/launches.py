@@ -206,7 +206,7 @@ class LaunchTables:
                 parties = self._party(row[2:5], within), self._party(row[5:8], within)
                 races.append(KernelRace(array, row[1] + begin, parties))
             elif a_of(row) == StrayKind.LOST:
-                name, party = self._strings.get(row[1], ""), self._party(row[2:5])
+                name, party = self._strings.get(row[1], ""), self._party(row[2:5], within)
                 strays.append(KernelStray(StrayKind.LOST, NONE, 0, party, name))
             else:
                 array, begin = self._array_at(row[6])
