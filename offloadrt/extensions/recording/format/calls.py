@@ -36,6 +36,7 @@ from offloadrt.extensions.recording.format.slots import (
     REALLOC,
     SCRATCH,
     STOP,
+    AlgorithmWords,
     RawProcess,
     RecordedEvent,
     Row,
@@ -172,7 +173,7 @@ class RuntimeCalls:
             ]
         call = _OpenCall(function, event.row, kernel, items, arguments, mapped, blocks, task, place)
         if function == ALGORITHM:
-            call.blocks = [self._pointed_at(word) for word in _pointers(arguments)]
+            call.blocks = [self._pointed_at(word) for word in AlgorithmWords(arguments).pointers]
         elif kernel is not None and (algorithm := self._algorithm_of(event.row)) is not None:
             call.algorithm, algorithm.launches = algorithm, algorithm.launches + 1
             call.blocks = [  # pointers are among the words that it is given by value
@@ -375,7 +376,8 @@ class RuntimeCalls:
     def _complete(self, call: _OpenCall, whole: bool, died: bool = False) -> None:
         items, blocks, behind = self._expanded(call)
         if call.function == ALGORITHM:
-            rows = _algorithm_rows(call)
+            numbers = [NONE if block is None else block.number for block in call.blocks]
+            rows = AlgorithmWords(call.arguments).items(call.launches, numbers)
         elif call.function == STOP:
             rows = [(call.arguments[0], 0, 0, NONE)]
             call.task.put(call.place, "step", Step.STOP)
@@ -476,29 +478,6 @@ class RuntimeCalls:
                 for item, name, after in zip(items, self._names(items), behind, strict=True)
             ),
         )
-
-
-_COUNT, _POLICY, _ON_HOST, _POINTERS, _ON_STACK, _FIRST_POINTER = range(6)
-"""The arguments of an algorithm."""
-
-
-def _pointers(arguments: Sequence[int]) -> Sequence[int]:
-    return arguments[_FIRST_POINTER : _FIRST_POINTER + arguments[_POINTERS]]
-
-
-def _algorithm_rows(call: _OpenCall) -> list[tuple[int, int, int, int]]:
-    """Make the items of an algorithm: elements, policy, whether it is on the host, kernels; then its pointers.
-
-    An item of a pointer has its array, or the size 1 where it is to the thread's stack. Others are of no known memory.
-    """
-    words = call.arguments
-    rows = [(word, 0, 0, NONE) for word in (words[_COUNT], words[_POLICY], words[_ON_HOST], call.launches)]
-    for place, (word, block) in enumerate(zip(_pointers(words), call.blocks, strict=False)):
-        if block is not None:
-            rows.append((word, word, 0, block.number))
-        elif words[_ON_STACK] >> place & 1:
-            rows.append((0, 0, 1, NONE))
-    return [*rows[:4], *dict.fromkeys(rows[4:])]
 
 
 _BARRIERS: Final = (1, 2, 3, 8)
