@@ -214,6 +214,7 @@ class Comm:
         """Begin to send on behalf of a call; `plane`: 0 for the program's messages, 1 for those of collectives."""
         endpoint = self.endpoint
         self._check(call, dest, tag, at, array=buffer.name)
+        self._check_device(call, buffer, at)
         peer = None if dest == PROC_NULL else self.world.endpoints[self.group[dest]]
         request = MpiRequest(endpoint, call, self._told("to", dest, tag), buffer, peer, at)
         if peer is None:
@@ -227,6 +228,7 @@ class Comm:
     def begin_receive(self, call: str, buffer: MpiBuffer, source: int, tag: int, plane: int, at: str) -> MpiRequest:
         """Begin to receive on behalf of a call."""
         self._check(call, source, tag, at, receives=True, array=buffer.name)
+        self._check_device(call, buffer, at)
         peer = self.world.endpoints[self.group[source]] if source >= 0 else None
         request = MpiRequest(self.endpoint, call, self._told("from", source, tag), buffer, peer, at)
         if source == PROC_NULL:
@@ -251,6 +253,12 @@ class Comm:
         if not is_integer(tag) or not (0 <= tag <= TAG_UB or (receives and tag == ANY_TAG)):
             reason = f"MPI_ERR_TAG: tag {tag!r}; it is 0 to {TAG_UB}"
             raise MpiError.of_call(self.endpoint.sim, reason, call, at, array)
+
+    def _check_device(self, call: str, buffer: MpiBuffer, at: str) -> None:
+        there = len(self.endpoint.machine.devices)
+        if buffer.device is not None and not (is_integer(buffer.device) and 0 <= buffer.device < there):
+            reason = f"MPI_ERR_BUFFER: memory of device {buffer.device!r}; the process has {there}"
+            raise MpiError.of_call(self.endpoint.sim, reason, call, at, buffer.name)
 
     # ------------------------------------------------------------------ collectives
 
@@ -483,6 +491,8 @@ class Comm:
         """Return a reduction in `work` of what is sent, with the copies to the host and back if it is made there."""
 
         async def body(channel: Channel) -> None:
+            for buffer in (sent, into):
+                self._check_device("a reduction", buffer, "")
             if sent.device is not None and work.device is None:
                 await self.endpoint.carrier.stage(self.endpoint, sent.device, "d2h", sent.nbytes)
             work.write(sent.read())
