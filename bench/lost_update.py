@@ -20,8 +20,8 @@ import attrs
 
 ROWS = ("host thread 0", "host thread 1", "references to a", "kernels", "copies")
 COLOURS = {"host thread 0": "#4878a8", "host thread 1": "#d08030", "none": "#a0a0a0"}
-BEGIN_US = 374.0
-END_US = 426.0
+BEGIN_US = 275.0
+END_US = 450.0
 """The picture begins when both threads have mapped the array and run their first kernels."""
 RUNS = (
     ("as LLVM is: the region counts down when its kernel is launched", ()),

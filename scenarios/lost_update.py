@@ -8,7 +8,7 @@ from offloadrt import Range, Run, kernel, scenario
 from offloadrt import openmp as omp
 
 
-@kernel
+@kernel(flops_per_iteration=3e3)
 def increment(a: Any, i: int) -> None:
     for j in range(i, i + 1):
         a[j] = a[j] + 1.0
@@ -18,8 +18,8 @@ def increment(a: Any, i: int) -> None:
 async def lost_update(run: Run, gap_us: Annotated[float, Range(0.0, 1e6)] = 10.0) -> dict[str, float]:
     """Two threads add one to elements of their own of an array that both map; the last one to unmap it copies back.
 
-    A region's reference ends with its kernel, so that OpenMP brings back all that the kernels write. gap_us: how much
-    later the second thread goes on. Measures how many of the increments are in the host's array at the end.
+    A region's reference ends with its kernel, so that OpenMP brings back all. The last kernel takes 90 us.
+    gap_us: how much later the second thread goes on. Measures how many increments the host's array has at the end.
     """
     shared: list[omp.HostArray] = []
 
@@ -33,7 +33,7 @@ async def lost_update(run: Run, gap_us: Annotated[float, Range(0.0, 1e6)] = 10.0
         await t.sleep(gap_us * 1e-6 * t.number)
         if t.number == 0:
             await t.target_exit_data(omp.map(from_=a))
-            await t.target(increment, a, 2, maps=omp.map(tofrom=a))
+            await t.target(increment, a, 2, maps=omp.map(tofrom=a), teams=1, iterations=1024)
         else:
             await t.target(increment, a, 1, maps=omp.map(tofrom=a))
             await t.target_exit_data(omp.map(from_=a))

@@ -15,6 +15,7 @@ ENTRY = f"""
 [[result]]
 id = "four-threads"
 kind = "toy"
+weakness = "numbers of threads"
 machine = "T4"
 values = [{{ name = "all", value = 1.0, unit = "s" }}, {{ name = "blind", unit = "ms" }}]
 
@@ -38,9 +39,10 @@ def test_each_value_has_reported_emulated_and_ratio(tmp_path: Path, capsys: pyte
     file.write_text(ENTRY)
     assert main(["validate", "--independent", str(file), "--jobs", "1"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["all", "s", "1", "–", "2", "2", "2", "2"] in rows  # reported, first, emulated, ratio, low, high
-    assert ["blind", "ms", "–", "–", "500", "–", "500", "500"] in rows
-    assert ["toy", "1", "2", "2"] in rows  # one value counts, a factor of two
+    # reported, first, left out, emulated, ratio, low, high, and what is known of why it is off
+    assert ["all", "s", "1", "–", "2", "2", "2", "2", "2", "numbers", "of", "threads"] in rows
+    assert ["blind", "ms", "–", "–", "500", "500", "–", "500", "500"] in rows
+    assert ["toy", "1", "2", "2", "–", "–", "–", "2", "2"] in rows  # one value counts, a factor of two
     assert any(row[:4] == ["unknown:", "nothing", "counts", "beads"] for row in rows)
 
 
@@ -50,7 +52,8 @@ def test_the_report_is_one_json_object(tmp_path: Path, capsysbinary: pytest.Capt
     assert main(["validate", "--independent", str(file), "--jobs", "1", "--json"]) == 0
     report = json.loads(capsysbinary.readouterr().out)
     assert [value["emulated"] for value in report["entries"][0]["values"]] == [2.0, 500.0]
-    assert report["accuracies"][0]["values"] == 1
+    assert [value["left_out"] for value in report["entries"][0]["values"]] == [2.0, 500.0]
+    assert report["accuracies"][0]["today"]["values"] == 1
     pytest.importorskip("jsonschema").validate(report, schema_of("validate"))
 
 
@@ -73,3 +76,14 @@ def test_an_entry_without_a_run_is_named(tmp_path: Path, capsys: pytest.CaptureF
 def test_a_file_without_independent_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", str(tmp_path / "x.toml")]) == 2
     assert "a file of measured results is for --independent" in capsys.readouterr().err
+
+
+def test_a_machine_that_is_left_out_is_predicted_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "measured.toml"
+    file.write_text(ENTRY)
+    assert main(["validate", str(file), "--leave-out", "t4", "--quick", "--jobs", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "t4 as if nobody had measured it" in printed and "scaled from titan-v" in printed
+    assert "four-threads" in printed and "unknown" not in printed
+    assert main(["validate", str(file), "--leave-out", "t5", "--quick"]) == 2
+    assert "--leave-out t5: nothing is measured there, but on t4" in capsys.readouterr().err

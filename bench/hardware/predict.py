@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from offloadrt.extensions.evidence.independent.prediction import KindAccuracy
+from offloadrt.extensions.evidence.independent.outcome import Accuracy
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
@@ -149,7 +149,7 @@ def _table(title: str, pairs: Pairs) -> str:
         words = " ".join(str(word) for word in case if not isinstance(word, tuple))
         lines.append(f"  {words:28} {median * 1e3:10.3f} ms {predicted * 1e3:10.3f} ms {predicted / median:6.2f}")
     for name, errors in [*groups.items(), ("all", [error for one in groups.values() for error in one])]:
-        of = KindAccuracy.of(name, errors)
+        of = Accuracy.of(errors)
         factors = f"median factor {math.exp(of.median):.2f}, 90 % within {math.exp(of.p90):.2f}"
         lines.append(f"  {name}: {of.values} rows, {factors}")
     return "\n".join(lines)

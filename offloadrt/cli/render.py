@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from offloadrt.machine.profile.machine_spec import differences
+from offloadrt.machine.profile.scaling import is_scalable
 from offloadrt.study.reporting.words import figure, named, percent, seconds, size, where, word
 from offloadrt.study.scripts.parameters import Value
 
@@ -119,6 +120,7 @@ class EntryRecord:
     high: float | None
     unit: str | None
     kind: str
+    scaled_from: str | None
     source: str
     source_text: str
     reference: bool
@@ -131,7 +133,7 @@ class EntryRecord:
         value = entry.value if isinstance(entry.value, (bool, str)) else entry.value / factor
         unit = None if entry.unit is None else entry.unit.text
         text = spec.sources.get(entry.source, entry.source)
-        return cls(value, low, high, unit, entry.source_type, entry.source, text, entry.reference)
+        return cls(value, low, high, unit, entry.source_type, entry.scaled_from, entry.source, text, entry.reference)
 
 
 @attrs.frozen
@@ -471,16 +473,24 @@ def machine(spec: MachineSpec) -> Iterable[RenderableType]:
     yield f"[bold]{spec.name}[/]: {escape(spec.title)} ({escape(spec.path)}){escape(runtime)}"
     for note in spec.notes:
         yield f"  {escape(note)}"
+    counts: dict[str, int] = {}
     table = table_of("", "entry", "value", "range", "source", "kind", right=(1,))
     for key, entry in spec.entries.items():
-        table.add_row(
-            escape(key), escape(shown(entry)), escape(range_of(entry)), escape(entry.source), escape(entry.source_type)
-        )
+        table.add_row(escape(key), escape(shown(entry)), escape(range_of(entry)), escape(entry.source), kind_of(entry))
+        if is_scalable(entry):
+            counts[entry.source_type] = counts.get(entry.source_type, 0) + 1
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda found: -found[1]))
+    yield f"  times and rates that depend on the machine, by kind: {kinds}"
     yield table
     table = table_of("\nsources", "name", "what it is")
     for name, text in spec.sources.items():
         table.add_row(escape(name), escape(text))
     yield table
+
+
+def kind_of(entry: ProfileEntry) -> str:
+    """Write how a value is known, and of one that is scaled from which machine."""
+    return entry.source_type if entry.scaled_from is None else f"scaled from {entry.scaled_from}"
 
 
 def shown(entry: Any) -> str:
@@ -525,7 +535,7 @@ def _entry_cells(entry: ProfileEntry | None) -> tuple[str, str]:
     if entry is None:
         return "–", ""
     between = "" if entry.choices else range_of(entry)
-    return shown(entry) + (f" ({between})" if between else ""), f"{entry.source_type}, {entry.source}"
+    return shown(entry) + (f" ({between})" if between else ""), f"{kind_of(entry)}, {entry.source}"
 
 
 _BESIDE = 5

@@ -153,3 +153,14 @@ def test_code_of_a_factor_takes_the_factor_times_as_long_whatever_bounds_it(kern
     assert seconds(launch) > 0.0
     assert seconds(launch.slower(3.0)) == pytest.approx(3.0 * seconds(launch))
     assert launch.slower(1.0) == launch
+
+
+@given(boost_seconds=st.floats(1e-3, 10), sustained=st.floats(0.4, 1.0))
+def test_a_long_kernel_of_arithmetic_falls_to_the_sustained_clock(boost_seconds: float, sustained: float) -> None:
+    """The first 100 ms at the boost clock, the rest as many times longer as the clock is lower."""
+    clocks = {"gpu.sustained_clock": sustained, "gpu.boost_time": "100 ms"}
+    t4 = load("t4").with_overrides(clocks).read(ComputeSpec)
+    flops = t4.flops_single * boost_seconds / (t4.sms * 32 * 1024)
+    launch = Kernel("product", None, flops, 0.0, 1024, precision="single").launch(t4.sms * 32)
+    expected = boost_seconds if boost_seconds < 0.1 else 0.1 + (boost_seconds - 0.1) / sustained
+    assert t4.seconds_on_idle_device(launch) == pytest.approx(expected)

@@ -15,7 +15,7 @@ MEASURED = {1: 0.90e-6, 2: 1.27e-6, 4: 2.40e-6, 8: 4.85e-6}
 """Seconds an operation of each thread, by the number of threads that share a mutex."""
 LOCK_UNLOCK = 16.42e-9
 TURN = (MEASURED[1] - LOCK_UNLOCK) / 1100
-LOW, HIGH = (load("mi300a", range_end=end).value("table.handover") for end in ("low", "high"))
+LOW, HIGH = (load("e5-2680v4", range_end=end).value("table.handover") for end in ("low", "high"))
 
 
 def operation(threads: int, wake_up: float, policy: str) -> float:
@@ -57,9 +57,10 @@ def test_no_hand_over_of_a_lock_that_never_lets_others_pass_has_them() -> None:
 
 
 def test_the_mutex_of_a_runtime_and_that_of_a_driver_wake_up_alike() -> None:
-    spec = load("alex-a100", runtime="llvm22")
-    assert spec.text("table.handoff") == spec.text("driver.handoff") == "barging"
-    assert spec.value("table.handover") == spec.value("driver.handover") == load("mi300a").value("driver.handover")
+    for name in ("e5-2680v4", "alex-a100", "mi300a"):
+        spec = load(name, runtime="llvm22")
+        assert spec.text("table.handoff") == spec.text("driver.handoff") == "barging"
+        assert spec.value("table.handover") == spec.value("driver.handover")
 
 
 def test_a_look_at_trio_does_not_make_a_thread_queue_for_a_free_mutex_that_barges() -> None:

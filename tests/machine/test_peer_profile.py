@@ -20,7 +20,7 @@ ELSEWHERE_CHARGED = {"pool.hit", "jit.compile"}
 
 
 RELABELLED = {"p2p.raw_latency"}
-"""Measured on another machine, with its NVLink inactive: an estimate here."""
+"""Measured on another machine, with its NVLink inactive: taken over with a wider range."""
 
 
 @pytest.mark.skipif(not HARDWARE.exists(), reason="the collection of hardware facts is not part of this checkout")
@@ -36,10 +36,13 @@ def test_the_profile_holds_what_was_collected_about_the_machine():
             continue
         low, high = fact["value"] if isinstance(fact["value"], list) else (fact["value"], fact["value"])
         scale = 1.0 if fact["unit"] == "s" else entry.unit.factor
+        if fact["name"] in RELABELLED:
+            assert entry.at("low").value <= low * scale and entry.at("high").value >= high * scale
+            assert entry.source_type == "scaled"
+            continue
         assert entry.at("low").value == pytest.approx(low * scale), fact
         assert entry.at("high").value == pytest.approx(high * scale), fact
-        kind = "engineering estimate" if fact["name"] in RELABELLED else fact["source_type"]
-        assert entry.source_type == kind or fact["source"] == "recall", fact
+        assert entry.source_type == fact["source_type"] or fact["source"] == "recall", fact
 
 
 def test_the_results_of_the_paper_are_only_there_to_compare_with():

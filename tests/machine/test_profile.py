@@ -37,7 +37,7 @@ def test_units_become_si():
     assert spec.value("link.h2d_pinned") == pytest.approx(25.7e9)
     assert spec.value("gpu.fp64") == pytest.approx(9.7e12)
     assert spec.value("staging.chunk") == 1 << 20
-    assert spec.value("pin.page") == pytest.approx((0.13 * 0.5) ** 0.5 * 1e-6)
+    assert spec.value("pin.huge_page") == pytest.approx((5 * 70) ** 0.5 * 1e-6)
     assert spec.count("gpu.sms") == 108
 
 
@@ -310,59 +310,3 @@ def test_a_class_names_the_entries_of_its_fields():
 
     with pytest.raises(UnknownEntry, match=r"gpu\.sms"):
         spec.read(Wrong)
-
-
-HOSTS = """
-[machine]
-name = "{name}"
-base = "{base}"
-[sources]
-me = "mine"
-[entry."cpu.single_thread"]
-range = [{low}, {high}]
-unit = "points"
-source = "me"
-source_type = "measured"
-reference = true
-"""
-
-
-def test_a_time_of_host_software_is_scaled_to_the_hosts_thread(tmp_path: Path) -> None:
-    """With the points of the host where it was measured it takes as long, within what points and rule leave open."""
-    path = tmp_path / "same.toml"
-    path.write_text(HOSTS.format(name="same", base="alex-a100", low=1800, high=2100))
-    here, there = load(path).entries["fault.fetch"], load("alex-a100").entries["fault.fetch"]
-    assert (here.source_type, there.source_type) == ("scaled", "engineering estimate")
-    assert here.value == pytest.approx(there.value)
-    assert here.low is not None and there.low is not None and here.low == pytest.approx(there.low * 1800 / 2100 / 1.2)
-
-
-def test_a_thread_twice_as_fast_takes_half_as_long(tmp_path: Path) -> None:
-    for name, factor in (("slow", 1), ("fast", 2)):
-        text = HOSTS.format(name=name, base="alex-a100", low=1800 * factor, high=2100 * factor)
-        (tmp_path / f"{name}.toml").write_text(text)
-    slow, fast = (load(tmp_path / f"{name}.toml") for name in ("slow", "fast"))
-    assert fast.value("fault.service") == pytest.approx(slow.value("fault.service") / 2)
-    assert fast.value("link.h2d_pinned") == slow.value("link.h2d_pinned")
-
-
-def test_times_are_scaled_once_however_many_bases_lie_between(tmp_path: Path) -> None:
-    between = tmp_path / "between.toml"
-    between.write_text(HOSTS.format(name="between", base="alex-a100", low=4000, high=4000))
-    top, alone = tmp_path / "top.toml", tmp_path / "alone.toml"
-    top.write_text(HOSTS.format(name="top", base=between, low=1000, high=1000))
-    alone.write_text(HOSTS.format(name="alone", base="alex-a100", low=1000, high=1000))
-    assert load(top).value("fault.fetch") == load(alone).value("fault.fetch")
-
-
-def test_what_was_measured_here_is_not_scaled() -> None:
-    assert load("t4").entries["fault.per_vablock"].source_type == "engineering estimate"
-    assert load("rtx-5090").entries["fault.per_vablock"].source_type == "scaled"
-
-
-def test_only_times_are_measured_on_a_host(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    entry = 'value = 16\nunit = "SM"\nsource = "me"\nsource_type = "measured"\nmeasured_on = "t4"\n'
-    path.write_text(f'[machine]\nname = "mine"\n[sources]\nme = "mine"\n[entry."gpu.sms"]\n{entry}')
-    with pytest.raises(ProfileError, match=r"gpu\.sms: has `measured_on`, but is no time \(SM\)"):
-        load(path)

@@ -149,6 +149,15 @@ def test_two_ranks_that_send_long_messages_to_each_other_wait_for_ever() -> None
         (lambda world, a: world.Put(a, 1), r"one-sided communication is not emulated \(in MPI_Put"),
         (lambda world, a: world.Gatherv(a, a, [1, 2, 3]), r"MPI_ERR_COUNT: 3 counts with 6 bytes, for 2 ranks"),
         (lambda world, a: world.Bcast(a, root=5), r"MPI_ERR_RANK: no rank 5"),
+        (
+            lambda world, a: world.Send(mpi.Buffer(8, device=3), 1),
+            r"MPI_ERR_BUFFER: memory of device 3; the process has 1",
+        ),
+        (
+            lambda world, a: world.Allreduce(mpi.IN_PLACE, mpi.Buffer(8, device=3)),
+            r"MPI_ERR_BUFFER: memory of device 3",
+        ),
+        (lambda world, a: world.Send(np.zeros(3), 1), r"a NumPy array, which is none of the program's"),
     ],
 )
 def test_a_call_that_cannot_be_is_refused(call: Any, reason: str) -> None:
@@ -157,7 +166,7 @@ def test_a_call_that_cannot_be_is_refused(call: Any, reason: str) -> None:
         if process.rank == 0:
             await call(process.world, a)
 
-    with pytest.raises(mpi.MpiError, match=reason):
+    with pytest.raises((mpi.MpiError, TypeError), match=reason):
         finished(run_of(2), main)
 
 

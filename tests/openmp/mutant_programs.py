@@ -42,6 +42,7 @@ async def sharing(run: Run) -> None:
         if t.number == 0:
             shared["a"] = t.array("a", threads, fill=0.0)
         await t.barrier()
+        await t.compute(t.number * 2e-3)  # one after the other, unless a schedule holds one of them up
         for _ in range(rounds):
             async with t.target_data(omp.map(tofrom=shared["a"])):
                 await t.target(increment, shared["a"], t.number, iterations=1)

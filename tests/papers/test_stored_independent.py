@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from offloadrt.extensions.evidence.independent.prediction import INPUT_KIND, digest_of, plan
+from offloadrt.extensions.evidence.independent.outcome import INPUT_KIND
+from offloadrt.extensions.evidence.independent.prediction import digest_of, plan
 from offloadrt.papers.independent import results
 
 ROOT = Path(__file__).parents[2]

@@ -130,3 +130,19 @@ def test_what_the_host_reads_of_a_vector_before_it_ends_is_judged(tmp_path: Path
     record([str(program)], tmp_path / "raw", [1], RecordOptions(check=True))
     convert(tmp_path / "raw", tmp_path / "vector.rec")
     assert [(one.kind, one.subject) for one in said_of(tmp_path / "vector.rec")] == [("uninitialised data", "data")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("source", "level"), [("lost.c", "-O0"), ("lost.c", "-O1"), ("lost.c", "-O2"),
+                                               ("lost.f90", "-O0"), ("lost.f90", "-O2")])  # fmt: skip
+def test_results_that_a_kernel_computes_for_nobody_are_named(tmp_path: Path, source: str, level: str) -> None:
+    program = built(source, tmp_path, "-g", level)
+    raw, file = tmp_path / "lost.raw", tmp_path / "lost.rec"
+    record([str(program)], raw, [2], RecordOptions(check=True))
+    convert(raw, file)
+    scenario = registry.find(str(file))
+    report = check(scenario, scenario.bind({}), RunSpec())
+    text = (PROGRAMS / source).read_text(encoding="utf-8").splitlines()
+    marked = [f"{source}:{number}" for number, line in enumerate(text, 1) if line.endswith((" lost */", "! lost"))]
+    assert [told.split(" in kernel ")[0].split(" at ")[1] for told in report.lost_results] == marked
+    assert report.mistakes == ()

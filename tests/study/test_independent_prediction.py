@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offloadrt.extensions.evidence.independent.outcome import Accuracy, KindAccuracy, PredictedEntry, PredictedValue
 from offloadrt.extensions.evidence.independent.prediction import (
-    KindAccuracy,
-    PredictedEntry,
-    PredictedValue,
     UnitMismatch,
     converted,
     parse,
@@ -154,7 +152,7 @@ def test_the_spread_holds_what_the_ranges_do():
 
 @given(st.lists(st.floats(0, 5), min_size=1, max_size=40))
 def test_the_accuracy_of_a_kind_is_what_numpy_says(errors):
-    accuracy = KindAccuracy.of("k", errors)
+    accuracy = Accuracy.of(errors)
     assert accuracy.values == len(errors)
     assert accuracy.median == pytest.approx(np.median(errors))
     assert accuracy.p90 == np.quantile(errors, 0.9, method="inverted_cdf")
@@ -170,9 +168,29 @@ def test_accuracies_are_for_each_kind_and_leave_out_inputs_and_what_is_not_predi
         entry([("x", 4, "s"), ("none", 1, "s")], what="queue of 5", kind="a"),
         entry([("x", 1, "s")], what="queue of 6", kind="unit_cost"),
     )
-    kinds = {accuracy.kind: accuracy for accuracy in report.accuracies()}
-    assert {kind: accuracy.values for kind, accuracy in kinds.items()} == {"a": 1, "b": 2, "all": 3}
+    kinds = {accuracy.kind: accuracy.today for accuracy in report.accuracies()}
+    counts = {"a": 1, "b": 2, "on t4": 3, "in what has no known weakness": 3, "all": 3}
+    assert {kind: accuracy.values for kind, accuracy in kinds.items()} == counts
     assert kinds["b"].median == pytest.approx(math.log(2) / 2)  # ratios of 2 and 1
+
+
+def test_the_three_predictions_of_a_value_are_summed_up_apart():
+    values = [PredictedValue("x", "s", 1.0, 2.0, first=8.0, left_out=4.0), PredictedValue("y", "s", 1.0, 2.0)]
+    of = KindAccuracy.of("k", values)
+    assert [(a and (a.values, math.exp(a.median))) for a in (of.today, of.first, of.left_out)] == [
+        (2, pytest.approx(2)),
+        (1, pytest.approx(8)),
+        (1, pytest.approx(4)),
+    ]
+
+
+def test_a_machine_that_is_left_out_is_predicted_from_others():
+    """T4's costs of a fault do not come from its own measurements then; what a data sheet says stays."""
+    run = '[result.run]\nscenario = "stream"\nmachine = "t4"\nparameters.elements = 1048576\nfigures.x = "kernel_s"'
+    value = value_of(entry([("x", 1, "ms")], run))
+    assert value.left_out is not None and value.left_out != value.emulated
+    other = value_of(entry([("x", 1, "ms")], run.replace('"t4"', '"rtx-5070ti"')))
+    assert other.left_out == other.emulated
 
 
 @pytest.mark.parametrize(

@@ -119,3 +119,21 @@ class TestRanks:
         run.set("process.sharing", "mig")
         run.set("mig.instances", "3g.40gb 3g.40gb")
         assert wrong(run, openmp) == 0.0
+
+
+@pytest.mark.parametrize(("machine", "devices", "configuration"), OPENMP)
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_openmp_on_several_nodes(machine: str, devices: int, configuration: str, nodes: int) -> None:
+    run = Run(machine=machine)
+    run.configure(num_processes=5, num_nodes=nodes, num_devices=devices, configuration=configuration)
+    assert wrong(run, openmp) == 0.0
+    indices = [device.index for process in run.processes for device in process.program.machine.devices]
+    assert set(indices) == set(range(nodes * devices))
+
+
+def test_mig_instances_on_two_nodes() -> None:
+    run = Run(machine="alex-a100")
+    run.configure(num_processes=4, num_nodes=2)
+    run.set("process.sharing", "mig")
+    run.set("mig.instances", "3g.40gb 3g.40gb")
+    assert wrong(run, openmp) == 0.0

@@ -438,7 +438,7 @@ class UvmFaultHandler:
     async def _first_in_buffer(self) -> list[ManagedFault]:
         """Take what lies in the buffer, for the first entry of which the handler spins until it is valid."""
         while not (seen := self._buffer.take_arrived()):
-            await self._blocks.sim.sleep(self._buffer.each_s)
+            await self._blocks.sim.sleep(self._buffer.until_first())
         return seen
 
     def _in_buffer(self) -> list[ManagedFault]:

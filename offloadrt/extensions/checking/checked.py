@@ -42,6 +42,8 @@ class CheckReport:
     """Of which copies it is not known whether they are for nothing, and why; empty where of all."""
     not_known: tuple[str, ...] = ()
     """What of a recorded program cannot be judged, in words."""
+    lost_results: tuple[str, ...] = ()
+    """What recorded kernels compute in copies of their own and nobody uses, in words."""
     requires: str = ""
     """What a recorded program requires, and the memory configuration that it was given for that; else empty."""
     failure: str = ""
@@ -106,7 +108,7 @@ def check(
         mistakes = (Mistake("fatal error", str(fatal).partition("\n")[0], (), ""), *mistakes)
     return CheckReport(
         scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, tuple(checker.unknown_kernels), wastes, faults,
-        checker.unknown_copies, tuple(checker.not_known),
+        checker.unknown_copies, tuple(checker.not_known), tuple(checker.lost_results),
         "" if result is None else str(result.measured.get("requires", "")),
         "" if failure is None else str(failure), isinstance(failure, ScriptFailed), model,
     )  # fmt: skip

@@ -192,6 +192,8 @@ class Checker:
         self._ends_unseen: AddressMap[rec.EndUnseen] = AddressMap()
         self.not_known: list[str] = []
         """What of a recorded program nobody can know, in words."""
+        self.lost_results: list[str] = []
+        """What kernels compute for nobody, in words."""
         self._finished = False
         self._cut = False  # the program crashed or was stopped (`ProgramCut`)
         self._has_lines = True
@@ -233,6 +235,7 @@ class Checker:
             rec.EndUnseen: self._end_unseen,
             ev.MapsUnordered: lambda event: self._races.unordered_maps.add(event.device),
             rec.ProgramDied: self._program_died,
+            rec.ResultLost: self._result_lost,
             rec.NotKnown: lambda event: self.not_known.append(event.what),
         }
 
@@ -276,6 +279,16 @@ class Checker:
             return  # the emulated runtime has found it as well
         story = Story("the program", event.how, event.where, self.sim.now)
         self._found.add("fatal error", event.message or f"the program {event.how}", (story,), "")
+
+    def _result_lost(self, event: rec.ResultLost) -> None:
+        """Note it: whether the host wants the result at all, only the program knows."""
+        told = (
+            f"{event.name} at {event.where} in kernel {plain_kernel(event.kernel)!r}: each launch writes a copy of its "
+            f"own (firstprivate), and nobody uses that. If the host wants the result: map(tofrom: {event.name}), "
+            f"or a reduction where threads share it"
+        )
+        if told not in self.lost_results:
+            self.lost_results.append(told)
 
     def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
         """Return what was done for nothing, once, after `finish`, the most time first."""

@@ -70,6 +70,7 @@ def _lines(report: CheckReport) -> Iterator[str]:
                 f"LLVM can lose an update of {fault.subject} under another schedule: {write.who} {write.did} at "
                 f"{write.where}. No event of the runtime orders that before this: {copy.who} {copy.did} at {copy.where}"
             )
+    yield from [f"lost result: {told}" for told in report.lost_results]
     if report.unknown_kernels:
         names = ", ".join(report.unknown_kernels)
         yield f"not checked, for nothing says what they read and write: kernels {names}"

@@ -65,6 +65,15 @@ class KernelStrayed:
 
 
 @attrs.frozen
+class ResultLost:
+    """A kernel writes a copy of its own of a variable, at this line, and nobody uses what it has then."""
+
+    kernel: str
+    name: str
+    where: str
+
+
+@attrs.frozen
 class MapStrayed:
     """The running strand maps `nbytes` bytes of an array of the host, of which there are only `there`."""
 

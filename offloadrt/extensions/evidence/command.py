@@ -27,6 +27,7 @@ def validate(
     *,
     paper: str = "exahype",
     independent: Annotated[bool, Parameter(negative=())] = False,
+    leave_out: str | None = None,
     quick: Annotated[bool, Parameter(negative=())] = False,
     ranges: Annotated[bool, Parameter(negative=())] = False,
     machine: Machine = None,
@@ -47,8 +48,12 @@ def validate(
     paper:
         Whose claims.
     independent:
-        Predict measurements that nobody fitted to, each with reported, emulated, ratio and the 80 % interval over the
-        machine's ranges, and for each kind the accuracy and how many values lie in their intervals.
+        Predict measurements that nobody fitted to, each with reported, emulated, ratio, the 80 % interval over the
+        machine's ranges and what is predicted if nobody had measured the machine; then for each kind and machine the
+        accuracy, and how many values lie in their intervals.
+    leave_out:
+        A machine: predict the independent measurements of it alone, and say which entries of its profile stand for what
+        was measured on it. They come from its data sheet and, scaled, from other machines.
     quick:
         Fewer runs; the report says which. With --independent, no intervals.
     ranges:
@@ -66,11 +71,11 @@ def validate(
     from offloadrt.study.sweep import processors
 
     workers = jobs if jobs is not None else processors()
-    if independent:
-        _predict(file, workers, quick=quick, as_json=json)
+    if independent or leave_out is not None:
+        _predict(file, workers, leave_out, quick=quick, as_json=json)
         return 0
     if file is not None:
-        raise UserError(f"{file}: a file of measured results is for --independent")
+        raise UserError(f"{file}: a file of measured results is for --independent or --leave-out")
     with executor_of("process", workers) as pool, stages(f"validate {paper}") as advanced:
         report = judge(
             paper_named(paper),
@@ -91,19 +96,24 @@ def validate(
     return NEGATIVE if {"fails", "depends"} & report.counts().keys() else 0
 
 
-def _predict(file: Path | None, jobs: int, *, quick: bool, as_json: bool) -> None:
+def _predict(file: Path | None, jobs: int, leave_out: str | None, *, quick: bool, as_json: bool) -> None:
     """Predict the measured results of a file, or those of the package, and print the report."""
-    from offloadrt.extensions.evidence.independent.prediction import DRAWS, predict, predictions, read
+    from offloadrt.extensions.evidence.independent.outcome import predictions, replaced
+    from offloadrt.extensions.evidence.independent.prediction import DRAWS, of_machine, predict, read
     from offloadrt.study.sweep import executor as executor_of
 
     entries = _MEASURED.load("results")() if file is None else read(file)
+    if leave_out is not None:
+        entries = of_machine(entries, leave_out)
     with executor_of("process", jobs) as pool, stages("validate --independent") as advanced:
         draws = 0 if quick else DRAWS
         report = predict(entries, str(file or "results.toml"), pool, jobs=jobs, draws=draws, advanced=advanced)
     if as_json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
-    else:
-        console().print(*predictions(report), sep="\n")
+        return
+    if leave_out is not None:
+        console().print(*replaced(leave_out), sep="\n")
+    console().print(*predictions(report), sep="\n")
 
 
 def conform(*files: Path, gear: Gear = "turbo", json: Json = False) -> int:

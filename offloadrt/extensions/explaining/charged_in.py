@@ -88,6 +88,8 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "gpu.copy_engines*": ("behind device * copy engine *",),
     "gpu.devices": (),
     "gpu.fp32": ("kernel",),
+    "gpu.sustained_clock": ("kernel",),
+    "gpu.boost_time": ("kernel",),
     "gpu.fp64": ("kernel",),
     "gpu.hw_queues": ("behind device * hardware queue *",),
     "gpu.independent_progress": (),

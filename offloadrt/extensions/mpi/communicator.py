@@ -116,13 +116,13 @@ class Comm:
 
     async def Send(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
         """Send; it returns when the buffer may be written again: at once for a short message (MPI_Send)."""
-        with self.endpoint.call("MPI_Send"):
+        with self.endpoint.call("MPI_Send", at):
             await self._blocking(await self.begin_send("MPI_Send", buffer_of(buf, "MPI_Send"), dest, tag, 0, at))
 
     async def Ssend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
         """Send, and return when a receive has matched (MPI_Ssend)."""
         buffer = buffer_of(buf, "MPI_Ssend")
-        with self.endpoint.call("MPI_Ssend"):
+        with self.endpoint.call("MPI_Ssend", at):
             await self._blocking(await self.begin_send("MPI_Ssend", buffer, dest, tag, 0, at, synchronous=True))
 
     async def Recv(
@@ -134,13 +134,13 @@ class Comm:
 
     async def Isend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
         """Begin to send (MPI_Isend)."""
-        with self.endpoint.call("MPI_Isend"):
+        with self.endpoint.call("MPI_Isend", at):
             return await self.begin_send("MPI_Isend", buffer_of(buf, "MPI_Isend"), dest, tag, 0, at)
 
     async def Issend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
         """Begin to send; it is done when a receive has matched (MPI_Issend)."""
         buffer = buffer_of(buf, "MPI_Issend")
-        with self.endpoint.call("MPI_Issend"):
+        with self.endpoint.call("MPI_Issend", at):
             return await self.begin_send("MPI_Issend", buffer, dest, tag, 0, at, synchronous=True)
 
     async def Irecv(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> MpiRequest:
@@ -181,7 +181,7 @@ class Comm:
     ) -> None:
         """Send and receive at one time (MPI_Sendrecv)."""
         call = "MPI_Sendrecv"
-        with self.endpoint.call(call):
+        with self.endpoint.call(call, at):
             receive = self.begin_receive(call, buffer_of(recvbuf, call), source, recvtag, 0, at)
             send = await self.begin_send(call, buffer_of(sendbuf, call), dest, sendtag, 0, at)
             await MpiRequest.Waitall([receive, send], at=at, call=call)
@@ -214,6 +214,7 @@ class Comm:
         """Begin to send on behalf of a call; `plane`: 0 for the program's messages, 1 for those of collectives."""
         endpoint = self.endpoint
         self._check(call, dest, tag, at, array=buffer.name)
+        self._check_device(call, buffer, at)
         peer = None if dest == PROC_NULL else self.world.endpoints[self.group[dest]]
         request = MpiRequest(endpoint, call, self._told("to", dest, tag), buffer, peer, at)
         if peer is None:
@@ -227,6 +228,7 @@ class Comm:
     def begin_receive(self, call: str, buffer: MpiBuffer, source: int, tag: int, plane: int, at: str) -> MpiRequest:
         """Begin to receive on behalf of a call."""
         self._check(call, source, tag, at, receives=True, array=buffer.name)
+        self._check_device(call, buffer, at)
         peer = self.world.endpoints[self.group[source]] if source >= 0 else None
         request = MpiRequest(self.endpoint, call, self._told("from", source, tag), buffer, peer, at)
         if source == PROC_NULL:
@@ -251,6 +253,12 @@ class Comm:
         if not is_integer(tag) or not (0 <= tag <= TAG_UB or (receives and tag == ANY_TAG)):
             reason = f"MPI_ERR_TAG: tag {tag!r}; it is 0 to {TAG_UB}"
             raise MpiError.of_call(self.endpoint.sim, reason, call, at, array)
+
+    def _check_device(self, call: str, buffer: MpiBuffer, at: str) -> None:
+        there = len(self.endpoint.machine.devices)
+        if buffer.device is not None and not (is_integer(buffer.device) and 0 <= buffer.device < there):
+            reason = f"MPI_ERR_BUFFER: memory of device {buffer.device!r}; the process has {there}"
+            raise MpiError.of_call(self.endpoint.sim, reason, call, at, buffer.name)
 
     # ------------------------------------------------------------------ collectives
 
@@ -423,7 +431,7 @@ class Comm:
     async def _run(self, call: str, at: str, body: Run) -> None:
         """Run a blocking collective in the calling thread."""
         channel = self._channel(call, at, background=False)
-        with self.endpoint.call(call):
+        with self.endpoint.call(call, at):
             await body(channel)
 
     def _start(self, call: str, at: str, body: Run) -> MpiRequest:
@@ -483,6 +491,8 @@ class Comm:
         """Return a reduction in `work` of what is sent, with the copies to the host and back if it is made there."""
 
         async def body(channel: Channel) -> None:
+            for buffer in (sent, into):
+                self._check_device("a reduction", buffer, "")
             if sent.device is not None and work.device is None:
                 await self.endpoint.carrier.stage(self.endpoint, sent.device, "d2h", sent.nbytes)
             work.write(sent.read())

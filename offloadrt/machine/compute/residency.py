@@ -298,6 +298,10 @@ class ComputeSpec:
     sms: Annotated[int, "gpu.sms"]
     flops: Annotated[float, "gpu.fp64"]
     flops_single: Annotated[float, "gpu.fp32"]
+    sustained: Annotated[float, "gpu.sustained_clock"]
+    """The part of these rates that is left when a long full load is at the board's power limit."""
+    boost_time: Annotated[float, "gpu.boost_time"]
+    """For how long a full load keeps the boost clock."""
     bandwidth: Annotated[float, "mem.bw"]
     memory_latency: Annotated[float, "mem.latency"]
     sector: Annotated[int, "mem.sector"]
@@ -406,13 +410,17 @@ class ComputeSpec:
         return accessing + max(arithmetic * (1.0 - launch.accessing), idle_teams * self.team_dispatch)
 
     def _arithmetic(self, launch: Launch) -> float:
-        """Return the seconds that a launch's operations take when all SMs are busy."""
+        """Return the seconds that a launch's operations take when all SMs are busy.
+
+        After `boost_time` the clock falls to what the power limit leaves. Kernels that follow one another without a
+        pause begin at the boost clock each, as each is timed alone: many short ones are predicted too fast.
+        """
         peak = self.flops_single if launch.kernel.precision == "single" else self.flops
         part = launch.kernel.efficiency * self.limits.working_lanes(launch)
         seconds = launch.flops / (peak * part)
         if launch.kernel.single_flops_per_iteration:
             seconds += launch.single_flops / (self.flops_single * part)
-        return seconds
+        return seconds + max(0.0, seconds - self.boost_time) * (1.0 / self.sustained - 1.0)
 
     def _filled(self, launch: Launch, teams: int) -> float:
         """Return the SMs whose arithmetic units so many teams keep busy, at most all.

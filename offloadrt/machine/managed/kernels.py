@@ -81,6 +81,12 @@ class FaultBuffer:
         self._entries += fault.entries
         self.mailbox.items.appendleft(fault)
 
+    def until_first(self) -> float:
+        """Return the seconds until the first entry is written, in whole turns of who spins for it."""
+        first = self.mailbox.items[0]
+        late = first.arrives - self._sim.now if isinstance(first, ManagedFault) and self.each_s else 0.0
+        return max(math.ceil(late / self.each_s), 1) * self.each_s if self.each_s else 0.0
+
     def take_arrived(self) -> list[ManagedFault]:
         """Take the entries that are written by now, in the order in which they came."""
         items, taken, now, each_s = self.mailbox.items, list[ManagedFault](), self._sim.now, self.each_s

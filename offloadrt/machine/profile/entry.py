@@ -222,7 +222,11 @@ class ProfileEntry:
     reference: bool
     """Whether the entry is only there to compare with: no operation costs it."""
     measured_on: str | None = None
-    """The machine on whose host the time was measured, where it is a time of software; None: not said."""
+    """The machine, or one of the profile's `[hosts]`, that the value is of; None: the profile that has it."""
+    home: str = ""
+    """The file that has the entry."""
+    scaled_from: str | None = None
+    """The machine from which it was taken over and scaled."""
     overridden: bool = False
     """Whether a user has set the value."""
 
@@ -255,14 +259,21 @@ class ProfileEntry:
         whole = self.unit is not None and (self.unit.is_count or self.unit.dimension == "data")
         return attrs.evolve(self, value=float(round(between)) if whole else between)
 
-    def scaled(self, slower: tuple[float, float], reason: str) -> ProfileEntry:
-        """Return this time on a host that takes ``slower`` times as long, at the least and at the most."""
+    def scaled(self, times: tuple[float, float], origin: str, reason: str) -> ProfileEntry:
+        """Return this entry of the machine ``origin`` with its range multiplied by ``times``."""
         low, high = (self.value, self.value) if self.low is None or self.high is None else (self.low, self.high)
         assert isinstance(low, float) and isinstance(high, float)
-        low, high = low * slower[0], high * slower[1]
+        low, high = low * times[0], high * times[1]
         note = f"{self.note}; {reason}" if self.note else reason
         return attrs.evolve(
-            self, value=math.sqrt(low * high), low=low, high=high, source_type="scaled", note=note, measured_on=None
+            self,
+            value=math.sqrt(low * high),
+            low=low,
+            high=high,
+            source_type="scaled",
+            note=note,
+            measured_on=None,
+            scaled_from=origin,
         )
 
     def check_replaces(self, base: ProfileEntry) -> None:
@@ -355,8 +366,8 @@ def parse(key: str, raw: object) -> ProfileEntry:
         unit = units.unit(text.unit)
     except units.UnitError as error:
         raise EntryError(f"bad unit: {error}") from None
-    if text.measured_on is not None and unit.dimension != "time":
-        raise EntryError(f"has `measured_on`, but is no time ({unit.text})")
+    if text.measured_on is not None and unit.dimension not in ("time", "time / data", "data / time"):
+        raise EntryError(f"has `measured_on`, but is neither a time nor a rate ({unit.text})")
     if text.range is None:
         return ProfileEntry(value=_number(text.value, unit, key), low=None, high=None, unit=unit, **common)
     low, high = (_number(end, unit, key) for end in text.range)

@@ -19,7 +19,7 @@ import importlib.resources
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
@@ -40,6 +40,7 @@ from offloadrt.machine.profile.entry import (
     parse_groups,
     parse_topology,
 )
+from offloadrt.machine.profile.scaling import Host, ends, is_scalable, part_of, scaled
 from offloadrt.registry import Registry, regular
 
 T = TypeVar("T")
@@ -92,6 +93,12 @@ class MachineSpec:
     """The name of the offloading runtime whose entries it has; empty for none."""
     alone: bool = False
     """Whether it is a user's file without a base, which has to hold every entry that is asked for."""
+    hosts: Mapping[str, Host] = attrs.field(factory=dict)
+    """The machines without a profile that entries were measured on."""
+    made_for: str | None = None
+    """Of a runtime: the machine for whose host its costs are."""
+    elsewhere: Mapping[str, ProfileEntry] = attrs.field(factory=dict)
+    """What other machines than `measured_on` say of an entry, for `left_out`."""
     _derived: dict[Any, Any] = attrs.field(init=False, factory=dict, eq=False, repr=False)
     """What has been derived from the entries: `read` and `derived` look here first, because every run asks again."""
 
@@ -345,18 +352,24 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
     runtime: str | None = None
     """Of a machine: the runtime that programs use there unless another one is asked for."""
     notes: list[str] = []
+    made_for: str | None = None
+    """Of a runtime: the machine on whose host its costs were measured or estimated, unless an entry says another."""
 
 
 class _MachineFile(msgspec.Struct, forbid_unknown_fields=True):
     header: _Header = msgspec.field(name="machine")
     sources: dict[str, str] = {}
+    hosts: dict[str, Host] = {}
     entry: dict[str, Any] = {}
+    elsewhere: dict[str, Any] = {}
 
 
 class _RuntimeFile(msgspec.Struct, forbid_unknown_fields=True):
     header: _Header = msgspec.field(name="runtime")
     sources: dict[str, str] = {}
+    hosts: dict[str, Host] = {}
     entry: dict[str, Any] = {}
+    elsewhere: dict[str, Any] = {}
 
 
 @cache
@@ -486,41 +499,88 @@ def _where_it_belongs(error: msgspec.ValidationError, kind: _Kind) -> str:
     return f'; a file has [{kind.name}], [sources] and [entry."NAME"]'
 
 
-SINGLE_THREAD = "cpu.single_thread"
-"""The reference entry that says how fast one thread of a machine's host is, in points of a public benchmark."""
-_RULE = 1.2
-"""The factor within which a core's single-thread points tell how long it takes for a piece of the kernel or a driver.
-
-An estimate: such code waits for memory and changes privilege more often than a benchmark does.
-"""
-
-
 @lru_cache(maxsize=64)
 def _unchanged(files: _Files, kind: _Kind) -> MachineSpec:
     """Return the profile of the last of ``files``, without overrides and with ranges not set to an end.
 
-    A time of host software that was measured on another machine's host is scaled by what a thread does there and here.
+    What another machine's entry says of a part is scaled to this one's (`scaling.py`).
 
     Raises ProfileError.
     """
     spec = _as_written(files, kind)
-    here = spec.entries.get(SINGLE_THREAD)
-    entries = dict(spec.entries)
-    for key, entry in spec.entries.items():
-        if here is None or entry.measured_on is None or entry.measured_on == spec.name:
+    return spec if kind is _RUNTIME else attrs.evolve(spec, entries=_scaled(spec.entries, spec, files))
+
+
+def _scaled(entries: Mapping[str, ProfileEntry], spec: MachineSpec, files: _Files) -> dict[str, ProfileEntry]:
+    """Return entries as they are expected on the machine of ``files``, as which they are written in ``spec``."""
+    homes = {path: _as_written(files[: place + 1], _MACHINE) for place, (path, _) in enumerate(files)}
+    return {key: _scaled_entry(entry, spec, homes) for key, entry in entries.items()}
+
+
+def _scaled_entry(entry: ProfileEntry, spec: MachineSpec, homes: Mapping[str, MachineSpec]) -> ProfileEntry:
+    part, origin = part_of(entry.key), entry.measured_on
+    if part is None or not is_scalable(entry) or (origin is None and entry.home == spec.path) or origin == spec.name:
+        return entry
+    if origin is not None and (host := spec.hosts.get(origin)) is not None:
+        there = host.parts.get(part.reference)
+    else:
+        of = homes.get(entry.home) if origin is None else _as_written(_files(origin, _MACHINE), _MACHINE)
+        if of is None:
+            return entry  # of a user's runtime that does not say for which machine it was made
+        origin, stated = of.name, of.entries.get(part.reference)
+        if stated is not None and stated == spec.entries.get(part.reference):
+            return entry  # the part is the same one
+        there = None if stated is None else ends(stated)
+    if (here := spec.entries.get(part.reference)) is None:
+        return entry  # a profile of a user's that stands alone
+    if there is None:
+        raise ProfileError(spec.path, entry.key, f"is of {origin}, which has no {part.reference}")
+    return scaled(entry, origin, there, ends(here))
+
+
+@attrs.frozen
+class WithoutMeasurements:
+    """What a machine's profile would have if nobody had measured the machine."""
+
+    entries: Mapping[str, ProfileEntry]
+    """The entries that replace measured ones, scaled from other machines."""
+    only_here: Sequence[str]
+    """Measured entries for which no other machine says anything; they stay."""
+
+
+def left_out(name: str, runtime: str | None = None) -> WithoutMeasurements:
+    """Find what stands for the measurements of a machine when they are left out: its bases' entries, or `elsewhere`.
+
+    An entry counts as measured if it depends on a part of the machine (`scaling.py`) and its value was measured there.
+    What a data sheet says stays.
+
+    Raises ProfileError.
+    """
+    files = _files(name, _MACHINE)
+    named = runtime if runtime is not None else _default_runtime(files)
+    spec = _as_written(files, _MACHINE)
+    base = _as_written(files[:-1], _MACHINE) if len(files) > 1 else None
+    homes = {path: _as_written(files[: place + 1], _MACHINE) for place, (path, _) in enumerate(files)}
+    written, elsewhere = dict(spec.entries), dict(spec.elsewhere)
+    if named is not None:
+        of_runtime = _as_written(_files(named, _RUNTIME), _RUNTIME)
+        written |= of_runtime.entries
+        elsewhere |= of_runtime.elsewhere
+        spec = attrs.evolve(spec, hosts={**spec.hosts, **of_runtime.hosts})
+    found: dict[str, ProfileEntry] = {}
+    only_here = []
+    for key, entry in written.items():
+        here = entry.measured_on in (None, spec.name) and entry.home == spec.path and "measure" in entry.source_type
+        if not is_scalable(entry) or not (here or entry.measured_on == spec.name):
             continue
-        there = _as_written(_files(entry.measured_on, kind), kind).entries.get(SINGLE_THREAD)
-        if there is None:
-            raise ProfileError(spec.path, key, f"was measured on {entry.measured_on}, which has no {SINGLE_THREAD}")
-        (there_low, there_high), (low, high) = _ends(there), _ends(here)
-        reason = f"scaled from the host of {entry.measured_on} ({there.shown}) to this one ({here.shown})"
-        entries[key] = entry.scaled((there_low / high / _RULE, there_high / low * _RULE), reason)
-    return attrs.evolve(spec, entries=entries)
-
-
-def _ends(entry: ProfileEntry) -> tuple[float, float]:
-    assert isinstance(entry.value, float)
-    return (entry.value, entry.value) if entry.low is None or entry.high is None else (entry.low, entry.high)
+        other = base.entries.get(key) if base is not None and here else None
+        if other is None or other.measured_on == spec.name:
+            other = elsewhere.get(key)
+        if other is None:
+            only_here.append(key)
+        else:
+            found[key] = _scaled_entry(other, spec, homes)
+    return WithoutMeasurements(found, only_here)
 
 
 @lru_cache(maxsize=64)
@@ -536,22 +596,39 @@ def _as_written(files: _Files, kind: _Kind) -> MachineSpec:
     file = _parsed(path, text, kind)
     sources = {**(base.sources if base else {}), **file.sources}
     entries = dict(base.entries) if base else {}
+    made_for = file.header.made_for
     for key, raw in file.entry.items():
         if base and key not in base.entries and not (isinstance(raw, dict) and raw.get("reference")):
             _check_belongs_here(path, key, kind)
             raise UnknownEntry(path, key, near_matches(key, base.entries))
-        try:
-            entry = parse(key, raw)
-            if entry.source not in sources:
-                raise EntryError(f"source {entry.source!r} is not in [sources]")
-            if base and key in base.entries:
-                entry.check_replaces(base.entries[key])
-        except EntryError as error:
-            raise ProfileError(path, key, str(error)) from None
-        entries[key] = entry
+        entry = _checked(path, key, raw, sources, base.entries.get(key) if base else None)
+        if kind is _RUNTIME and entry.measured_on is None:
+            entry = attrs.evolve(entry, measured_on=made_for)
+        entries[key] = attrs.evolve(entry, home=path)
+    elsewhere = dict(base.elsewhere) if base else {}
+    for key, raw in file.elsewhere.items():
+        elsewhere[key] = attrs.evolve(_checked(path, key, raw, sources, entries.get(key)), home=path)
+    hosts = {**(base.hosts if base else {}), **file.hosts}
     title = file.header.title or (base.title if base else "")
     alone = base is None and path.removesuffix(".toml") not in kind.available()
-    return MachineSpec(file.header.name, title, path, tuple(file.header.notes), sources, entries, alone=alone)
+    notes = tuple(file.header.notes)
+    return MachineSpec(
+        file.header.name, title, path, notes, sources, entries,
+        alone=alone, hosts=hosts, made_for=made_for, elsewhere=elsewhere,
+    )  # fmt: skip
+
+
+def _checked(path: str, key: str, raw: object, sources: Mapping[str, str], base: ProfileEntry | None) -> ProfileEntry:
+    """Return the entry of a file that ``raw`` describes. Raises ProfileError."""
+    try:
+        entry = parse(key, raw)
+        if entry.source not in sources:
+            raise EntryError(f"source {entry.source!r} is not in [sources]")
+        if base is not None:
+            entry.check_replaces(base)
+    except EntryError as error:
+        raise ProfileError(path, key, str(error)) from None
+    return entry
 
 
 def _check_belongs_here(path: str, key: str, kind: _Kind) -> None:
@@ -578,6 +655,8 @@ def _together(machine_files: _Files, runtime_files: _Files) -> MachineSpec:
     for key in runtime.entries:
         if key in machine.entries:
             raise ProfileError(machine.path, key, f"is an entry of the runtime {runtime.name} ({runtime.path}), too")
+    known = attrs.evolve(machine, hosts={**machine.hosts, **runtime.hosts})
+    scaled_entries = _scaled(runtime.entries, known, machine_files)
     texts = machine.sources
     keys = {
         key: f"{runtime.name}:{key}" if texts.get(key, text) != text else key for key, text in runtime.sources.items()
@@ -588,7 +667,7 @@ def _together(machine_files: _Files, runtime_files: _Files) -> MachineSpec:
         sources={**texts, **{keys[key]: text for key, text in runtime.sources.items()}},
         entries={
             **machine.entries,
-            **{key: attrs.evolve(entry, source=keys[entry.source]) for key, entry in runtime.entries.items()},
+            **{key: attrs.evolve(entry, source=keys[entry.source]) for key, entry in scaled_entries.items()},
         },
     )
 

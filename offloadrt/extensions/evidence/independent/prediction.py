@@ -2,7 +2,8 @@
 
 A run is made with every range of the profile at its mean, and at draws in all of them (`study/certainty.py`). From
 `low` to `high` lie 80 % of the draws. How many of the reported values lie there says what the intervals are worth: too
-wide, and they say nothing; too narrow, and mechanisms are wrong, or what is not known has no range.
+wide, and they say nothing; too narrow, and mechanisms are wrong, or what is not known has no range. Where the machine's
+profile has what was measured on it, one more run leaves its measurements out (`left_out` of machine_spec.py).
 
 What somebody measured: a TOML file with `[[result]]` tables, each with an id, a machine, conditions and values.
 
@@ -36,21 +37,19 @@ import hashlib
 import json
 import math
 import re
-import statistics
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
 import attrs
 import msgspec
-from rich.console import RenderableType
-from rich.markup import escape
 
-from offloadrt.cli.render import table_of
+from offloadrt.extensions.evidence.independent.outcome import IndependentReport, PredictedEntry, PredictedValue
 from offloadrt.extensions.evidence.validation.judging import may_matter
 from offloadrt.machine.profile import units
+from offloadrt.machine.profile.machine_spec import left_out
 from offloadrt.registry import regular
 from offloadrt.study.certainty import SEED, draws_of, spec_of
 from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError, did_you_mean
@@ -113,6 +112,8 @@ class MeasuredResult(msgspec.Struct, frozen=True):
     conditions: str = ""
     spread: str = ""
     note: str = ""
+    weakness: str = ""
+    """The kind of behaviour that the emulator gets wrong, in few words, where values of the entry are far off."""
     cause: str = ""
     """Why the emulator is off by more than a factor of three, where it is."""
     confidence: str = ""
@@ -150,6 +151,15 @@ def parse(text: str, file: str) -> list[MeasuredResult]:
             raise UserError(f"{file}: result {entry.id!r}: id: another entry has it as well")
         entries[entry.id] = entry
     return [*entries.values()]
+
+
+def of_machine(entries: Sequence[MeasuredResult], machine: str) -> list[MeasuredResult]:
+    """Return the entries that are predicted on a machine. Raises UserError where there are none."""
+    found = [entry for entry in entries if entry.run is not None and entry.run.machine == machine]
+    if not found:
+        machines = sorted({entry.run.machine for entry in entries if entry.run is not None})
+        raise UserError(f"--leave-out {machine}: nothing is measured there, but on {', '.join(machines)}")
+    return found
 
 
 def _entry(table: Any, number: int, file: str) -> MeasuredResult:
@@ -262,8 +272,6 @@ def unit_of(figure: str) -> str:
     return figure
 
 
-INPUT_KIND = "unit_cost"
-"""The kind of entries that profiles may be calibrated with: their values are shown and not counted."""
 DRAWS = 8
 """As many as `offloadrt run` makes unasked."""
 
@@ -382,168 +390,6 @@ def _without_loose_differences(values: Sequence[PlannedValue]) -> list[PlannedVa
     return checked
 
 
-@attrs.frozen
-class PredictedValue:
-    """One reported value and what the emulator says; numbers are in the value's unit."""
-
-    name: str
-    unit: str
-    reported: float | None
-    emulated: float | None = None
-    low: float | None = None
-    high: float | None = None
-    first: float | None = None
-    """What was predicted before anybody had compared; None where the value came with its number."""
-    reason: str = ""
-    """Why it is not predicted."""
-    difference_to: str = ""
-    """The value to which the numbers are differences."""
-
-    @property
-    def ratio(self) -> float | None:
-        """Return emulated over reported; None where one of them is missing, or what is reported is 0."""
-        if self.emulated is None or not self.reported:
-            return None
-        return self.emulated / self.reported
-
-    @property
-    def error(self) -> float | None:
-        """Return |log ratio|, infinite for a wrong sign or where only one is 0; None where one is missing."""
-        if self.emulated is None or self.reported is None:
-            return None
-        if self.emulated == self.reported:
-            return 0.0
-        ratio = self.ratio
-        return abs(math.log(ratio)) if ratio is not None and ratio > 0.0 else math.inf
-
-
-@attrs.frozen
-class PredictedEntry:
-    """One entry with its values."""
-
-    id: str
-    kind: str
-    runs: str
-    """Scenario, machine and parameters; empty where nothing is run."""
-    values: Sequence[PredictedValue]
-    cause: str = ""
-    """Why values of it are far off (`far_off`), where somebody has found out."""
-
-    @property
-    def far_off(self) -> list[str]:
-        """Return the names of the values that are off by more than a factor of three."""
-        return [value.name for value in self.values if value.error is not None and value.error > math.log(3.0)]
-
-
-@attrs.frozen
-class KindAccuracy:
-    """|log ratio| over the values of one kind that are predicted and shown."""
-
-    kind: str
-    values: int
-    median: float
-    p90: float
-    """The least |log ratio| that nine in ten values keep to."""
-
-    @classmethod
-    def of(cls, kind: str, errors: Sequence[float]) -> KindAccuracy:
-        """Compute it of at least one value."""
-        ordered = sorted(errors)
-        return cls(kind, len(errors), statistics.median(ordered), ordered[math.ceil(0.9 * len(ordered)) - 1])
-
-
-@attrs.frozen
-class KindCoverage:
-    """How many values of one kind lie in their intervals."""
-
-    kind: str
-    values: int
-    covered: int
-    near: float
-    """The share that lies in intervals of twice the width, as factors."""
-
-    @property
-    def share(self) -> float:
-        """Return the share that lies in them."""
-        return self.covered / self.values
-
-    @classmethod
-    def of(cls, kind: str, values: Sequence[PredictedValue]) -> KindCoverage:
-        """Count the values of one kind, at least one, which have intervals."""
-        return cls(
-            kind, len(values), sum(_lies_in(value, 0.0) for value in values),
-            sum(_lies_in(value, 0.5) for value in values) / len(values),
-        )  # fmt: skip
-
-
-def _lies_in(value: PredictedValue, more: float) -> bool:
-    """Tell whether what is reported lies in the interval, made wider at each end by so many of its widths."""
-    assert value.low is not None and value.high is not None and value.reported is not None
-    if value.low > 0.0 and value.reported > 0.0:
-        low, high, reported = math.log(value.low), math.log(value.high), math.log(value.reported)
-    else:
-        low, high, reported = value.low, value.high, value.reported
-    wider = more * (high - low) + 1e-9 * abs(high)
-    return low - wider <= reported <= high + wider
-
-
-@attrs.frozen
-class IndependentRecord:
-    """A report as `validate --independent --json` prints it, with the accuracy of each kind."""
-
-    file: str
-    entries: Sequence[PredictedEntry]
-    runs: int
-    digest: str
-    accuracies: list[KindAccuracy]
-    draws: int
-    coverages: list[KindCoverage]
-
-
-@attrs.frozen
-class IndependentReport:
-    """All entries of a file, in its order."""
-
-    file: str
-    entries: Sequence[PredictedEntry]
-    runs: int
-    """How many runs were made."""
-    digest: str = ""
-    """A digest of what was predicted and from what (`digest_of`)."""
-    draws: int = 0
-
-    def coverages(self) -> list[KindCoverage]:
-        """Return how many values lie in their intervals, for each kind that is counted, and for all as `all`."""
-        found: dict[str, list[PredictedValue]] = {}
-        for entry in self.entries:
-            for value in entry.values if entry.kind != INPUT_KIND else ():
-                if value.low is not None and value.reported is not None:
-                    found.setdefault(entry.kind, []).append(value)
-        kinds = [KindCoverage.of(kind, values) for kind, values in sorted(found.items())]
-        if len(kinds) > 1:
-            kinds.append(KindCoverage.of("all", [value for values in found.values() for value in values]))
-        return kinds
-
-    def accuracies(self) -> list[KindAccuracy]:
-        """Return the accuracy of each kind that is counted, and that of all of them as kind `all`."""
-        errors: dict[str, list[float]] = {}
-        for entry in self.entries:
-            for value in entry.values if entry.kind != INPUT_KIND else ():
-                if value.error is not None:
-                    errors.setdefault(entry.kind, []).append(value.error)
-        found = [KindAccuracy.of(kind, some) for kind, some in sorted(errors.items())]
-        if len(found) > 1:
-            found.append(KindAccuracy.of("all", [error for some in errors.values() for error in some]))
-        return found
-
-    def to_json(self) -> bytes:
-        """Encode the report as one JSON object."""
-        record = IndependentRecord(
-            self.file, self.entries, self.runs, self.digest, self.accuracies(), self.draws, self.coverages()
-        )
-        return msgspec.json.encode(record)
-
-
 def predict(
     entries: Sequence[MeasuredResult],
     file: str,
@@ -582,6 +428,7 @@ def digest_of(plans: Sequence[EntryPlan]) -> str:
             machines[machine] = {
                 key: [entry.value, entry.low, entry.high] for key, entry in entries.items() if may_matter(key)
             }
+            machines[f"{machine} left out"] = _left_out_values(machine)
     return hashlib.sha256(json.dumps([values, machines], sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -591,7 +438,7 @@ class _NotPredicted(Exception):
 
 @attrs.define
 class _Runs:
-    """The runs that are wanted, each as it stands and at all draws, and what came of them."""
+    """The runs that are wanted, each as it stands, without its machine's measurements and at all draws, and results."""
 
     draws: int
     wanted: dict[str, Point] = attrs.field(factory=dict)
@@ -599,12 +446,12 @@ class _Runs:
     made: dict[str, Result | str] = attrs.field(factory=dict)
     """Results by key; of a run that failed, why."""
     _keys: dict[int, list[str]] = attrs.field(factory=dict)
-    """The keys of a point, of the nominal run first, by the identity of the point, which the plans keep."""
+    """The keys of a point by its identity: the nominal run, the one that leaves measurements out, and the draws."""
 
     def want(self, point: Point) -> None:
-        """Ask for a run at all draws; an equal one is made once."""
+        """Ask for a run, without its machine's measurements and at all draws, too; an equal one is made once."""
         drawn = draws_of(spec_of(point), {}, point.options, self.draws)
-        variants = [point, *(attrs.evolve(point, options=options) for options in drawn)]
+        variants = [point, _left_out(point), *(attrs.evolve(point, options=options) for options in drawn)]
         self._keys[id(point)] = [variant.key for variant in variants]
         self.wanted.update(zip(self._keys[id(point)], variants, strict=True))
 
@@ -621,9 +468,9 @@ class _Runs:
         self.made |= {failure.point.key: failure.message for failure in outcome.failures}
 
     def figures(self, planned: PlannedValue) -> list[float | None]:
-        """Return what a value's run gives, or its quotient by another run's: nominal, then in each draw.
+        """Return what a value's run gives, or its quotient by another run's: nominal, left out, then in each draw.
 
-        None is a draw in which a run fails. Raises _NotPredicted where the nominal one does.
+        None is one of the others in which a run fails. Raises _NotPredicted where the nominal one does.
         """
         own, *divisors = [self._figures_of(point, planned.figure) for point in planned.points]
         if not divisors:
@@ -655,7 +502,23 @@ def _pairs(own: Sequence[float | None], other: Sequence[float | None]) -> list[t
 
 
 def _spread(figures: Sequence[float | None], count: int) -> Sequence[float | None]:
-    return figures if len(figures) == count else [figures[0]] * count
+    return figures if len(figures) == count else [*figures[:2], *[figures[0]] * (count - 2)]
+
+
+def _left_out(point: Point) -> Point:
+    """Return the run as if nobody had measured its machine; the run itself where nothing changes."""
+    other = _left_out_values(str(point.options.machine))
+    return attrs.evolve(point, options=attrs.evolve(point.options, overrides=other)) if other else point
+
+
+@functools.cache
+def _left_out_values(machine: str) -> dict[str, str]:
+    """Return the values that stand for a machine's measurements, as overrides."""
+    found = {}
+    for key, entry in left_out(machine).entries.items():
+        assert isinstance(entry.value, float) and entry.unit is not None
+        found[key] = f"{entry.value / entry.unit.factor!r} {entry.unit.text}"
+    return found
 
 
 def _predicted(one: EntryPlan, runs: _Runs) -> PredictedEntry:
@@ -674,7 +537,8 @@ def _predicted(one: EntryPlan, runs: _Runs) -> PredictedEntry:
     values = [
         attrs.evolve(_value(value, planned, runs), first=one.entry.first.get(value.value.name)) for value in one.values
     ]
-    return PredictedEntry(one.entry.id, one.entry.kind, told, values, one.entry.cause)
+    machine = str(points[0].options.machine) if points else ""
+    return PredictedEntry(one.entry.id, one.entry.kind, told, values, one.entry.cause, one.entry.weakness, machine)
 
 
 def _value(planned: PlannedValue, others: Mapping[str, PlannedValue], runs: _Runs) -> PredictedValue:
@@ -693,59 +557,10 @@ def _value(planned: PlannedValue, others: Mapping[str, PlannedValue], runs: _Run
             reported = None if reported is None or reference is None else reported - reference
     except _NotPredicted as error:
         return PredictedValue(value.name, value.unit, value.value, reason=str(error))
-    nominal, *drawn = [converted(figure, planned.unit, value.unit) for figure in figures if figure is not None]
-    if not drawn:
-        return PredictedValue(value.name, value.unit, reported, nominal, difference_to=to)
+    numbers = [None if figure is None else converted(figure, planned.unit, value.unit) for figure in figures]
+    nominal, without, drawn = numbers[0], numbers[1], [number for number in numbers[2:] if number is not None]
+    predicted = PredictedValue(value.name, value.unit, reported, nominal, left_out=without, difference_to=to)
+    if nominal is None or not drawn:
+        return predicted
     interval = Interval.of(nominal, drawn, SEED)
-    return PredictedValue(value.name, value.unit, reported, nominal, interval.low, interval.high, difference_to=to)
-
-
-def predictions(report: IndependentReport) -> Iterable[RenderableType]:
-    """List each entry with its values, then what is not predicted and why, then the accuracy of each kind."""
-    yield f"[bold]{escape(report.file)}[/]: {len(report.entries)} entries, {report.runs} runs"
-    if report.draws:
-        yield f"from low to high: 80 % of {report.draws} draws in all uncertain entries of the machine"
-    yield "first: what was predicted before anybody had compared"
-    yield f"digest of values, runs and machines: {report.digest}"
-    for entry in report.entries:
-        if any(value.emulated is not None for value in entry.values):
-            yield from _table_of(entry)
-    refused = [(entry, value) for entry in report.entries for value in entry.values if value.emulated is None]
-    yield f"\n[bold]not predicted[/]: {len(refused)} values"
-    for entry in report.entries:
-        reasons: dict[str, list[str]] = {}
-        for value in entry.values:
-            if value.emulated is None:
-                reasons.setdefault(value.reason, []).append(value.name)
-        for reason, names in reasons.items():
-            which = "" if len(names) == len(entry.values) else f" {', '.join(names)}"
-            yield f"  {escape(entry.id + which)}: {escape(reason)}"
-    yield "\n[bold]accuracy[/]: |log ratio| as a factor"
-    table = table_of("", "kind", "values", "median", "90th percentile")
-    for accuracy in report.accuracies():
-        table.add_row(accuracy.kind, str(accuracy.values), *_factors(accuracy))
-    yield table
-    if report.draws:
-        yield "\n[bold]intervals[/]: reported values that lie in the 80 % of the draws"
-        table = table_of("", "kind", "values", "in it", "share", "in twice it")
-        for one in report.coverages():
-            table.add_row(one.kind, str(one.values), str(one.covered), f"{one.share:.0%}", f"{one.near:.0%}")
-        yield table
-
-
-def _table_of(entry: PredictedEntry) -> Iterable[RenderableType]:
-    counted = "" if entry.kind != INPUT_KIND else ", not counted"
-    yield f"\n[bold]{escape(entry.id)}[/] ({entry.kind}{counted}): {escape(entry.runs)}"
-    table = table_of("  ", "value", "unit", "reported", "first", "emulated", "ratio", "low", "high")
-    for value in entry.values:
-        if value.emulated is not None:
-            name = f"{value.name} - {value.difference_to}" if value.difference_to else value.name
-            numbers = [value.reported, value.first, value.emulated, value.ratio, value.low, value.high]
-            table.add_row(escape(name), escape(value.unit), *["–" if n is None else f"{n:.4g}" for n in numbers])
-    yield table
-    if entry.cause and entry.far_off:
-        yield f"  off by more than 3: {escape(', '.join(entry.far_off))}\n  cause: {escape(entry.cause)}"
-
-
-def _factors(accuracy: KindAccuracy) -> list[str]:
-    return [f"{math.exp(error):.3g}" if math.isfinite(error) else "∞" for error in (accuracy.median, accuracy.p90)]
+    return attrs.evolve(predicted, low=interval.low, high=interval.high)

@@ -196,6 +196,8 @@ class StrayKind(enum.IntEnum):
     """The thread's stack has no more room; the program ended there."""
     FREED = 6
     """It is a block of device memory that was freed, by a routine or because its mapping ended."""
+    LOST = 7
+    """It is a copy of the kernel's own (firstprivate), and nobody uses what the kernel computes there."""
 
 
 class Party(msgspec.Struct, frozen=True):
@@ -224,6 +226,8 @@ class KernelStray(msgspec.Struct, frozen=True):
     offset: int
     """Bytes from the array's beginning; the address where there is none."""
     party: Party
+    name: str = ""
+    """Of a variable of the kernel's own."""
 
 
 class Findings(msgspec.Struct, frozen=True):

@@ -94,4 +94,4 @@ enum stop { STOP_ACCESS = 1, STOP_CALL, STOP_EXIT, STOP_MEMORY /* malloc or free
 
 enum { SCRATCH = 5 /* `a` of SLOT_ALLOC: memory of an algorithm's own */ };
 
-enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK, STRAY_FREED /* of the device, since */ };
+enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK, STRAY_FREED /* of the device, since */, STRAY_LOST /* a copy of the kernel's own, of which nobody uses what it gets */ };

@@ -26,6 +26,7 @@ from offloadrt.extensions.checking.recorded import (
     NotKnown,
     ProgramCut,
     ProgramDied,
+    ResultLost,
     SourceNamed,
 )
 from offloadrt.extensions.recording.format.blocks import STRETCH
@@ -168,6 +169,9 @@ class ObservedReplay:
             name = name_of(race.array) or "device memory"
             self._observer.handle(KernelRaced(kernel, device, name, (first, second)))
         for stray in findings.strays:
+            if stray.kind == StrayKind.LOST:
+                self._observer.handle(ResultLost(kernel, stray.name, stray.party.where))
+                continue
             how = _STRAYS[stray.kind].format(at=f"0x{stray.offset:x}")
             was: tuple[int, int, int] | None = None
             name = name_of(stray.array)

@@ -74,10 +74,6 @@ bool maySpin(const Instruction &instruction) {
   return isa<AtomicRMWInst>(instruction) || isa<AtomicCmpXchgInst>(instruction) || isa<FenceInst>(instruction);
 }
 
-bool isKernel(const Function *function) {
-  return function->getName().starts_with("__omp_offloading_") && !function->hasLocalLinkage();
-}
-
 void Device::prepare(Function &function) {
   ValueToValueMapTy map;
   Function *traced = mayClone(function) ? cloneFor(function, map, ".traced") : nullptr;
@@ -326,6 +322,10 @@ bool Device::run() {
 }
 
 } // namespace
+
+bool isKernel(const Function *function) {
+  return function->getName().starts_with("__omp_offloading_") && !function->hasLocalLinkage();
+}
 
 bool instrumentDevice(Module &module) { return Device(module).run(); }
 

@@ -1,7 +1,7 @@
 // The compiler plugin of offloadrt's recorder (LLVM 22 and later).
 //
 // Device code is made to count what it does (device.cpp, counting.cpp), host code to tell which pages it touches (host.cpp).
-// What the runtime is told of places and names is completed (places.cpp).
+// What the runtime is told of places and names is completed (places.cpp), and kernels say what they compute for nobody (lost.cpp).
 // Both run when the program is simplified and inlined but not yet vectorized: later, the vectorizer and the target's code generator would
 // count for the CPU what a GPU does otherwise.
 #include "plugin.h"
@@ -29,17 +29,20 @@ struct Instrument : PassInfoMixin<Instrument> {
   static bool isRequired() { return true; }
 };
 
-struct CompletePlaces : PassInfoMixin<CompletePlaces> {
+// Before anything is optimized.
+struct Look : PassInfoMixin<Look> {
   PreservedAnalyses run(Module &module, ModuleAnalysisManager &) {
-    if (!module.getModuleFlag("openmp-device"))
+    if (module.getModuleFlag("openmp-device"))
+      offload::tellLost(module);
+    else
       offload::completePlaces(module), offload::inlineCallers(module);
-    return PreservedAnalyses::all(); // only constants and attributes become others
+    return PreservedAnalyses::none();
   }
   static bool isRequired() { return true; }
 };
 
 void addPasses(PassBuilder &builder) {
-  builder.registerPipelineStartEPCallback([](ModulePassManager &manager, OptimizationLevel) { manager.addPass(CompletePlaces()); });
+  builder.registerPipelineStartEPCallback([](ModulePassManager &manager, OptimizationLevel) { manager.addPass(Look()); });
   builder.registerOptimizerEarlyEPCallback(
       [&builder](ModulePassManager &manager, OptimizationLevel level, ThinOrFullLTOPhase) {
         manager.addPass(Instrument());

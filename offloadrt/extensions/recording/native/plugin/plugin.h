@@ -57,7 +57,11 @@ void inlineCallers(llvm::Module &); // those of algorithms
 // teams.cpp
 void markLeagues(llvm::Module &);
 
+// lost.cpp
+void tellLost(llvm::Module &); // what kernels compute in copies of their own, and nobody uses
+
 // device.cpp and host.cpp
+bool isKernel(const llvm::Function *);
 bool instrumentDevice(llvm::Module &);
 bool instrumentHost(llvm::Module &);
 

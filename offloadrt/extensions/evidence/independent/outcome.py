@@ -1,0 +1,318 @@
+"""What came of predicting measured results: each value beside its predictions, and how far they are off.
+
+A value has up to three predictions: today's, the first one, which was made before anybody had compared, and the one
+that leaves out what was measured on its machine. `KindAccuracy` sums up each of them, by kind and by machine.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import statistics
+from collections.abc import Iterable, Sequence
+
+import attrs
+import msgspec
+from rich.console import RenderableType
+from rich.markup import escape
+
+from offloadrt.cli.render import kind_of, table_of
+from offloadrt.machine.profile.machine_spec import left_out
+from offloadrt.study.running import profiles
+
+INPUT_KIND = "unit_cost"
+"""The kind of entries that profiles may be calibrated with: their values are shown and not counted."""
+
+
+@attrs.frozen
+class PredictedValue:
+    """One reported value and what the emulator says; numbers are in the value's unit."""
+
+    name: str
+    unit: str
+    reported: float | None
+    emulated: float | None = None
+    low: float | None = None
+    high: float | None = None
+    first: float | None = None
+    """What was predicted before anybody had compared; None where the value came with its number."""
+    left_out: float | None = None
+    """What is predicted if nobody had measured the machine: the same where its profile has no measurement."""
+    reason: str = ""
+    """Why it is not predicted."""
+    difference_to: str = ""
+    """The value to which the numbers are differences."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Return emulated over reported; None where one of them is missing, or what is reported is 0."""
+        if self.emulated is None or not self.reported:
+            return None
+        return self.emulated / self.reported
+
+    @property
+    def error(self) -> float | None:
+        """Return |log ratio|, infinite for a wrong sign or where only one is 0; None where one is missing."""
+        return self._error_of(self.emulated)
+
+    @property
+    def left_out_error(self) -> float | None:
+        """Return the same of what is predicted if nobody had measured the machine."""
+        return self._error_of(self.left_out)
+
+    @property
+    def first_error(self) -> float | None:
+        """Return the same of what was predicted before anybody had compared."""
+        return self._error_of(self.first)
+
+    def _error_of(self, predicted: float | None) -> float | None:
+        if predicted is None or self.reported is None:
+            return None
+        if predicted == self.reported:
+            return 0.0
+        ratio = predicted / self.reported if self.reported else 0.0
+        return abs(math.log(ratio)) if ratio > 0.0 else math.inf
+
+
+@attrs.frozen
+class PredictedEntry:
+    """One entry with its values."""
+
+    id: str
+    kind: str
+    runs: str
+    """Scenario, machine and parameters; empty where nothing is run."""
+    values: Sequence[PredictedValue]
+    cause: str = ""
+    """Why values of it are far off (`far_off`), where somebody has found out."""
+    weakness: str = ""
+    """What the emulator gets wrong where they are off, in few words."""
+    machine: str = ""
+    """The profile with which it is predicted; empty where nothing is run."""
+
+    @property
+    def far_off(self) -> list[str]:
+        """Return the names of the values that are off by more than a factor of three."""
+        return [value.name for value in self.values if value.error is not None and value.error > math.log(3.0)]
+
+
+@attrs.frozen
+class Accuracy:
+    """|log ratio| over some values."""
+
+    values: int
+    median: float
+    p90: float
+    """The least |log ratio| that nine in ten values keep to."""
+
+    @classmethod
+    def of(cls, errors: Sequence[float]) -> Accuracy:
+        """Compute it of at least one value."""
+        ordered = sorted(errors)
+        return cls(len(errors), statistics.median(ordered), ordered[math.ceil(0.9 * len(ordered)) - 1])
+
+
+@attrs.frozen
+class KindAccuracy:
+    """How far the values of one kind or of one machine are off, as predicted today, blind, and left out."""
+
+    kind: str
+    """A kind of measurements, a machine (`on NAME`), a weakness of the emulator (`in WORDS`), or `all`."""
+    today: Accuracy
+    first: Accuracy | None
+    """Of what was predicted before anybody had compared; None where every value came with its number."""
+    left_out: Accuracy | None
+    """Of what is predicted if nobody had measured the machine."""
+
+    @classmethod
+    def of(cls, kind: str, values: Sequence[PredictedValue]) -> KindAccuracy:
+        """Compute it of values of which one at least is predicted and shown."""
+        today, first, left_out = (
+            [error for value in values if (error := error_of(value)) is not None]
+            for error_of in (_TODAY, _FIRST, _LEFT_OUT)
+        )
+        return cls(
+            kind,
+            Accuracy.of(today),
+            Accuracy.of(first) if first else None,
+            Accuracy.of(left_out) if left_out else None,
+        )
+
+
+_TODAY, _FIRST, _LEFT_OUT = map(operator.attrgetter, ("error", "first_error", "left_out_error"))
+
+
+@attrs.frozen
+class KindCoverage:
+    """How many values of one kind lie in their intervals."""
+
+    kind: str
+    values: int
+    covered: int
+    near: float
+    """The share that lies in intervals of twice the width, as factors."""
+
+    @property
+    def share(self) -> float:
+        """Return the share that lies in them."""
+        return self.covered / self.values
+
+    @classmethod
+    def of(cls, kind: str, values: Sequence[PredictedValue]) -> KindCoverage:
+        """Count the values of one kind, at least one, which have intervals."""
+        return cls(
+            kind, len(values), sum(_lies_in(value, 0.0) for value in values),
+            sum(_lies_in(value, 0.5) for value in values) / len(values),
+        )  # fmt: skip
+
+
+def _lies_in(value: PredictedValue, more: float) -> bool:
+    """Tell whether what is reported lies in the interval, made wider at each end by so many of its widths."""
+    assert value.low is not None and value.high is not None and value.reported is not None
+    if value.low > 0.0 and value.reported > 0.0:
+        low, high, reported = math.log(value.low), math.log(value.high), math.log(value.reported)
+    else:
+        low, high, reported = value.low, value.high, value.reported
+    wider = more * (high - low) + 1e-9 * abs(high)
+    return low - wider <= reported <= high + wider
+
+
+@attrs.frozen
+class IndependentRecord:
+    """A report as `validate --independent --json` prints it, with the accuracy of each kind."""
+
+    file: str
+    entries: Sequence[PredictedEntry]
+    runs: int
+    digest: str
+    accuracies: list[KindAccuracy]
+    draws: int
+    coverages: list[KindCoverage]
+
+
+@attrs.frozen
+class IndependentReport:
+    """All entries of a file, in its order."""
+
+    file: str
+    entries: Sequence[PredictedEntry]
+    runs: int
+    """How many runs were made."""
+    digest: str = ""
+    """A digest of what was predicted and from what (`digest_of`)."""
+    draws: int = 0
+
+    def coverages(self) -> list[KindCoverage]:
+        """Return how many values lie in their intervals, for each kind that is counted, and for all as `all`."""
+        found: dict[str, list[PredictedValue]] = {}
+        for entry in self.entries:
+            for value in entry.values if entry.kind != INPUT_KIND else ():
+                if value.low is not None and value.reported is not None:
+                    found.setdefault(entry.kind, []).append(value)
+        kinds = [KindCoverage.of(kind, values) for kind, values in sorted(found.items())]
+        if len(kinds) > 1:
+            kinds.append(KindCoverage.of("all", [value for values in found.values() for value in values]))
+        return kinds
+
+    def accuracies(self) -> list[KindAccuracy]:
+        """Return the accuracy of each kind that is counted, of each machine and each weakness, and of all as `all`."""
+        found: dict[str, list[PredictedValue]] = {}
+        for entry in self.entries:
+            counted = [value for value in entry.values if value.error is not None] if entry.kind != INPUT_KIND else []
+            weakness = f"in {entry.weakness or 'what has no known weakness'}"
+            for name in (entry.kind, f"on {entry.machine}", weakness, "all") if counted else ():
+                found.setdefault(name, []).extend(counted)
+        order = sorted(found, key=lambda name: (name == "all", name.startswith("in "), name.startswith("on "), name))
+        return [KindAccuracy.of(name, found[name]) for name in order]
+
+    def to_json(self) -> bytes:
+        """Encode the report as one JSON object."""
+        record = IndependentRecord(
+            self.file, self.entries, self.runs, self.digest, self.accuracies(), self.draws, self.coverages()
+        )
+        return msgspec.json.encode(record)
+
+
+def predictions(report: IndependentReport) -> Iterable[RenderableType]:
+    """List each entry with its values, then what is not predicted and why, then the accuracy of each kind."""
+    yield f"[bold]{escape(report.file)}[/]: {len(report.entries)} entries, {report.runs} runs"
+    if report.draws:
+        yield f"from low to high: 80 % of {report.draws} draws in all uncertain entries of the machine"
+    yield "first: what was predicted before anybody had compared"
+    yield f"digest of values, runs and machines: {report.digest}"
+    for entry in report.entries:
+        if any(value.emulated is not None for value in entry.values):
+            yield from _table_of(entry)
+    refused = [(entry, value) for entry in report.entries for value in entry.values if value.emulated is None]
+    yield f"\n[bold]not predicted[/]: {len(refused)} values"
+    for entry in report.entries:
+        reasons: dict[str, list[str]] = {}
+        for value in entry.values:
+            if value.emulated is None:
+                reasons.setdefault(value.reason, []).append(value.name)
+        for reason, names in reasons.items():
+            which = "" if len(names) == len(entry.values) else f" {', '.join(names)}"
+            yield f"  {escape(entry.id + which)}: {escape(reason)}"
+    yield from _accuracies(report.accuracies())
+    if report.draws:
+        yield "\n[bold]intervals[/]: reported values that lie in the 80 % of the draws"
+        table = table_of("", "kind", "values", "in it", "share", "in twice it")
+        for one in report.coverages():
+            table.add_row(one.kind, str(one.values), str(one.covered), f"{one.share:.0%}", f"{one.near:.0%}")
+        yield table
+
+
+def replaced(machine: str) -> Iterable[RenderableType]:
+    """List what stands for the measurements of a machine that is left out. Raises ProfileError."""
+    spec, without = profiles.load(machine), left_out(machine)
+    yield f"[bold]{escape(machine)}[/] as if nobody had measured it: {len(without.entries)} entries from other machines"
+    table = table_of("  ", "entry", "measured", "left out", "because")
+    for key, entry in without.entries.items():
+        table.add_row(escape(key), escape(spec.entries[key].shown), escape(entry.shown), escape(kind_of(entry)))
+    if without.entries:
+        yield table
+    if without.only_here:
+        yield f"  nothing stands for {escape(', '.join(without.only_here))}: measured here alone, they stay"
+
+
+def _accuracies(found: Sequence[KindAccuracy]) -> Iterable[RenderableType]:
+    yield "\n[bold]accuracy[/]: |log ratio| as a factor, in the median and at the 90th percentile"
+    yield "first: of values that were predicted before anybody compared; left out: as if nobody measured the machine"
+    table = table_of("", "kind", "values", "today", "", "values", "first", "", "left out", "")
+    for accuracy in found:
+        today, first, left_out = accuracy.today, accuracy.first, accuracy.left_out
+        table.add_row(
+            accuracy.kind, str(today.values), *_factors(today),
+            "–" if first is None else str(first.values), *_factors(first), *_factors(left_out),
+        )  # fmt: skip
+    yield table
+
+
+def _table_of(entry: PredictedEntry) -> Iterable[RenderableType]:
+    counted = "" if entry.kind != INPUT_KIND else ", not counted"
+    yield f"\n[bold]{escape(entry.id)}[/] ({entry.kind}{counted}): {escape(entry.runs)}"
+    table = table_of(
+        "  ", "value", "unit", "reported", "first", "left out", "emulated", "ratio", "low", "high", "off by"
+    )
+    for value in entry.values:
+        if value.emulated is not None:
+            name = f"{value.name} - {value.difference_to}" if value.difference_to else value.name
+            numbers = [
+                value.reported, value.first, value.left_out, value.emulated, value.ratio, value.low, value.high
+            ]  # fmt: skip
+            is_off = value.error is not None and value.error > _OFF
+            why = (entry.weakness or "not explained") if is_off and entry.kind != INPUT_KIND else ""
+            shown = ["–" if number is None else f"{number:.4g}" for number in numbers]
+            table.add_row(escape(name), escape(value.unit), *shown, escape(why))
+    yield table
+    if entry.cause and entry.far_off:
+        yield f"  off by more than 3: {escape(', '.join(entry.far_off))}\n  cause: {escape(entry.cause)}"
+
+
+_OFF = math.log(1.5)
+"""From here on a value's line says what the emulator gets wrong."""
+
+
+def _factors(accuracy: Accuracy | None) -> list[str]:
+    errors = () if accuracy is None else (accuracy.median, accuracy.p90)
+    return [f"{math.exp(error):.3g}" if math.isfinite(error) else "∞" for error in errors] or ["–", "–"]
