@@ -42,12 +42,12 @@ NOT_RUN = {
 """Parts of the commands that are not run, each with the reason."""
 
 MINUTES = re.compile(
-    r" (why|sweep|report|compare|cc|record) |everywhere|\.rec\b|threads=(8|16|64)"
+    r" (why|sweep|report|compare|cc|cxx|record) |everywhere|\.rec\b|threads=(8|16|64)"
     r"|explore FILE|exahype --log|a\.jsonl|offloadrt .*>"
 )
 """What the slow study runs alone."""
 
-FROM_A_COMPILER = re.compile(r" (cc|record) |\b(patches|mistakes)\.rec\b")
+FROM_A_COMPILER = re.compile(r" (cc|cxx|record) |\b(patches|mistakes|triads)\.rec\b")
 
 FAILING = re.compile(r"--faults|^uv run offloadrt (check|explore) ")
 """Commands that tell of a failure by their exit code: 1 for what a check found, 3 for a program that failed."""

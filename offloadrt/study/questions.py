@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from offloadrt.study.certainty import Effort
 from offloadrt.study.errors import ParameterError, did_you_mean
 from offloadrt.study.reporting.compare import Comparison
 from offloadrt.study.reporting.compare import compare as compare_runs
@@ -86,6 +87,7 @@ def compare(
     *,
     baseline: Mapping[str, Any] | None = None,
     measures: Sequence[str] = (),
+    draws: int = 0,
     jobs: int | None = None,
     **keywords: Any,
 ) -> Comparison:
@@ -96,14 +98,16 @@ def compare(
         offloadrt.compare("overlap", machine=["h100", "mi300a"], threads=8)
 
     `baseline` says what to compare with, and `measures` what to compare besides the elapsed time, as
-    `reporting.compare.compare` has it. Raises what that does.
+    `reporting.compare.compare` has it. With `draws`, as in 64, all runs are made at so many places in the ranges of
+    the uncertain entries as well: `order` ranks the variants. Raises what `reporting.compare.compare` does.
     """
     chosen = found(scenario)
     axes, spec = several(chosen, keywords)
     with workers(chosen, jobs) as (pool, count), progress(f"compare {chosen.name}") as shown:
         return compare_runs(
-            chosen, axes, pool, baseline=baseline, measures=measures, options=spec, jobs=count,
+            chosen, axes, pool, baseline=baseline, measures=measures, options=spec, jobs=count, effort=Effort(draws),
             advanced=lambda outcome: shown(outcome.done, len(outcome.points)),
+            stage=lambda name, done, asked: shown(done, asked),
         )  # fmt: skip
 
 

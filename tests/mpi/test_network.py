@@ -244,7 +244,7 @@ def test_a_picture_shows_messages_with_arrows_from_rank_to_rank() -> None:
         _, begin, sender, *_, number, source, destination, _, _ = row
         _, end, receiver, *_ = received[number]
         assert begin < end and sender != receiver and source != destination
-    assert {row[6] for row in rows if row[0] == "CallBegin" and row[6].startswith("MPI")} == {
+    assert {row[7] for row in rows if row[0] == "DirectiveBegin" and row[7].startswith("MPI")} == {
         "MPI_Barrier",
         "MPI_Send",
         "MPI_Recv",

@@ -24,6 +24,7 @@ PROGRAMS = {
     "regions": ("cc", "regions.c", "1"),
     "members": ("cxx", "members.cpp", "1"),
     "axpy": ("fc", "axpy.f90", "1"),
+    "algorithms/triads": ("cxx", "triads.cpp", "1"),
 }
 """Language, source, and the numbers of threads that it is recorded with."""
 RANKS = {"halo": ("halo.c", 4), "calls_of_mpi": ("calls_of_mpi.c", 2)}
@@ -33,12 +34,14 @@ RANKS = {"halo": ("halo.c", 4), "calls_of_mpi": ("calls_of_mpi.c", 2)}
 def store(name: str, folder: Path) -> None:
     language, source, threads = PROGRAMS[name]
     offloadrt = sys.executable, "-m", "offloadrt"
-    program = folder / name
+    program, model = folder / Path(name).name, "-stdpar" if name.startswith("algorithms/") else "-fopenmp"
     subprocess.run(
-        [*offloadrt, language, "-g", "-O2", "-fopenmp", source, "-o", str(program)], cwd=HERE / "programs", check=True
+        [*offloadrt, language, "-g", "-O2", model, source, "-o", str(program)], cwd=HERE / "programs", check=True
     )
     out = STORED / f"{name}.rec"
-    subprocess.run([*offloadrt, "record", "--threads", threads, "-o", str(out), f"./{name}"], cwd=folder, check=True)
+    subprocess.run(
+        [*offloadrt, "record", "--threads", threads, "-o", str(out), f"./{program.name}"], cwd=folder, check=True
+    )
 
 
 def store_ranks(name: str, folder: Path) -> None:

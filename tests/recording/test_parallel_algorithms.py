@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from recorded_programs import PROGRAMS, built
+from test_recorded_mistakes import report_of
 
 from offloadrt.extensions.recording.format import Recording, RecordingFile, convert
 from offloadrt.extensions.recording.toolchain import RecordOptions, record, rewrite
@@ -109,6 +110,32 @@ def empty_calls(recording: Recording) -> int:
 def test_prefetch_modes(file: Path, mode: str) -> None:
     measured = replayed(file, implementation="acpp", heuristic="off", prefetch=mode)
     assert (measured["prefetches"] > 0) == (mode != "never")
+
+
+@pytest.mark.slow
+def test_a_check_of_every_algorithm_finds_nothing(program: Path, tmp_path: Path) -> None:
+    record([str(program)], tmp_path / "checked.raw", [None], RecordOptions(check=True))
+    convert(tmp_path / "checked.raw", tmp_path / "checked.rec")
+    assert report_of(tmp_path / "checked.rec").mistakes == ()
+
+
+@pytest.mark.slow
+def test_elements_that_touch_what_others_touch_are_told_with_the_lines_of_the_program(tmp_path: Path) -> None:
+    program = built("algorithm_races.cpp", tmp_path, "-stdpar", "-std=c++17")
+    record([str(program)], tmp_path / "races.raw", [None], RecordOptions(check=True))
+    convert(tmp_path / "races.raw", tmp_path / "races.rec")
+    lines = (PROGRAMS / "algorithm_races.cpp").read_text(encoding="utf-8").splitlines()
+    at = {
+        word: next(n for n, line in enumerate(lines, 1) if line.endswith(f"// {word}")) for word in ("neighbour", "sum")
+    }
+    found = {
+        (mistake.kind, *(story.where for story in mistake.stories))
+        for mistake in report_of(tmp_path / "races.rec").mistakes
+    }
+    sums = f"algorithm_races.cpp:{at['sum']}"
+    assert ("race", sums, sums) in found
+    assert any(f"algorithm_races.cpp:{at['neighbour']}" in places for _, *places in found)
+    assert not any("offload_algorithms.hpp" in place for _, *places in found for place in places)
 
 
 def test_flags_of_other_compilers_for_offloaded_algorithms() -> None:

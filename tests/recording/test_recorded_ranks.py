@@ -7,6 +7,7 @@ import pytest
 from recorded_programs import PROGRAMS
 from recorded_ranks import LIBRARIES, built_with, calls_of, ranks_in, recorded_ranks
 
+from offloadrt.cli import main
 from offloadrt.extensions.recording.format.ranks import POLLS
 from offloadrt.extensions.recording.format.recording import BufferPlace, PartKind
 from offloadrt.extensions.recording.format.summary import last_call_of
@@ -80,13 +81,25 @@ def test_a_halo_exchange_in_device_memory(library, ranks, tmp_path, monkeypatch)
         blocks = (columns["part.memory"] == BufferPlace.GIVEN).sum()
         assert blocks == 1  # the broadcast of a block of omp_target_alloc
     together = execute(scenario_of(recording))
-    assert together.measured["directives"] == together.measured["operations_equal"] == 24 * ranks
+    assert together.measured["directives"] == together.measured["operations_equal"] == 25 * ranks
     assert together.where_time_went["ranks"].total_s > 0
     alone = execute(scenario_of(recording), {"process": 1})
-    assert alone.measured["directives"] == 24
+    assert alone.measured["directives"] == 25
     assert alone.measured["mpi"] == "29 calls left out, for this process is played alone"
     with pytest.raises(UserError, match=f"ranks=8: .* was recorded with {ranks}; what a rank of 8 does is known of no"):
         execute(scenario_of(recording), {"ranks": 8})
+
+
+@pytest.mark.slow
+def test_the_check_knows_what_mpi_reads_and_writes(tmp_path, monkeypatch, capsys):
+    """Device buffers are used on the device, so the halo exchange is right; the other program forgets its updates."""
+    right = recorded_ranks(monkeypatch, "mpich", built_with("mpich", "halo.c", tmp_path, "-O2"), 2, check=True)
+    assert main(["check", str(right)]) == 0, capsys.readouterr().out
+    wrong = recorded_ranks(monkeypatch, "mpich", built_with("mpich", "forgotten.c", tmp_path, "-O2"), 2, check=True)
+    assert main(["check", str(wrong)]) == 1
+    printed = capsys.readouterr().out
+    assert "`target update from(a)` before the read" in printed
+    assert "`target update to(a)` after the write" in printed
 
 
 def test_a_deadlock_is_told_with_both_lines(tmp_path, monkeypatch):

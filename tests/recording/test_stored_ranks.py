@@ -41,7 +41,7 @@ def played(path, gear="turbo", overrides=None, **parameters):
 @pytest.mark.parametrize("nodes", [1, 2, 4])
 def test_all_ranks_are_played_on_nodes(nodes):
     result = played(HALO, nodes=nodes, gpus_per_node=4 // nodes)
-    assert result.measured["directives"] == result.measured["operations_equal"] == 96
+    assert result.measured["directives"] == result.measured["operations_equal"] == 100
     assert result.where_time_went["ranks"].total_s > 0
     busy = {name for name, device in result.devices.items() if "compute units" in name and device.busy_s > 0}
     assert len(busy) == 4  # each rank has taken a device of its own

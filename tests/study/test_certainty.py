@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import offloadrt
 from offloadrt.cli import main
 from offloadrt.extensions.calibration.benchmark_entries import MEASURED, way_to_measure
 from offloadrt.study import execute, find_scenario
@@ -187,6 +188,12 @@ def test_machines_are_ranked_at_the_same_draws(capsys: pytest.CaptureFixture[str
     assert all(len(variant["result"]["intervals"]["elapsed_s"]["values"]) == 8 for variant in case["variants"])
     assert main(command) == 0
     assert "how sure: 8 draws in" in capsys.readouterr().out
+
+
+def test_python_asks_as_the_command_does() -> None:
+    found = offloadrt.compare(f"{UNSURE}:twins", machine=["h100", "t4"], draws=8, jobs=1)
+    assert found.order is not None and found.order.draws == 8
+    assert all(result.interval is not None and result.interval.draws == 8 for result in found.results)
 
 
 def test_draws_end_when_every_order_has_held_in_enough() -> None:

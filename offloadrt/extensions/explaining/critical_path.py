@@ -423,7 +423,9 @@ class _Walk:
         elif doing.copy or not history.is_program(actor):
             resource = name
         elif doing.call is not None:
-            resource = "messages" if doing.call.api.startswith("MPI_") else "driver"
+            resource = "driver"
+        elif history.directives.get(doing.directive, "").startswith("MPI_"):
+            resource = "messages"
         else:
             resource = "runtime" if doing.directive else "program"
         return self._made(name, resource, doing.directive, call, behind)

@@ -267,6 +267,8 @@ def by_resource(part: PathPart) -> str:
 
 
 def by_call(part: PathPart) -> str:
+    if part.resource == "messages":
+        return part.directive
     return part.call or ("no call" if part.resource in ("runtime", "program") else part.resource)
 
 

@@ -116,13 +116,13 @@ class Comm:
 
     async def Send(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
         """Send; it returns when the buffer may be written again: at once for a short message (MPI_Send)."""
-        with self.endpoint.call("MPI_Send"):
+        with self.endpoint.call("MPI_Send", at):
             await self._blocking(await self.begin_send("MPI_Send", buffer_of(buf, "MPI_Send"), dest, tag, 0, at))
 
     async def Ssend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
         """Send, and return when a receive has matched (MPI_Ssend)."""
         buffer = buffer_of(buf, "MPI_Ssend")
-        with self.endpoint.call("MPI_Ssend"):
+        with self.endpoint.call("MPI_Ssend", at):
             await self._blocking(await self.begin_send("MPI_Ssend", buffer, dest, tag, 0, at, synchronous=True))
 
     async def Recv(
@@ -134,13 +134,13 @@ class Comm:
 
     async def Isend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
         """Begin to send (MPI_Isend)."""
-        with self.endpoint.call("MPI_Isend"):
+        with self.endpoint.call("MPI_Isend", at):
             return await self.begin_send("MPI_Isend", buffer_of(buf, "MPI_Isend"), dest, tag, 0, at)
 
     async def Issend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
         """Begin to send; it is done when a receive has matched (MPI_Issend)."""
         buffer = buffer_of(buf, "MPI_Issend")
-        with self.endpoint.call("MPI_Issend"):
+        with self.endpoint.call("MPI_Issend", at):
             return await self.begin_send("MPI_Issend", buffer, dest, tag, 0, at, synchronous=True)
 
     async def Irecv(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> MpiRequest:
@@ -181,7 +181,7 @@ class Comm:
     ) -> None:
         """Send and receive at one time (MPI_Sendrecv)."""
         call = "MPI_Sendrecv"
-        with self.endpoint.call(call):
+        with self.endpoint.call(call, at):
             receive = self.begin_receive(call, buffer_of(recvbuf, call), source, recvtag, 0, at)
             send = await self.begin_send(call, buffer_of(sendbuf, call), dest, sendtag, 0, at)
             await MpiRequest.Waitall([receive, send], at=at, call=call)
@@ -431,7 +431,7 @@ class Comm:
     async def _run(self, call: str, at: str, body: Run) -> None:
         """Run a blocking collective in the calling thread."""
         channel = self._channel(call, at, background=False)
-        with self.endpoint.call(call):
+        with self.endpoint.call(call, at):
             await body(channel)
 
     def _start(self, call: str, at: str, body: Run) -> MpiRequest:

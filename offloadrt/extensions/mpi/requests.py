@@ -10,9 +10,9 @@ libraries poll and keep it, so that more threads than cores are predicted too fa
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, Protocol
 
 import attrs
 
@@ -340,7 +340,7 @@ class Endpoint:
         self._queues: dict[int, MatchQueues[MpiRequest, MpiMessage]] = {}
         self._work: deque[Work] = deque()
         self._parked: list[_Parked] = []
-        self._inside: set[int] = set()
+        self.inside: set[int] = set()
         """The threads that are in a call, by their actors' numbers."""
         self._probing: list[PendingWait] = []
         """Threads that wait for a message that they could receive."""
@@ -420,26 +420,10 @@ class Endpoint:
         if seconds > 0.0:
             await self.machine.work(seconds, "ranks")
 
-    @contextmanager
-    def call(self, name: str) -> Iterator[None]:
-        """Account for a call of MPI, and trace it; what it calls in turn is part of it."""
-        sim = self.sim
-        me = self.actor = sim.current
-        if me.index in self._inside:
-            yield
-            return
-        self._inside.add(me.index)
-        trace, begin = self.trace, sim.now
-        if trace is not None:
-            trace.by(me.index, events.CallBegin, events.NONE, events.NONE, events.NO_CAUSE, name)
-        try:
-            yield
-        finally:
-            self._inside.discard(me.index)
-            if trace is not None:
-                trace.by(me.index, events.CallEnd, events.NONE, events.NONE, events.NO_CAUSE, name)
-            if (calls := self.machine.calls) is not None:
-                calls.add(name, sim.now - begin)
+    def call(self, name: str, at: str = "") -> AbstractContextManager[None]:
+        """Account for a call of MPI, and trace it as a directive; what it calls in turn is part of it."""
+        me = self.actor = self.sim.current
+        return _NESTED if me.index in self.inside else _Call(self, me, name, at)
 
     async def wait(
         self, requests: Sequence[MpiRequest], needed: int, call: str, at: str, *, background: bool = False
@@ -459,7 +443,7 @@ class Endpoint:
                 while waiting.left > 0:
                     await self._park(waiting, pending, call, at, background=True)
                 return
-            with self.call(call):
+            with self.call(call, at):
                 while waiting.left > 0 or self._work:
                     if self._work:
                         await self._work.popleft()()
@@ -477,7 +461,7 @@ class Endpoint:
 
     async def wait_for_message(self, context: int, source: int, tag: int, what: str, at: str) -> MpiMessage:
         """Make progress until there is a message to receive, and return it (MPI_Probe)."""
-        with self.call("MPI_Probe"):
+        with self.call("MPI_Probe", at):
             while (message := self.queues(context).probe(source, tag)) is None:
                 if self._work:
                     await self._work.popleft()()
@@ -492,7 +476,7 @@ class Endpoint:
 
     async def look(self, call: str, at: str) -> None:
         """Make progress without waiting: do what work there is."""
-        with self.call(call):
+        with self.call(call, at):
             await self.on_core(self.costs.library.test)
             for _ in range(len(self._work)):
                 if self._work:
@@ -518,6 +502,42 @@ class Endpoint:
             if not parked.is_set:
                 parked.set()
                 return
+
+
+_NESTED: Final = nullcontext()
+
+
+class _Call:
+    """A call of MPI that a thread is in."""
+
+    __slots__ = ("_actor", "_at", "_begin", "_endpoint", "_name", "_number", "_outer")
+
+    def __init__(self, endpoint: Endpoint, actor: Actor, name: str, at: str) -> None:
+        self._endpoint = endpoint
+        self._actor = actor
+        self._name = name
+        self._at = at
+
+    def __enter__(self) -> None:
+        endpoint, actor = self._endpoint, self._actor
+        endpoint.inside.add(actor.index)
+        self._begin = endpoint.sim.now
+        self._number = endpoint.process.program.next_directive()
+        self._outer, actor.cause = actor.cause, self._number
+        if (trace := endpoint.trace) is not None:
+            trace.directive(events.NONE, self._number, self._name)
+            if self._at and trace.causal_log is not None:
+                trace.causal_log.source_lines[self._number] = self._at
+
+    def __exit__(self, *raised: object) -> None:
+        endpoint, actor = self._endpoint, self._actor
+        endpoint.inside.discard(actor.index)
+        actor.cause = self._outer
+        if (trace := endpoint.trace) is not None:
+            number = self._number
+            trace.by(actor.index, events.DirectiveEnd, events.NONE, events.NONE, number, number, self._name)
+        if (calls := endpoint.machine.calls) is not None:
+            calls.add(self._name, endpoint.sim.now - self._begin)
 
 
 def _waits(requests: Sequence[MpiRequest], call: str, at: str) -> str:

@@ -34,6 +34,9 @@ int main(int argc, char **argv) {
     sum += a[i];
   MPI_Allreduce(&sum, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   double *block = omp_target_alloc(n * sizeof *block, omp_get_default_device()); // memory of the device alone
+#pragma omp target teams distribute parallel for is_device_ptr(block)
+  for (int i = 0; i < n; i++)
+    block[i] = rank;
   MPI_Bcast(block, n, MPI_DOUBLE, 0, MPI_COMM_WORLD);
   omp_target_free(block, omp_get_default_device());
   if (!rank)

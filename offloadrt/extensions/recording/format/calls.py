@@ -36,6 +36,7 @@ from offloadrt.extensions.recording.format.slots import (
     REALLOC,
     SCRATCH,
     STOP,
+    AlgorithmWords,
     RawProcess,
     RecordedEvent,
     Row,
@@ -172,7 +173,7 @@ class RuntimeCalls:
             ]
         call = _OpenCall(function, event.row, kernel, items, arguments, mapped, blocks, task, place)
         if function == ALGORITHM:
-            call.blocks = [self._pointed_at(word) for word in _pointers(arguments)]
+            call.blocks = [self._pointed_at(word) for word in AlgorithmWords(arguments).pointers]
         elif kernel is not None and (algorithm := self._algorithm_of(event.row)) is not None:
             call.algorithm, algorithm.launches = algorithm, algorithm.launches + 1
             call.blocks = [  # pointers are among the words that it is given by value
@@ -294,8 +295,15 @@ class RuntimeCalls:
         if call is None or call.kernel is None:
             return
         kernel = call.kernel[1]
-        call.launch, touched = self.launches.add(kernel, row, parts, call.items)
+        call.launch, touched = self.launches.add(kernel, row, parts, call.items, self._caller(call))
         self._kernel_touches((kernel, *row[3:6]), call, touched)
+
+    def _caller(self, call: _OpenCall) -> str:
+        """Return the line where the parallel algorithm was called that launches a kernel; empty for other kernels."""
+        if call.algorithm is None:
+            return ""
+        file, _, line, _ = self._location(call.algorithm.row[5])
+        return f"{PurePath(file).name}:{line}"
 
     def _kernel_touches(
         self, shape: tuple[int, ...], call: _OpenCall, touched: list[tuple[HostBlock, int, Run]]
@@ -319,9 +327,9 @@ class RuntimeCalls:
         if call.algorithm is None:
             name = self._entries.get(address, f"kernel at {address:#x}")
         else:  # the real name is that of a template
-            file, algorithm, line, _ = self._location(call.algorithm.row[5])
+            _, algorithm, *_ = self._location(call.algorithm.row[5])
             number = call.algorithm.kernels.index(address)
-            name = f"{algorithm} at {PurePath(file).name}:{line}{f', kernel {number + 1}' if number else ''}"
+            name = f"{algorithm} at {self._caller(call)}{f', kernel {number + 1}' if number else ''}"
         return self.kernels.setdefault(name, len(self.kernels))
 
     def returned(self, row: Row) -> None:
@@ -368,7 +376,8 @@ class RuntimeCalls:
     def _complete(self, call: _OpenCall, whole: bool, died: bool = False) -> None:
         items, blocks, behind = self._expanded(call)
         if call.function == ALGORITHM:
-            rows = _algorithm_rows(call)
+            numbers = [NONE if block is None else block.number for block in call.blocks]
+            rows = AlgorithmWords(call.arguments).items(call.launches, numbers)
         elif call.function == STOP:
             rows = [(call.arguments[0], 0, 0, NONE)]
             call.task.put(call.place, "step", Step.STOP)
@@ -469,29 +478,6 @@ class RuntimeCalls:
                 for item, name, after in zip(items, self._names(items), behind, strict=True)
             ),
         )
-
-
-_COUNT, _POLICY, _ON_HOST, _POINTERS, _ON_STACK, _FIRST_POINTER = range(6)
-"""The arguments of an algorithm."""
-
-
-def _pointers(arguments: Sequence[int]) -> Sequence[int]:
-    return arguments[_FIRST_POINTER : _FIRST_POINTER + arguments[_POINTERS]]
-
-
-def _algorithm_rows(call: _OpenCall) -> list[tuple[int, int, int, int]]:
-    """Make the items of an algorithm: elements, policy, whether it is on the host, kernels; then its pointers.
-
-    An item of a pointer has its array, or the size 1 where it is to the thread's stack. Others are of no known memory.
-    """
-    words = call.arguments
-    rows = [(word, 0, 0, NONE) for word in (words[_COUNT], words[_POLICY], words[_ON_HOST], call.launches)]
-    for place, (word, block) in enumerate(zip(_pointers(words), call.blocks, strict=False)):
-        if block is not None:
-            rows.append((word, word, 0, block.number))
-        elif words[_ON_STACK] >> place & 1:
-            rows.append((0, 0, 1, NONE))
-    return [*rows[:4], *dict.fromkeys(rows[4:])]
 
 
 _BARRIERS: Final = (1, 2, 3, 8)

@@ -37,6 +37,8 @@ from offloadrt.extensions.recording.format.slots import (
 from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL
 
 PAGE: Final = 4096
+ALGORITHMS_HEADER: Final = "offload_algorithms.hpp"
+"""The header in which algorithms access the elements of their ranges; nobody has written a line of it."""
 F = TypeVar("F", KernelRace, KernelStray)
 Run = tuple[int, int, int, int, int]
 """Loads (1) or stores (2), first page of 4 KiB counted from the array's, pages, and the teams that touched the first
@@ -136,12 +138,12 @@ class LaunchTables:
     """The launch that was traced."""
 
     def add(
-        self, kernel: int, row: Row, parts: Sequence[Row], items: Sequence[Row]
+        self, kernel: int, row: Row, parts: Sequence[Row], items: Sequence[Row], within: str = ""
     ) -> tuple[int, list[tuple[HostBlock, int, Run]]]:
         """Add a launch; returns its number, and the stretches of arrays that it touched as far as that is known.
 
-        kernel: where it begins in the program. A launch that was not traced has the trace of the one before it with the
-        same kernel and shape.
+        kernel: where it begins in the program. within: the line of the parallel algorithm that it is of. A launch that
+        was not traced has the trace of the one before it with the same kernel and shape.
         """
         counts: list[int] = []
         touched: list[tuple[HostBlock, int, Run]] = []
@@ -152,7 +154,7 @@ class LaunchTables:
         trace = self._by_shape.get(shape, NONE)
         counted = LaunchRow(row[5], row[3], row[4], row[6], row[7], trace, tuple(counts[: len(COUNTERS)]))
         if a_of(row) == 1:
-            found, touched = self._trace(parts, items)
+            found, touched = self._trace(parts, items, within)
             trace = self._by_shape[shape] = self._traces.setdefault(found, len(self._traces))
             counted = attrs.evolve(counted, trace=trace, traced=True)
         number = self._rows.setdefault(counted, len(self._rows))
@@ -165,7 +167,7 @@ class LaunchTables:
         return self._rows.setdefault(LaunchRow(trip, 0, 0, 0, 0, NONE, ()), len(self._rows))
 
     def _trace(
-        self, parts: Sequence[Row], items: Sequence[Row]
+        self, parts: Sequence[Row], items: Sequence[Row], within: str
     ) -> tuple[TracedLaunch, list[tuple[HostBlock, int, Run]]]:
         traced = _TracedParts()
         for part in parts:
@@ -193,18 +195,18 @@ class LaunchTables:
                     tuple(traced.ranges.get(number, ())),
                 )
             )
-        warp, findings = traced.warp, self._findings(traced.findings, traced.heads)
+        warp, findings = traced.warp, self._findings(traced.findings, traced.heads, within)
         return TracedLaunch(warp[1], warp[2], warp[3], warp[4] + warp[5], tuple(uses), findings), touched
 
-    def _findings(self, rows: Sequence[Row], heads: Mapping[int, Row]) -> Findings:
+    def _findings(self, rows: Sequence[Row], heads: Mapping[int, Row], within: str) -> Findings:
         races, strays = [], []
         for row in rows:
             if kind_of(row) == Slot.RACE:
                 array, begin = self._array_at(heads[b_of(row)][1])  # offsets are addresses until all is known
-                parties = self._party(row[2:5]), self._party(row[5:8])
+                parties = self._party(row[2:5], within), self._party(row[5:8], within)
                 races.append(KernelRace(array, row[1] + begin, parties))
             elif a_of(row) == StrayKind.LOST:
-                name, party = self._strings.get(row[1], ""), self._party(row[2:5])
+                name, party = self._strings.get(row[1], ""), self._party(row[2:5], within)
                 strays.append(KernelStray(StrayKind.LOST, NONE, 0, party, name))
             else:
                 array, begin = self._array_at(row[6])
@@ -212,7 +214,7 @@ class LaunchTables:
                 offset = row[1] - row[7] + begin if array != NONE else row[1]
                 if kind == StrayKind.FREED and array == NONE:
                     offset = self._device.given(row[1]) or offset
-                strays.append(KernelStray(kind, array, offset, self._party(row[2:5])))
+                strays.append(KernelStray(kind, array, offset, self._party(row[2:5], within)))
         return Findings(tuple(races), tuple(strays))
 
     def _array_at(self, host: int) -> tuple[int, int]:
@@ -222,10 +224,11 @@ class LaunchTables:
             return NONE, 0
         return self._arrays.use(block).number, host
 
-    def _party(self, words: Sequence[int]) -> Party:
+    def _party(self, words: Sequence[int], within: str) -> Party:
         file, how, who = words
         way, line = how >> 32, how & 0xFFFFFFFF
-        where = f"{PurePath(self._strings.get(file, '')).name}:{line}" if line else ""
+        name = PurePath(self._strings.get(file, "")).name
+        where = within if within and name == ALGORITHMS_HEADER else f"{name}:{line}" if line else ""
         return Party(where, bool(way & STORES), bool(way & SYNC), who >> 32, who & 0xFFFFFFFF)
 
     def findings(self, arrays: Sequence[ArrayPlace]) -> dict[int, Findings]:

@@ -31,7 +31,9 @@ POLLS: Final = ("MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_I
 _LOOP_NS: Final = 1000
 """What less than a microsecond between two polls is: the loop that polls, and no work of the program."""
 _READ: Final = (PartKind.SEND, PartKind.GIVES)
-_WRITTEN: Final = (PartKind.RECEIVE, PartKind.TAKES)
+WRITTEN: Final = (PartKind.RECEIVE, PartKind.TAKES)
+BUFFERS: Final = (*_READ, *WRITTEN)
+"""The kinds of parts that have a buffer: those that are read, and those that are written."""
 
 
 @attrs.define(eq=False)
@@ -147,7 +149,7 @@ class RankCalls:
         for part in call.parts:
             if part.kind == PartKind.RECEIVE and part.request == NONE and matched is not None:
                 part.peer, part.tag = matched.peer, matched.tag
-            if part.kind in _WRITTEN and part.request == NONE:
+            if part.kind in WRITTEN and part.request == NONE:
                 self._written(thread, call, part, part.span if matched is None else min(part.span, matched.nbytes))
         for part in results:
             if part.kind == PartKind.COMPLETED:

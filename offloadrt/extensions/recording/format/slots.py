@@ -18,7 +18,7 @@ import attrs
 import msgspec
 import numpy as np
 
-from offloadrt.extensions.recording.format.recording import NotARecording, RecordingDamaged, RecordingTooNew
+from offloadrt.extensions.recording.format.recording import NONE, NotARecording, RecordingDamaged, RecordingTooNew
 
 RAW_VERSION: Final = 1
 SLOT_WORDS: Final = 8
@@ -287,6 +287,33 @@ def memory_of(function: int, arguments: Sequence[int]) -> list[RoutineMemory]:
     if name in ("omp_target_memset", "omp_target_memset_async"):
         return [RoutineMemory(0, arguments[0], arguments[2], arguments[3])]
     return []
+
+
+@attrs.frozen
+class AlgorithmWords:
+    """What the recorder says of a call of a parallel algorithm."""
+
+    words: Sequence[int]
+
+    @property
+    def pointers(self) -> Sequence[int]:
+        """Return the words that may be pointers."""
+        return self.words[5 : 5 + self.words[3]]
+
+    def items(self, kernels: int, arrays: Sequence[int]) -> list[tuple[int, int, int, int]]:
+        """Make the items of a recording: elements, policy, whether it is on the host, kernels; then its pointers.
+
+        arrays: for each pointer the array that it points into, or NONE. An item of one has its array, or the size 1
+        where it is to the thread's stack. Others are of no known memory.
+        """
+        elements, policy, on_host, _, on_stack = self.words[:5]
+        found: dict[tuple[int, int, int, int], None] = {}
+        for place, (word, array) in enumerate(zip(self.pointers, arrays, strict=False)):
+            if array != NONE:
+                found[word, word, 0, array] = None
+            elif on_stack >> place & 1:
+                found[0, 0, 1, NONE] = None
+        return [*((word, 0, 0, NONE) for word in (elements, policy, on_host, kernels)), *found]
 
 
 _CHUNK: Final = 1 << 15

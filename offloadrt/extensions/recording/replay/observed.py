@@ -44,7 +44,17 @@ from offloadrt.extensions.recording.format.recording import (
     TaskKind,
 )
 from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_LOADED, MAYBE_STORED, STORES
-from offloadrt.runtime.events import Awaited, HostUsed, ProgramObserver, Signalled
+from offloadrt.runtime.events import (
+    Awaited,
+    DirectiveBegan,
+    DirectiveLeft,
+    HostUsed,
+    KernelEnded,
+    KernelSubmitted,
+    MemoryUse,
+    ProgramObserver,
+    Signalled,
+)
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.mapping.map_item import LITERAL, MapItem
 from offloadrt.sim import Simulation
@@ -174,6 +184,15 @@ class ObservedReplay:
                     continue  # here it is freed later, and what the kernel does is told of as any use is
                 was = device, address, 0
             self._observer.handle(KernelStrayed(kernel, name, _access(stray.party), how, was))
+
+    def uses_device(self, where: str, call: str, cause: int, device: int, use: MemoryUse) -> None:
+        """Tell that the running thread lets a call of MPI use memory of a device, which no kernel does."""
+        self.comes_to(where)
+        self._observer.handle(DirectiveBegan(cause, device, call))
+        self._observer.handle(KernelSubmitted(cause, device, call, (use,)))
+        self._observer.handle(KernelEnded(cause))
+        self._observer.handle(DirectiveLeft(cause, device, call))
+        self.leaves()
 
     def maps_beyond(self, name: str, nbytes: int, there: int) -> None:
         """Tell that the running thread maps more bytes than an array has from where the section begins."""

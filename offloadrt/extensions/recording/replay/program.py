@@ -11,6 +11,7 @@ import numpy as np
 
 from offloadrt.extensions.checking.recorded import KnownCopy
 from offloadrt.extensions.recording.format.container import RunSummary
+from offloadrt.extensions.recording.format.ranks import BUFFERS, WRITTEN
 from offloadrt.extensions.recording.format.recording import (
     NONE,
     BufferPlace,
@@ -24,7 +25,7 @@ from offloadrt.extensions.recording.format.recording import (
 from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, Box
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
-from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart
+from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart, parts_of
 from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
 from offloadrt.kernels import Kernel
 from offloadrt.machine import MachineSpec
@@ -37,6 +38,7 @@ from offloadrt.models.openmp.lowering import Construct
 from offloadrt.models.openmp.tasks import HiddenHelpers
 from offloadrt.runtime.configurations.usm import translates
 from offloadrt.runtime.errors import OffloadError
+from offloadrt.runtime.events import MemoryUse
 from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, MapItems
 from offloadrt.runtime.ompt import start_tool
@@ -556,22 +558,40 @@ class ReplayedProgram:
         """Make a call of MPI; a process that is played alone has nobody to send to, and leaves it out."""
         if self._ranks is None:
             self.oracle.calls_left_out += 1
+            if self._observed is not None:
+                self._tell_of_devices(call, parts)
             return
         t.sim.current.data["place"] = self.recording.dictionaries.mpi_calls[call].where
         await self._ranks.call(call, parts)
 
     def device_of(self, part: ReplayedPart) -> int | None:
         """Return the device that has the buffer of a call of MPI; None where it is memory of the host."""
+        found = self._on_device(part)
+        return None if found is None else found.device
+
+    def _on_device(self, part: ReplayedPart) -> DevicePointer | None:
+        """Return where the buffer of a call of MPI lies on a device; None where it is memory of the host."""
         if part.memory == BufferPlace.HOST or not self.openmp.num_devices:
             return None
         if part.memory == BufferPlace.GIVEN:
-            block = self._routines.block_at(part.address)
-            return None if block is None else block.device
+            return self._routines.block_at(part.address)
         for number, device in enumerate(self.openmp.devices):
             found = device.table.lookup(part.address, part.nbytes)
             if found.overlaps:
-                return None if found.pointer.address is None else number
+                address = found.pointer.address
+                return None if address is None else DevicePointer(address, part.nbytes, number, phantom=True)
         return None
+
+    def _tell_of_devices(self, call: int, parts: int) -> None:
+        """Tell the observer what a call of MPI reads and writes in the memory of a device, as of a kernel."""
+        assert self._observed is not None
+        site = self.recording.dictionaries.mpi_calls[call]
+        for part in parts_of(self.recording, parts):
+            if part.kind in BUFFERS and part.nbytes and (place := self._on_device(part)) is not None:
+                name = "device memory" if part.array == NONE else self.recording.dictionaries.arrays[part.array].name
+                writes = part.kind in WRITTEN
+                use = MemoryUse(place.device, place.address, part.nbytes, writes, not writes and part.blocks == 1, name)
+                self._observed.uses_device(site.where, site.call, self.openmp.next_directive(), place.device, use)
 
     async def _dies_in(self, t: HostThread, site_number: int, items: int, launch: int) -> None:
         """Do what is known of the directive in which the program died, and no more: nothing comes after it.

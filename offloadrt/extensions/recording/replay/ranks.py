@@ -55,6 +55,13 @@ class ReplayedPart:
     address: int
 
 
+def parts_of(recording: Recording, number: int) -> tuple[ReplayedPart, ...]:
+    """Return a list of parts by its number."""
+    places = recording.range_of("parts", number)
+    columns = [recording.columns[f"part.{name}"][places.start : places.stop].tolist() for name in PART]
+    return tuple(ReplayedPart(*row) for row in zip(*columns, strict=True))
+
+
 @attrs.define(eq=False)
 class RankReplay:
     """Makes the calls of one rank. device_of: the device that has a buffer; None where it is the host's memory."""
@@ -97,9 +104,7 @@ class RankReplay:
     def _parts_of(self, number: int) -> tuple[ReplayedPart, ...]:
         parts = self._parts.get(number)
         if parts is None:
-            places = self.recording.range_of("parts", number)
-            columns = [self.recording.columns[f"part.{name}"][places.start : places.stop].tolist() for name in PART]
-            parts = self._parts[number] = tuple(ReplayedPart(*row) for row in zip(*columns, strict=True))
+            parts = self._parts[number] = parts_of(self.recording, number)
         return parts
 
     # ------------------------------------------------------------------ messages

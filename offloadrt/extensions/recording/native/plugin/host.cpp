@@ -4,6 +4,7 @@
 // version of each function runs. The recorder is found with dlsym, so that the program runs without it as well.
 #include "plugin.h"
 #include "../slots.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -134,6 +135,22 @@ void reportStop(Instruction &before, unsigned why) {
                      {builder.CreateGlobalString(stopPlace(before), "__offload_line"), builder.getInt32(why)});
 }
 
+// Whether the buffers of a call are told by what interposes MPI (mpi/messages.h), in C as in Fortran.
+bool isMessage(const Function &function) {
+  std::string lower = function.getName().lower();
+  StringRef name = StringRef(lower).rtrim('_');
+  if (!name.consume_front("mpi_"))
+    return false;
+  name.consume_back("_init");
+  static const StringSet<> calls{
+      "send", "bsend", "ssend", "rsend", "recv", "mrecv", "isend", "ibsend", "issend", "irsend", "irecv", "imrecv", "sendrecv",
+      "sendrecv_replace", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv", "alltoall", "alltoallv",
+      "alltoallw", "reduce", "allreduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan"};
+  if (calls.contains(name))
+    return true;
+  return name.consume_front("i") && calls.contains(name);
+}
+
 // Arguments by which a function may store into memory of the program, though this module does not see it do so.
 SmallVector<Value *, 4> givenBy(const CallBase &call) {
   SmallVector<Value *, 4> given;
@@ -141,7 +158,7 @@ SmallVector<Value *, 4> givenBy(const CallBase &call) {
   if (isa<IntrinsicInst>(call) || call.isInlineAsm() || call.onlyReadsMemory())
     return given;
   if (callee && (!callee->isDeclaration() || callee->getName().starts_with("__kmpc_") || callee->getName().starts_with("__tgt_") ||
-                 callee->getName().starts_with("omp_") || frees(*callee)))
+                 callee->getName().starts_with("omp_") || frees(*callee) || isMessage(*callee)))
     return given;
   for (unsigned number = 0; number < call.arg_size(); number++) {
     Value *argument = call.getArgOperand(number);
@@ -179,7 +196,7 @@ bool mayShow(const CallBase &call) {
   if (isa<IntrinsicInst>(call) || call.isInlineAsm() || call.doesNotAccessMemory())
     return false;
   return !callee || (callee->isDeclaration() && !callee->getName().starts_with("__kmpc_") && !callee->getName().starts_with("__tgt_") &&
-                     !callee->getName().starts_with("omp_") && !frees(*callee));
+                     !callee->getName().starts_with("omp_") && !frees(*callee) && !isMessage(*callee));
 }
 
 // A variable that may hold addresses: its bytes, of those that are looked at.
