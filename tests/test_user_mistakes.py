@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -373,3 +375,39 @@ def test_different_errors_of_many_threads_are_shown_once_each(
     told = capsys.readouterr().err
     assert told.count("Traceback") == 2 and told.count("KeyError: 'two'") == 1
     assert "ValueError: 0 is bad" in told and "raised 2 times, with other words by others" in told
+
+
+def test_a_range_of_values_is_told_how_to_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "mutex", "threads=1..8"]) == 2
+    assert "a range is written as its values, as in 1,2,4,8" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--log", "--perfetto", "--figure"])
+def test_no_output_overwrites_a_source(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (source := tmp_path / "mine.py").write_text("mine\n")
+    assert main(["run", "mutex", option, str(source)]) == 2
+    assert "would overwrite a source; name another file" in capsys.readouterr().err
+    assert source.read_text() == "mine\n"
+
+
+def test_a_log_that_is_cut_off_is_read_up_to_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    assert main(["run", "launches", "--log", str(whole)]) == 0
+    lines = whole.read_bytes().splitlines(keepends=True)
+    cut.write_bytes(b"".join(lines[:-1]) + lines[-1][:-9])
+    whole.write_bytes(b"".join(lines[:-1]))
+    capsys.readouterr()
+    assert main(["stats", str(whole)]) == 0
+    expected = capsys.readouterr()
+    assert main(["stats", str(cut)]) == 0
+    told = capsys.readouterr()
+    assert told.out == expected.out and expected.err == ""
+    assert f"is cut off in line {len(lines)}" in told.err
+
+
+def test_a_terminal_of_ascii_only_gets_a_table(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "offloadrt", "run", "launches"]
+    done = subprocess.run(command, env=environment, capture_output=True, cwd=tmp_path, check=False)
+    assert (done.returncode, b"Error" in done.stderr) == (0, False)
+    assert b" ?s " in done.stdout and done.stdout.isascii()

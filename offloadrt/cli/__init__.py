@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import io
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -35,6 +36,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
     from offloadrt.study.errors import ScriptFailed, UnknownParameter, UserError
 
     tokens = sys.argv[1:] if tokens is None else tokens
+    if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.encoding.lower().startswith("utf"):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without our letters gets a mark for each
     try:
         tokens = add_commands(tokens)
         code = _run(tokens)

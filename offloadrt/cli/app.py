@@ -7,6 +7,7 @@ entry points of the group `offloadrt.commands`, which `add_commands` finds.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import GenericAlias
@@ -243,10 +244,13 @@ def statistics_of(path: Path) -> TraceStatistics:
     from offloadrt.trace import TraceStatistics
     from offloadrt.trace.logs import read_json_lines
 
+    def on_cut(number: int) -> None:
+        print(f"offloadrt: {path}: is cut off in line {number}; these are the events before it", file=sys.stderr)
+
     statistics = TraceStatistics()
     events = 0
     try:
-        for events, event in enumerate(read_json_lines(path), start=1):  # noqa: B007
+        for events, event in enumerate(read_json_lines(path, on_cut), start=1):  # noqa: B007
             statistics.write([(event.label, *attrs.astuple(event, recurse=False))])
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -101,6 +101,10 @@ def _values(text: str | None) -> tuple[str, ...]:
     return tuple(value.strip() for value in text.split(","))
 
 
+_SOURCES = {".py", ".ipynb", ".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp", ".f", ".f90", ".F90", ".toml", ".md"}
+"""So end the names of files that people write."""
+
+
 def check_files(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
     """Check files to write, by the options that name them, against one another and against what is read.
 
@@ -118,6 +122,8 @@ def check_files(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path 
             raise UserError(f"{first} and {option} both name {same}: two files cannot be one")
         if path.is_dir():
             raise UserError(f"{said}: is a folder; name a file in it")
+        if path.suffix in _SOURCES and path.exists():
+            raise UserError(f"{said}: would overwrite a source; name another file")
         if not path.parent.is_dir():
             raise UserError(f"{said}: there is no folder {path.parent}")
 

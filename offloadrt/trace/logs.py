@@ -6,7 +6,7 @@ virtual time (`time_ns`).
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import IO, Annotated, Any, TextIO
@@ -108,10 +108,13 @@ _Time = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 """Whole nanoseconds; nothing happens before the start, nor after a hundred days."""
 
 
-def read_json_lines(path: str | PathLike[str]) -> Iterator[Event]:
+def read_json_lines(
+    path: str | PathLike[str], on_cut: Callable[[int], object] = lambda number: None
+) -> Iterator[Event]:
     """Read the events of a file written by `JsonLines`, one by one, at the whole nanosecond.
 
-    Raises ValueError, with file and line, for a line that is no event; OSError when the file cannot be read.
+    A last line that was cut off, as by a full disk, is left out, and on_cut is called with its number. Raises
+    ValueError, with file and line, for another line that is no event; OSError when the file cannot be read.
     """
     decoder = msgspec.json.Decoder(dict[str, Any])
     with regular(Path(path)).open("rb") as lines:
@@ -123,6 +126,13 @@ def read_json_lines(path: str | PathLike[str]) -> Iterator[Event]:
                 missing = {"device": NONE, "queue": NONE, "cause": NO_CAUSE, "time_ps": time_ns * 1000}
                 yield msgspec.convert({**missing, **fields}, kind)
             except (msgspec.DecodeError, KeyError) as error:
+                if (
+                    number > 1
+                    and not line.endswith(b"\n")
+                    and not isinstance(error, msgspec.ValidationError | KeyError)
+                ):
+                    on_cut(number)
+                    return
                 why = f"not an event of a trace, as `run --log` writes them ({_why_none(error)})"
                 raise ValueError(f"{path}, line {number}: {why}") from error
 

@@ -209,6 +209,8 @@ class Parameter:
 
 def _several(text: str) -> str:
     """Return a hint for several values where one is taken, else the empty string."""
+    if ".." in text:
+        return "; a range is written as its values, as in 1,2,4,8, which compare, sweep and report take"
     return "; one run takes one value, and compare, sweep and report take several" if "," in text else ""
 
 
