@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from offloadrt.extensions import stdpar as stdpar
     from offloadrt.extensions.explaining.questions import explain as explain
     from offloadrt.extensions.explaining.questions import report as report
-    from offloadrt.extensions.explaining.timeline import timeline as timeline
+    from offloadrt.extensions.explaining.questions import timeline as timeline
     from offloadrt.kernels import Kernel, expect, kernel
     from offloadrt.models import cuda, openmp
     from offloadrt.models.host.program import Model

@@ -1,4 +1,4 @@
-"""Why a run takes as long as it does, asked from Python: `offloadrt.explain` and `offloadrt.report`.
+"""Why a run takes as long as it does, asked from Python: `offloadrt.explain`, `.report` and `.timeline`.
 
 They take what `offloadrt.execute` takes (`study/questions.py`).
 """
@@ -18,6 +18,7 @@ from offloadrt.extensions.explaining.explain import explain as explain_run
 from offloadrt.extensions.explaining.report import ReportedRun, write_page
 from offloadrt.extensions.explaining.report import report as page_of
 from offloadrt.extensions.explaining.sentence import Observed
+from offloadrt.extensions.explaining.timeline import drawn_of
 from offloadrt.study.errors import UserError
 from offloadrt.study.questions import Asked, divided, found, progress, several, workers
 from offloadrt.study.scripts.definition import Scenario
@@ -126,3 +127,22 @@ def reported(
         name = ", ".join(f"{name}={point.axis_values[name]}" for name in doubled)
         runs.append(ReportedRun(name, page, seen[0], seen[0].rows, window))
     return runs
+
+
+def timeline(
+    scenario: Asked, /, *, window_s: tuple[float, float] | None = None, tracks: Sequence[str] = (), **keywords: Any
+) -> Any:
+    """Run a scenario and draw it over virtual time, as a figure of matplotlib.
+
+    ::
+
+        offloadrt.timeline("overlap", threads=4, window_s=(0.0, 1e-3), tracks=["host thread *", "device table"])
+
+    window_s: what to show, in seconds of virtual time. tracks: patterns of the names of those that are drawn.
+
+    Raises as `offloadrt.execute`; UserError for a window in which nothing happened, and without matplotlib.
+    """
+    chosen = found(scenario)
+    parameters, fields = divided(chosen, keywords)
+    window = None if window_s is None else (round(window_s[0] * 1e12), round(window_s[1] * 1e12))
+    return drawn_of(chosen, parameters, RunSpec.of(None, fields), window, tracks)

@@ -19,7 +19,6 @@ from cyclopts import Parameter
 from offloadrt.cli.options import DEFAULTS, ParameterValues, ScenarioName, single
 from offloadrt.extensions.explaining.command import window_of
 from offloadrt.study.errors import UserError, library
-from offloadrt.study.questions import Asked, divided, found
 from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -94,33 +93,15 @@ def timeline_command(
     check_type(out, "timeline")
     chosen = registry.find(scenario)
     check_files({"timeline": out}, [chosen.path])
-    canvas = _drawn_of(chosen, split_assignments(parameters), single(spec), window_of(window), track or ())
+    canvas = drawn_of(chosen, split_assignments(parameters), single(spec), window_of(window), track or ())
     save(canvas, out)
     print(out)
 
 
-def timeline(
-    scenario: Asked, /, *, window_s: tuple[float, float] | None = None, tracks: Sequence[str] = (), **keywords: Any
-) -> Any:
-    """Run a scenario and draw it over virtual time, as a figure of matplotlib.
-
-    ::
-
-        offloadrt.timeline("overlap", threads=4, window_s=(0.0, 1e-3), tracks=["host thread *", "device table"])
-
-    window_s: what to show, in seconds of virtual time. tracks: patterns of the names of those that are drawn.
-
-    Raises as `offloadrt.execute`; UserError for a window in which nothing happened, and without matplotlib.
-    """
-    chosen = found(scenario)
-    parameters, fields = divided(chosen, keywords)
-    window = None if window_s is None else (round(window_s[0] * 1e12), round(window_s[1] * 1e12))
-    return _drawn_of(chosen, parameters, RunSpec.of(None, fields), window, tracks)
-
-
-def _drawn_of(
+def drawn_of(
     chosen: Any, given: Mapping[str, Any], spec: RunSpec, window: tuple[int, int] | None, patterns: Sequence[str]
 ) -> Any:
+    """Run a scenario and draw it. Raises as `execute` and `drawn`."""
     from offloadrt.extensions.explaining.sentence import observe
 
     library("matplotlib")
