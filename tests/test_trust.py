@@ -1,0 +1,61 @@
+"""What README.md and the page on trust say of claims and measurements is what the stored reports say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+REPORTS = ROOT / "bench" / "validation"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explanation" / "trust.md").read_text(encoding="utf-8")
+PAPERS = {"ExaHyPE": "exahype", "zero-copy": "zerocopy", "OTM": "otm", "stdpar": "stdpar", "JACC": "jacc"}
+KINDS = ("mechanisms", "shapes", "magnitudes")
+
+
+def held(paper: str, kind: str) -> tuple[int, int]:
+    """How many claims of a kind hold, and how many can be judged."""
+    text = (REPORTS / f"{paper}.txt").read_text(encoding="utf-8")
+    found = re.search(rf"^  \d+ {kind}: (.*)$", text, re.M)
+    assert found is not None
+    counts = {name: int(count) for name, count in re.findall(r"([a-z ]+): (\d+)", found[1])}
+    counts.pop(" not applicable", counts.pop("not applicable", 0))
+    return counts.get("holds", 0), sum(counts.values())
+
+
+def overall(rows: str) -> tuple[str, str, str]:
+    """The number of values, the median and the 90th percentile of the last line of a table of accuracy."""
+    found = re.search(rf"^{rows} +(\d+) +([\d.]+) +([\d.]+)", (REPORTS / "independent.txt").read_text(), re.M)
+    assert found is not None
+    return found[1], found[2], found[3]
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_the_page_counts_the_claims_of_a_paper_as_its_report_does(name: str) -> None:
+    row = re.search(rf"\| {name} \(\[report\].*?\) \| (.*) \|$", PAGE, re.M)
+    assert row is not None
+    assert row[1].split(" | ") == ["{} of {}".format(*held(PAPERS[name], kind)) for kind in KINDS]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", [README, PAGE], ids=["README", "page"])
+def test_the_claims_of_all_papers_together(text: str, kind: str) -> None:
+    counts = [held(paper, kind) for paper in PAPERS.values()]
+    total = f"{sum(hold for hold, _ in counts)} of {sum(judged for _, judged in counts)} {kind}"
+    assert total in text
+
+
+@pytest.mark.parametrize("text", [README, PAGE], ids=["README", "page"])
+def test_measurements_from_elsewhere_are_as_far_off_as_their_report_says(text: str) -> None:
+    values, median, ninety = overall("all")
+    said = re.search(r"(\d+) measurements\S*: ([\d.]+) in the median,? (?:and )?([\d.]+) at the 90th percentile", text)
+    assert said is not None
+    assert (said[1], float(said[2]), float(said[3])) == (values, float(f"{float(median):.2g}"), float(f"{float(ninety):.2g}"))
+
+
+def test_users_questions_are_counted_as_their_answers_are() -> None:
+    answers = (ROOT / "bench" / "questions" / "answers.md").read_text(encoding="utf-8")
+    verdicts = re.findall(r"\| (right|partly|wrong|cannot be asked) \|", answers)
+    assert f"{verdicts.count('right')} of {len(verdicts)} right" in README
