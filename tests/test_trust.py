@@ -52,7 +52,11 @@ def test_measurements_from_elsewhere_are_as_far_off_as_their_report_says(text: s
     values, median, ninety = overall("all")
     said = re.search(r"(\d+) measurements\S*: ([\d.]+) in the median,? (?:and )?([\d.]+) at the 90th percentile", text)
     assert said is not None
-    assert (said[1], float(said[2]), float(said[3])) == (values, float(f"{float(median):.2g}"), float(f"{float(ninety):.2g}"))
+    assert (said[1], float(said[2]), float(said[3])) == (
+        values,
+        float(f"{float(median):.2g}"),
+        float(f"{float(ninety):.2g}"),
+    )
 
 
 def test_users_questions_are_counted_as_their_answers_are() -> None:

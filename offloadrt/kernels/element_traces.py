@@ -85,6 +85,8 @@ class ElementTrace:
     """Bytes within which neighbouring elements are one."""
     key: str = ""
     """What draws depend on besides the source."""
+    mapped: Mapping[str, tuple[int, int]] = attrs.field(factory=dict)
+    """The first element and the number of those among which an array's are drawn; by default all of it."""
     assumed: dict[str, None] = attrs.field(factory=dict, init=False)
     """The arrays of whose elements some were drawn, in the order in which they were met."""
 
@@ -251,7 +253,7 @@ class _Frame:
         self.names = names
         """What scalars hold: a number, one for each lane, or ``UNKNOWN``."""
         self.found: list[Visits] = []
-        self._drawn: dict[str, Whole] = {}
+        self._drawn: dict[tuple[str, int], Whole] = {}
 
     @property
     def lanes(self) -> int:
@@ -433,7 +435,8 @@ class _Frame:
         if any(isinstance(value, _Unknown) for value in values):
             if name in trace.wanted:
                 trace.assumed[name] = None
-            elements = self._draw(text(node.slice), indices, size)
+            first, count = trace.mapped.get(name, (0, size))
+            elements = first + self._draw(text(node.slice), indices, count)
         else:
             elements = 0
             for value, length in zip(values, argument.shape, strict=True):
@@ -450,8 +453,12 @@ class _Frame:
         return argument.reshape(-1)[elements]
 
     def _draw(self, index: str, indices: Sequence[ast.expr], size: int) -> Whole:
-        """Draw the elements of an index that no numbers say: near the iteration where `expect` says so, or anywhere."""
-        if index not in self._drawn:
+        """Draw the elements of an index that no numbers say: near the iteration where `expect` says so, or anywhere.
+
+        Arrays of one size that are read at one index get the same elements.
+        """
+        drawn_for = index, size
+        if drawn_for not in self._drawn:
             rng, shape = self._random(index), self.trace.shape
             assert shape is not None
             near = max(self._hint(each, "near", 0.0) for each in indices)
@@ -460,8 +467,8 @@ class _Frame:
                 count = max(math.prod(shape), 1)
                 along = (self.iterations * size + rng.integers(0, max(size, 1), self.lanes)) // count
                 drawn = np.where(rng.random(self.lanes) < near, along, drawn)
-            self._drawn[index] = drawn
-        return self._drawn[index]
+            self._drawn[drawn_for] = drawn
+        return self._drawn[drawn_for]
 
     def _random(self, what: str) -> np.random.Generator:
         first = int(self.iterations[0]) if self.lanes else 0

@@ -346,7 +346,7 @@ def test_the_time_of_kernels_that_may_not_start_is_known(rig):
 
 
 def test_a_kernel_in_single_precision_takes_the_rate_of_single_precision():
-    spec = load("t4").read(ComputeSpec)
+    spec = load("t4", overrides={"gpu.sustained_clock": 1.0}).read(ComputeSpec)
     double = Kernel("double", flops_per_iteration=1e6).launch(4000, 256)
     single = Kernel("single", flops_per_iteration=1e6, precision="single").launch(4000, 256)
     ratio = spec.flops_single / spec.flops

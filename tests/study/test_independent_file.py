@@ -92,7 +92,7 @@ def test_an_entry_has_a_run_or_is_not_predicted_and_not_both():
 
 def test_the_entries_of_the_package_have_sources():
     assert all(entry.source and entry.confidence for entry in results())
-    assert len(results()) == 70
+    assert len(results()) == 78
 
 
 def test_each_value_of_the_package_has_a_figure_or_a_reason():

@@ -212,6 +212,7 @@ def report(
     from offloadrt.extensions.explaining.questions import reported
     from offloadrt.extensions.explaining.report import report as page_of
     from offloadrt.extensions.explaining.report import write_page
+    from offloadrt.extensions.explaining.timeline import window_of
     from offloadrt.study.errors import UserError
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import sweep_axes
@@ -238,29 +239,6 @@ def report(
             stage=advanced,
         )
     print(write_page(out, page_of(runs)))
-
-
-def window_of(text: str) -> tuple[int, int] | None:
-    """Read a window of virtual time, FROM:TO, in picoseconds; None for no text. Raises UserError."""
-    from offloadrt.study.errors import UserError
-
-    if not text:
-        return None
-    wanted = f"--window {text}: a window is written FROM:TO in virtual time, as in 1ms:2.5ms"
-    try:
-        begin, end = (round(_seconds(part) * 1e12) for part in text.split(":"))
-    except ValueError:
-        raise UserError(wanted) from None
-    if not 0 <= begin < end:
-        raise UserError(wanted)
-    return begin, end
-
-
-def _seconds(text: str) -> float:
-    for unit, scale in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("s", 1.0)):
-        if text.endswith(unit):
-            return float(text.removesuffix(unit)) * scale
-    raise ValueError(text)
 
 
 Predicated = Annotated[

@@ -17,7 +17,6 @@ import attrs
 from cyclopts import Parameter
 
 from offloadrt.cli.options import DEFAULTS, ParameterValues, ScenarioName, single
-from offloadrt.extensions.explaining.command import window_of
 from offloadrt.study.errors import UserError, library
 from offloadrt.study.spec import RunSpec
 
@@ -96,6 +95,29 @@ def timeline_command(
     canvas = drawn_of(chosen, split_assignments(parameters), single(spec), window_of(window), track or ())
     save(canvas, out)
     print(out)
+
+
+def window_of(text: str) -> tuple[int, int] | None:
+    """Read a window of virtual time, FROM:TO, in picoseconds; None for no text. Raises UserError."""
+    from offloadrt.study.errors import UserError
+
+    if not text:
+        return None
+    wanted = f"--window {text}: a window is written FROM:TO in virtual time, as in 1ms:2.5ms"
+    try:
+        begin, end = (round(_seconds(part) * 1e12) for part in text.split(":"))
+    except ValueError:
+        raise UserError(wanted) from None
+    if not 0 <= begin < end:
+        raise UserError(wanted)
+    return begin, end
+
+
+def _seconds(text: str) -> float:
+    for unit, scale in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("s", 1.0)):
+        if text.endswith(unit):
+            return float(text.removesuffix(unit)) * scale
+    raise ValueError(text)
 
 
 def drawn_of(

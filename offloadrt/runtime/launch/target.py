@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -220,7 +220,10 @@ def accesses_of(
         if isinstance(array, HostArray) and array in managed:
             whole = isinstance(argument, Pointees)
             found.update(dict.fromkeys(_accesses(uses.get(position), launch, array, whole, sections(items, array))))
-    return Touching(accesses=tuple(found), trace=_trace_of(launch, arguments, managed, view)) if found else NOTHING
+    if not found:
+        return NOTHING
+    mapped = {array: sections(items, array) for array in managed}
+    return Touching(accesses=tuple(found), trace=_trace_of(launch, arguments, mapped, view))
 
 
 _MOST_VISITS: Final = 1 << 28
@@ -236,12 +239,16 @@ _GPU_PAGE: Final = 4096
 
 
 def _trace_of(
-    launch: Launch, arguments: Sequence[Any], managed: Collection[HostArray], view: Callable[[Any], Any] | None
+    launch: Launch,
+    arguments: Sequence[Any],
+    managed: Mapping[HostArray, Sequence[Range]],
+    view: Callable[[Any], Any] | None,
 ) -> AddressTrace | None:
     """Return how to find the places of managed memory that each thread comes to; None where a sweep says as much.
 
     A launch is evaluated thread by thread where data decide its indices, exactly if these have numbers, and where a
     thread's own loops take it through several pages. All others come to their pages in the order of their iterations.
+    `managed`: what the region maps of each array of managed memory, in which places are drawn that nothing says.
     """
     analysis = launch.kernel.analysis
     if analysis is None or launch.tile is not None or (analysis.follows_iterations and len(analysis.distributed) == 1):
@@ -258,8 +265,9 @@ def _trace_of(
     known = {name: argument if phantom else _of_its_shape(argument) for name, argument in named.items()}
     lists = ",".join(str(getattr(argument, "address", "")) for argument in arguments)
     trace = ElementTrace(
-        analysis, analysis.counting(arguments), known, frozenset(places), _GPU_PAGE, f"{launch.kernel.name} {lists}"
-    )
+        analysis, analysis.counting(arguments), known, frozenset(places), _GPU_PAGE, f"{launch.kernel.name} {lists}",
+        {name: _elements(array, managed[array]) for name, array in named.items() if name in places},
+    )  # fmt: skip
     if trace.shape is None or not (trace.decided_by_data or trace.walks or trace.strides_apart):
         return None
     if trace.decided_by_data and not trace.is_known and trace.size > _MOST_DRAWN:
@@ -267,6 +275,13 @@ def _trace_of(
     if trace.size > _MOST_VISITS or trace.size * min(1.0, _RESIDENT / max(launch.iterations, 1)) > _MOST_AT_A_TIME:
         return None
     return AddressTrace(trace, named, places, view or _no_view)
+
+
+def _elements(array: HostArray, mapped: Sequence[Range]) -> tuple[int, int]:
+    """Return the first element of what is mapped of an array, and how many there are up to the last."""
+    begin = min((begin for begin, _ in mapped), default=array.address) - array.address
+    end = max((begin + nbytes for begin, nbytes in mapped), default=array.address) - array.address
+    return begin // array.itemsize, max(0, end - begin) // array.itemsize
 
 
 def _no_view(argument: Any) -> Any:

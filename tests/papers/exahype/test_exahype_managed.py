@@ -47,11 +47,10 @@ def test_every_batch_faults_again_and_comes_back(update: Callable[..., Any]) -> 
     faults = ran.run.statistics.faults
     touched = pages(size) * PAGE
     inputs = 4 * setting.geometry.input_bytes
-    first = pages(inputs) * PAGE  # what the host has written when the first kernel comes
-    assert faults["bytes_transfer_htod"] == first + 15 * touched
+    assert faults["bytes_transfer_htod"] == 16 * touched  # the host's first fault has populated the whole block
     left = inputs // BIG_PAGE * BIG_PAGE  # inputs far from all results come back when the host writes them again
     assert faults["bytes_transfer_dtoh"] == 16 * touched - left
-    assert faults["first_on_gpu"] == pages(4 * setting.geometry.temporary_bytes) + touched // PAGE - first // PAGE
+    assert faults["first_on_gpu"] == pages(4 * setting.geometry.temporary_bytes)
 
 
 def test_blocks_are_kept_and_shared(update: Callable[..., Any]) -> None:
@@ -67,7 +66,8 @@ def test_prefetches_leave_no_faults(update: Callable[..., Any]) -> None:
     ran = update(setting, overrides=APART)
     faults = ran.run.statistics.faults
     touched = pages(8 * block_values(setting.geometry, 4)) * PAGE
-    assert faults["gpu_page_fault"] == faults["cpu_page_fault_count"] == 0
+    assert faults["gpu_page_fault"] == 0
+    assert faults["cpu_page_fault_count"] == 1, "the host's first touch of the block"
     assert ran.run.calls.table()["cuMemPrefetchAsync"].count == 2 * 4
     assert faults["bytes_transfer_dtoh"] == 4 * touched
     assert faults["bytes_transfer_htod"] + faults["first_on_gpu"] * PAGE == 4 * touched
@@ -104,7 +104,7 @@ def test_faults_of_all_threads_are_served_by_one(update: Callable[..., Any]) -> 
     alone, crowd = ran(1), ran(8)
     assert handler(crowd).blocks >= 8 * handler(alone).blocks
     each = [handler(run).block_s / handler(run).blocks for run in (crowd, alone)]
-    assert each[0] == pytest.approx(each[1], rel=0.05)
+    assert each[0] == pytest.approx(each[1], rel=0.1)  # a crowd's batches have a few more duplicates
     assert handler(crowd).wait_s > 0.0
     assert ran(8, **{"fault_handler.uncontended": "true"}).sim.now < crowd.sim.now
 

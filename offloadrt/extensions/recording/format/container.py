@@ -36,6 +36,7 @@ from offloadrt.extensions.recording.format.recording import (
     RecordingTooNew,
     Step,
     TaskKind,
+    TaskTree,
     narrowed,
     with_later_columns,
 )
@@ -103,6 +104,7 @@ def check(recording: Recording) -> None:
     _check_steps(recording)
     _check_items(recording)
     _check_ranks(recording)
+    _check_threads(recording)
     _check_sizes(recording)
     _check_sectors(recording)
 
@@ -223,6 +225,18 @@ def _check_items(recording: Recording) -> None:
     traces = np.append(columns["launch.trace"].astype("i8"), NONE)
     if (last[traces[columns["record.launch"][directives]]] >= counts).any():
         raise RecordingDamaged(f"{recording.name}: use.item names an item that a directive of its kernel has not")
+
+
+def _check_threads(recording: Recording) -> None:
+    """Check that threads of the program's own began and ended between records of its first thread."""
+    columns, beside = recording.columns, recording.dictionaries.beside
+    if not beside:
+        return
+    first, *others = TaskTree(columns).first_threads() or [NONE]
+    for task, (after, before) in beside.items():
+        if task not in others or not 0 <= after <= before <= columns["task.count"][first]:
+            place = f"beside records {after} to {before} of the first thread"
+            raise RecordingDamaged(f"{recording.name}: task {task} is {place}, which cannot be")
 
 
 _OF_NO_RANK: Final = (PartKind.AWAITED, PartKind.MAKES, PartKind.DROPS, PartKind.CANCELS, PartKind.OPAQUE)

@@ -116,8 +116,9 @@ def tables_of(
         **assembler.dependences.columns(),
         **row_columns("lock", ("kind",), locks),
     }
+    tree = TaskTree(columns)
     return Dictionaries(
-        _meta(assembler, record, run, TaskTree(columns).widest(), death),
+        _meta(assembler, record, run, tree.widest(), death),
         tuple(calls.sites),
         tuple(calls.kernels),
         arrays,
@@ -125,6 +126,7 @@ def tables_of(
         tuple(memory.ends),
         tuple(assembler.ranks.sites),
         assembler.ranks.communicators(),
+        assembler.beside(next(iter(tree.first_threads()), NONE)),
     ), columns
 
 

@@ -409,6 +409,10 @@ class Dictionaries(msgspec.Struct, frozen=True):
     """What the details of `Step.FREE` name."""
     mpi_calls: tuple[MpiCall, ...] = ()
     communicators: tuple[Communicator, ...] = ()
+    beside: dict[int, tuple[int, int]] = {}
+    """By the initial task of a thread that OpenMP did not make: how many records of the first thread (the first that is
+    not idle) had been done when it began, and how many had begun when it ended.
+    """
 
 
 Column = npt.NDArray[Any]
@@ -583,6 +587,11 @@ class TaskRow:
     """The call of a routine that it does; 0: none."""
     records: array[int] = attrs.field(factory=lambda: array("q"))
 
+    @property
+    def count(self) -> int:
+        """Return how many records it has."""
+        return len(self.records) // FIELDS
+
     def add(self, step: int, subject: int, cpu: int, touches: int = -1, detail: int = -1) -> int:
         """Add a record; returns its place."""
         place = len(self.records)
@@ -651,9 +660,18 @@ class TaskTree:
             members.sort(key=lambda task: int(numbers[task]))
 
     def roots(self) -> list[int]:
-        """Return the initial tasks that do something of the program's."""
+        """Return the initial tasks that do something of the program's, the one of its first thread first."""
         initial = [task for task, kind in enumerate(self.columns["task.kind"].tolist()) if kind == TaskKind.INITIAL]
         return [task for task in initial if self._works(task)]
+
+    def first_threads(self) -> list[int]:
+        """Return the initial tasks, with that of the program's first thread first: the first one that is not idle."""
+        kinds = self.columns["task.kind"].tolist()
+        initial = [task for task, kind in enumerate(kinds) if kind == TaskKind.INITIAL]
+        first = next(
+            (task for task in initial if {*self.columns["record.step"][self.rows(task)].tolist()} - {Step.REST}), NONE
+        )
+        return [] if first == NONE else [first, *(task for task in initial if task != first)]
 
     def widest(self) -> int:
         """Return the most threads of a team below these."""

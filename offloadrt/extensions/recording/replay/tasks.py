@@ -536,6 +536,39 @@ class ChoosesInstances(Protocol):
     def steps(self, count: int, key: Hashable = None, work: Sequence[float] = ()) -> Iterator[int]: ...
 
 
+@attrs.define
+class ThreadsBeside:
+    """Threads that the program made itself, as by pthread_create: between which records of its first thread they ran.
+
+    Nothing else is known of their order, so among one another they are as concurrent as can be.
+    """
+
+    main: int = NONE
+    """The initial task of the first thread."""
+    began: dict[int, Signal] = attrs.field(factory=dict)
+    """By initial task: set when the first thread has done what it had done when the thread began."""
+    ended: dict[int, Signal] = attrs.field(factory=dict)
+    begin_at: dict[int | None, list[int]] = attrs.field(factory=dict)
+    """By the place of a record of the first thread: the tasks that begin before it; None is the end."""
+    end_at: dict[int | None, list[int]] = attrs.field(factory=dict)
+    """The same of the tasks that have ended before it."""
+
+    @classmethod
+    def of(cls, sim: Simulation, recording: Recording, tree: TaskTree) -> ThreadsBeside:
+        """Read them; none where the first thread does nothing of the program's."""
+        made, counts, roots = cls(), recording.columns["task.count"], tree.roots()
+        known = {task: order for task, order in recording.dictionaries.beside.items() if task in roots}
+        if not known or (first := tree.first_threads()[0]) not in roots:
+            return made
+        made.main = first
+        for task, (after, before) in known.items():
+            made.began[task], made.ended[task] = (Signal(sim, f"thread of task {task}") for _ in range(2))
+            made.begin_at.setdefault(after if after < counts[first] else None, []).append(task)
+            if before < counts[first]:
+                made.end_at.setdefault(before, []).append(task)
+        return made
+
+
 class TaskWalk:
     """Walks the tasks of a recording."""
 
@@ -551,6 +584,9 @@ class TaskWalk:
         self._turns = {number: OrderedTurns(self._sim) for number, kind in enumerate(kinds) if kind == ORDERED}
         self._exclusions = ["ordered" if kind == ORDERED else "lock" for kind in kinds]
         self._tree = TaskTree(self._columns)
+        self._beside = ThreadsBeside()
+        if phases is None or not phases.wanted:
+            self._beside = ThreadsBeside.of(self._sim, program.recording, self._tree)
         self._repeats: RepeatFinder | None = None
         if phases is not None and phases.wanted:
             self._steps = phases.steps
@@ -561,9 +597,26 @@ class TaskWalk:
         return self._tree.roots()
 
     async def thread(self, t: ProgramThread, task: int) -> None:
-        """Walk an initial task, with a team of its own."""
-        team = self._team(1)
-        await stacked(self._member(RunningTask(t, team), task, awaits=False))
+        """Walk an initial task, with a team of its own: not before the program had made its thread."""
+        if task in self._beside.began:
+            with t.doing("the creation of the thread"):
+                await self._ordered(self._beside.began[task])
+        await stacked(self._member(RunningTask(t, self._team(1)), task, awaits=False))
+        if task in self._beside.ended:
+            self._tell(self._beside.ended[task])
+
+    async def _ordered(self, signal: Signal) -> None:
+        """Wait for a signal, and tell the checker of the order."""
+        since = self._sim.now
+        await signal.wait()
+        if (observer := self._offload.observer) is not None:
+            observer.handle(Awaited(signal))
+        self._host_time.add("threads", self._sim.now - since)
+
+    def _tell(self, signal: Signal) -> None:
+        if (observer := self._offload.observer) is not None:
+            observer.handle(Signalled(signal))
+        signal.set()
 
     async def _member(self, running: RunningTask, task: int, awaits: bool = True) -> None:
         """Walk an implicit task, or an initial one, of which nobody awaits the tasks at the end of the program."""
@@ -597,7 +650,11 @@ class TaskWalk:
 
     async def _walk(self, running: RunningTask, task: int) -> None:
         program, t, scale = self._program, running.t, self._program.host_time * 1e-9
-        for step, subject, detail, cpu, launch, operations, touches, copies in self._records(task):
+        beside = self._beside if task == self._beside.main else None
+        for place, record in enumerate(self._records(task)):
+            step, subject, detail, cpu, launch, operations, touches, copies = record
+            if beside is not None:
+                await self._meet(beside, place)
             if touches >= 0:
                 await program.touch(t, touches)
             if cpu and scale:
@@ -615,6 +672,15 @@ class TaskWalk:
                 await program.call_mpi(t, subject, detail)
             elif step != Step.REST:
                 await self._synchronize(running, step, subject, detail)
+        if beside is not None:
+            await self._meet(beside, None)
+
+    async def _meet(self, beside: ThreadsBeside, place: int | None) -> None:
+        """Let threads begin that the program had made before a record, and wait for those that had ended."""
+        for task in beside.begin_at.pop(place, ()):
+            self._tell(beside.began[task])
+        for task in beside.end_at.pop(place, ()):
+            await self._ordered(beside.ended[task])
 
     async def _synchronize(self, running: RunningTask, step: int, subject: int, detail: int) -> None:
         if step == Step.FORK:
