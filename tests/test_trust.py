@@ -57,9 +57,3 @@ def test_measurements_from_elsewhere_are_as_far_off_as_their_report_says(text: s
         float(f"{float(median):.2g}"),
         float(f"{float(ninety):.2g}"),
     )
-
-
-def test_users_questions_are_counted_as_their_answers_are() -> None:
-    answers = (ROOT / "bench" / "questions" / "answers.md").read_text(encoding="utf-8")
-    verdicts = re.findall(r"\| (right|partly|wrong|cannot be asked) \|", answers)
-    assert f"{verdicts.count('right')} of {len(verdicts)} right" in README

@@ -39,6 +39,9 @@ def test_the_page_says_how_many_values_lie_in_their_intervals() -> None:
     known = [(one, low, high) for one, low, high in rows if one is not None and low is not None and high is not None]
     inside = [one for one, low, high in known if low - 1e-3 * abs(low) <= one <= high + 1e-3 * abs(high)]
     page = (ROOT / "docs" / "how-to" / "sure.md").read_text(encoding="utf-8")
+    if not known:  # made with --quick
+        assert "how many lie in their intervals is not known" in page
+        return
     said = re.search(r"(\d+) % lie between", page)
     assert len(known) > 100 and said is not None
     assert int(said[1]) == round(100 * len(inside) / len(known)), "say in docs/how-to/sure.md what the report shows"
