@@ -47,6 +47,7 @@ from offloadrt.extensions.recording.format.slots import (
     memory_of,
     signed,
 )
+from offloadrt.extensions.recording.format.threads import InitialTasks
 from offloadrt.runtime.mapping.map_item import ATTACH, FIRST_MEMBER, LITERAL, MEMBER_OF, NON_CONTIG, PTR_AND_OBJ
 
 _KERNELS: Final = (7, 8)
@@ -488,8 +489,6 @@ _ACQUIRED, _RELEASED = 2, 3
 _ATOMIC = 6
 _TARGET_TASK, _TASKWAIT_TASK, _UNDEFERRED = 0x8, 0x10, 0x08000000
 _INITIAL_TASK = 1
-_FIRST = 4
-"""Initial tasks among which the program's first one is looked for."""
 
 
 @attrs.define(eq=False)
@@ -536,12 +535,7 @@ class Assembler:
     """The record that makes a task."""
     _depends: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
     _turns: dict[int, int] = attrs.field(factory=dict)
-    _first: list[TaskRow] = attrs.field(factory=list)
-    """The first initial tasks, one of which is the program's; libraries may have some before it."""
-    _began: dict[int, list[int]] = attrs.field(factory=dict)
-    """How many records each of these had done when another initial task began, by its number."""
-    _ended: dict[int, list[int]] = attrs.field(factory=dict)
-    """How many they had when it did something last."""
+    initial: InitialTasks = attrs.field(factory=InitialTasks)
     calls: RuntimeCalls = attrs.field(init=False)
     touches: bool = True
     """Whether it is recorded what the host touches; exact: each byte of it."""
@@ -592,8 +586,8 @@ class Assembler:
             case Slot.MPI_END:
                 self.ranks.end(event.thread, event.parts)
                 thread.since = row[4]
-        if len(self._began) > 1 and thread.task is not None and thread.task.index in self._began:
-            self._ended[thread.task.index] = [each.count for each in self._first]
+        if thread.task is not None:
+            self.initial.did_something(thread.task)
 
     def add(self, thread: _Thread, step: Step, subject: int, detail: int = NONE) -> int:
         """Add a record to the task that a thread runs, with the time and the touches since the last one."""
@@ -612,9 +606,7 @@ class Assembler:
         task = TaskRow(len(self.tasks), kind, thread)
         self.tasks.append(task)
         if kind == TaskKind.INITIAL:
-            self._began[task.index] = [max(0, each.count - self._is_busy(each)) for each in self._first]
-            if len(self._first) < _FIRST:
-                self._first.append(task)
+            self.initial.began(task, self._is_busy)
         if identifier:
             self._by_identifier[identifier] = task
         return task
@@ -623,16 +615,6 @@ class Assembler:
         """Tell whether an initial task is in a call or in a parallel region, which its last record stands for."""
         thread = self._threads.get(task.thread)
         return self.calls.has_open(task) or (thread is not None and thread.task is not task)
-
-    def beside(self, main: int) -> dict[int, tuple[int, int]]:
-        """Return `Dictionaries.beside`, by the initial task of the program's first thread."""
-        place = next((place for place, each in enumerate(self._first) if each.index == main), None)
-        if place is None:
-            return {}
-        after = {task: counts[place] for task, counts in self._began.items() if len(counts) > place}
-        return {
-            task: (count, max(count, self._ended.get(task, self._began[task])[place])) for task, count in after.items()
-        }
 
     def _call(self, thread: _Thread, event: RecordedEvent) -> None:
         if self.calls.is_nested(event.row, event.parts):

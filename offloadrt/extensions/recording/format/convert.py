@@ -126,7 +126,7 @@ def tables_of(
         tuple(memory.ends),
         tuple(assembler.ranks.sites),
         assembler.ranks.communicators(),
-        assembler.beside(next(iter(tree.first_threads()), NONE)),
+        assembler.initial.beside(next(iter(tree.first_threads()), NONE)),
     ), columns
 
 
