@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { GONE = 256 /* blocks that were freed and are remembered */, IMAGES = 64, TOLERANCE = 8 /* counters may differ by one part in so many */ };
 
@@ -234,41 +233,15 @@ static int by_device(const void *left, const void *right) {
   return a < b ? -1 : a > b;
 }
 
-/* What is known of a launch lies apart from the program's heap, which a kernel that writes outside of its arrays may destroy. */
-static __thread struct {
-  char *begin;
-  size_t bytes, used;
-} room;
-
-static void *room_for(size_t count, size_t bytes) {
-  void *place = room.begin + room.used;
-  room.used += (count * bytes + 63) / 64 * 64;
-  return place;
-}
-
-static void take_room(void) {
-  size_t bytes = (block_count + GONE) * sizeof *launch.arrays + FINDINGS * (sizeof *launch.races + sizeof *launch.strays) + 3 * 64;
-  for (size_t i = 0; i < block_count + GONE; i++) {
-    uint64_t size = (i < block_count ? &blocks[i] : &gone[i - block_count])->size;
-    if (size)
-      bytes += (size / 4 + 2) * (sizeof *launch.arrays->touched + sizeof *launch.arrays->cells) + 2 * 4 * (size / SECTOR + size / PAGE + 4) + 6 * 64;
-  }
-  void *place = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (place == MAP_FAILED)
-    abort();
-  room.begin = place, room.bytes = bytes, room.used = 0;
-}
-
 static void take_arrays(void) {
   host_blocks = host_memory(&host_block_count);
   not_hosts = calloc(KNOWN, sizeof *not_hosts);
   launch.is_host = is_host;
+  launch.races = calloc(FINDINGS, sizeof *launch.races);
+  launch.strays = calloc(FINDINGS, sizeof *launch.strays);
   pthread_mutex_lock(&tables);
   uint64_t watched = largest_watched();
-  take_room();
-  launch.races = room_for(FINDINGS, sizeof *launch.races);
-  launch.strays = room_for(FINDINGS, sizeof *launch.strays);
-  launch.arrays = room_for(block_count + GONE, sizeof *launch.arrays);
+  launch.arrays = calloc(block_count + GONE, sizeof *launch.arrays);
   for (size_t i = 0; i < block_count + GONE; i++) {
     const block_t *block = i < block_count ? &blocks[i] : &gone[i - block_count];
     if (block->size)
@@ -278,18 +251,29 @@ static void take_arrays(void) {
   qsort(launch.arrays, launch.array_count, sizeof *launch.arrays, by_device);
   for (size_t i = 0; i < launch.array_count; i++) {
     array_t *array = &launch.arrays[i];
-    array->touched = room_for(array->size / 4 + 2, sizeof *array->touched);
-    array->cells = array->size <= watched && !array->is_gone ? room_for(array->size / 4 + 2, sizeof *array->cells) : NULL;
+    array->touched = calloc(array->size / 4 + 2, sizeof *array->touched);
+    array->cells = array->size <= watched && !array->is_gone ? calloc(array->size / 4 + 2, sizeof *array->cells) : NULL;
     for (int way = 0; way < 2; way++) { /* untouched parts of these tables never become memory */
-      array->last_team[way] = room_for(array->size / SECTOR + 2, 4);
-      array->first_team[way] = room_for(array->size / PAGE + 2, 4);
+      array->last_team[way] = calloc(array->size / SECTOR + 2, 4);
+      array->first_team[way] = calloc(array->size / PAGE + 2, 4);
     }
   }
   pthread_mutex_unlock(&tables);
 }
 
 static void drop_arrays(void) {
-  munmap(room.begin, room.bytes);
+  for (uint32_t i = 0; i < launch.array_count; i++)
+    for (int way = 0; way < 2; way++) {
+      free(launch.arrays[i].last_team[way]);
+      free(launch.arrays[i].first_team[way]);
+    }
+  for (uint32_t i = 0; i < launch.array_count; i++) {
+    free(launch.arrays[i].touched);
+    free(launch.arrays[i].cells);
+  }
+  free(launch.arrays);
+  free(launch.races);
+  free(launch.strays);
   free(host_blocks);
   free(not_hosts);
   host_blocks = NULL;
