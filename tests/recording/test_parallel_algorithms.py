@@ -87,7 +87,9 @@ def test_an_implementation_offloads_what_it_can(file: Path, recording: Recording
     host = replayed(file, implementation="host")
     assert acpp["algorithms"] == host["algorithms"] == host["on_host"] + empty_calls(recording)
     assert host["offloaded"] == 0 < acpp["offloaded"]
-    assert acpp["host_pointers"] == 1  # what captures variables of the stack by reference
+    assert acpp["host_pointers"] <= 1  # what captures variables of the stack by reference, if they are left there
+    if not acpp["host_pointers"]:
+        return
     with pytest.raises(UserError, match=r"for_each_n.*'stack', memory of the host \(stack\), and nvcpp does not look"):
         replayed(file, implementation="nvcpp")
 
