@@ -1,5 +1,7 @@
 """CUDA and HIP programs of several processes: each group of calls gives every rank its own right values."""
 
+import os
+
 import numpy as np
 import pytest
 from cuda_rig import add, double
@@ -7,6 +9,8 @@ from cuda_rig import add, double
 from offloadrt import cuda
 from offloadrt.driver import DriverError
 from offloadrt.study import Run
+
+needs_mpi = pytest.mark.skipif("OFFLOADRT_CORE_ONLY" in os.environ, reason="messages between ranks are an extension's")
 
 N = 512
 SHAPE = {"grid": 2, "block": 256}
@@ -164,6 +168,7 @@ def wrong(machine, ranks, devices, gear="turbo", groups=GROUPS, threads=1, **set
     return run, np.max(found)
 
 
+@needs_mpi
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 @pytest.mark.parametrize(
     ("machine", "devices"), [("alex-a100", 1), ("a100-node4", 3), ("isambard-mi100", 2), ("mi250x", 2)]
@@ -174,12 +179,14 @@ def test_every_call_gives_every_rank_its_own_values(machine, devices, ranks):
     assert run.trace.hash() == other.trace.hash()
 
 
+@needs_mpi
 @pytest.mark.parametrize("sharing", ["time_slices", "mps", "mig"])
 def test_the_values_are_right_however_the_ranks_share_the_gpu(sharing):
     instances = {"mig__instances": "3g.40gb 3g.40gb"} if sharing == "mig" else {}
     assert wrong("alex-a100", 4, 1, threads=2, process__sharing=sharing, **instances)[1] == 0.0
 
 
+@needs_mpi
 @pytest.mark.parametrize(
     ("use", "complaint"),
     [

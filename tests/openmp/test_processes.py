@@ -1,5 +1,7 @@
 """Several processes of an OpenMP program: what each has of its own, and what they share."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,8 @@ from offloadrt import Run, kernel
 from offloadrt import openmp as omp
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.study.errors import UserError
+
+needs_mpi = pytest.mark.skipif("OFFLOADRT_CORE_ONLY" in os.environ, reason="messages between ranks are an extension's")
 
 MIB = 1 << 20
 
@@ -142,6 +146,7 @@ def test_a_free_waits_for_the_kernels_of_its_own_process_only():
     assert not frees_within_the_kernel(threads, spans)
 
 
+@needs_mpi
 @pytest.mark.parametrize("sharing", ["time_slices", "mps"])
 def test_both_gears_give_one_history(sharing):
     def hash_of(gear):
