@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ static atomic_uint threads;
 static atomic_ulong directives;
 static unsigned long stop_after;
 static atomic_int state; /* see enum */
-enum { ABSENT, READY, ON, STOPPED };
+enum { ABSENT, READY, OPENING, ON, STOPPED };
 
 uint64_t now(void) {
   struct timespec time;
@@ -202,17 +203,23 @@ void count_directive(void) {
 
 /* ---- the process ---- */
 void start_recording(void) {
-  int ready = READY;
-  if (!atomic_compare_exchange_strong(&state, &ready, ON))
+  int ready = READY, opening = OPENING;
+  if (!atomic_compare_exchange_strong(&state, &ready, OPENING)) {
+    while (atomic_load(&state) == OPENING && !thread.inside) /* slots of before would get no folder, and be lost */
+      sched_yield();
     return;
+  }
   bool was_inside = thread.inside;
   thread.inside = true;
   process_open(false);
   thread.inside = was_inside;
+  atomic_compare_exchange_strong(&state, &opening, ON);
 }
 
 /* A child of fork has copies of its parent's files: it must not write to them, and begins its own. */
 static void forked(void) {
+  int opening = OPENING; /* by a thread of the parent, which the child does not have */
+  atomic_compare_exchange_strong(&state, &opening, READY);
   if (atomic_load(&state) != ON)
     return;
   thread.inside = true;
