@@ -9,6 +9,7 @@ import numpy as np
 from offloadrt import Range, Run, scenario
 from offloadrt.extensions import mpi
 from offloadrt.models.host.process import Process
+from offloadrt.study.errors import ParameterError
 
 Benchmark = Literal[
     "latency", "bw", "bibw", "mbw_mr",
@@ -56,7 +57,8 @@ async def osu(
             if memory == "host" or not size:
                 return mpi.buffer_of(t.array("buffer", size, np.uint8))
             pointer = await t.omp_target_alloc(size, device=device)
-            assert pointer is not None, "there is room on the device"
+            if pointer is None:
+                raise ParameterError("nbytes", f"rank {process.rank} finds no room for {size} B on device {device}")
             return mpi.device_buffer(process, pointer, size)
 
         size = nbytes * world.size if benchmark in PER_RANK else nbytes
