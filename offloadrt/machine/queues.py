@@ -63,7 +63,7 @@ class QueueStatistics:
 P = TypeVar("P")
 
 
-class PacketQueue(Generic[P]):
+class DeviceQueue(Generic[P]):
     """What every queue of a device has: its mailbox, the packets whose doorbell was lost, and its statistics."""
 
     def __init__(self, sim: Simulation, device: int, kind: str, number: int, born: float) -> None:
@@ -105,7 +105,7 @@ class PacketQueue(Generic[P]):
         return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
 
 
-class HardwareQueue(PacketQueue[StreamCommand]):
+class HardwareQueue(DeviceQueue[StreamCommand]):
     """One connection to the device: an actor that dispatches packets to engines and compute units.
 
     Dispatching takes no time of its own: the launch and copy latencies of the profile, which were measured from end to
@@ -381,7 +381,7 @@ class QueueSlots:
 # streams. LLVM chooses the queue of a stream each time it takes the stream from its pool
 # (``AMDGPUStreamManagerTy::assignNextQueue``). A device that may have more queues than hardware queues hands on the
 # packets of those that have one (`QueueSlots`).
-class HsaQueue(PacketQueue["KernelPacket | BarrierPacket"]):
+class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
     """One queue.  Packets are handed on by whoever submits them; the queue's actor waits at barriers.
 
     Handing on takes no virtual time, so nobody need wait for a turn of the actor, unless a barrier stands before.
