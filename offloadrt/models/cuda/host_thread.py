@@ -63,15 +63,9 @@ class HostThread(CallingThread):
     """
 
     async def launch(
-        self,
-        kernel: Kernel,
-        *arguments: Any,
-        grid: Shape,
-        block: Shape,
-        iterations: int | None = None,
-        stream: Stream | DefaultStream | None = None,
-        library: bool = False,
-    ) -> None:
+        self, kernel: Kernel, *arguments: Any, grid: Shape, block: Shape, iterations: int | None = None,
+        stream: Stream | DefaultStream | None = None, library: bool = False,
+    ) -> None:  # fmt: skip
         """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, and go on.
 
         Its arguments are managed arrays, arrays of pinned memory, which it uses in end, device arrays and numbers.
@@ -98,14 +92,9 @@ class HostThread(CallingThread):
     # memory
 
     async def malloc_managed(
-        self,
-        name: str,
-        shape: int | tuple[int, ...],
-        dtype: DTypeLike = np.float32,
-        *,
-        fill: Any = None,
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, fill: Any = None,
         written: bool = False,
-    ) -> HostArray:
+    ) -> HostArray:  # fmt: skip
         """Allocate managed memory (cudaMallocManaged).
 
         fill: values, which this thread writes; written: it writes all of it, whatever the values. Without either nobody
@@ -170,7 +159,7 @@ class HostThread(CallingThread):
 
     async def host_alloc(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, fill: Any = None
-    ) -> HostArray:
+    ) -> HostArray:  # fmt: skip
         """Allocate an array in pinned memory of the host (cudaHostAlloc, hipHostMalloc).
 
         Copies from and to it need no staging, on all devices, and kernels use it in end, over the link. Its pages
@@ -266,14 +255,9 @@ class HostThread(CallingThread):
         await (await self._context()).driver.peers.enable_access(peer)
 
     async def memcpy_htod(
-        self,
-        destination: DeviceArray,
-        source: int,
-        nbytes: int,
-        *,
-        memory: HostMemory,
+        self, destination: DeviceArray, source: int, nbytes: int, *, memory: HostMemory,
         stream: Stream | DefaultStream | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Copy to the device (cudaMemcpy), from host memory at this address.
 
         The call returns when the host may change its memory: pinned memory when the copy has completed, pageable memory
@@ -289,14 +273,9 @@ class HostThread(CallingThread):
             await driver.streams.synchronize(chosen)
 
     async def memcpy_dtoh(
-        self,
-        destination: int,
-        source: DeviceArray,
-        nbytes: int,
-        *,
-        memory: HostMemory,
+        self, destination: int, source: DeviceArray, nbytes: int, *, memory: HostMemory,
         stream: Stream | DefaultStream | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Copy from the device and wait for it (cudaMemcpy), to host memory at this address."""
         context = await self._context()
         driver, chosen = context.driver, await self._stream(context, stream, "cudaMemcpy")
@@ -307,13 +286,9 @@ class HostThread(CallingThread):
     # stream-ordered memory, and the pools that it comes from
 
     async def malloc_async(
-        self,
-        shape: int | tuple[int, ...],
-        dtype: DTypeLike = np.uint8,
-        *,
-        stream: Stream | DefaultStream | None = None,
-        pool: MemPool | None = None,
-    ) -> DeviceArray:
+        self, shape: int | tuple[int, ...], dtype: DTypeLike = np.uint8, *,
+        stream: Stream | DefaultStream | None = None, pool: MemPool | None = None,
+    ) -> DeviceArray:  # fmt: skip
         """Allocate memory for what comes into a stream from now on (cudaMallocAsync, cudaMallocFromPoolAsync).
 
         pool: by default the device's. Raises OutOfDeviceMemory, and DriverError for a pool of another device.
@@ -682,16 +657,9 @@ class HostThread(CallingThread):
     # for several groups of calls
 
     def _prepared(
-        self,
-        call: str,
-        context: PrimaryContext,
-        kernel: Kernel,
-        arguments: Sequence[Any],
-        grid: Shape,
-        block: Shape,
-        iterations: int | None,
-        library: bool,
-    ) -> PreparedLaunch:
+        self, call: str, context: PrimaryContext, kernel: Kernel, arguments: Sequence[Any], grid: Shape, block: Shape,
+        iterations: int | None, library: bool,
+    ) -> PreparedLaunch:  # fmt: skip
         """Check a launch's arguments, and return it. Raises DriverError for memory that the kernel cannot reach."""
         (columns, rows), (width, height) = (one if isinstance(one, tuple) else (one, 1) for one in (grid, block))
         launch = kernel.launch(columns * rows, width * height, iterations, tuple(arguments))
