@@ -195,7 +195,7 @@ def test_lines_share_the_critical_path_and_the_bytes_of_the_run(observed: Observ
 
 
 def test_no_kernel_is_above_its_roofline(observed: Observed) -> None:
-    roofline = roofline_of(observed, lines_of(observed))
+    roofline = roofline_of(observed)
     assert roofline is not None and roofline.kernels
     for kernel in roofline.kernels:
         assert 0 < roofline.reached(kernel) <= 1.001

@@ -151,18 +151,17 @@ class Roofline:
         return kernel.flops / kernel.seconds / self.peak
 
 
-def roofline_of(observed: Observed, lines: Iterable[LineUse]) -> Roofline | None:
+def roofline_of(observed: Observed) -> Roofline | None:
     """Put a run's kernels under the roofline of its device, the longest first; None without a device or kernels."""
     if not _has_device(observed.spec):
         return None
-    spec = observed.spec.read(ComputeSpec)
+    spec, places = observed.spec.read(ComputeSpec), observed.causal_log.source_lines
     sums: dict[tuple[str, str], list[float]] = {}
-    for use in lines:
-        for run, launch in _launches(observed, use):
-            group = sums.setdefault((run.name, use.place), [0, 0.0, 0.0, 0.0])
-            moved = launch.bytes_moved(spec.sector, spec.cache) if launch.bytes else 0.0
-            one = 1, (run.end - run.start) * 1e-12, launch.flops + launch.single_flops, moved
-            group[:] = [before + more for before, more in zip(group, one, strict=True)]
+    for run, launch in _launches(observed, observed.history.kernels.values()):
+        group = sums.setdefault((run.name, places.get(run.directive, "")), [0, 0.0, 0.0, 0.0])
+        moved = launch.bytes_moved(spec.sector, spec.cache) if launch.bytes else 0.0
+        one = 1, (run.end - run.start) * 1e-12, launch.flops + launch.single_flops, moved
+        group[:] = [before + more for before, more in zip(group, one, strict=True)]
     if not sums:
         return None
     kernels = [KernelUse(name, place, int(count), *rest) for (name, place), (count, *rest) in sums.items()]
@@ -174,9 +173,17 @@ def _has_device(spec: MachineSpec) -> bool:
     return "gpu.sms" in spec.entries
 
 
-def _launches(observed: Observed, use: LineUse) -> list[tuple[KernelRun, Launch]]:
+def _launches(observed: Observed, runs: Iterable[KernelRun]) -> list[tuple[KernelRun, Launch]]:
+    """Return those of some kernels that began and ended in the measured time, with their launches."""
     known = observed.causal_log.launches
-    return [(run, known[run.number]) for run in use.kernels if run.number in known]
+    return [
+        (run, known[run.number])
+        for run in runs
+        if run.number in known
+        and run.end >= 0
+        and _is_measured(observed, run.start)
+        and _is_measured(observed, run.end)
+    ]
 
 
 # ---------------------------------------------------------------------- is a region worth a device?
@@ -216,7 +223,7 @@ def verdicts_of(observed: Observed, lines: Iterable[LineUse]) -> list[Verdict]:
     compute, host = observed.spec.read(ComputeSpec), observed.spec.read(HostWorkersSpec)
     verdicts = []
     for use in lines:
-        launches = _launches(observed, use)
+        launches = _launches(observed, use.kernels)
         if not launches or not use.threads_ps:
             continue
         parallel = len(use.threads) < 2

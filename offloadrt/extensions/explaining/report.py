@@ -8,6 +8,7 @@ what the lines of the source say in `lines.py`.
 from __future__ import annotations
 
 import html
+import importlib.metadata
 import importlib.resources
 import json
 import math
@@ -19,7 +20,6 @@ from typing import Any, Final
 
 import attrs
 
-import offloadrt
 from offloadrt.extensions.explaining.explain import Page
 from offloadrt.extensions.explaining.lines import (
     KernelUse,
@@ -179,7 +179,7 @@ def _facts(page: Page, date: str) -> str:
         "parameters": named(page.parameters) or "none",
         "machine": page.machine,
         "runtime": page.runtime or "none",
-        "made by": f"offloadrt {offloadrt.__version__}" + (f" on {date}" if date else ""),
+        "made by": f"offloadrt {importlib.metadata.version('offloadrt')}" + (f" on {date}" if date else ""),
     }
     rows = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in facts.items())
     command = html.escape(page.command)
@@ -377,7 +377,8 @@ def _timeline_section(drawn: Sequence[_Drawn]) -> str:
         if one.short_ps
     )
     spans = "; ".join(
-        f"{f'{one.run.name}: ' if one.run.name else ''}{_time(one.run.shown[0])} to {_time(one.run.shown[1])}"
+        f"{f'{one.run.name}: ' if one.run.name else ''}{_time(one.run.shown[1] - one.run.shown[0])} from "
+        f"{_time(one.run.shown[0])} on"
         for one in drawn
     )
     return (
@@ -422,7 +423,7 @@ def _timeline(
         "short": short_ps,
         "tracks": encoded,
         "texts": list(texts),
-        "counters": [_counter(counter, window) for counter in counters],
+        "counters": [drawn for counter in counters if any((drawn := _counter(counter, window))["most"])],
     }
 
 
@@ -483,7 +484,7 @@ def _frame(frame: Frame) -> Mapping[str, Any]:
 
 
 def _kernels(one: _Drawn) -> str:
-    roofline = roofline_of(one.run.observed, one.lines)
+    roofline = roofline_of(one.run.observed)
     if roofline is None:
         return ""
     rows = [
