@@ -109,7 +109,7 @@ def _is_measured(observed: Observed, time_ps: int) -> bool:
 
 
 @attrs.frozen
-class KernelUse:
+class RooflineKernel:
     """All launches of one kernel from one line; `seconds` are their times on the device, added up."""
 
     name: str
@@ -134,15 +134,15 @@ class Roofline:
     peak: float
     """Of double precision."""
     single_peak: float
-    kernels: tuple[KernelUse, ...]
+    kernels: tuple[RooflineKernel, ...]
 
-    def bound_of(self, kernel: KernelUse) -> str:
+    def bound_of(self, kernel: RooflineKernel) -> str:
         """Say which ceiling is above a kernel."""
         if not kernel.flops or kernel.intensity < self.peak / self.bandwidth:
             return "memory"
         return "arithmetic"
 
-    def reached(self, kernel: KernelUse) -> float:
+    def reached(self, kernel: RooflineKernel) -> float:
         """Return the part of its ceiling that a kernel attains."""
         if not kernel.seconds:
             return 0.0
@@ -164,7 +164,7 @@ def roofline_of(observed: Observed) -> Roofline | None:
         group[:] = [before + more for before, more in zip(group, one, strict=True)]
     if not sums:
         return None
-    kernels = [KernelUse(name, place, int(count), *rest) for (name, place), (count, *rest) in sums.items()]
+    kernels = [RooflineKernel(name, place, int(count), *rest) for (name, place), (count, *rest) in sums.items()]
     kernels.sort(key=lambda kernel: (-kernel.seconds, kernel.name))
     return Roofline(spec.bandwidth, spec.flops, spec.flops_single, tuple(kernels))
 

@@ -22,9 +22,9 @@ import attrs
 
 from offloadrt.extensions.explaining.explain import Page
 from offloadrt.extensions.explaining.lines import (
-    KernelUse,
     LineUse,
     Roofline,
+    RooflineKernel,
     Sources,
     lines_of,
     roofline_of,
@@ -569,7 +569,7 @@ def _roofline_picture(roofline: Roofline) -> str:
     )
 
 
-def _dot(kernel: KernelUse, x: float, y: float, share: float) -> str:
+def _dot(kernel: RooflineKernel, x: float, y: float, share: float) -> str:
     radius = 3 + 9 * share**0.5
     name = (
         f'<text x="{x + radius + 3:.1f}" y="{y + 4:.1f}">{html.escape(kernel.name[:28])}</text>' if share > 0.1 else ""
