@@ -106,8 +106,8 @@ class HostThread(CallingThread):
         managed.start()
         array.address = await managed.alloc(array.nbytes, name=name)
         self._state.allocations.made(array.address)
-        if (observer := self.program.observer) is not None:
-            observer.handle(ArrayMade(array))
+        if (tell := self.program.tell) is not None:
+            tell(ArrayMade(array))
         if written or fill is not None:
             await self.host_access(array)
         return array
@@ -691,8 +691,7 @@ class HostThread(CallingThread):
         """Return an array that has no address yet."""
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         values = None if self.program.phantom else make_values(name, lengths, element, fill)
-        watch = None if self.program.observer is None else self.program.observer.watch_array
-        return HostArray(name, 0, lengths, element, values=values, watch=watch)
+        return HostArray(name, 0, lengths, element, values=values, watch=self.program.arrays.watch)
 
     def _copy(
         self, context: PrimaryContext, destination: CopyEnd, source: CopyEnd, stream: Stream, call: str
