@@ -34,6 +34,7 @@ from offloadrt.driver.cuda.context import (
 from offloadrt.driver.cuda.copies import Copies, HostRange
 from offloadrt.driver.cuda.streams import Streams
 from offloadrt.kernels import Kernel, Launch
+from offloadrt.kernels.kernel import run_body
 from offloadrt.machine import DeviceArray, LaunchOutOfResources, Stream
 from offloadrt.machine.messages import CopyPacket, KernelPacket, Move, Packet, WaitPacket
 from offloadrt.sim import Signal
@@ -124,12 +125,13 @@ class Kernels:
         if body is None:
             return None
         if callable(device_args):
-            return lambda: body(*device_args())
+            return lambda: run_body(body, device_args())
         arrays = [argument for argument in device_args if isinstance(argument, DeviceArray)]
         if any(memory.is_phantom(array.address) for array in arrays):
             return None
-        return lambda: body(
-            *(memory.array(argument) if isinstance(argument, DeviceArray) else argument for argument in device_args)
+        return lambda: run_body(
+            body,
+            [memory.array(argument) if isinstance(argument, DeviceArray) else argument for argument in device_args],
         )
 
     def _packet(self, launch: Launch, run: Move | None, stream: Stream, cause: int, touching: Touching) -> KernelPacket:

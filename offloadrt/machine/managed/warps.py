@@ -66,13 +66,23 @@ class ResidentWarps:
     reports: float
     """How often a page is reported, at most, for which warps on several SMs wait."""
 
-    def window(self, group: int, pages: ManagedPages) -> Warps:
-        """Find the pages of the warps of a group of teams, each in the order in which it comes to them."""
+    def window(self, group: int, pages: ManagedPages) -> Warps | None:
+        """Find the pages of the warps of a group of teams, each in the order in which it comes to them.
+
+        Returns None if no page of the group is missing: most groups find that others have brought theirs.
+        """
         launch, teams = self.launch, self.launch.teams
         first, last = (teams * each // self.groups for each in (group, group + 1))
         iterations = self._iterations(first, last)
         if (together := self.trace.elements.together) > 1:
             iterations = iterations[iterations % together == 0]
+        visits, moments = self.trace.visits(iterations, pages.page_size)
+        places, size = self.trace.places, pages.page_size
+        met = [(places[visit.array][0] + visit.elements * places[visit.array][1]) // size for visit in visits]
+        if not any(
+            pages.table_for(each.stores).unmapped_among(page).any() for each, page in zip(visits, met, strict=True)
+        ):
+            return None
         if launch.strided:
             rounds, thread = np.divmod(iterations, teams * launch.threads)
             team, thread = np.divmod(thread, launch.threads)
@@ -81,23 +91,20 @@ class ResidentWarps:
             rounds, thread = np.divmod(within, launch.threads)
         warps_a_team = -(-launch.threads // WARP)
         warp = (team - first) * warps_a_team + thread // WARP
-        visits, moments = self.trace.visits(iterations, pages.page_size)
         entries: list[Whole] = []
         low = min([address // pages.page_size for address, _ in self.trace.places.values()])
         count = (last - first) * warps_a_team
-        for visit in visits:
-            address, size = self.trace.places[visit.array]
-            page = (address + visit.elements * size) // pages.page_size - low
+        for visit, page in zip(visits, met, strict=True):
             when = rounds[visit.lanes] * moments + visit.moments
-            entries.append(np.stack([warp[visit.lanes], when, page * 2 + visit.stores]))
-        of_warp, when, page = np.concatenate(entries, axis=1) if entries else np.zeros((3, 0), np.int64)
+            entries.append(np.stack([warp[visit.lanes], when, (page - low) * 2 + visit.stores]))
+        of_warp, when, page = np.concatenate(entries, axis=1)
         # Threads of a warp that meet one page at one moment meet it once. One sort of whole numbers does both.
         late, far = int(when.max(initial=0)) + 1, int(page.max(initial=0)) + 1
         keys = _different((of_warp * late + when) * far + page)
         rest, page = np.divmod(keys, far)
         of_warp, when = np.divmod(rest, late)
         ends = np.searchsorted(of_warp, np.arange(count), side="right")
-        begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if count else ends
+        begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
         sm = (np.arange(count) // warps_a_team + first) % self.sms
         turn = np.arange(count) // warps_a_team // self.sms * warps_a_team + np.arange(count) % warps_a_team
         waits = np.lexsort((sm, turn))
@@ -152,18 +159,23 @@ class Warps:
             again |= np.isin(self._pages[front] // base, blocks)
         active = self._waiting[again]
         while active.size:
-            at = self._next[active]
-            places = at[:, None] + np.arange(_AHEAD)
-            there = places < self._ends[active][:, None]
-            places = np.where(there, places, at[:, None])
+            at, places, there = self._next_of(active)
             page = self._pages[places]
             misses = there & _missing(loads, stores, page, self._stores[places])
             if came.size:
                 misses &= ~((self._when[places] == self._when[at][:, None]) & np.isin(page, came))
-            ahead = np.where(misses.any(axis=1), misses.argmax(axis=1), _AHEAD)
+            stops = misses.any(axis=1)
+            ahead = np.where(stops, misses.argmax(axis=1), _AHEAD)
             self._next[active] = np.minimum(at + ahead, self._ends[active])
-            active = active[(ahead == _AHEAD) & (self._next[active] < self._ends[active])]
+            active = active[~stops & (self._next[active] < self._ends[active])]
         self._waiting = self._waiting[self._next[self._waiting] < self._ends[self._waiting]]
+
+    def _next_of(self, warps: Whole) -> tuple[Whole, Whole, NDArray[np.bool_]]:
+        """Return where some warps are, the entries that each comes to next, a row a warp, and which of a row exist."""
+        at, ends = self._next[warps], self._ends[warps]
+        places = at[:, None] + np.arange(min(_AHEAD, int((ends - at).max(initial=1))))
+        there = places < ends[:, None]
+        return at, np.where(there, places, at[:, None]), there
 
     def missing(self, pages: ManagedPages, reports: float) -> tuple[PageSets, int, dict[int, int]]:
         """Return the pages that warps wait for in the order of their reports, their entries, and those of stores.
@@ -172,10 +184,7 @@ class Warps:
         """
         loads, stores = pages.table_for(False), pages.table_for(True)
         warps = self._waiting[:_MOST_WARPS]
-        at = self._next[warps]
-        places = at[:, None] + np.arange(_AHEAD)
-        there = places < self._ends[warps][:, None]
-        places = np.where(there, places, at[:, None])
+        at, places, there = self._next_of(warps)
         there &= self._when[places] == self._when[at][:, None]
         there &= _missing(loads, stores, self._pages[places], self._stores[places])
         row, column = np.nonzero(there)

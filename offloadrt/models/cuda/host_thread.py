@@ -63,15 +63,9 @@ class HostThread(CallingThread):
     """
 
     async def launch(
-        self,
-        kernel: Kernel,
-        *arguments: Any,
-        grid: Shape,
-        block: Shape,
-        iterations: int | None = None,
-        stream: Stream | DefaultStream | None = None,
-        library: bool = False,
-    ) -> None:
+        self, kernel: Kernel, *arguments: Any, grid: Shape, block: Shape, iterations: int | None = None,
+        stream: Stream | DefaultStream | None = None, library: bool = False,
+    ) -> None:  # fmt: skip
         """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, and go on.
 
         Its arguments are managed arrays, arrays of pinned memory, which it uses in end, device arrays and numbers.
@@ -99,14 +93,9 @@ class HostThread(CallingThread):
     # memory
 
     async def malloc_managed(
-        self,
-        name: str,
-        shape: int | tuple[int, ...],
-        dtype: DTypeLike = np.float32,
-        *,
-        fill: Any = None,
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, fill: Any = None,
         written: bool = False,
-    ) -> HostArray:
+    ) -> HostArray:  # fmt: skip
         """Allocate managed memory (cudaMallocManaged).
 
         fill: values, which this thread writes; written: it writes all of it, whatever the values. Without either nobody
@@ -118,8 +107,8 @@ class HostThread(CallingThread):
         managed.start()
         array.address = await managed.alloc(array.nbytes, name=name)
         self._state.allocations.made(array.address)
-        if (observer := self.program.observer) is not None:
-            observer.handle(ArrayMade(array))
+        if (tell := self.program.tell) is not None:
+            tell(ArrayMade(array))
         if written or fill is not None:
             await self.host_access(array)
         return array
@@ -171,7 +160,7 @@ class HostThread(CallingThread):
 
     async def host_alloc(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, fill: Any = None
-    ) -> HostArray:
+    ) -> HostArray:  # fmt: skip
         """Allocate an array in pinned memory of the host (cudaHostAlloc, hipHostMalloc).
 
         Copies from and to it need no staging, on all devices, and kernels use it in end, over the link. Its pages
@@ -266,13 +255,9 @@ class HostThread(CallingThread):
     # stream-ordered memory, and the pools that it comes from
 
     async def malloc_async(
-        self,
-        shape: int | tuple[int, ...],
-        dtype: DTypeLike = np.uint8,
-        *,
-        stream: Stream | DefaultStream | None = None,
-        pool: MemPool | None = None,
-    ) -> DeviceArray:
+        self, shape: int | tuple[int, ...], dtype: DTypeLike = np.uint8, *,
+        stream: Stream | DefaultStream | None = None, pool: MemPool | None = None,
+    ) -> DeviceArray:  # fmt: skip
         """Allocate memory for what comes into a stream from now on (cudaMallocAsync, cudaMallocFromPoolAsync).
 
         pool: by default the device's. Raises OutOfDeviceMemory, and DriverError for a pool of another device.
@@ -641,16 +626,9 @@ class HostThread(CallingThread):
             told.node_made(node)
 
     def _prepared(
-        self,
-        call: str,
-        context: PrimaryContext,
-        kernel: Kernel,
-        arguments: Sequence[Any],
-        grid: Shape,
-        block: Shape,
-        iterations: int | None,
-        library: bool,
-    ) -> PreparedLaunch:
+        self, call: str, context: PrimaryContext, kernel: Kernel, arguments: Sequence[Any], grid: Shape, block: Shape,
+        iterations: int | None, library: bool,
+    ) -> PreparedLaunch:  # fmt: skip
         """Check a launch's arguments, and return it. Raises DriverError for memory that the kernel cannot reach."""
         (columns, rows), (width, height) = (one if isinstance(one, tuple) else (one, 1) for one in (grid, block))
         launch = kernel.launch(columns * rows, width * height, iterations, tuple(arguments))
@@ -682,8 +660,7 @@ class HostThread(CallingThread):
         """Return an array that has no address yet."""
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         values = None if self.program.phantom else make_values(name, lengths, element, fill)
-        watch = None if self.program.observer is None else self.program.observer.watch_array
-        return HostArray(name, 0, lengths, element, values=values, watch=watch)
+        return HostArray(name, 0, lengths, element, values=values, watch=self.program.arrays.watch)
 
     async def _copy(
         self, context: PrimaryContext, destination: CopyEnd, source: CopyEnd, stream: Stream, call: str
