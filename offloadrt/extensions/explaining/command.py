@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -199,14 +201,16 @@ def report(
     budget: str = "0s",
     draws: DrawCount = None,
     window: str = "",
+    source: SourceFolders = None,
     whole: Whole = False,
     jobs: Jobs = None,
     spec: RunSpec = DEFAULTS,
 ) -> None:
     """Write one HTML page that shows where the time of a run went; it opens from a disk, without a network.
 
-    What limits the run, its critical path, its timeline of threads, locks and device, host time as a flame graph, and
-    memory over time. One parameter, or the machine, may have two values: the page then compares two runs.
+    What limits the run, what would make it faster, its source by line, its timeline of threads, locks and device, host
+    time as a flame graph, and its kernels under the roofline. One parameter, or the machine, may have several values:
+    the page then has the runs side by side on one time axis.
 
     Parameters
     ----------
@@ -215,8 +219,8 @@ def report(
     parameters:
         The scenario's parameters, as name=value; one of them may be name=value1,value2.
     budget:
-        Real time for draws and for trying what would make the run faster (see `offloadrt why`), as in 30s; none by
-        default.
+        Real time, for each run, for draws and for trying what would make it faster (see `offloadrt why`), as in 30s;
+        none by default.
     window:
         What to show of a long run, in virtual time, as in 1ms:2.5ms; by default all that is measured.
     """
@@ -249,10 +253,29 @@ def report(
             options=attrs.evolve(single(spec), sample_phases=not whole),
             jobs=workers,
             budget_s=seconds,
+            draws=draws,
             window=shown,
+            sources=tuple(source or ()),
             stage=advanced,
         )
-    print(write_page(out, page_of(runs)))
+    print(write_page(out, page_of(runs, date=today())))
+
+
+def today() -> str:
+    """Return the date, in UTC, or that of SOURCE_DATE_EPOCH, so that a page can be made again, byte by byte."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = float(epoch) if epoch.isdigit() else time.time()
+    return time.strftime("%Y-%m-%d", time.gmtime(now))
+
+
+SourceFolders = Annotated[
+    list[Path] | None,
+    Parameter(
+        help="A folder with the program's source files, searched with what lies in it; may be repeated.",
+        name="--source",
+        negative=(),
+    ),
+]
 
 
 Predicated = Annotated[
