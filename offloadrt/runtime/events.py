@@ -91,6 +91,13 @@ class QueueMarked:
     what: Hashable
 
 
+@attrs.frozen
+class NodeMade:
+    """The running strand says what is done later, as often as it wants: a node of a graph of CUDA."""
+
+    node: Hashable
+
+
 # directives
 
 
@@ -99,13 +106,14 @@ class DirectiveBegan:
     """A directive or routine begins in the running strand.
 
     queue: the one in whose order the device does its work, behind what is in it and behind all that the strand has
-    done, while the strand goes on.
+    done, while the strand goes on. node: what said before that this is done (`NodeMade`).
     """
 
     cause: int
     device: int
     name: str
     queue: WorkQueue | None = None
+    node: Hashable = None
 
 
 @attrs.define

@@ -19,11 +19,11 @@ POINTER_BYTES = 8
 
 
 class HostSpan(msgspec.Struct, eq=False):
-    """A piece of host memory that a copy reads or writes (a driver's `HostBuffer`). ``bytes`` is None for a phantom."""
+    """A piece of host memory that a copy reads or writes, the host's end of it. ``bytes`` is None for a phantom."""
 
     address: int
     nbytes: int
-    bytes: Bytes | None
+    bytes: Bytes | None = None
 
 
 @attrs.define(eq=False)
