@@ -224,6 +224,7 @@ class HostThread(CallingThread):
         pinned = from_host and driver.pinning.covers(*_range(source, "cudaMemcpy"))
         if from_host and not to_host and not pinned:
             await driver.streams.synchronize(stream)
+        await driver.call_copy()
         await self._copy(context, destination, source, stream, "cudaMemcpy")
         if pinned or to_host:
             await driver.streams.synchronize(stream)
@@ -242,6 +243,7 @@ class HostThread(CallingThread):
         """
         context = await self._context()
         chosen = await self._stream(context, stream, "cudaMemcpyAsync")
+        await context.driver.call_copy(chosen)
         await self._copy(context, destination, source, chosen, "cudaMemcpyAsync")
         if (told := self._state.told) is not None and context.driver.graphs.capture_of(chosen) is None:
             told.copied("cudaMemcpyAsync", context.driver, chosen, destination, source)
@@ -284,6 +286,7 @@ class HostThread(CallingThread):
         buffer, pinned = HostBuffer(source, nbytes), memory == "pinned"
         if not pinned:
             await driver.streams.synchronize(chosen)
+        await driver.call_copy()
         await driver.copies.htod(destination.address, buffer, nbytes, chosen, pinned=pinned)
         if pinned:
             await driver.streams.synchronize(chosen)
@@ -301,6 +304,7 @@ class HostThread(CallingThread):
         context = await self._context()
         driver, chosen = context.driver, await self._stream(context, stream, "cudaMemcpy")
         buffer = HostBuffer(destination, nbytes)
+        await driver.call_copy()
         await driver.copies.dtoh(buffer, source.address, nbytes, chosen, pinned=memory == "pinned")
         await driver.streams.synchronize(chosen)
 
