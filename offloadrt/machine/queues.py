@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 import attrs
 
@@ -60,7 +60,52 @@ class QueueStatistics:
         return self.blocked_s
 
 
-class HardwareQueue:
+P = TypeVar("P")
+
+
+class DeviceQueue(Generic[P]):
+    """What every queue of a device has: its mailbox, the packets whose doorbell was lost, and its statistics."""
+
+    def __init__(self, sim: Simulation, device: int, kind: str, number: int, born: float) -> None:
+        self.sim = sim
+        self.number = number
+        self.mailbox = Mailbox(sim, f"device {device} {kind} queue {number}")
+        self.injector: Injector | None = None
+        self._unseen: list[P] = []
+        """Packets whose doorbell was lost: the queue sees them at the next one."""
+        self._packets = 0
+        self._blocked = 0
+        self._blocking = LevelOverTime(sim)
+        self._behind = LevelOverTime(sim)
+        self._born = born
+
+    def _is_unseen(self, injector: Injector, packet: P, see: Callable[[P], None]) -> bool:
+        """Tell whether a packet's doorbell is lost; one that is not shows the queue those before it as well."""
+        name = self.mailbox.name
+        if injector.strike("doorbell", name, f"a doorbell of {name} is lost"):
+            self._unseen.append(packet)
+            return True
+        unseen, self._unseen = self._unseen, []
+        self.injector = None  # what was lost once is not lost again
+        for earlier in unseen:
+            see(earlier)
+        self.injector = injector
+        return False
+
+    async def _block(self, signal: Signal) -> None:
+        self._blocked += 1
+        self._blocking.rise()
+        await signal.wait()
+        self._blocking.fall()
+
+    def statistics(self) -> QueueStatistics:
+        """Return what the queue did so far."""
+        blocked_s = self._blocking.total_s
+        idle_s = self.sim.now - self._born - blocked_s
+        return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
+
+
+class HardwareQueue(DeviceQueue[StreamCommand]):
     """One connection to the device: an actor that dispatches packets to engines and compute units.
 
     Dispatching takes no time of its own: the launch and copy latencies of the profile, which were measured from end to
@@ -78,43 +123,22 @@ class HardwareQueue:
         migrations: Mailbox | None = None,
         relay: PeerRelay | None = None,
     ) -> None:
-        self.sim = sim
-        self.number = number
-        self.mailbox = Mailbox(sim, f"device {device} hardware queue {number}")
+        super().__init__(sim, device, "hardware", number, born)
         self._engines = engines
         self._compute = compute
         self.migrations = migrations
         """The mailbox of who carries out prefetches; None until managed memory is in use."""
         self._relay = relay
-        self.injector: Injector | None = None
-        self._unseen: list[StreamCommand] = []
-        """Packets whose doorbell was lost: the queue sees them at the next one."""
         self._submitted: deque[float] = deque()
         """When the packets in the mailbox were submitted."""
-        self._packets = 0
-        self._blocked = 0
-        self._blocking = LevelOverTime(sim)
-        self._behind = LevelOverTime(sim)
-        self._born = born
 
     def submit(self, packet: StreamCommand) -> None:
         """Append a packet."""
         self._behind.rise()
         self._submitted.append(self.sim.now)
-        if self.injector is not None and self._is_unseen(self.injector, packet):
+        if self.injector is not None and self._is_unseen(self.injector, packet, self.mailbox.put):
             return
         self.mailbox.put(packet)
-
-    def _is_unseen(self, injector: Injector, packet: StreamCommand) -> bool:
-        """Tell whether a packet's doorbell is lost; one that is not shows the queue those before it as well."""
-        name = self.mailbox.name
-        if injector.strike("doorbell", name, f"a doorbell of {name} is lost"):
-            self._unseen.append(packet)
-            return True
-        for earlier in self._unseen:
-            self.mailbox.put(earlier)
-        self._unseen.clear()
-        return False
 
     async def run(self) -> None:
         """Dispatch packets in order, for ever (the actor)."""
@@ -144,18 +168,6 @@ class HardwareQueue:
                 if not packet.event.is_set:
                     await self._block(packet.event)
                 packet.done.set()
-
-    async def _block(self, signal: Signal) -> None:
-        self._blocked += 1
-        self._blocking.rise()
-        await signal.wait()
-        self._blocking.fall()
-
-    def statistics(self) -> QueueStatistics:
-        """Return what the queue did so far."""
-        blocked_s = self._blocking.total_s
-        idle_s = self.sim.now - self._born - blocked_s
-        return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
 
 
 @attrs.define
@@ -369,7 +381,7 @@ class QueueSlots:
 # streams. LLVM chooses the queue of a stream each time it takes the stream from its pool
 # (``AMDGPUStreamManagerTy::assignNextQueue``). A device that may have more queues than hardware queues hands on the
 # packets of those that have one (`QueueSlots`).
-class HsaQueue:
+class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
     """One queue.  Packets are handed on by whoever submits them; the queue's actor waits at barriers.
 
     Handing on takes no virtual time, so nobody need wait for a turn of the actor, unless a barrier stands before.
@@ -384,23 +396,12 @@ class HsaQueue:
         born: float,
         slots: QueueSlots | None = None,
     ) -> None:
-        self.sim = sim
-        self.number = number
-        self.mailbox = Mailbox(sim, f"device {device} hsa queue {number}")
-        """Brings the actor the barrier at the head whose dependency is not met."""
+        super().__init__(sim, device, "hsa", number, born)
         self._compute = compute
-        self.injector: Injector | None = None
-        self._unseen: list[KernelPacket | BarrierPacket] = []
-        """Packets whose doorbell was lost: the queue sees them at the next one."""
         self._waits = False
-        """Whether there is such a barrier."""
+        """Whether a barrier stands at the head whose dependency is not met; the mailbox brings it to the actor."""
         self._queued: deque[tuple[KernelPacket | BarrierPacket, float]] = deque()
         """The packets behind it, and when they were submitted."""
-        self._packets = 0
-        self._blocked = 0
-        self._blocking = LevelOverTime(sim)
-        self._behind = LevelOverTime(sim)
-        self._born = born
         self.mapped = True
         """Whether a hardware queue looks at it."""
         self._mapped_at = born
@@ -417,7 +418,7 @@ class HsaQueue:
         """Append a KernelPacket or a BarrierPacket; raises TypeError for others."""
         if not isinstance(packet, (KernelPacket, BarrierPacket)):
             raise TypeError(f"an HSA queue does not understand {packet!r}")
-        if self.injector is not None and self._is_unseen(self.injector, packet):
+        if self.injector is not None and self._is_unseen(self.injector, packet, self.submit):
             return
         if self._slots is not None:
             self._slots.catch_up()
@@ -428,19 +429,6 @@ class HsaQueue:
                 self._slots.want(self)
         else:
             self._hand_on(packet, self.sim.now)
-
-    def _is_unseen(self, injector: Injector, packet: KernelPacket | BarrierPacket) -> bool:
-        """Tell whether a packet's doorbell is lost; one that is not shows the queue those before it as well."""
-        name = self.mailbox.name
-        if injector.strike("doorbell", name, f"a doorbell of {name} is lost"):
-            self._unseen.append(packet)
-            return True
-        unseen, self._unseen = self._unseen, []
-        self.injector = None  # what was lost once is not lost again
-        for earlier in unseen:
-            self.submit(earlier)
-        self.injector = injector
-        return False
 
     def _hand_on(self, packet: KernelPacket | BarrierPacket, submitted: float) -> None:
         """Take a packet that no other stands before."""
@@ -462,10 +450,7 @@ class HsaQueue:
         while True:
             barrier: BarrierPacket = await self.mailbox.get()
             if not barrier.depends.is_set:  # as it was when the barrier came
-                self._blocked += 1
-                self._blocking.rise()
-                await barrier.depends.wait()
-                self._blocking.fall()
+                await self._block(barrier.depends)
             if self._slots is not None:
                 self._slots.catch_up()
                 if not self.mapped:
@@ -497,12 +482,6 @@ class HsaQueue:
         elif self._queued and not self._waits:
             self._slots.satisfied()
             self._hand_on_queued()
-
-    def statistics(self) -> QueueStatistics:
-        """Return what the queue did so far."""
-        blocked_s = self._blocking.total_s
-        idle_s = self.sim.now - self._born - blocked_s
-        return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
 
 
 def _complete(barrier: BarrierPacket) -> None:

@@ -161,7 +161,7 @@ class ComputeUnits:
                 self._arrivals += 1
                 self._contexts.arrived(message)
                 if self.trace is not None and self.trace.causal_log is not None:
-                    self.trace.causal_log.arrived(sim, message.number)
+                    self.trace.causal_log.arrived(sim, message.number, message.launch)
                 heapq.heappush(launching, (self._due(message), self._arrivals, message))
                 if ends > sim.now + _NEAR and launching[0][0] > sim.now:
                     continue
