@@ -107,6 +107,7 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "graph.gap": ("kernel",),
     "graph.node": ("launch",),
     "hardware_queue.uncontended": ("behind device * hardware queue *",),
+    "hip.copy": ("driver",),
     "hip.pin*": ("driver: cuMemcpy*",),
     "hip.pin.uncontended": ("driver: cuMemcpy*",),
     "hip.unpin": ("driver: cuMemcpy*",),
