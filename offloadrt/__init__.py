@@ -17,6 +17,9 @@ Each name is imported when it is first used, so `import offloadrt` costs nothing
 from __future__ import annotations
 
 import importlib
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -95,3 +98,23 @@ def _functions() -> Registry[Any]:
     from offloadrt.registry import Registry
 
     return Registry("function", "offloadrt.functions")  # questions that an extension answers
+
+
+class _Models:
+    """Finds `import offloadrt.NAME` for each programming model: the module that `from offloadrt import NAME` gives."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        home, _, model = name.partition(".")
+        loader: Any = self
+        return ModuleSpec(name, loader) if home == __name__ and model in _models().points() else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module: ModuleType = getattr(sys.modules[__name__], spec.name.partition(".")[2])
+        self._own = module.__spec__  # the import system replaces it
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._own
+
+
+sys.meta_path.append(_Models())

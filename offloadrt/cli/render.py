@@ -545,8 +545,8 @@ _BESIDE = 5
 def comparison(comparison: Comparison) -> Iterable[RenderableType]:
     """Show the whole comparison, case by case."""
     runs = f"the median of {comparison.repeat} runs" if comparison.repeat > 1 else f"seed {comparison.seed}"
-    place = escape(f"on {where(comparison)}, {runs}{changed(comparison.results[0])}")
-    yield f"[bold]{comparison.scenario}[/] {escape(named(comparison.fixed))}  {place}"
+    setting = escape(f"on {where(comparison)}, {runs}{changed(comparison.results[0])}")
+    yield f"[bold]{comparison.scenario}[/] {escape(named(comparison.fixed))}  {setting}"
     yield f"baseline: {escape(named(comparison.baseline))}; a ratio is the baseline's figure over the variant's"
     many = len(comparison.measures) > _BESIDE
     if many:
@@ -612,10 +612,10 @@ def _ratio(value: float | None) -> str:
 
 def _figures(comparison: Comparison) -> Table:
     """Show a line for each run, with every compared figure and its ratio."""
-    places = (*comparison.cases[0].parameters, *comparison.baseline)
+    names = (*comparison.cases[0].parameters, *comparison.baseline)
     varied = comparison.repeat > 1
     heads = [(name, *(("CoV",) if varied else ()), "ratio") for name in comparison.measures]
-    shown = table_of("", *places, *itertools.chain(*heads), right=range(len(places), 99))
+    shown = table_of("", *names, *itertools.chain(*heads), right=range(len(names), 99))
     for case in comparison.cases:
         for variant in case.variants:
             where = map(word, (*case.parameters.values(), *variant.parameters.values()))
@@ -654,9 +654,9 @@ def _figure_cells(name: str, compared: Compared, varied: bool) -> Iterable[str]:
 
 def _ratios(comparison: Comparison, name: str) -> Table:
     """Show the ratios of one figure as the papers draw them: a line for each case, a column for each variant."""
-    places = tuple(comparison.cases[0].parameters)
+    names = tuple(comparison.cases[0].parameters)
     columns = [_short(variant) for variant in comparison.cases[0].variants]
-    shown = table_of("", *places, *columns, right=range(len(places), 99))
+    shown = table_of("", *names, *columns, right=range(len(names), 99))
     for case in comparison.cases:
         ratios = {_short(variant): variant.figures[name].ratio for variant in case.variants}
         shown.add_row(*map(word, case.parameters.values()), *(_ratio(ratios[column]) for column in columns))
@@ -695,8 +695,8 @@ def _compared_calls(case: Case, title: str) -> Iterable[RenderableType]:
 
 def _letters(number: int) -> str:
     """Return the name of a column by its number: A, B, ..., Z, A1, B1, ..."""
-    round_, place = divmod(number, 26)
-    return string.ascii_uppercase[place] + (str(round_) if round_ else "")
+    round_, index = divmod(number, 26)
+    return string.ascii_uppercase[index] + (str(round_) if round_ else "")
 
 
 def _differences(case: Case) -> Iterable[RenderableType]:

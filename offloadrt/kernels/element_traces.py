@@ -322,8 +322,12 @@ class _Frame:
         first, last = self.value(node.first, now), self.value(node.last, now)
         if isinstance(first, _Unknown) or isinstance(last, _Unknown):
             first, last = 0, round(self._hint(node.node.iter, "trips", UNKNOWN_LOOP)) * node.step
+        stored = stored_names(node.body)
+        if node.symbol not in self.trace.strides:  # it has no accesses, so that its trips come to nothing
+            self.names |= dict.fromkeys((*stored, node.variable), UNKNOWN)
+            return _LEVELS
         trips = np.broadcast_to(np.maximum(-(-(np.asarray(last) - first) // node.step), 0), (self.lanes,))
-        stride = self.trace.strides.get(node.symbol, 1)
+        stride = self.trace.strides[node.symbol]
         lots = -(-trips // stride)
         lots = lots + ((lots > 0) & ((lots - 1) * stride < trips - 1))  # the last trip is one of them
         owner = np.repeat(np.arange(self.lanes), lots)
@@ -331,7 +335,6 @@ class _Frame:
         inner = self._only(owner)
         turns = np.minimum(turn * stride, trips[owner] - 1)
         start = first[owner] if isinstance(first, np.ndarray) and first.ndim else first
-        stored = stored_names(node.body)
         inner.names |= dict.fromkeys(stored, UNKNOWN) | {node.variable: start + turns * node.step}
         length = inner.run(node.body)
         for visits in inner.found:
@@ -486,6 +489,7 @@ class _Frame:
         return default
 
 
+@functools.lru_cache(maxsize=1 << 10)
 def _depth(node: ast.AST) -> int:
     """Count the loads in an expression that wait for one another."""
     inner = max((_depth(child) for child in ast.iter_child_nodes(node)), default=0)

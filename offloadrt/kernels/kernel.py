@@ -124,7 +124,7 @@ class Kernel:
         """Run the body on the host.  Raises KernelError for a phantom kernel."""
         if self.body is None:
             raise KernelError(f"kernel {self.name!r} is a phantom: it has costs but no body to run")
-        self.body(*args)
+        run_body(self.body, args)
 
     def moved_per_byte(self, sector: int, cache: float) -> float:
         """Return the bytes that move for each byte of elements.
@@ -389,6 +389,20 @@ def kernel(
         return made
 
     return make if body is None else make(body)
+
+
+def run_body(body: Body, values: Sequence[Any]) -> None:
+    """Run the body of a kernel. What fails in its arithmetic says which arguments have no type yet."""
+    try:
+        body(*values)
+    except TypeError as error:
+        raw = [str(place) for place, value in enumerate(values) if str(getattr(value, "dtype", None)) == "uint8"]
+        if raw:
+            error.add_note(
+                f"argument {', '.join(raw)} of the kernel: bytes (uint8); where numbers lie, view it as these first: "
+                "pointer.viewed(np.float64) of omp_target_alloc's memory, t.malloc(n, np.float64) of cudaMalloc's"
+            )
+        raise
 
 
 def _declared_uses(of: Kernel, reads: Sequence[str], writes: Sequence[str]) -> tuple[ArrayUse, ...]:

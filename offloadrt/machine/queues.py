@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 import attrs
 
@@ -60,7 +60,52 @@ class QueueStatistics:
         return self.blocked_s
 
 
-class HardwareQueue:
+P = TypeVar("P")
+
+
+class DeviceQueue(Generic[P]):
+    """What every queue of a device has: its mailbox, the packets whose doorbell was lost, and its statistics."""
+
+    def __init__(self, sim: Simulation, device: int, kind: str, number: int, born: float) -> None:
+        self.sim = sim
+        self.number = number
+        self.mailbox = Mailbox(sim, f"device {device} {kind} queue {number}")
+        self.injector: Injector | None = None
+        self._unseen: list[P] = []
+        """Packets whose doorbell was lost: the queue sees them at the next one."""
+        self._packets = 0
+        self._blocked = 0
+        self._blocking = LevelOverTime(sim)
+        self._behind = LevelOverTime(sim)
+        self._born = born
+
+    def _is_unseen(self, injector: Injector, packet: P, see: Callable[[P], None]) -> bool:
+        """Tell whether a packet's doorbell is lost; one that is not shows the queue those before it as well."""
+        name = self.mailbox.name
+        if injector.strike("doorbell", name, f"a doorbell of {name} is lost"):
+            self._unseen.append(packet)
+            return True
+        unseen, self._unseen = self._unseen, []
+        self.injector = None  # what was lost once is not lost again
+        for earlier in unseen:
+            see(earlier)
+        self.injector = injector
+        return False
+
+    async def _block(self, signal: Signal) -> None:
+        self._blocked += 1
+        self._blocking.rise()
+        await signal.wait()
+        self._blocking.fall()
+
+    def statistics(self) -> QueueStatistics:
+        """Return what the queue did so far."""
+        blocked_s = self._blocking.total_s
+        idle_s = self.sim.now - self._born - blocked_s
+        return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
+
+
+class HardwareQueue(DeviceQueue[StreamCommand]):
     """One connection to the device: an actor that dispatches packets to engines and compute units.
 
     Dispatching takes no time of its own: the launch and copy latencies of the profile, which were measured from end to
@@ -78,43 +123,22 @@ class HardwareQueue:
         migrations: Mailbox | None = None,
         relay: PeerRelay | None = None,
     ) -> None:
-        self.sim = sim
-        self.number = number
-        self.mailbox = Mailbox(sim, f"device {device} hardware queue {number}")
+        super().__init__(sim, device, "hardware", number, born)
         self._engines = engines
         self._compute = compute
         self.migrations = migrations
         """The mailbox of who carries out prefetches; None until managed memory is in use."""
         self._relay = relay
-        self.injector: Injector | None = None
-        self._unseen: list[StreamCommand] = []
-        """Packets whose doorbell was lost: the queue sees them at the next one."""
         self._submitted: deque[float] = deque()
         """When the packets in the mailbox were submitted."""
-        self._packets = 0
-        self._blocked = 0
-        self._blocking = LevelOverTime(sim)
-        self._behind = LevelOverTime(sim)
-        self._born = born
 
     def submit(self, packet: StreamCommand) -> None:
         """Append a packet."""
         self._behind.rise()
         self._submitted.append(self.sim.now)
-        if self.injector is not None and self._is_unseen(self.injector, packet):
+        if self.injector is not None and self._is_unseen(self.injector, packet, self.mailbox.put):
             return
         self.mailbox.put(packet)
-
-    def _is_unseen(self, injector: Injector, packet: StreamCommand) -> bool:
-        """Tell whether a packet's doorbell is lost; one that is not shows the queue those before it as well."""
-        name = self.mailbox.name
-        if injector.strike("doorbell", name, f"a doorbell of {name} is lost"):
-            self._unseen.append(packet)
-            return True
-        for earlier in self._unseen:
-            self.mailbox.put(earlier)
-        self._unseen.clear()
-        return False
 
     async def run(self) -> None:
         """Dispatch packets in order, for ever (the actor)."""
@@ -144,18 +168,6 @@ class HardwareQueue:
                 if not packet.event.is_set:
                     await self._block(packet.event)
                 packet.done.set()
-
-    async def _block(self, signal: Signal) -> None:
-        self._blocked += 1
-        self._blocking.rise()
-        await signal.wait()
-        self._blocking.fall()
-
-    def statistics(self) -> QueueStatistics:
-        """Return what the queue did so far."""
-        blocked_s = self._blocking.total_s
-        idle_s = self.sim.now - self._born - blocked_s
-        return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
 
 
 @attrs.define
@@ -193,16 +205,15 @@ class HardwareQueues:
     def open_stream(self, priority: int = 0) -> Stream:
         """Make a stream on the queue that is its turn, and the queue if no stream has used it yet."""
         pool = self._pools.setdefault(priority, _Pool())
-        place = self._choose(pool)
+        turn = self._choose(pool)
         pool.opened += 1
-        if place == len(pool.queues):
+        if turn == len(pool.queues):
             pool.queues.append(self._make(len(self.queues)))
             pool.streams.append(0)
-            self.queues.append(pool.queues[place])
-        pool.streams[place] += 1
-        index = self._streams
+            self.queues.append(pool.queues[turn])
+        pool.streams[turn] += 1
         self._streams += 1
-        return Stream(index, pool.queues[place], priority, self._process)
+        return Stream(self._streams - 1, pool.queues[turn], priority, self._process)
 
     def of_process(self, process: int) -> HardwareQueues:
         """Return the queues of another process, which has as many."""
@@ -214,7 +225,7 @@ class HardwareQueues:
         pool.streams[[queue.number for queue in pool.queues].index(stream.queue.number)] -= 1
 
     def _choose(self, pool: _Pool) -> int:
-        """Return the place of the next stream's queue in its pool, which may have to be made first."""
+        """Return the index of the next stream's queue in its pool, which may have to be made first."""
         if self._uncontended:
             return pool.opened
         if not self._least_used:
@@ -336,10 +347,10 @@ class QueueSlots:
     def _swap(self, time: float) -> None:
         """Let the next queue without a slot take that of the next one that had nothing in flight at this time."""
         queues, slots = len(self._queues), len(self._slots)
-        turn = (self._queues[(self._next_queue + place) % queues] for place in range(queues))
+        turn = (self._queues[(self._next_queue + index) % queues] for index in range(queues))
         taker = next(queue for queue in turn if not queue.mapped)
-        for place in range(slots):
-            slot = (self._next_slot + place) % slots
+        for index in range(slots):
+            slot = (self._next_slot + index) % slots
             if not self._slots[slot].occupied(time):
                 break
         else:
@@ -369,7 +380,7 @@ class QueueSlots:
 # streams. LLVM chooses the queue of a stream each time it takes the stream from its pool
 # (``AMDGPUStreamManagerTy::assignNextQueue``). A device that may have more queues than hardware queues hands on the
 # packets of those that have one (`QueueSlots`).
-class HsaQueue:
+class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
     """One queue.  Packets are handed on by whoever submits them; the queue's actor waits at barriers.
 
     Handing on takes no virtual time, so nobody need wait for a turn of the actor, unless a barrier stands before.
@@ -384,23 +395,12 @@ class HsaQueue:
         born: float,
         slots: QueueSlots | None = None,
     ) -> None:
-        self.sim = sim
-        self.number = number
-        self.mailbox = Mailbox(sim, f"device {device} hsa queue {number}")
-        """Brings the actor the barrier at the head whose dependency is not met."""
+        super().__init__(sim, device, "hsa", number, born)
         self._compute = compute
-        self.injector: Injector | None = None
-        self._unseen: list[KernelPacket | BarrierPacket] = []
-        """Packets whose doorbell was lost: the queue sees them at the next one."""
         self._waits = False
-        """Whether there is such a barrier."""
+        """Whether a barrier stands at the head whose dependency is not met; the mailbox brings it to the actor."""
         self._queued: deque[tuple[KernelPacket | BarrierPacket, float]] = deque()
         """The packets behind it, and when they were submitted."""
-        self._packets = 0
-        self._blocked = 0
-        self._blocking = LevelOverTime(sim)
-        self._behind = LevelOverTime(sim)
-        self._born = born
         self.mapped = True
         """Whether a hardware queue looks at it."""
         self._mapped_at = born
@@ -417,7 +417,7 @@ class HsaQueue:
         """Append a KernelPacket or a BarrierPacket; raises TypeError for others."""
         if not isinstance(packet, (KernelPacket, BarrierPacket)):
             raise TypeError(f"an HSA queue does not understand {packet!r}")
-        if self.injector is not None and self._is_unseen(self.injector, packet):
+        if self.injector is not None and self._is_unseen(self.injector, packet, self.submit):
             return
         if self._slots is not None:
             self._slots.catch_up()
@@ -428,19 +428,6 @@ class HsaQueue:
                 self._slots.want(self)
         else:
             self._hand_on(packet, self.sim.now)
-
-    def _is_unseen(self, injector: Injector, packet: KernelPacket | BarrierPacket) -> bool:
-        """Tell whether a packet's doorbell is lost; one that is not shows the queue those before it as well."""
-        name = self.mailbox.name
-        if injector.strike("doorbell", name, f"a doorbell of {name} is lost"):
-            self._unseen.append(packet)
-            return True
-        unseen, self._unseen = self._unseen, []
-        self.injector = None  # what was lost once is not lost again
-        for earlier in unseen:
-            self.submit(earlier)
-        self.injector = injector
-        return False
 
     def _hand_on(self, packet: KernelPacket | BarrierPacket, submitted: float) -> None:
         """Take a packet that no other stands before."""
@@ -462,10 +449,7 @@ class HsaQueue:
         while True:
             barrier: BarrierPacket = await self.mailbox.get()
             if not barrier.depends.is_set:  # as it was when the barrier came
-                self._blocked += 1
-                self._blocking.rise()
-                await barrier.depends.wait()
-                self._blocking.fall()
+                await self._block(barrier.depends)
             if self._slots is not None:
                 self._slots.catch_up()
                 if not self.mapped:
@@ -497,12 +481,6 @@ class HsaQueue:
         elif self._queued and not self._waits:
             self._slots.satisfied()
             self._hand_on_queued()
-
-    def statistics(self) -> QueueStatistics:
-        """Return what the queue did so far."""
-        blocked_s = self._blocking.total_s
-        idle_s = self.sim.now - self._born - blocked_s
-        return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
 
 
 def _complete(barrier: BarrierPacket) -> None:
@@ -537,7 +515,7 @@ class HsaQueues:
     streams_of: list[int] = attrs.field(factory=list, init=False)
     """How many streams hold each queue."""
     _held: dict[int, int] = attrs.field(factory=dict, init=False)
-    """The place among ``queues`` of the one that each stream holds."""
+    """The index among ``queues`` of the one that each stream holds."""
     _by_number: dict[int, HsaQueue] = attrs.field(factory=dict, init=False)
     _unassigned: _Unassigned = attrs.field(factory=_Unassigned, init=False)
     _streams: int = attrs.field(default=0, init=False)
@@ -563,15 +541,15 @@ class HsaQueues:
         """
         if stream.index in self._held:
             raise RuntimeError(f"stream {stream.index} takes an HSA queue, but holds number {stream.queue.number}")
-        place = self._choose()
-        while place >= len(self.queues):
+        index = self._choose()
+        while index >= len(self.queues):
             queue = self._make()
             self.queues.append(queue)
             self._by_number[queue.number] = queue
             self.streams_of.append(0)
-        queue = self.queues[place]
-        self.streams_of[place] += 1
-        stream.queue, self._held[stream.index] = queue, place
+        queue = self.queues[index]
+        self.streams_of[index] += 1
+        stream.queue, self._held[stream.index] = queue, index
         return queue
 
     def give_back(self, stream: Stream) -> None:
@@ -579,18 +557,18 @@ class HsaQueues:
 
         Raises RuntimeError when the stream holds none.
         """
-        place = self._held.pop(stream.index, None)
-        if place is None:
+        index = self._held.pop(stream.index, None)
+        if index is None:
             raise RuntimeError(f"stream {stream.index} gives an HSA queue back, but holds none")
-        self.streams_of[place] -= 1
+        self.streams_of[index] -= 1
         stream.queue = self._unassigned
 
     def _choose(self) -> int:
         """Return the number of the queue that the next stream takes, which may have to be made first."""
         if self._round_robin and not self._uncontended:
-            place = self._taken % self._count
+            index = self._taken % self._count
             self._taken += 1
-            return place
+            return index
         streams = self.streams_of
         if 0 in streams:
             return streams.index(0)

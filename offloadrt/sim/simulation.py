@@ -58,6 +58,7 @@ from offloadrt.sim.watch import TrioWatch, Watchdog
 ADVANCES = 4 * SLICE
 """Timers that may pass in a slice by `Simulation.set_timer`: they are no steps, but take real time too."""
 
+_STOPPED = "the simulation is not running: `run.sim.run(main)` starts it, and `trio.run(main)` does not"
 _OUR_STEPS = (types.MethodType, types.FunctionType, partial, LateCancel)
 
 
@@ -237,7 +238,7 @@ class Simulation(Scheduler, trio.abc.Clock):
         """
         nursery = self._service if daemon else self._nursery
         if nursery is None:
-            raise SimulationError("spawn: the simulation is not running")
+            raise SimulationError(f"spawn: {_STOPPED}")
         return life.start(self, nursery, fn, args, name, daemon, serves if daemon else None)
 
     def spawn_service(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str, chosen: bool = False) -> Actor:
@@ -247,7 +248,7 @@ class Simulation(Scheduler, trio.abc.Clock):
         it begins. So it needs no Trio task in the gear ``turbo``, and costs little to begin and to end.
         """
         if self._service is None:
-            raise SimulationError("spawn_service: the simulation is not running")
+            raise SimulationError(f"spawn_service: {_STOPPED}")
         return life.start_service(self, self._service, fn, args, name, chosen)
 
     def run(self, main: Callable[..., Awaitable[T]], *args: Any) -> T:

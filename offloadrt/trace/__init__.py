@@ -8,7 +8,7 @@ Open `events.py` first, then `recorder.py`.
                 activities of threads and arguments of calls, which a picture shows
     statistics  `Calls` (API calls by name) and `HostTime` (where the time of the host threads went), always on;
                 `TraceStatistics`: per lock, engine, kernel and API call, from events
-    logs        `ConsoleLog`, `JsonLines`: structlog
+    logs        `JsonLines`: one JSON object an event, by structlog
     perfetto    `PerfettoFile`: for ui.perfetto.dev, drawn by `drawing` on `tracks`
 
 Logs and Perfetto are imported by their own names when somebody wants them: neither structlog nor perfetto is loaded

@@ -144,6 +144,8 @@ class CausalLog:
         """Where in the source each directive stands, as "patch.cpp:41", by its number."""
         self.arrivals: dict[int, tuple[int, int]] = {}
         """When each kernel reached the compute units, in picoseconds, and how many resumptions there had been."""
+        self.launches: dict[int, Any] = {}
+        """The `Launch` of each of them."""
         self._rows: list[Any] = []
         """The fields of one resumption after another, times in seconds: no tuple is made that lasts."""
         self._ended = NOBODY
@@ -198,9 +200,10 @@ class CausalLog:
         """Note the arguments of the call that a thread is in."""
         self.annotations.call(self.position(), actor.sim.now, actor.index, arguments)
 
-    def arrived(self, sim: Any, kernel: int) -> None:
+    def arrived(self, sim: Any, kernel: int, launch: Any) -> None:
         """Note that a kernel has reached the compute units."""
         self.arrivals[kernel] = round(sim.now * PS_PER_S), len(self._rows) // WIDTH
+        self.launches[kernel] = launch
 
     def locate(self, directive: int, actor: Actor) -> None:
         """Note where the directive stands that the running actor begins."""

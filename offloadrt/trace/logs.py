@@ -1,15 +1,14 @@
-"""Logs through structlog: coloured lines on a terminal, JSON Lines in a file.
+"""The log of a run: JSON Lines in a file, written by structlog.
 
-structlog's own processors do the work. Loggers are made and bound explicitly, never through contextvars, which would
-leak between actors, and without `structlog.configure`, which belongs to the user. Times are integer nanoseconds of
-virtual time (`time_ns`).
+structlog's own processors do the work. Nothing global is read or changed: loggers are made and bound explicitly, never
+through contextvars, which would leak between actors, and without `structlog.configure`, which belongs to the user.
+Times are integer nanoseconds of virtual time (`time_ns`).
 """
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import IO, Annotated, Any, TextIO
+from typing import IO, Annotated, Any
 
 import msgspec
 import numpy as np
@@ -22,14 +21,27 @@ ACTOR = "actor_name"
 """The key under which a log line carries the name of its actor."""
 
 
-class Log:
-    """A sink that writes each event through a structlog logger: its name, time_ns, actor, and the fields that apply.
+class JsonLines:
+    """A sink that writes each event as a JSON object, a line each: its name, time_ns, actor, and the fields that apply.
 
-    `device` and `queue` are left out when the event concerns none, `cause` when no directive caused it.
+    `device` and `queue` are left out when the event concerns none, `cause` when no directive caused it. The file at
+    `path` is overwritten. Raises OSError when it cannot be written.
     """
 
-    def __init__(self, logger: Any) -> None:
-        self._logger = logger
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self._file: IO[bytes] = Path(path).open("wb")  # noqa: SIM115 - open until close()
+        encoder = msgspec.json.Encoder(enc_hook=_plain)
+        self._logger = structlog.wrap_logger(
+            structlog.BytesLogger(self._file),
+            processors=[
+                structlog.processors.add_log_level,
+                structlog.processors.EventRenamer("event"),
+                structlog.processors.JSONRenderer(serializer=lambda fields, **_: encoder.encode(fields)),
+            ],
+            wrapper_class=structlog.BoundLogger,
+            context_class=dict,
+            cache_logger_on_first_use=True,
+        ).bind()
         self._bound: dict[int, Any] = {}
 
     def write(self, rows: Sequence[Row], /) -> None:
@@ -53,35 +65,6 @@ class Log:
             method(label, **fields)
 
     def close(self) -> None:
-        """Do nothing: every row has been written."""
-
-
-class ConsoleLog(Log):
-    """Readable lines, in colours when `stream` (standard error by default) is a terminal."""
-
-    def __init__(self, stream: TextIO | None = None) -> None:
-        stream = sys.stderr if stream is None else stream
-        processors: list[Any] = [
-            structlog.processors.add_log_level,
-            structlog.dev.ConsoleRenderer(colors=stream.isatty(), sort_keys=False),
-        ]
-        super().__init__(_logger(structlog.PrintLogger(stream), processors))
-
-
-class JsonLines(Log):
-    """One JSON object a line in the file at `path`, which is overwritten. Raises OSError when it cannot be written."""
-
-    def __init__(self, path: str | PathLike[str]) -> None:
-        self._file: IO[bytes] = Path(path).open("wb")  # noqa: SIM115 - open until close()
-        encoder = msgspec.json.Encoder(enc_hook=_plain)
-        processors: list[Any] = [
-            structlog.processors.add_log_level,
-            structlog.processors.EventRenamer("event"),
-            structlog.processors.JSONRenderer(serializer=lambda fields, **_: encoder.encode(fields)),
-        ]
-        super().__init__(_logger(structlog.BytesLogger(self._file), processors))
-
-    def close(self) -> None:
         """Close the file."""
         self._file.close()
 
@@ -91,17 +74,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a field of an event is a string or a number, not {value!r}")
-
-
-def _logger(logger: Any, processors: list[Any]) -> Any:
-    """Make a structlog logger of its own: nothing global is read or changed."""
-    return structlog.wrap_logger(
-        logger,
-        processors=processors,
-        wrapper_class=structlog.BoundLogger,
-        context_class=dict,
-        cache_logger_on_first_use=True,
-    ).bind()
 
 
 _Time = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]

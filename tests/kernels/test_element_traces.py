@@ -77,6 +77,15 @@ def chunks(data: Doubles, each: int) -> None:
             data[thread * each + k] = 1.0
 
 
+@kernel
+def computed(data: Doubles, trips: Ints) -> None:
+    for i in range(len(data)):
+        value = data[i]
+        for k in range(trips[i]):
+            value = value * 0.5 + k
+        data[i] = value
+
+
 @given(st.lists(st.integers(0, 15), min_size=1, max_size=40))
 def test_a_computed_index_is_exact(pages):
     data, listed = np.zeros(16 * 4), np.array(pages)
@@ -125,6 +134,13 @@ def test_of_neighbours_within_a_grain_one_stands_for_all(each, threads, grain):
         }
         assert len(own) <= each // places + 2
     assert trace.walks == (each > places)
+
+
+@given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=20))
+def test_a_loop_without_accesses_takes_no_work_however_many_trips_it_has(trips):
+    found = visited(trace_of(computed, np.zeros(len(trips)), np.array(trips)), len(trips))
+    assert found["trips"] == [(lane, lane, False) for lane in range(len(trips))]
+    assert found["data"] == [(lane, lane, stored) for lane in range(len(trips)) for stored in (False, True)]
 
 
 def test_a_list_without_numbers_is_drawn_and_the_same_each_time():

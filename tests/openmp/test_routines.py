@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from openmp_rig import MakeRig
 
-from offloadrt import kernel
+from offloadrt import Run, cuda, execute, kernel, scenario
 from offloadrt import openmp as omp
 from offloadrt.driver import DriverError
+from offloadrt.study.errors import ScriptFailed
 
 
 @kernel
@@ -218,9 +219,9 @@ def test_deferred_copies_and_settings(rig: MakeRig) -> None:
         a, b = t.array("a", (4, 4), fill=np.arange(16.0).reshape(4, 4)), t.array("b", (4, 4))
         pointer = await t.omp_target_alloc(128)
         assert pointer is not None
-        assert await t.omp_target_memset_async(pointer, 0, 128, omp.depend(out=pointer)) == pointer
+        assert await t.omp_target_memset_async(pointer, 0, 128, depend=omp.depend(out=pointer)) == pointer
         box = ((2, 2), (1, 1), (1, 1), (4, 4), (4, 4))
-        assert await t.omp_target_memcpy_rect_async(pointer, a, 8, *box, omp.depend(inout=pointer)) == 0
+        assert await t.omp_target_memcpy_rect_async(pointer, a, 8, *box, depend=omp.depend(inout=pointer)) == 0
         assert await t.omp_target_memcpy_async(b, pointer, 128, depend=omp.depend(in_=pointer)) == 0
         await t.taskwait()
         assert b.data.tolist() == [[0, 0, 0, 0], [0, 5, 6, 0], [0, 9, 10, 0], [0, 0, 0, 0]]
@@ -346,3 +347,84 @@ def test_a_copy_that_leaves_its_block_fails_on_an_apu_and_moves_nothing(rig: Mak
     made.alone(body)
     made.assert_clean()
     assert "memory_async_copy: HSA_STATUS_ERROR_INVALID_ARGUMENT" in made.device.messages[0]
+
+
+def test_devices_may_be_given_as_the_standard_does(rig: MakeRig) -> None:
+    made = rig(devices=2)
+
+    async def body(t: omp.HostThread) -> None:
+        host, a = t.omp_get_initial_device(), t.array("a", (2, 2), fill=1.0)
+        near, far = await t.omp_target_alloc(32, 0), await t.omp_target_alloc(32, 1)
+        assert await t.omp_target_memcpy(near, a, 32, 0, 0, 0, host) == 0
+        assert await t.omp_target_memcpy_rect(far, near, 8, (2, 1), (0, 0), (0, 1), (2, 1), (2, 2), 1, 0) == 0
+        assert await t.omp_target_memset(near, 0, 16, 0) is near
+        assert await t.omp_target_memcpy_async(a, near, 16, 0, 0, host, 0) == 0
+        await t.taskwait()
+        assert await t.omp_target_memset_async(a, 0, 8, host, omp.depend(out=a)) is a
+        volume = ((1, 1), (0, 0), (0, 0), (2, 2), (2, 1))
+        assert await t.omp_target_memcpy_rect_async(a, far, 8, *volume, host, 1, omp.depend(out=a)) == 0
+        await t.taskwait()
+        assert a.data.tolist() == [[1.0, 0.0], [1.0, 1.0]]
+        await t.omp_target_free(near, 0)
+        await t.omp_target_free(far, 1)
+
+    made.alone(body)
+    made.assert_clean()
+
+
+def test_a_device_of_which_it_is_no_memory_is_refused(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a, host = t.array("a", 8), t.omp_get_initial_device()
+        near = await t.omp_target_alloc(64, 0)
+        box = (8, (1,), (0,), (0,), (1,), (1,))
+        calls = {
+            "dst is memory of device 0, not of device 1: give 0": [
+                t.omp_target_memcpy(near, a, 8, dst_device=1),
+                t.omp_target_memcpy_async(near, a, 8, dst_device=1),
+                t.omp_target_memcpy_rect(near, a, *box, dst_device=1),
+                t.omp_target_memcpy_rect_async(near, a, *box, dst_device=1),
+            ],
+            "src is memory of the host, not of device 0: .* omp_get_mapped_ptr": [
+                t.omp_target_memcpy(near, a, 8, src_device=0)
+            ],
+            "pointer is memory of device 0, not of the host": [
+                t.omp_target_free(near, host),
+                t.omp_target_memset(near, 0, 8, host),
+                t.omp_target_memset_async(near, 0, 8, host),
+            ],
+        }
+        for said, refused in calls.items():
+            for call in refused:
+                with pytest.raises(ValueError, match=said):
+                    await call
+        await t.omp_target_free(near)
+
+    rig(devices=2).alone(body)
+
+
+def test_bytes_that_a_kernel_takes_for_numbers_are_named() -> None:
+    @kernel(flops_per_iteration=1, bytes_per_iteration=16)
+    def scale(a: Any, factor: float) -> None:
+        a *= factor
+
+    @scenario
+    async def raw(run: Run) -> None:
+        async def body(t: omp.HostThread) -> None:
+            pointer = await t.omp_target_alloc(64)
+            await t.target(scale, pointer, 2.5, is_device_ptr=pointer, iterations=8)
+
+        await run.parallel(body)
+
+    @scenario(machine="h100")
+    async def raw_cuda(run: Run) -> None:
+        run.options = cuda.CUDAOptions()
+
+        async def body(t: cuda.HostThread) -> None:
+            await t.launch(scale, await t.malloc(64), 2.5, grid=1, block=8)
+            await t.device_synchronize()
+
+        await run.parallel(body)
+
+    for program in (raw, raw_cuda):
+        with pytest.raises(ScriptFailed, match=r"argument 0 of the kernel: bytes .* view it as these first"):
+            execute(program)

@@ -8,26 +8,31 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import offloadrt
 from offloadrt.cli import main
-from offloadrt.extensions.explaining.report import (
+from offloadrt.extensions.explaining.lines import lines_of, roofline_of, verdicts_of
+from offloadrt.extensions.explaining.sentence import Observed, observe
+from offloadrt.extensions.explaining.tracks import (
+    KINDS,
+    Counter,
     Frame,
     Slice,
     Timeline,
     TimelineTrack,
     family,
     flame_of,
+    kind_of,
+    means_of,
     overview,
     own_times,
     threads_of,
     timeline_of,
 )
-from offloadrt.extensions.explaining.sentence import Observed, observe
 from offloadrt.study import find_scenario
 from offloadrt.study.spec import RunSpec
 
@@ -94,19 +99,22 @@ def test_teams_that_follow_one_another_share_the_tracks_of_their_threads() -> No
     window = (0, run.windows[-1][1])
     threads = threads_of(timeline_of(run.rows, run.path, window, run.causal_log).tracks)
     assert [track.name for track in threads] == ["host thread 0", "host thread 1"]
-    assert own_times(threads[0], window)["target data begin"] > 0
+    assert own_times(threads[0], window)["directive of the program"] > 0
     assert sum(own_times(threads[0], window).values()) == window[1]
 
 
 def test_an_overview_covers_what_it_stands_for() -> None:
-    slices = [Slice(10 * at, 10 * at + 5, f"s{at}", "") for at in range(1000)]
+    slices = [Slice(10 * at, 10 * at + 5, "wait for device table" if at % 5 else "cuInit", "") for at in range(1000)]
     slices += [Slice(20_000, 30_000, "long", "")]
     timeline = Timeline()
     timeline.tracks = [TimelineTrack("host", "host thread 0", slices)]
     (track,), short_ps = overview(timeline, most=50)
     assert len(track.slices) <= 50 and short_ps > 5
-    assert track.slices[-1].name == "long" and track.slices[0].name == "1000 short slices"
-    assert (track.slices[0].begin_ps, track.slices[0].end_ps) == (0, 9995)
+    assert track.slices[-1].name == "long"
+    joined = track.slices[:-1]
+    assert sum(int(one.name.split()[0]) for one in joined) == 1000
+    assert sum(one.fill * one.ps for one in joined) == pytest.approx(5000)
+    assert {kind_of(track, one) for one in joined} == {"waits for a turn"}
     assert overview(timeline, most=2000) == (timeline.tracks, 0)
 
 
@@ -130,15 +138,90 @@ def test_the_command_writes_a_page_of_two_runs_that_needs_no_network(
     page = out.read_text(encoding="utf-8")
     assert not re.search(r"^<(script|link|img)[^>]+(src|href)=", page, re.M), "everything is in the page"
     data = data_of(page)
-    assert len(data["timelines"]) == len(data["flames"]) == 2
-    assert "memory=map" in page and "memory=pool" in page and "The runs side by side" in page
+    assert [run["name"] for run in data["runs"]] == ["memory=map", "memory=pool"]
+    assert page.count('class="flame"') == 2 and page.count('class="timeline"') == 1
+    assert "The runs side by side" in page
     assert out.stat().st_size < 5 << 20
+
+
+def test_the_page_says_at_its_top_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    pages = []
+    for name in ("a.html", "b.html"):
+        assert main(["report", str(tmp_path / name), "exahype", "threads=2", "patches=4"]) == 0
+        pages.append((tmp_path / name).read_text(encoding="utf-8"))
+    assert pages[0] == pages[1], "a page can be made again"
+    head = html.unescape(re.sub("<[^>]+>", " ", pages[0][pages[0].index("<header>") : pages[0].index("</header>")]))
+    for words in ("exahype", "threads=2", "alex-a100", "nvhpc", offloadrt.__version__, "1970-01-02", "--budget"):
+        assert words in head
+    assert "offloadrt run exahype threads=2 patches=4" in head
+    assert observe(find_scenario("exahype"), {"threads": 2, "patches": 4}, RunSpec()).result.machine in head
+
+
+def test_changes_stand_with_their_intervals_and_curves(tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    command = ["report", str(out), "exahype", "threads=2", "patches=4", "--budget", "3s", "--draws", "2"]
+    assert main(command) == 0
+    page = out.read_text(encoding="utf-8")
+    faster = page[page.index('id="faster"') : page.index('id="source"')]
+    rows = re.findall(r"<td>([\d.]+)</td><td>([\d.]+ to [\d.]+)?</td><td><svg", faster)
+    gains = [float(gain) for gain, _ in rows]
+    assert gains == sorted(gains, reverse=True) and gains[0] > 1
+    assert "draws" in page[page.index("<header>") : page.index("</header>")]
+
+
+def test_a_counters_mean_and_maximum_are_those_of_its_pieces() -> None:
+    times = [at * 100 for at in range(10_000)]
+    spikes = Counter("device 0", "resident kernels", "count", times, [at % 400 == 0 for at in range(10_000)])
+    pieces = means_of(spikes, (0, 1_000_000))
+    assert 3_000 < len(pieces) <= 4_001
+    ends = [*(begin for begin, _, _ in pieces[1:]), 1_000_000]
+    area = sum(mean * (end - begin) for (begin, mean, _), end in zip(pieces, ends, strict=True))
+    assert area == pytest.approx(25 * 100)
+    assert {most for _, _, most in pieces} == {0, 1}
+    few = Counter("device 0", "memory", "bytes", [10, 20, 20, 90], [1, 2, 3, 0])
+    assert means_of(few, (15, 80)) == [(15, 1.0, 1), (20, 3.0, 3)]
+
+
+def test_lines_share_the_critical_path_and_the_bytes_of_the_run(observed: Observed) -> None:
+    lines = lines_of(observed)
+    assert sum(use.path_ps for use in lines) == sum(part.ps for part in observed.path if part.place)
+    assert [use.path_ps for use in lines] == sorted((use.path_ps for use in lines), reverse=True)
+    moved = {direction: sum(use.bytes.get(direction, 0) for use in lines) for direction in ("h2d", "d2h")}
+    assert moved == {"h2d": observed.result.bytes.h2d, "d2h": observed.result.bytes.d2h}
+    for use in lines:
+        assert 0 <= use.waits_ps <= use.threads_ps <= SMALL["threads"] * observed.elapsed_ps  # type: ignore[operator]
+    assert sum(len(use.kernels) for use in lines) == len(observed.history.kernels)
+
+
+def test_no_kernel_is_above_its_roofline(observed: Observed) -> None:
+    roofline = roofline_of(observed)
+    assert roofline is not None and roofline.kernels
+    for kernel in roofline.kernels:
+        assert 0 < roofline.reached(kernel) <= 1.001
+        assert kernel.flops / kernel.seconds <= kernel.intensity * roofline.bandwidth * 1.001
+
+
+def test_a_verdict_is_what_the_three_runs_say() -> None:
+    """A region with its transfers, the same on the host, and with the data mapped before."""
+
+    def run(**given: Any) -> Observed:
+        return observe(find_scenario(f"{Path(__file__).parent / 'regions.py'}"), given, RunSpec())
+
+    as_it_is = run(where="device")
+    (verdict,) = [one for one in verdicts_of(as_it_is, lines_of(as_it_is)) if one.runs == 4]
+    on_host = run(where="host").result.where_time_went["compute"].total_s  # besides, it touches the array first
+    mapped = run(where="mapped")
+    (kept,) = [one for one in verdicts_of(mapped, lines_of(mapped)) if one.runs == 4]
+    assert verdict.host_s == pytest.approx(on_host, rel=1e-3)
+    assert verdict.mapped_s == pytest.approx(kept.mapped_s, rel=0.05)
+    assert verdict.mapped_s < kept.as_run_s < verdict.as_run_s
 
 
 def test_a_window_shows_its_part_only(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     assert main(["report", str(out), "exahype", "threads=2", "patches=4", "--window", "100us:200us"]) == 0
-    (timeline,) = data_of(out.read_text(encoding="utf-8"))["timelines"]
+    (timeline,) = data_of(out.read_text(encoding="utf-8"))["runs"]
     assert timeline["window"] == [100_000_000, 200_000_000]
     for track in timeline["tracks"]:
         begin = timeline["window"][0] + sum(track["begins"])
@@ -148,8 +231,9 @@ def test_a_window_shows_its_part_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["threads=1,2,4"], "a report compares two runs"),
-        (["threads=1,2", "batch=1,2"], "a report compares two runs"),
+        (["threads=1,2,3,4,5"], "a report shows at most 4 runs"),
+        (["threads=1,2", "batch=1,2"], "a report compares the values of one parameter"),
+        (["--source", "/nosuch"], "--source /nosuch: there is no such folder"),
         (["--window", "5"], "as in 1ms:2.5ms"),
         (["--window", "2ms:1ms"], "as in 1ms:2.5ms"),
     ],
@@ -174,14 +258,6 @@ def test_a_report_does_not_overwrite_a_program(tmp_path: Path, capsys: pytest.Ca
     assert script.read_text() == "x = 1\n"
 
 
-def test_without_its_libraries_the_command_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "altair", None)
-    assert main(["report", str(tmp_path / "report.html"), "exahype", "threads=1", "patches=1"]) == 2
-    assert "pip install 'offloadrt[report]'" in capsys.readouterr().err
-
-
 def chromium() -> str:
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
@@ -189,51 +265,48 @@ def chromium() -> str:
     return found
 
 
-LOOK = """
-<script type="module">
-const wait = () => document.body.dataset.ready ? look() : setTimeout(wait, 20);
-function look() {
-  const timeline = document.querySelector(".timeline").timeline, said = {};
-  const lock = timeline.tracks.find((track) => track.group === "locks" && track.name === "device table");
-  said.holder = timeline.described([lock, 0]);
-  timeline.canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "+" }));
-  said.zoomed = (timeline.to - timeline.from) / (timeline.last - timeline.first);
-  timeline.canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "Home" }));
-  said.whole = timeline.from === timeline.first && timeline.to === timeline.last;
-  timeline.find("cumemfree");
-  said.found = timeline.matches.length;
-  said.charts = [...document.querySelectorAll(".chart")].every((box) => box.querySelector("svg"));
-  said.frames = document.querySelectorAll(".flame .frame").length;
-  const at = timeline.x(lock.begins[0] + lock.lengths[0] / 2);
-  const box = timeline.canvas.getBoundingClientRect();
-  const over = { clientX: box.left + at, clientY: box.top + lock.y + 5, bubbles: true };
-  timeline.canvas.dispatchEvent(new PointerEvent("pointermove", over));
-  said.hint = document.getElementById("hint").textContent;
-  const shown = Object.assign(document.createElement("pre"), { id: "said", textContent: JSON.stringify(said) });
-  document.body.append(shown);
-}
-wait();
-</script>
-"""
+def looked_at(page: Path, wide: int) -> dict[str, Any]:
+    """Open a page in a browser, look at it as a reader does, and return what there was."""
+    text, _, end = page.read_text(encoding="utf-8").rpartition("</body>")
+    seen = page.with_name(f"seen-{wide}.html")
+    look = Path(__file__).with_name("look.js").read_text(encoding="utf-8")
+    seen.write_text(f'{text}<script type="module">{look}</script></body>{end}', encoding="utf-8")
+    call = [chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+    call += [f"--user-data-dir={page.parent}/profile", f"--window-size={wide},1000"]
+    call += ["--virtual-time-budget=20000", "--dump-dom", seen.as_uri()]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=120)
+    assert [line for line in done.stderr.splitlines() if ":CONSOLE:" in line] == []
+    said = re.search(r'<pre id="said">(.*?)</pre>', done.stdout, re.S)
+    assert said is not None
+    return dict(json.loads(html.unescape(said[1])))
 
 
 def test_the_page_works_in_a_browser(tmp_path: Path) -> None:
-    browser, out = chromium(), tmp_path / "report.html"
-    assert main(["report", str(out), "exahype", "threads=4", "patches=8", "batch=2"]) == 0
-    page, _, end = out.read_text(encoding="utf-8").rpartition("</body>")
-    out.write_text(f"{page}{LOOK}</body>{end}", encoding="utf-8")
-    call = [
-        browser,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--enable-logging=stderr",
-        f"--user-data-dir={tmp_path}/profile",
-    ]
-    call += ["--virtual-time-budget=20000", "--dump-dom", out.as_uri()]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=120)
-    assert [line for line in done.stderr.splitlines() if ":CONSOLE:" in line] == []
-    said = json.loads(html.unescape(re.search(r'<pre id="said">(.*?)</pre>', done.stdout, re.S)[1]))  # type: ignore[index]
+    out = tmp_path / "report.html"
+    assert main(["report", str(out), "exahype", "threads=64", "patches=2", "batch=2"]) == 0
+    said = looked_at(out, 1400)
     assert "held by host thread" in said["holder"] and "held by host thread" in said["hint"]
     assert said["zoomed"] == pytest.approx(0.5) and said["whole"]
-    assert said["found"] > 0 and said["charts"] and said["frames"] > 10
+    assert said["found"] > 0 and said["frames"] > 10
+    assert said["folded"] and said["unfolds"] > 3 and "of 64" in said["ofThreads"]
+    assert max(said["lowest"]) < 800, "the locks are in sight below 64 threads"
+    units = {tick.split()[1] for tick in said["ticks"] if tick != "0"}
+    assert len(units) == 1, "an axis has one unit"
+    assert said["marked"] > 0 and {"host", "critical path"} <= {*said["kindsMarked"]}
+    assert said["colours"] == said["kinds"] and {*said["legend"]} <= {*KINDS}
+    assert said["overflow"] <= 0
+
+
+def test_the_page_fits_a_small_screen(tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    assert main(["report", str(out), "exahype", "threads=2,4", "patches=4"]) == 0
+    # A window of Chromium is at least 500 wide: a frame of 400 in it is a small screen.
+    text = html.escape(out.read_text(encoding="utf-8"), quote=True)
+    asks = "document.querySelector('pre').textContent = String(this.contentDocument.documentElement.scrollWidth)"
+    small = f'<iframe style="width: 400px; height: 4000px; border: 0" onload="{asks}" srcdoc="{text}"></iframe>'
+    (tmp_path / "frame.html").write_text(f"<pre></pre>{small}", encoding="utf-8")
+    call = [chromium(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+    call += ["--virtual-time-budget=20000", "--dump-dom", (tmp_path / "frame.html").as_uri()]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=120)
+    found = re.match(r".*?<pre>(\d+)</pre>", done.stdout, re.S)
+    assert found is not None and int(found[1]) <= 400

@@ -8,8 +8,7 @@ import pytest
 
 import offloadrt as rt
 from offloadrt.cli import main
-from offloadrt.extensions.explaining.report import Slice, TimelineTrack
-from offloadrt.extensions.explaining.timeline import KINDS, kind_of
+from offloadrt.extensions.explaining.tracks import KINDS, Slice, TimelineTrack, kind_of
 from offloadrt.study import UserError
 
 

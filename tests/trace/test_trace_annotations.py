@@ -9,8 +9,8 @@ import pytest
 from perfetto_picture import Picture, Slice, check, parsed
 
 from offloadrt.cli import main
-from offloadrt.extensions.explaining.report import timeline_of
 from offloadrt.extensions.explaining.sentence import observe
+from offloadrt.extensions.explaining.tracks import timeline_of
 from offloadrt.kernels import kernel
 from offloadrt.models import openmp as omp
 from offloadrt.study import Result, Run, execute, scenario

@@ -34,6 +34,7 @@ from offloadrt.driver.cuda.context import (
 from offloadrt.driver.cuda.copies import Copies, HostRange
 from offloadrt.driver.cuda.streams import Streams
 from offloadrt.kernels import Kernel, Launch
+from offloadrt.kernels.kernel import run_body
 from offloadrt.machine import DeviceArray, LaunchOutOfResources, Stream
 from offloadrt.machine.messages import CopyPacket, KernelPacket, Move, Packet, WaitPacket
 from offloadrt.sim import Signal
@@ -50,6 +51,8 @@ class Computed:
 DeviceArguments = Sequence[Any] | Callable[[], Sequence[Any]] | Computed
 """Arguments of a kernel's body (a DeviceArray becomes a view), or a function that makes them when the kernel ends."""
 
+MEMSET = "cuMemsetD8"
+"""The name of the driver's own kernel."""
 _MEMSET_THREADS, _MEMSET_BYTES_PER_THREAD = 512, 16
 """Shape of the memset kernel.  It is our choice; it matters only for ranges too small to fill the device."""
 
@@ -110,7 +113,7 @@ class Kernels:
         """Return the packet of a memset by the call ``api``; raises what `memset` does."""
         target = self._copies.device_bytes(api, dst, nbytes)
         run = None if target is None else lambda: target(0, nbytes).fill(value)
-        writing = Kernel("cuMemsetD8", bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
+        writing = Kernel(MEMSET, bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
         teams = max(1, -(-nbytes // (_MEMSET_THREADS * _MEMSET_BYTES_PER_THREAD)))
         return self._packet(writing.launch(teams, iterations=nbytes), run, stream, cause, NOTHING)
 
@@ -122,12 +125,13 @@ class Kernels:
         if body is None:
             return None
         if callable(device_args):
-            return lambda: body(*device_args())
+            return lambda: run_body(body, device_args())
         arrays = [argument for argument in device_args if isinstance(argument, DeviceArray)]
         if any(memory.is_phantom(array.address) for array in arrays):
             return None
-        return lambda: body(
-            *(memory.array(argument) if isinstance(argument, DeviceArray) else argument for argument in device_args)
+        return lambda: run_body(
+            body,
+            [memory.array(argument) if isinstance(argument, DeviceArray) else argument for argument in device_args],
         )
 
     def _packet(self, launch: Launch, run: Move | None, stream: Stream, cause: int, touching: Touching) -> KernelPacket:
@@ -368,14 +372,7 @@ class Graphs:
         self._graphs_made += 1
         priorities = tuple(stream.priority for stream in capture.tails)
         tail = capture.tails[capture.origin]
-        return CapturedGraph(
-            self._graphs_made - 1,
-            self._context.device.index,
-            tuple(capture.nodes),
-            tail,
-            priorities,
-            tuple(capture.uses),
-        )
+        return CapturedGraph(self._graphs_made - 1, self._context.device.index, tuple(capture.nodes), tail, priorities)
 
     def _check(self, call: DriverCall, executable: GraphExec) -> None:
         number, device = executable.graph.number, executable.graph.device

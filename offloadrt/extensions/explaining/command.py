@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -101,6 +103,7 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of
+    from offloadrt.extensions.explaining.what_if import THREADS
     from offloadrt.study.reporting.words import percent, seconds
 
     yield f"[bold]{escape(page.limit.sentence)}[/]"
@@ -129,7 +132,14 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
                 *([between] if _head_of_draws(page) else ()),
             )  # fmt: skip
         yield table
+        for tried in page.tried.what_ifs[:_MOST_WHAT_IFS]:
+            if tried.same:
+                yield escape(f"the same run as with {tried.change.name}: {', '.join(tried.same)}")
+        if page.tried.without_effect:
+            yield escape(_without_effect(page.tried.without_effect))
         yield from (escape(f"order effect: {text}") for text in page.order_effects[:_MOST_EFFECTS])
+        if any(one.change.parameters.keys() & set(THREADS) for one in page.tried.what_ifs[:_MOST_WHAT_IFS]):
+            yield "another number of threads may be another amount of work"
         yield f"to repeat one: {escape(page.command)} CHANGE"
     if page.sure is not None:
         if page.sure.interval is not None:
@@ -145,8 +155,14 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
         yield "no draw was run within the budget"
     if page.indices is not None:
         yield escape(str(page.indices))
-    more = f"{len(page.tried.what_ifs)} changes tried, {page.tried.left} left for a larger --budget"
+    more = f"{page.tried.count} changes tried, {page.tried.left} left for a larger --budget"
     yield more + (f", {len(page.tried.refused)} cannot be run" if page.tried.refused else "")
+
+
+def _without_effect(changes: Sequence[str]) -> str:
+    named = ", ".join(changes[:_MOST_EFFECTS])
+    more = f" and {len(changes) - _MOST_EFFECTS} more" if len(changes) > _MOST_EFFECTS else ""
+    return f"without any effect: {named}{more}"
 
 
 def _head_of_draws(page: Page) -> tuple[str, ...]:
@@ -185,14 +201,16 @@ def report(
     budget: str = "0s",
     draws: DrawCount = None,
     window: str = "",
+    source: SourceFolders = None,
     whole: Whole = False,
     jobs: Jobs = None,
     spec: RunSpec = DEFAULTS,
 ) -> None:
     """Write one HTML page that shows where the time of a run went; it opens from a disk, without a network.
 
-    What limits the run, its critical path, its timeline of threads, locks and device, host time as a flame graph, and
-    memory over time. One parameter, or the machine, may have two values: the page then compares two runs.
+    What limits the run, what would make it faster, its source by line, its timeline of threads, locks and device, host
+    time as a flame graph, and its kernels under the roofline. One parameter, or the machine, may have several values:
+    the page then has the runs side by side on one time axis.
 
     Parameters
     ----------
@@ -201,8 +219,8 @@ def report(
     parameters:
         The scenario's parameters, as name=value; one of them may be name=value1,value2.
     budget:
-        Real time for draws and for trying what would make the run faster (see `offloadrt why`), as in 30s; none by
-        default.
+        Real time, for each run, for draws and for trying what would make it faster (see `offloadrt why`), as in 30s;
+        none by default.
     window:
         What to show of a long run, in virtual time, as in 1ms:2.5ms; by default all that is measured.
     """
@@ -235,10 +253,29 @@ def report(
             options=attrs.evolve(single(spec), sample_phases=not whole),
             jobs=workers,
             budget_s=seconds,
+            draws=draws,
             window=shown,
+            sources=tuple(source or ()),
             stage=advanced,
         )
-    print(write_page(out, page_of(runs)))
+    print(write_page(out, page_of(runs, date=today())))
+
+
+def today() -> str:
+    """Return the date, in UTC, or that of SOURCE_DATE_EPOCH, so that a page can be made again, byte by byte."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = float(epoch) if epoch.isdigit() else time.time()
+    return time.strftime("%Y-%m-%d", time.gmtime(now))
+
+
+SourceFolders = Annotated[
+    list[Path] | None,
+    Parameter(
+        help="A folder with the program's source files, searched with what lies in it; may be repeated.",
+        name="--source",
+        negative=(),
+    ),
+]
 
 
 Predicated = Annotated[

@@ -15,6 +15,7 @@ import attrs
 
 from offloadrt.extensions.explaining.explain import Page, Stage
 from offloadrt.extensions.explaining.explain import explain as explain_run
+from offloadrt.extensions.explaining.lines import Sources
 from offloadrt.extensions.explaining.report import ReportedRun, write_page
 from offloadrt.extensions.explaining.report import report as page_of
 from offloadrt.extensions.explaining.sentence import Observed
@@ -24,6 +25,9 @@ from offloadrt.study.questions import Asked, divided, found, progress, several, 
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import grid
+
+MOST_RUNS = 4
+"""Runs that a report shows beside one another."""
 
 
 def explain(
@@ -71,6 +75,8 @@ def report(
     *,
     budget_s: float = 0.0,
     window_s: tuple[float, float] | None = None,
+    sources: Sequence[Path | str] = (),
+    date: str = "",
     jobs: int | None = None,
     **keywords: Any,
 ) -> Report:
@@ -81,9 +87,10 @@ def report(
         offloadrt.report("exahype", threads=[1, 8]).save("exahype.html")
 
     budget_s: real time for trying what would make each run faster. window_s: what to show of a long run, in seconds of
-    virtual time; by default all that is measured.
+    virtual time; by default all that is measured. sources: folders with the program's source files. date: of the page,
+    in words.
 
-    Raises as `offloadrt.execute`.
+    Raises as `offloadrt.execute`; UserError for a folder that there is not.
     """
     chosen = found(scenario)
     axes, spec = several(chosen, keywords)
@@ -94,9 +101,9 @@ def report(
     with workers(chosen, jobs) as (pool, count), progress(f"report {chosen.name}") as shown:
         runs = reported(
             chosen, axes, pool, options=options, jobs=count, budget_s=budget_s, window=window,
-            stage=lambda name, done, of: shown(done, of),
+            sources=tuple(map(Path, sources)), stage=lambda name, done, of: shown(done, of),
         )  # fmt: skip
-    return Report(page_of(runs))
+    return Report(page_of(runs, date=date))
 
 
 def reported(
@@ -109,23 +116,31 @@ def reported(
     budget_s: float,
     window: tuple[int, int] | None,
     stage: Stage,
+    draws: int | None = None,
+    sources: Sequence[Path] = (),
 ) -> list[ReportedRun]:
-    """Make the runs of a report: one, or one for each of the two values of one axis.
+    """Make the runs of a report: one, or one for each value of one axis.
 
-    Raises UserError when more than one axis has two values, or one has more; otherwise as `explain`.
+    Raises UserError when more than one axis has several values, or one has more than a page shows; for a folder of
+    sources that there is not; otherwise as `explain`.
     """
     doubled = [name for name, values in axes.items() if len(values) > 1]
-    if len(doubled) > 1 or any(len(axes[name]) > 2 for name in doubled):
-        raise UserError(f"{' and '.join(doubled)}: a report compares two runs: give one parameter two values")
+    if len(doubled) > 1:
+        raise UserError(f"{' and '.join(doubled)}: a report compares the values of one parameter")
+    if any(len(axes[name]) > MOST_RUNS for name in doubled):
+        raise UserError(
+            f"{doubled[0]}: a report shows at most {MOST_RUNS} runs; `offloadrt compare` has tables of more"
+        )
+    files = Sources(sources, scenario.path)
     runs: list[ReportedRun] = []
     for point in grid(scenario, axes, options):
         seen: list[Observed] = []
         page = explain_run(
-            scenario, point.parameters, pool, options=point.options, jobs=jobs, budget_s=budget_s, stage=stage,
-            watched=seen.append,
+            scenario, point.parameters, pool, options=point.options, jobs=jobs, budget_s=budget_s, draws=draws,
+            stage=stage, watched=seen.append,
         )  # fmt: skip
         name = ", ".join(f"{name}={point.axis_values[name]}" for name in doubled)
-        runs.append(ReportedRun(name, page, seen[0], seen[0].rows, window))
+        runs.append(ReportedRun(name, page, seen[0], seen[0].rows, window, files))
     return runs
 
 

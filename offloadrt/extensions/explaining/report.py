@@ -1,383 +1,64 @@
 """`offloadrt report`: one self-contained HTML page that answers where the time of a run went.
 
-`timeline_of` collects the slices that `offloadrt.trace` draws, and adds up the host threads' time from them.
-`report` makes the charts and puts everything into `page/page.html`, with its script and its style. Altair's Vega
-bundle is a part of the page, so that it opens from a disk without a network.
-
-`Timeline` is a `Canvas` that keeps what `offloadrt.trace` draws; `overview` shortens that of a long run. `flame_of`
-makes a tree of what lay in what.
-The charts are Vega-Lite specifications that Altair makes.
+`report` puts everything into `page/page.html`, with its script and its style: tables and still pictures as HTML and SVG
+here, the timeline as data that the script draws. Nothing comes from a network. What the tracks are is in `tracks.py`,
+what the lines of the source say in `lines.py`.
 """
 
 from __future__ import annotations
 
 import html
+import importlib.metadata
 import importlib.resources
-import itertools
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
-from offloadrt.extensions.explaining.critical_path import PathPart
 from offloadrt.extensions.explaining.explain import Page
+from offloadrt.extensions.explaining.lines import (
+    LineUse,
+    Roofline,
+    RooflineKernel,
+    Sources,
+    lines_of,
+    roofline_of,
+    verdicts_of,
+)
 from offloadrt.extensions.explaining.sentence import Holder, Observed, PathShare
-from offloadrt.study.errors import UserError, library, writing
-from offloadrt.study.reporting.words import html_table, seconds
-from offloadrt.trace import CausalLog, Row
-from offloadrt.trace.drawing import HOST, LOCKS, Drawing, Notes
-
-MOST_SLICES = 40_000
-"""More than these are aggregated, so that a page stays small and quick."""
-CRITICAL_PATH = "critical path"
-
-
-@attrs.frozen
-class Slice:
-    """Something that took time on a track; `level` counts the slices that it lies in. Times are picoseconds."""
-
-    begin_ps: int
-    end_ps: int
-    name: str
-    notes: str
-    level: int = 0
-
-    @property
-    def ps(self) -> int:
-        return self.end_ps - self.begin_ps
-
-
-@attrs.define
-class TimelineTrack:
-    """A track of a thread or of a lane of a resource."""
-
-    group: str
-    name: str
-    slices: list[Slice] = attrs.field(factory=list)
-    open: list[tuple[int, str, str]] = attrs.field(factory=list)
-    """What has begun and not ended, the outermost first."""
-
-
-@attrs.define
-class Counter:
-    """A number over time: where it changes, and what it is from then on."""
-
-    group: str
-    name: str
-    unit: str
-    times_ps: list[int] = attrs.field(factory=list)
-    values: list[int] = attrs.field(factory=list)
-
-
-class Timeline:
-    """A canvas that keeps what is drawn on it."""
-
-    def __init__(self) -> None:
-        self.tracks: list[TimelineTrack] = []
-        self.counters: list[Counter] = []
-
-    def thread(self, group: str, index: int, name: str, /) -> int:
-        """Make a track for a thread."""
-        return self.lane(group, name)
-
-    def lane(self, group: str, name: str, /) -> int:
-        """Make a track for a lane of a resource."""
-        self.tracks.append(TimelineTrack(group, name))
-        return len(self.tracks) - 1
-
-    def counter(self, group: str, name: str, unit: str, /) -> int:
-        """Make a counter."""
-        self.counters.append(Counter(group, name, unit))
-        return len(self.counters) - 1
-
-    def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
-        """Begin a slice."""
-        self.tracks[track].open.append((time_ps, name, _text(notes)))
-
-    def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
-        """End the slice that began last on the track."""
-        on = self.tracks[track]
-        begin_ps, name, text = on.open.pop()
-        text = ", ".join(filter(None, (text, _text(notes or {}))))
-        on.slices.append(Slice(begin_ps, time_ps, name, text, len(on.open)))
-
-    def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
-        """Leave out what takes no time."""
-
-    def value(self, track: int, time_ps: int, value: int, /) -> None:
-        """Note the new value of a counter."""
-        counter = self.counters[track]
-        counter.times_ps.append(time_ps)
-        counter.values.append(value)
-
-
-def timeline_of(
-    rows: Sequence[Row], path: Iterable[PathPart], window: tuple[int, int], causal_log: CausalLog | None = None
-) -> Timeline:
-    """Draw a run, its critical path on a track above all others; keep what lies in the window, in picoseconds."""
-    timeline = Timeline()
-    drawing = Drawing(timeline, causal_log)
-    drawing.draw(rows)
-    drawing.finish()
-    on_path = TimelineTrack(CRITICAL_PATH, CRITICAL_PATH)
-    for part in path:
-        words = (part.actor, part.call, part.directive, part.place)
-        on_path.slices.append(Slice(part.begin_ps, part.end_ps, part.blame, ", ".join(filter(None, words))))
-    timeline.tracks = [on_path, *_one_thread_each(timeline.tracks)]
-    for track in timeline.tracks:
-        cut = (
-            attrs.evolve(one, begin_ps=max(one.begin_ps, window[0]), end_ps=min(one.end_ps, window[1]))
-            for one in track.slices
-        )
-        track.slices = sorted((one for one in cut if one.ps > 0), key=lambda one: (one.begin_ps, one.level, one.end_ps))
-    timeline.tracks = sorted((track for track in timeline.tracks if track.slices), key=_place)
-    return timeline
-
-
-def _one_thread_each(tracks: Sequence[TimelineTrack]) -> list[TimelineTrack]:
-    """Put what host threads of one name do on one track: teams that follow one another have the same threads.
-
-    Threads of one name that work at the same time, as those of nested teams, keep tracks of their own.
-    """
-    kept: list[TimelineTrack] = []
-    of_name: dict[str, list[TimelineTrack]] = {}
-    for track in tracks:
-        if track.group != HOST:
-            kept.append(track)
-            continue
-        others = of_name.setdefault(track.name, [])
-        free = next((other for other in others if not _overlap(other.slices, track.slices)), None)
-        if free is not None:
-            free.slices += track.slices
-        elif track.slices:
-            kept.append(track)
-            others.append(track)
-            if len(others) > 1:
-                track.name = f"{track.name} ({len(others)})"
-    return kept
-
-
-def _overlap(some: Sequence[Slice], others: Sequence[Slice]) -> bool:
-    """Tell whether slices of two tracks lie over one another."""
-    spans = sorted((one.begin_ps, one.end_ps) for one in (*some, *others) if one.level == 0 and one.ps)
-    return any(after[0] < before[1] for before, after in itertools.pairwise(spans))
-
-
-def _text(notes: Notes) -> str:
-    return ", ".join(f"{key}: {value}" for key, value in notes.items())
-
-
-def _place(track: TimelineTrack) -> tuple[object, ...]:
-    """Order tracks for a reader: the critical path, host threads by number, the device, and then locks."""
-    groups = {CRITICAL_PATH: 0, HOST: 1, LOCKS: 3}
-    words = [(int(word), "") if word.isdigit() else (-1, word) for word in re.split(r"(\d+)", track.name)]
-    return groups.get(track.group, 2), track.group, words
-
-
-def overview(timeline: Timeline, most: int = MOST_SLICES) -> tuple[list[TimelineTrack], int]:
-    """Return tracks of about `most` slices at most, and the length in ps below which neighbours are drawn as one.
-
-    Neighbours on a track and level that are shorter, and no further apart, become one slice that says how many it
-    stands for. A length of 0 means that nothing was aggregated.
-    """
-    lengths = sorted((one.ps for track in timeline.tracks for one in track.slices), reverse=True)
-    if len(lengths) <= most:
-        return timeline.tracks, 0
-    short_ps = lengths[most // 2]
-    while True:
-        tracks = [attrs.evolve(track, slices=_joined(track.slices, short_ps)) for track in timeline.tracks]
-        if sum(len(track.slices) for track in tracks) <= most:
-            return tracks, short_ps
-        short_ps *= 2
-
-
-def _joined(slices: Sequence[Slice], short_ps: int) -> list[Slice]:
-    joined: list[Slice] = []
-    counts: list[int] = []
-    """How many slices each of `joined` stands for."""
-    last: dict[int, int] = {}
-    """By level, where in `joined` the slice stands that a next short one may join."""
-    for one in slices:
-        at = last.get(one.level)
-        if one.ps >= short_ps:
-            last.pop(one.level, None)
-        elif at is not None and one.begin_ps - joined[at].end_ps < short_ps:
-            joined[at] = attrs.evolve(joined[at], end_ps=max(joined[at].end_ps, one.end_ps))
-            counts[at] += 1
-            continue
-        else:
-            last[one.level] = len(joined)
-        joined.append(one)
-        counts.append(1)
-    return [
-        one if count == 1 else attrs.evolve(one, name=f"{count} short slices", notes=f"the first is {one.name}")
-        for one, count in zip(joined, counts, strict=True)
-    ]
-
-
-PROGRAM = "outside of directives"
-"""A host thread outside of every directive: its own work, waits that belong to no directive, and no team."""
-_NUMBER = re.compile(r"\s+\d+(?=\s|$)")
-
-
-@attrs.define
-class Frame:
-    """A node of the flame graph: the time of all host threads in slices of this name at this place."""
-
-    name: str
-    ps: int = 0
-    inner: dict[str, Frame] = attrs.field(factory=dict)
-
-    def child(self, name: str) -> Frame:
-        """Return the inner frame of that name, made when it is first asked for."""
-        return self.inner.setdefault(name, Frame(name))
-
-
-def threads_of(tracks: Iterable[TimelineTrack]) -> list[TimelineTrack]:
-    """Return the tracks of host threads."""
-    return [track for track in tracks if track.group == HOST]
-
-
-def own_times(track: TimelineTrack, window: tuple[int, int]) -> dict[str, int]:
-    """Return the picoseconds of a thread by what it did innermost; they add up to the window."""
-    times: dict[str, int] = {}
-    outside = window[1] - window[0]
-    for path, own_ps in _own(track.slices):
-        name = family(path[-1].name)
-        times[name] = times.get(name, 0) + own_ps
-        outside -= own_ps
-    if outside > 0:
-        times[PROGRAM] = outside
-    return times
-
-
-def flame_of(tracks: Iterable[TimelineTrack]) -> Frame:
-    """Return the tree of directives, calls and waits of all host threads."""
-    root = Frame("host threads")
-    for track in tracks:
-        for path, own_ps in _own(track.slices):
-            frame = root
-            frame.ps += own_ps
-            for one in path:
-                frame = frame.child(family(one.name))
-                frame.ps += own_ps
-    return root
-
-
-def family(name: str) -> str:
-    """Leave out the number of one of many: `wait for copy 12 (d2h)` becomes `wait for copy (d2h)`."""
-    return _NUMBER.sub("", name) or name
-
-
-def _own(slices: Iterable[Slice]) -> Iterator[tuple[tuple[Slice, ...], int]]:
-    """Give each slice with those that it lies in, and its time that no inner slice takes."""
-    open_: list[Slice] = []
-    left: list[int] = []
-    for one in slices:
-        while open_ and (open_[-1].level >= one.level or open_[-1].end_ps <= one.begin_ps):
-            yield tuple(open_), left.pop()
-            open_.pop()
-        if left:
-            left[-1] -= one.ps
-        open_.append(one)
-        left.append(one.ps)
-    while open_:
-        yield tuple(open_), left.pop()
-        open_.pop()
-
-
-_PALETTE = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#B8AC2B", "#666666", "#999999"]
-"""Okabe and Ito's colours, which colour-blind readers can tell apart."""
-_MOST_PARTS = 8
-_MOST_STEPS = 2_000
-"""Places of a line; a screen has no more."""
-_US = 1e-6
-REST = "everything else"
-
-
-def time_by_thread(runs: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, Any]:
-    """Stack where each host thread's time went; picoseconds by run, thread and what it did."""
-    alt = library("altair", "report")
-
-    total: dict[str, int] = {}
-    for threads in runs.values():
-        for times in threads.values():
-            for what, ps in times.items():
-                total[what] = total.get(what, 0) + ps
-    chosen = sorted(total, key=lambda what: (-total[what], what))[:_MOST_PARTS]
-    rows = []
-    for run, threads in runs.items():
-        for place, (thread, times) in enumerate(threads.items()):
-            shown = {what: times[what] for what in chosen if what in times}
-            shown[REST] = sum(times.values()) - sum(shown.values())
-            rows += [
-                {"run": run, "thread": thread, "order": place, "what": what, "ms": ps * 1e-9, "rank": rank}
-                for rank, (what, ps) in enumerate(shown.items())
-                if ps > 0
-            ]
-    names = [what for what in (*chosen, REST) if any(row["what"] == what for row in rows)]
-    chart = alt.Chart(alt.InlineData(values=rows)).mark_bar()
-    coded = chart.encode(
-        y=alt.Y("thread:N", sort=alt.EncodingSortField("order"), title=None),
-        x=alt.X("ms:Q", title="time (ms)"),
-        color=alt.Color("what:N", scale=alt.Scale(domain=names, range=_PALETTE[: len(names)]), title="what it did"),
-        order=alt.Order("rank:Q"),
-        row=alt.Row("run:N", title=None, header=alt.Header(labelAngle=0, labelAlign="left", labelOrient="top")),
-        tooltip=["run:N", "thread:N", "what:N", alt.Tooltip("ms:Q", format=".4g", title="ms")],
-    )
-    return _plain(coded.properties(width=620).resolve_scale(y="independent").to_dict())
-
-
-def counters_over_time(counters: Sequence[Counter], window: tuple[int, int]) -> list[dict[str, Any]]:
-    """Draw a chart of each counter, in its own unit."""
-    alt = library("altair", "report")
-
-    charts = []
-    for counter in counters:
-        unit, scale = ("MiB", 2.0**-20) if counter.unit == "bytes" else ("", 1.0)
-        rows = [{"us": ps * _US, "value": value * scale} for ps, value in _thinned(counter, window)]
-        title = f"{counter.group}: {counter.name}" + (f" ({unit})" if unit else "")
-        chart = alt.Chart(alt.InlineData(values=rows), title=alt.TitleParams(title, anchor="start"))
-        charts.append(
-            chart.mark_area(interpolate="step-after", line=True, opacity=0.35, color=_PALETTE[0])
-            .encode(
-                x=alt.X("us:Q", title="virtual time (µs)", scale=alt.Scale(domain=[ps * _US for ps in window])),
-                y=alt.Y("value:Q", title=None),
-                tooltip=[alt.Tooltip("us:Q", format=".6g"), alt.Tooltip("value:Q", format=".6g")],
-            )
-            .properties(width=760, height=70)
-        )
-    return [_plain(chart.to_dict()) for chart in charts]
-
-
-def _thinned(counter: Counter, window: tuple[int, int]) -> Iterable[tuple[int, int]]:
-    """Give the highest value of each of at most `_MOST_STEPS` pieces of the window."""
-    begin, end = window
-    piece = max(1, (end - begin) // _MOST_STEPS)
-    highest: dict[int, int] = {0: 0}
-    for ps, value in zip(counter.times_ps, counter.values, strict=True):
-        at = max(0, min(ps, end) - begin) // piece
-        highest[at] = max(highest[at], value) if at in highest and at else value
-    points = [(begin + at * piece, value) for at, value in sorted(highest.items())]
-    return [*points, (end, points[-1][1])]
-
-
-def _plain(spec: dict[str, Any]) -> dict[str, Any]:
-    """Let the page's own colours show through."""
-    spec["config"] = {**spec.get("config", {}), "background": "transparent", "view": {"stroke": "transparent"}}
-    return spec
-
-
-def bundle() -> str:
-    """Return the script of Vega, Vega-Lite and Vega-Embed."""
-    return str(library("vl_convert", "report").javascript_bundle())
-
+from offloadrt.extensions.explaining.tracks import (
+    CRITICAL_PATH,
+    KINDS,
+    PROGRAM,
+    Counter,
+    Frame,
+    Timeline,
+    TimelineTrack,
+    flame_of,
+    kind_of,
+    kind_of_counter,
+    means_of,
+    overview,
+    own_times,
+    phases_of,
+    threads_of,
+    timeline_of,
+)
+from offloadrt.extensions.explaining.what_if import WhatIf
+from offloadrt.study.errors import UserError, writing
+from offloadrt.study.reporting.words import html_table, named, percent, seconds, size
+from offloadrt.trace import Row
 
 _MOST_LINES = 12
+_MOST_CURVES = 4
+_MOST_KERNELS = 12
+_KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(KINDS)}
+_ONE_OF_MANY = re.compile(r" \(\d+\)$|(?<=^hidden helper thread) \d+$|(?<=^host thread) \d+$|(?<=^hardware queue) \d+$")
 
 
 @attrs.frozen
@@ -390,6 +71,7 @@ class ReportedRun:
     rows: Sequence[Row] = attrs.field(repr=False)
     window: tuple[int, int] | None = None
     """What to show of it, in picoseconds; None is all that was measured."""
+    sources: Sources = attrs.field(factory=Sources, repr=False)
 
     @property
     def shown(self) -> tuple[int, int]:
@@ -407,135 +89,102 @@ def write_page(path: Path, page: str) -> Path:
     return path
 
 
-def report(runs: Sequence[ReportedRun]) -> str:
-    """Return the page."""
-    by_thread: dict[str, dict[str, dict[str, int]]] = {}
-    data: dict[str, Any] = {"charts": {}, "timelines": [], "flames": []}
-    sections = []
-    for number, run in enumerate(runs):
-        timeline = timeline_of(run.rows, run.observed.path, run.shown, run.observed.causal_log)
-        threads = threads_of(timeline.tracks)
-        by_thread[run.name] = {track.name: own_times(track, run.shown) for track in threads}
+@attrs.frozen
+class _Drawn:
+    """A run with all that its sections are made of."""
+
+    run: ReportedRun
+    timeline: Timeline
+    tracks: Sequence[TimelineTrack]
+    short_ps: int
+    lines: Sequence[LineUse]
+    data: dict[str, Any]
+
+    @classmethod
+    def of(cls, run: ReportedRun) -> _Drawn:
+        """Draw a run."""
+        log = run.observed.causal_log
+        phases = phases_of(log)
+        timeline = timeline_of(run.rows, run.observed.path, run.shown, log)
         tracks, short_ps = overview(timeline)
-        data["timelines"].append(_timeline(tracks, run.shown, short_ps))
-        data["flames"].append(_frame(flame_of(threads)))
-        drawn = counters_over_time(timeline.counters, run.shown)
-        names = [f"counter-{number}-{place}" for place in range(len(drawn))]
-        data["charts"].update(zip(names, drawn, strict=True))
-        sections.append(_section(number, run, short_ps, names))
-    data["charts"]["threads"] = time_by_thread(by_thread)
+        data = {"name": run.name, "phases": phases, "flame": _frame(flame_of(threads_of(timeline.tracks)))}
+        data |= _timeline(tracks, timeline.counters, run.shown, short_ps)
+        return cls(run, timeline, tracks, short_ps, lines_of(run.observed), data)
+
+
+def report(runs: Sequence[ReportedRun], *, date: str = "") -> str:
+    """Return the page. date: when it is made, in words; nothing here reads a clock."""
+    drawn = [_Drawn.of(run) for run in runs]
+    data = {"kinds": list(KINDS.items()), "runs": [one.data for one in drawn]}
+    sections = [
+        _section("What would make it faster", "faster", drawn, _what_if),
+        _section("The source, lines that matter first", "source", drawn, _source),
+        _timeline_section(drawn),
+        _section("Host threads", "threads", drawn, _threads),
+        _section("Kernels, and where their regions belong", "kernels", drawn, _kernels),
+        _section("The critical path and the resources", "path", drawn, _path),
+        _section("How sure", "sure", drawn, _how_sure),
+    ]
     files = importlib.resources.files("offloadrt.extensions.explaining").joinpath("page")
     page = Template(files.joinpath("page.html").read_text(encoding="utf-8"))
     return page.substitute(
         title=html.escape(" and ".join(run.page.command.removeprefix("offloadrt run ") for run in runs)),
         style=files.joinpath("page.css").read_text(encoding="utf-8"),
-        comparison=_comparison(runs) if len(runs) > 1 else "",
-        sections="\n".join(sections),
-        bundle=bundle().replace("</script", "<\\/script"),
+        header=_header(drawn, date),
+        sections="\n".join(filter(None, sections)),
         data=json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
         script=files.joinpath("page.js").read_text(encoding="utf-8"),
     )
 
 
-# ---------------------------------------------------------------------- text and tables
+# ---------------------------------------------------------------------- the head of the page
 
 
-def _section(number: int, run: ReportedRun, short_ps: int, counters: Sequence[str]) -> str:
-    page = run.page
-    begin, end = run.shown
-    unknown = [(key, entry) for key, entry in run.observed.spec.entries.items() if entry.is_range]
-    parts = [
-        f"<h2>{html.escape(run.name)}</h2>" if run.name else "",
-        f'<p class="sentence">{html.escape(page.limit.sentence)}</p>',
-        f"<p>{_how_run(page)}: {_time(page.elapsed_ps)}, {page.waited:.1%} of the critical path is waiting.</p>",
-        *(
-            f"<p class='note'>{html.escape(phase)}; the timeline shows those that were run.</p>"
-            for phase in page.phases
-        ),
-        _what_if(page),
-        _how_sure(page),
-        "<h3>The critical path</h3><div class='columns'>",
-        _shares("by resource", page.path_by_resource),
-        _shares("by call", page.path_by_call),
-        _shares("by line", page.path_by_line),
-        "</div>",
-        _resources(page),
-        "<h3>Timeline</h3>",
-        f"<p class='note'>{_time(begin)} to {_time(end)}. "
-        + (f"Neighbours shorter than {_time(short_ps)} are drawn as one; a window shows all. " if short_ps else "")
-        + "Drag or ← → to move, wheel or + − to zoom, Home for all, / to search, Tab and Enter to go from match to "
-        "match. A slice of a lock names its holder.</p>",
-        f"<div class='timeline' data-number='{number}'></div>",
-        "<h3>Host threads' time by directive, call and wait</h3>",
-        f"<div class='flame' data-number='{number}'></div>",
-    ]
-    if counters:
-        parts.append("<h3>Memory, waiters and pages over time</h3>")
-        parts += [f"<div class='chart' id='{name}'></div>" for name in counters]
-    rows = [(key, _ends(entry), entry.source, entry.note) for key, entry in unknown]
-    parts.append(
-        f"<details><summary>{len(unknown)} entries of {html.escape(page.machine)} are ranges</summary>"
-        + html_table("", ("entry", "range", "source", "note"), rows)
-        + "</details>"
-    )
-    return f"<section>{''.join(parts)}</section>"
-
-
-def _how_run(page: Page) -> str:
-    return f"<code>{html.escape(page.command)}</code> on {html.escape(page.machine)} with {html.escape(page.runtime)}"
-
-
-def _ends(entry: Any) -> str:
-    factor = entry.unit.factor if entry.unit else 1.0
-    return f"{entry.low / factor:g} to {entry.high / factor:g} {entry.unit.text if entry.unit else ''}"
-
-
-def _what_if(page: Page) -> str:
-    tried = page.tried.what_ifs[:_MOST_LINES]
-    if not tried:
-        return ""
-    rows = [
-        (
-            one.change.name, one.change.kind, seconds(one.elapsed_s), f"{one.gain:.4g}",
-            "" if one.interval is None else f"{one.interval.low:.4g} to {one.interval.high:.4g}",
+def _header(drawn: Sequence[_Drawn], date: str) -> str:
+    title = f"<h1>{html.escape(_program(drawn[0].run.page))}: where the time went</h1>"
+    compared = _comparison([one.run for one in drawn]) if len(drawn) > 1 else ""
+    answers = []
+    for one in drawn:
+        page = one.run.page
+        name = f"<h2>{html.escape(one.run.name)}</h2>" if one.run.name else ""
+        answers.append(
+            f'<div class="answer">{name}<p class="sentence">{html.escape(page.limit.sentence)}</p>'
+            f'<p class="note">{html.escape(_certainty(page))}</p>{_facts(page, date)}</div>'
         )
-        for one in tried
-    ]  # fmt: skip
-    head = ("change", "kind", "elapsed", "gain", "80 % of the draws")
-    return html_table(f"What if (gain in {page.tried.merit})", head, rows)
+    return f'{title}{compared}<div class="{_columns(drawn)}">{"".join(answers)}</div>'
 
 
-def _how_sure(page: Page) -> str:
-    """Show in how many draws the sentence holds, what turns a gain round, and what to measure next."""
-    rows = [("order effect", text) for text in page.order_effects]
-    if page.sure is not None:
-        rows.insert(0, ("the sentence", str(page.sure)))
-        if (interval := page.sure.interval) is not None:
-            rows.insert(
-                0, (page.tried.merit, f"{seconds(interval.low)} to {seconds(interval.high)} in 80 % of the draws")
-            )
-        rows += [("measure next", str(decider)) for decider in page.sure.deciders]
-    return html_table("How sure", ("", ""), rows)
+def _columns(drawn: Sequence[_Drawn]) -> str:
+    return "runs" if len(drawn) > 1 else "run"
 
 
-def _shares(title: str, shares: Iterable[PathShare]) -> str:
-    rows = [(one.name, _time(one.ps), f"{one.share:.1%}", f"{one.waited:.1%}") for one in list(shares)[:_MOST_LINES]]
-    return html_table(title, ("", "time", "share", "waited"), rows)
+def _program(page: Page) -> str:
+    return Path(page.scenario).name
 
 
-def _resources(page: Page) -> str:
-    rows = []
-    for use in page.resources[:_MOST_LINES]:
-        holders = "; ".join(map(_holder, use.holders))
-        p95 = "–" if use.p95_queue is None else f"{use.p95_queue:.0f}"
-        rows.append((use.name, f"{use.utilisation:.1%}", f"{use.mean_queue:.2f}", p95, holders))
-    return html_table("Resources", ("", "in use", "mean queue", "95 %", "mostly by"), rows)
+def _certainty(page: Page) -> str:
+    if page.sure is None:
+        return "How sure this is was not asked; --budget 60s draws the machine's uncertain entries, and tries changes."
+    text = f"This {page.sure}."
+    if page.sure.interval is not None:
+        low, high = seconds(page.sure.interval.low), seconds(page.sure.interval.high)
+        text += f" The time is {low} to {high} in 80 % of the draws."
+    return text
 
 
-def _holder(holder: Holder) -> str:
-    what = " in ".join(filter(None, (holder.call, holder.directive))) or "no directive"
-    of = f" of {holder.array}" if holder.array else ""
-    return f"{holder.share:.0%} {what}{of}" + (f" ({holder.place})" if holder.place else "")
+def _facts(page: Page, date: str) -> str:
+    facts = {
+        "elapsed": f"{_time(page.elapsed_ps)} of virtual time; {percent(page.waited)} of the critical path is waiting",
+        "program": page.scenario,
+        "parameters": named(page.parameters) or "none",
+        "machine": page.machine,
+        "runtime": page.runtime or "none",
+        "made by": f"offloadrt {importlib.metadata.version('offloadrt')}" + (f" on {date}" if date else ""),
+    }
+    rows = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in facts.items())
+    command = html.escape(page.command)
+    phases = "".join(f"<dt></dt><dd>{html.escape(phase)}</dd>" for phase in page.phases)
+    return f'<dl>{rows}{phases}<dt>to repeat it</dt><dd><code class="command">{command}</code></dd></dl>'
 
 
 def _comparison(runs: Sequence[ReportedRun]) -> str:
@@ -544,17 +193,204 @@ def _comparison(runs: Sequence[ReportedRun]) -> str:
         (run.name, _time(run.page.elapsed_ps), f"{first.elapsed_ps / run.page.elapsed_ps:.4g}", run.page.limit.sentence)
         for run in runs
     ]
-    return html_table("The runs side by side", ("run", "elapsed", "times as fast as the first", "what limits it"), rows)
+    head = ("run", "elapsed", "times as fast as the first", "what limits it")
+    return _scrolled(html_table("The runs side by side", head, rows))
 
 
-def _time(ps: int) -> str:
-    return seconds(ps * 1e-12)
+def _section(title: str, name: str, drawn: Sequence[_Drawn], content: Any) -> str:
+    """Write a section; of several runs, each has a column. A section without content is left out."""
+    bodies = [content(one) for one in drawn]
+    if not any(bodies):
+        return ""
+    if len(drawn) > 1:
+        bodies = [
+            f"<div><h3>{html.escape(one.run.name)}</h3>{body}</div>" for one, body in zip(drawn, bodies, strict=True)
+        ]
+    return f'<section id="{name}"><h2>{title}</h2><div class="{_columns(drawn)}">{"".join(bodies)}</div></section>'
 
 
-# ---------------------------------------------------------------------- data for the script
+def _scrolled(table: str) -> str:
+    return f'<div class="scroll">{table}</div>' if table else ""
 
 
-def _timeline(tracks: Iterable[TimelineTrack], window: tuple[int, int], short_ps: int) -> dict[str, Any]:
+# ---------------------------------------------------------------------- what if
+
+
+def _what_if(one: _Drawn) -> str:
+    page = one.run.page
+    tried = page.tried.what_ifs[:_MOST_LINES]
+    if not tried:
+        return '<p class="note">No change was tried: --budget 60s tries the most promising ones.</p>'
+    most = max([1.0, *(what_if.gain for what_if in tried), *(i.high for w in tried if (i := w.interval) is not None)])
+    rows = "".join(_change_row(what_if, most) for what_if in tried)
+    head = "<tr><th>change</th><th>kind</th><th>elapsed</th><th>gain</th><th>80 % of the draws</th><th></th></tr>"
+    caption = f"<caption>Gain in {html.escape(page.tried.merit)}</caption>"
+    table = f"<table>{caption}<thead>{head}</thead><tbody>{rows}</tbody></table>"
+    left = f"{len(page.tried.what_ifs)} changes tried, {page.tried.left} left for a larger --budget."
+    effects = "".join(f"<p>An order effect: {html.escape(text)}.</p>" for text in page.order_effects[:_MOST_CURVES])
+    curves = [what_if for what_if in tried if what_if.curve][:_MOST_CURVES]
+    return f'{_scrolled(table)}<p class="note">{left}</p>{effects}{_curves(curves)}'
+
+
+def _change_row(tried: WhatIf, most: float) -> str:
+    """Write a change with a bar from a gain of 1, and a line over its interval."""
+    between = "" if tried.interval is None else f"{tried.interval.low:.4g} to {tried.interval.high:.4g}"
+
+    def x(gain: float) -> float:
+        return 120 * max(gain, 0.0) / most
+
+    bar = f'<rect x="{min(x(1.0), x(tried.gain)):.1f}" y="3" width="{abs(x(tried.gain) - x(1.0)):.1f}" height="8"/>'
+    if tried.interval is not None:
+        bar += f'<path d="M{x(tried.interval.low):.1f} 7H{x(tried.interval.high):.1f}"/>'
+    picture = f'<svg class="gain" width="122" height="14" aria-hidden="true"><path d="M{x(1.0):.1f} 0V14"/>{bar}</svg>'
+    cells = [tried.change.name, tried.change.kind, seconds(tried.elapsed_s), f"{tried.gain:.4g}", between]
+    text = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
+    return f"<tr title='{html.escape(tried.command, quote=True)}'>{text}<td>{picture}</td></tr>"
+
+
+def _curves(tried: Sequence[WhatIf]) -> str:
+    """Draw the gain over how much of each leading cost is taken away, as Coz does (Curtsinger and Berger 2015)."""
+    if not tried:
+        return ""
+    lines = []
+    for what_if in tried:
+        gains = {0.0: 1.0, 1.0: what_if.gain} | {1.0 - point.part: point.gain for point in what_if.curve}
+        lines.append((what_if.change.name, sorted(gains.items())))
+    low = min(1.0, *(gain for _, points in lines for _, gain in points))
+    high = max(1.01, *(gain for _, points in lines for _, gain in points))
+
+    def x(part: float) -> float:
+        return 52 + 380 * part
+
+    def y(gain: float) -> float:
+        return 170 - 150 * (gain - low) / (high - low)
+
+    parts = [f'<path class="grid" d="M{x(0)} {y(1.0):.1f}H{x(1)}"/>']
+    quarters = (0.0, 0.25, 0.5, 0.75, 1.0)
+    parts += [f'<text x="{x(part)}" y="188" text-anchor="middle">{part:.0%}</text>' for part in quarters]
+    parts += [
+        f'<text x="{x(0) - 6}" y="{y(gain) + 4:.1f}" text-anchor="end">{gain:.3g}</text>'
+        for gain in sorted({1.0, low, high})
+    ]
+    for number, (_, points) in enumerate(lines):
+        d = "L".join(f"{x(part):.1f} {y(gain):.1f}" for part, gain in points)
+        dots = "".join(f'<circle cx="{x(part):.1f}" cy="{y(gain):.1f}" r="3"/>' for part, gain in points)
+        parts.append(f'<g class="line{number}"><path d="M{d}"/>{dots}</g>')
+    parts.append('<text x="242" y="206" text-anchor="middle">how much cheaper the cost is</text>')
+    names = "".join(f'<li class="line{number}">{html.escape(name)}</li>' for number, (name, _) in enumerate(lines))
+    about = 'role="img" aria-label="gain over the part of each cost that is gone"'
+    picture = f'<svg class="curves" viewBox="0 0 460 212" {about}>{"".join(parts)}</svg>'
+    caption = "<figcaption>Gain by how much cheaper each leading cost gets</figcaption>"
+    return f"<figure>{caption}{picture}<ul>{names}</ul></figure>"
+
+
+# ---------------------------------------------------------------------- the source
+
+
+def _source(one: _Drawn) -> str:
+    lines = [use for use in one.lines if use.path_ps or use.threads_ps]
+    if not lines:
+        return ""
+    whole = one.run.page.elapsed_ps or 1
+    has_faults = any(use.faulted_pages for use in lines)
+    head = [
+        "",
+        "line",
+        "critical path",
+        "host threads",
+        "of it waiting",
+        "kernels",
+        "moved",
+        *["faulted pages"] * has_faults,
+    ]
+    rows = "".join(_line_row(use, whole, one.run.sources, has_faults) for use in lines)
+    cells = "".join(f"<th>{cell}</th>" for cell in head)
+    table = f'<table class="source"><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>'
+    missing = sorted({use.place.rpartition(":")[0] for use in lines if not one.run.sources.text(use.place)})
+    note = "A line's time is that of its directives, on all threads. Choose a line to mark its slices in the timeline."
+    if missing and any(missing):
+        note += f" Not found: {', '.join(filter(None, missing))}; --source DIR says where it is."
+    return f'{_scrolled(table)}<p class="note">{html.escape(note)}</p>{_listing(lines, whole, one.run.sources)}'
+
+
+def _line_row(use: LineUse, whole: int, sources: Sources, has_faults: bool) -> str:
+    moved = ", ".join(f"{size(nbytes)} {direction}" for direction, nbytes in use.bytes.items() if nbytes)
+    waiting = use.waits_ps / use.threads_ps if use.threads_ps else 0.0
+    cells = [
+        f"{use.path_ps / whole:.1%}", _time(use.threads_ps), f"{waiting:.0%}" if waiting else "",
+        _time(use.kernels_ps) if use.kernels_ps else "", moved, *[f"{use.faulted_pages:,}"] * has_faults,
+    ]  # fmt: skip
+    place = html.escape(use.place, quote=True)
+    what = ", ".join(f"{count:,} × {name}" for name, count in use.directives.items())
+    text = html.escape(sources.text(use.place) or what)
+    share = min(100.0, 100 * use.path_ps / whole)
+    return (
+        f'<tr><td><button type="button" class="to-slices" data-place="{place}">{place}</button></td>'
+        f'<td class="code" title="{html.escape(what, quote=True)}">{text}</td>'
+        f'<td class="share" style="--share: {share:.1f}%">{cells[0]}</td>'
+        + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells[1:])
+        + "</tr>"
+    )
+
+
+def _listing(lines: Sequence[LineUse], whole: int, sources: Sources) -> str:
+    """Show the files, the lines around those with directives, with the shares of the critical path beside them."""
+    files: dict[str, dict[int, LineUse]] = {}
+    for use in lines:
+        file, _, at = use.place.rpartition(":")
+        if at.isdigit() and sources.file(file):
+            files.setdefault(file, {})[int(at)] = use
+    parts = []
+    for name, uses in files.items():
+        text = sources.file(name)
+        wanted = sorted({n for number in uses for n in range(number - 3, number + 4) if 0 < n <= len(text)})
+        rows, before = [], 0
+        for number in wanted:
+            if number > before + 1:
+                rows.append('<div class="gap">⋯</div>')
+            before = number
+            found = uses.get(number)
+            share = "" if found is None else f"{found.path_ps / whole:.1%}"
+            width = 0.0 if found is None else min(100.0, 100 * found.path_ps / whole)
+            code = html.escape(text[number - 1].rstrip()) or " "
+            rows.append(
+                f'<div style="--share: {width:.1f}%"><span class="number">{number}</span>'
+                f'<span class="share">{share}</span><code>{code}</code></div>'
+            )
+        listing = f'<div class="listing">{"".join(rows)}</div>'
+        parts.append(f"<details><summary>{html.escape(name)}</summary>{listing}</details>")
+    return "".join(parts)
+
+
+# ---------------------------------------------------------------------- the timeline
+
+
+def _timeline_section(drawn: Sequence[_Drawn]) -> str:
+    keys = (
+        "Drag to move, double-click or + to zoom in, − to zoom out, Ctrl with the wheel to zoom, 0 for all; arrows "
+        "move and choose a row, space folds it; / searches, Enter goes from match to match. A slice of a lock names "
+        "its holder."
+    )
+    short = "".join(
+        f" Slices{f' of {one.run.name}' if one.run.name else ''} shorter than {_time(one.short_ps)} are drawn together."
+        for one in drawn
+        if one.short_ps
+    )
+    spans = "; ".join(
+        f"{f'{one.run.name}: ' if one.run.name else ''}{_time(one.run.shown[1] - one.run.shown[0])} from "
+        f"{_time(one.run.shown[0])} on"
+        for one in drawn
+    )
+    return (
+        f'<section id="timeline"><h2>Timeline</h2><p class="note">{html.escape(spans)}.{html.escape(short)}</p>'
+        '<div class="legend" role="group" aria-label="kinds of work"></div><div class="timeline"></div>'
+        f'<p class="chosen" role="status" aria-live="polite"></p><p class="note keys">{html.escape(keys)}</p></section>'
+    )
+
+
+def _timeline(
+    tracks: Iterable[TimelineTrack], counters: Iterable[Counter], window: tuple[int, int], short_ps: int
+) -> dict[str, Any]:
     """Encode the slices in columns: begins as differences in ps, lengths, and texts by number."""
     texts: dict[str, int] = {}
 
@@ -571,17 +407,247 @@ def _timeline(tracks: Iterable[TimelineTrack], window: tuple[int, int], short_ps
             {
                 "group": track.group,
                 "name": track.name,
+                "family": _ONE_OF_MANY.sub("", track.name),
                 "path": track.group == CRITICAL_PATH,
                 "begins": begins,
                 "lengths": [one.ps for one in track.slices],
                 "names": [number(one.name) for one in track.slices],
                 "notes": [number(one.notes) for one in track.slices],
                 "levels": [one.level for one in track.slices],
+                "kinds": [_KIND_NUMBERS[kind_of(track, one)] for one in track.slices],
+                "fills": [round(one.fill, 2) for one in track.slices] if any(s.fill < 1 for s in track.slices) else [],
             }
         )
-    return {"window": window, "short": short_ps, "tracks": encoded, "texts": list(texts)}
+    return {
+        "window": window,
+        "short": short_ps,
+        "tracks": encoded,
+        "texts": list(texts),
+        "counters": [drawn for counter in counters if any((drawn := _counter(counter, window))["most"])],
+    }
+
+
+def _counter(counter: Counter, window: tuple[int, int]) -> dict[str, Any]:
+    pieces = means_of(counter, window)
+    before, begins = window[0], []
+    for begin, _, _ in pieces:
+        begins.append(begin - before)
+        before = begin
+    return {
+        "group": counter.group,
+        "name": counter.name,
+        "unit": counter.unit,
+        "kind": _KIND_NUMBERS[kind_of_counter(counter)],
+        "begins": begins,
+        "means": [round(mean, 3) for _, mean, _ in pieces],
+        "most": [most for _, _, most in pieces],
+    }
+
+
+# ---------------------------------------------------------------------- host threads
+
+
+def _threads(one: _Drawn) -> str:
+    """Draw a bar a thread by kinds of work, and leave the flame graph to the script."""
+    threads = threads_of(one.timeline.tracks)
+    window = one.run.shown
+    whole = window[1] - window[0] or 1
+    bars = []
+    for track in threads:
+        times = own_times(track, window)
+        parts = "".join(
+            f'<span style="width: {100 * times[kind] / whole:.2f}%; background: {KINDS.get(kind, "transparent")}" '
+            f'title="{html.escape(kind)}: {_time(times[kind])}, {times[kind] / whole:.1%}"></span>'
+            for kind in (*KINDS, PROGRAM)
+            if times.get(kind)
+        )
+        bars.append(f'<div class="bar"><span class="name">{html.escape(track.name)}</span><span>{parts}</span></div>')
+    shown = "".join(bars) if len(bars) <= _MOST_LINES else f"{''.join(bars[:_MOST_LINES])}{_more(bars[_MOST_LINES:])}"
+    return (
+        '<p class="note">The whole width is the time shown, the colours are those of the timeline; what is blank is '
+        f'outside of directives.</p><div class="bars">{shown}</div>'
+        f'<h3>By directive, call and wait</h3><div class="flame"></div>'
+    )
+
+
+def _more(bars: Sequence[str]) -> str:
+    return f"<details><summary>{len(bars)} threads more</summary>{''.join(bars)}</details>"
 
 
 def _frame(frame: Frame) -> Mapping[str, Any]:
     inner = sorted(frame.inner.values(), key=lambda one: (-one.ps, one.name))
-    return {"name": frame.name, "ps": frame.ps, "inner": [_frame(one) for one in inner]}
+    kind = _KIND_NUMBERS.get(frame.kind, -1)
+    return {"name": frame.name, "ps": frame.ps, "kind": kind, "inner": [_frame(one) for one in inner]}
+
+
+# ---------------------------------------------------------------------- kernels
+
+
+def _kernels(one: _Drawn) -> str:
+    roofline = roofline_of(one.run.observed)
+    if roofline is None:
+        return ""
+    rows = [
+        (
+            kernel.name, kernel.place, f"{kernel.launches:,}", seconds(kernel.seconds / kernel.launches),
+            f"{kernel.intensity:.3g}" if kernel.flops else "0",
+            f"{kernel.flops / kernel.seconds / 1e9:.4g} Gflop/s" if kernel.seconds else "",
+            f"{kernel.bytes / kernel.seconds / 1e9:.4g} GB/s" if kernel.seconds else "",
+            f"{roofline.reached(kernel):.1%} of {roofline.bound_of(kernel)}",
+        )
+        for kernel in roofline.kernels[:_MOST_KERNELS]
+    ]  # fmt: skip
+    head = ("kernel", "line", "launches", "mean time", "flop/byte", "attained", "drawn", "of its ceiling")
+    verdicts = [
+        (
+            verdict.place,
+            f"{verdict.runs:,}",
+            *map(seconds, (verdict.as_run_s, verdict.mapped_s, verdict.host_s)),
+            verdict.best,
+        )
+        for verdict in verdicts_of(one.run.observed, one.lines)[:_MOST_KERNELS]
+    ]
+    columns = ("line", "launches", "as it ran", "data kept mapped", "on the host", "where it belongs")
+    note = (
+        "As it ran: the host threads' time in the line's target regions. Data kept mapped: launches and kernels alone. "
+        "On the host: the kernels' counted work on the modelled cores, as if(target: 0) runs it. Estimates; the "
+        "transfers of data that is kept mapped are made elsewhere."
+    )
+    tables = _scrolled(html_table("", head, rows)) + _scrolled(
+        html_table("Where each region belongs", columns, verdicts)
+    )
+    return f'{_roofline_picture(roofline)}{tables}<p class="note">{note}</p>'
+
+
+def _roofline_picture(roofline: Roofline) -> str:
+    """Draw the roofline, both axes logarithmic, with a dot a kernel whose area is its share of the time."""
+    kernels = [kernel for kernel in roofline.kernels if kernel.flops and kernel.bytes and kernel.seconds]
+    if not kernels:
+        return ""
+    ridge = roofline.peak / roofline.bandwidth
+    low = 10 ** math.floor(math.log10(min([ridge / 10, *(kernel.intensity for kernel in kernels)])))
+    high = 10 ** math.ceil(math.log10(max([ridge * 10, *(kernel.intensity for kernel in kernels)])))
+    top = max(roofline.peak, roofline.single_peak) * 2
+    bottom = 10 ** math.floor(math.log10(min([low * roofline.bandwidth, *(k.flops / k.seconds for k in kernels)])))
+
+    def x(intensity: float) -> float:
+        return 70 + 380 * math.log10(intensity / low) / math.log10(high / low)
+
+    def y(rate: float) -> float:
+        return 250 - 230 * math.log10(rate / bottom) / math.log10(top / bottom)
+
+    parts = []
+    for rate, text, below in ((roofline.peak, "double", 13), (roofline.single_peak, "single", -4)):
+        corner = rate / roofline.bandwidth
+        start = max(low, bottom / roofline.bandwidth)
+        roof = f"M{x(start):.1f} {y(start * roofline.bandwidth):.1f}L{x(corner):.1f} {y(rate):.1f}H450"
+        name = f"{rate / 1e12:.3g} Tflop/s, {text} precision"
+        label = f'<text x="448" y="{y(rate) + below:.1f}" text-anchor="end">{name}</text>'
+        parts.append(f'<path class="roof" d="{roof}"/>{label}')
+    middle = math.sqrt(low * ridge)
+    at = f'x="{x(middle) - 8:.1f}" y="{y(middle * roofline.bandwidth) - 8:.1f}"'
+    parts.append(f'<text {at} text-anchor="end">{roofline.bandwidth / 1e9:.4g} GB/s</text>')
+    step = low
+    while step <= high * 1.01:
+        parts.append(f'<text x="{x(step):.1f}" y="266" text-anchor="middle">{step:g}</text>')
+        step *= 10
+    rate = bottom
+    while rate <= top:
+        parts.append(f'<text x="64" y="{y(rate) + 4:.1f}" text-anchor="end">{rate / 1e9:g}</text>')
+        parts.append(f'<path class="grid" d="M70 {y(rate):.1f}H450"/>')
+        rate *= 100
+    whole = sum(kernel.seconds for kernel in kernels)
+    parts += [
+        _dot(kernel, x(kernel.intensity), y(kernel.flops / kernel.seconds), kernel.seconds / whole)
+        for kernel in reversed(kernels[:_MOST_KERNELS])
+    ]
+    parts.append('<text x="260" y="284" text-anchor="middle">flop for each byte of the device\'s memory</text>')
+    parts.append('<text transform="translate(14 140) rotate(-90)" text-anchor="middle">Gflop/s</text>')
+    return (
+        '<figure><figcaption>Roofline</figcaption><svg class="roofline" viewBox="0 0 460 290" role="img" '
+        f'aria-label="kernels under the roofline of the device">{"".join(parts)}</svg></figure>'
+    )
+
+
+def _dot(kernel: RooflineKernel, x: float, y: float, share: float) -> str:
+    radius = 3 + 9 * share**0.5
+    name = (
+        f'<text x="{x + radius + 3:.1f}" y="{y + 4:.1f}">{html.escape(kernel.name[:28])}</text>' if share > 0.1 else ""
+    )
+    title = f"{kernel.name} ({kernel.place}): {seconds(kernel.seconds)}"
+    circle = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{KINDS["kernel"]}">'
+    dot = f"{circle}<title>{html.escape(title)}</title></circle>"
+    return dot + name
+
+
+# ---------------------------------------------------------------------- the critical path, resources, and how sure
+
+
+def _path(one: _Drawn) -> str:
+    page = one.run.page
+    tables = [
+        _scrolled(_shares("by resource", page.path_by_resource)),
+        _scrolled(_shares("by call", page.path_by_call)),
+        _scrolled(_shares("by line", page.path_by_line)),
+    ]
+    return f'<div class="columns">{"".join(tables)}</div>{_scrolled(_resources(page))}'
+
+
+def _shares(title: str, shares: Iterable[PathShare]) -> str:
+    rows = [(one.name, _time(one.ps), f"{one.share:.1%}", f"{one.waited:.1%}") for one in list(shares)[:_MOST_LINES]]
+    return html_table(title, ("", "time", "share", "waited"), rows)
+
+
+def _resources(page: Page) -> str:
+    """Write the resources; who held each stands in a row of its own, which a narrow screen can break."""
+    rows = []
+    for use in page.resources[:_MOST_LINES]:
+        p95 = "–" if use.p95_queue is None else f"{use.p95_queue:.0f}"
+        cells = (use.name, f"{use.utilisation:.1%}", f"{use.mean_queue:.2f}", p95)
+        rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+        if use.holders:
+            holders = html.escape("; ".join(map(_holder, use.holders)))
+            rows.append(f'<tr class="holders"><td colspan="4">{holders}</td></tr>')
+    if not rows:
+        return ""
+    head = "".join(f"<th>{cell}</th>" for cell in ("", "in use", "mean queue", "95 %"))
+    caption = "<caption>Resources, and who mostly held them</caption>"
+    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    return f'<table class="resources">{caption}{body}</table>'
+
+
+def _holder(holder: Holder) -> str:
+    what = " in ".join(filter(None, (holder.call, holder.directive))) or "no directive"
+    of = f" of {holder.array}" if holder.array else ""
+    return f"{holder.share:.0%} {what}{of}" + (f" ({holder.place})" if holder.place else "")
+
+
+def _how_sure(one: _Drawn) -> str:
+    """Show in how many draws the sentence holds, what turns a gain round, what to measure next, and the ranges."""
+    page = one.run.page
+    rows: list[tuple[str, str]] = []
+    if page.sure is not None:
+        if (interval := page.sure.interval) is not None:
+            between = f"{seconds(interval.low)} to {seconds(interval.high)} in 80 % of the draws"
+            rows.append((page.tried.merit, between))
+        rows.append(("the sentence", str(page.sure)))
+        rows += [("measure next", str(decider)) for decider in page.sure.deciders]
+    unknown = [(key, entry) for key, entry in one.run.observed.spec.entries.items() if entry.is_range]
+    ranges = [(key, _ends(entry), entry.source, entry.note) for key, entry in unknown]
+    if not ranges:
+        return _scrolled(html_table("", ("", ""), rows))
+    return (
+        _scrolled(html_table("", ("", ""), rows))
+        + f"<details><summary>{len(unknown)} entries of {html.escape(page.machine)} are ranges</summary>"
+        + _scrolled(html_table("", ("entry", "range", "source", "note"), ranges))
+        + "</details>"
+    )
+
+
+def _ends(entry: Any) -> str:
+    factor = entry.unit.factor if entry.unit else 1.0
+    return f"{entry.low / factor:g} to {entry.high / factor:g} {entry.unit.text if entry.unit else ''}"
+
+
+def _time(ps: int) -> str:
+    return seconds(ps * 1e-12)

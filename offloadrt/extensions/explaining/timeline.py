@@ -1,17 +1,16 @@
 """`offloadrt timeline`: a still picture of a run, for a slide or a paper: who did what when, and who held which lock.
 
-It draws what the report's timeline shows (`report.timeline_of`) with matplotlib, as PNG, SVG or PDF. A colour stands
-for a kind of work (`KINDS`), the same on every track.
+It draws what the report's timeline shows (`tracks.timeline_of`) with matplotlib, as PNG, SVG or PDF. A colour stands
+for a kind of work (`tracks.KINDS`), the same on every track.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import itertools
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 from cyclopts import Parameter
@@ -21,30 +20,9 @@ from offloadrt.study.errors import UserError, library
 from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:
-    from offloadrt.extensions.explaining.report import Slice, TimelineTrack
     from offloadrt.extensions.explaining.sentence import Observed
+    from offloadrt.extensions.explaining.tracks import TimelineTrack
 
-KINDS: Final[Mapping[str, str]] = {
-    "directive of the program": "#d5dbe1",
-    "call of the driver": "#8fb8de",
-    "waits for a turn": "#d55e00",
-    "waits for the device": "#f2c14e",
-    "kernel": "#009e73",
-    "copy to the device": "#0072b2",
-    "copy to the host": "#cc79a7",
-    "page faults": "#8c510a",
-    "holds the lock": "#5b5b6b",
-    "other work": "#b5b5b5",
-}
-"""The kinds of work, and their colours."""
-_ON_PATH = {
-    "program": "directive of the program", "runtime": "directive of the program", "driver": "call of the driver",
-    "messages": "call of the driver",
-    "kernel": "kernel", "launch": "kernel",
-}  # fmt: skip
-"""What works on the critical path; other names there are of what was waited for."""
-_OF_DEVICE = re.compile(r"wait for (copy|kernel|event|drain|queue|signal|memcpy|stream(?! pool)|device(?! table))")
-_CALL = re.compile(r"(cu|hip|hsa|acc_|omp_)\w+")
 _LEVELS = 3
 """How many slices that lie in one another are drawn apart; those further in lie on the last."""
 _ROW = 0.17
@@ -133,7 +111,7 @@ def drawn_of(
 
 def drawn(observed: Observed, window: tuple[int, int] | None = None, patterns: Sequence[str] = ()) -> Any:
     """Draw a run that was observed. Raises UserError for a window, or for patterns of tracks, that show nothing."""
-    from offloadrt.extensions.explaining.report import overview, timeline_of
+    from offloadrt.extensions.explaining.tracks import KINDS, overview, timeline_of
     from offloadrt.study.reporting.words import named, seconds, where
 
     shown = window or (observed.windows[0][0], observed.windows[-1][1])
@@ -190,7 +168,9 @@ class _Painter:
     labels: int = 0
 
     def paint(self, track: TimelineTrack, y: float) -> None:
-        """Draw a track from `y` on downwards, what lies in something below it."""
+        """Draw a track from `y` on downwards: a slice that lies in another one is drawn below that."""
+        from offloadrt.extensions.explaining.tracks import KINDS, kind_of
+
         spans: dict[tuple[int, str], list[tuple[float, float]]] = {}
         for one in track.slices:
             level, kind = min(one.level, _LEVELS - 1), kind_of(track, one)
@@ -206,27 +186,3 @@ class _Painter:
         for (level, kind), places in sorted(spans.items()):
             self.kinds.add(kind)
             self.area.broken_barh(places, (y + level + 0.04, 0.92), facecolors=KINDS[kind], linewidth=0)
-
-
-def kind_of(track: TimelineTrack, one: Slice) -> str:
-    """Tell which of `KINDS` a slice is of, by its name and its track's."""
-    name = one.name
-    if track.group == "locks":
-        return "holds the lock"
-    if name.startswith("wait for "):
-        return "waits for the device" if _OF_DEVICE.match(name) else "waits for a turn"
-    for kind, words in _BY_WORDS:
-        if any(word in name for word in words):
-            return kind
-    if track.group == "host":
-        return "call of the driver" if one.level or _CALL.fullmatch(name) else "directive of the program"
-    if track.group == "critical path":
-        return _ON_PATH.get(name, "waits for a turn")
-    return "kernel" if track.name.startswith(("compute units", "hardware queue")) else "other work"
-
-
-_BY_WORDS: Final[Iterable[tuple[str, tuple[str, ...]]]] = (
-    ("page faults", ("page fault", "eviction", "prefetch")),
-    ("copy to the device", ("h2d",)),
-    ("copy to the host", ("d2h",)),
-)

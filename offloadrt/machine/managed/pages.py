@@ -168,11 +168,11 @@ class Translations:
     def unmapped_among(self, pages: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell of each of some pages whether it has no translation."""
         missing = np.ones(pages.shape, np.bool_)
-        spans, offsets = np.divmod(pages, self._span)
+        spans = pages >> self._span.bit_length() - 1  # a block has a power of two of pages, and so has a span
         for span in range(int(spans.min(initial=1 << 62)), int(spans.max(initial=-1)) + 1):
             if (table := self._table.get(span)) is not None:
                 here = spans == span
-                missing[here] = np.frombuffer(table, np.uint8)[offsets[here]] == UNMAPPED
+                missing[here] = np.frombuffer(table, np.uint8)[pages[here] - span * self._span] == UNMAPPED
         return missing
 
     def how_many(self, state: int, low: int, high: int) -> int:

@@ -489,10 +489,11 @@ class ManagedSweep:
         """Return the pages for which warps of the window wait that have gone on as far as they can."""
         if self._has_every_page(pages):
             self.warps = None
-            return ()
+        elif self.warps is None and (warps := resident.window(self.at, pages)) is not None:
+            self.warps = warps
+            warps.go_on(pages, {})
         if self.warps is None:
-            self.warps = resident.window(self.at, pages)
-            self.warps.go_on(pages, {})
+            return ()
         missing, self.entries, self.stored = self.warps.missing(pages, resident.reports)
         return missing
 

@@ -10,6 +10,7 @@ device's library for the memory itself (cuMemAllocHost).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeGuard
@@ -116,15 +117,17 @@ class RoutineCaller(ProgramThread):
         where = await in_routine(self, "omp_target_alloc", device, allocate)
         return DevicePointer(addresses[0], nbytes, where.number, ghost) if addresses else None
 
-    async def omp_target_free(self, pointer: DevicePointer | None) -> None:
+    async def omp_target_free(self, pointer: DevicePointer | None, device: int | None = None) -> None:
         """Free what omp_target_alloc gave. Nothing happens for None.
 
-        Raises InvalidFree where no block begins, or for the second time; TypeError for what is no pointer.
+        Raises InvalidFree where no block begins, or for the second time; TypeError for what is no pointer; ValueError
+        for memory of another device.
         """
         if pointer is None:
             return
         if not isinstance(pointer, DevicePointer):
             raise TypeError(f"omp_target_free takes what omp_target_alloc returned, not {pointer!r}")
+        _on(self, "omp_target_free", pointer=(pointer, device))
         if pointer.host is not None:
             self.free(pointer.host)
             return
@@ -176,13 +179,9 @@ class RoutineCaller(ProgramThread):
         return DevicePointer(address, place.nbytes, where.number, array.phantom, array.dtype, shape)
 
     async def omp_target_associate_ptr(
-        self,
-        place: HostArray | Section | None,
-        pointer: DevicePointer | None,
-        nbytes: int,
-        device_offset: int = 0,
+        self, place: HostArray | Section | None, pointer: DevicePointer | None, nbytes: int, device_offset: int = 0,
         device: int | None = None,
-    ) -> int:
+    ) -> int:  # fmt: skip
         """Enter host memory in the present table, with this device memory and an infinite count.
 
         Returns 0 or -1, which it always is for the initial device, a null pointer and no bytes.
@@ -215,17 +214,20 @@ class RoutineCaller(ProgramThread):
         return result[0]
 
     async def omp_target_memcpy(
-        self, dst: Pointer | None, src: Pointer | None, length: int, dst_offset: int = 0, src_offset: int = 0
-    ) -> int:
+        self, dst: Pointer | None, src: Pointer | None, length: int, dst_offset: int = 0, src_offset: int = 0,
+        dst_device: int | None = None, src_device: int | None = None,
+    ) -> int:  # fmt: skip
         """Copy bytes between host and devices, offsets in bytes; returns 0, or -1 for a null pointer or a failed copy.
 
-        Raises OutsideArray for bytes that an array of the host does not have.
+        A pointer knows its device, so the devices may be left out. Raises ValueError for one of which a pointer is no
+        memory, and OutsideArray for bytes that an array of the host does not have.
         """
         if integer(length, "omp_target_memcpy", "its length") == 0:
             return OFFLOAD_SUCCESS
         if dst is None or src is None or length < 0:
             return OFFLOAD_FAIL
         call = "omp_target_memcpy"
+        _on(self, call, dst=(dst, dst_device), src=(src, src_device))
         if on_device(dst):
             if on_device(src):
                 return await _device_to_device(self, call, dst + dst_offset, src + src_offset, length)
@@ -237,94 +239,72 @@ class RoutineCaller(ProgramThread):
         await _touch(self, out_of, source, False)
         await _touch(self, into, destination, True)
         await self.program.machine.host_memory.copy(length)
-        if (observer := self.program.observer) is not None:
-            observer.handle(HostUsed(out_of, source.address, length, False))
-            observer.handle(HostUsed(into, destination.address, length, True))
+        if (tell := self.program.tell) is not None:
+            tell(HostUsed(out_of, source.address, length, False))
+            tell(HostUsed(into, destination.address, length, True))
         _move(destination, source)
         return OFFLOAD_SUCCESS
 
     async def omp_target_memcpy_async(
-        self,
-        dst: Pointer | None,
-        src: Pointer | None,
-        length: int,
-        dst_offset: int = 0,
-        src_offset: int = 0,
-        depend: Depend | Sequence[Depend] = (),
-    ) -> int:
+        self, dst: Pointer | None, src: Pointer | None, length: int, dst_offset: int = 0, src_offset: int = 0,
+        dst_device: int | None = None, src_device: int | None = None, depend: Depend | Sequence[Depend] = (),
+    ) -> int:  # fmt: skip
         """Copy as omp_target_memcpy does, by a deferred task that `taskwait` waits for."""
         if length and (dst is None or src is None):
             return OFFLOAD_FAIL
-
-        def run() -> Awaitable[object]:
-            return self.omp_target_memcpy(dst, src, length, dst_offset, src_offset)
-
+        _on(self, "omp_target_memcpy_async", dst=(dst, dst_device), src=(src, src_device))
+        run = functools.partial(self.omp_target_memcpy, dst, src, length, dst_offset, src_offset)
         await _defer(self, "omp_target_memcpy_async", run, depend)
         return OFFLOAD_SUCCESS
 
     async def omp_target_memcpy_rect_async(
-        self,
-        dst: Pointer | None,
-        src: Pointer | None,
-        element_size: int,
-        volume: Sequence[int],
-        dst_offsets: Sequence[int],
-        src_offsets: Sequence[int],
-        dst_dimensions: Sequence[int],
-        src_dimensions: Sequence[int],
-        depend: Depend | Sequence[Depend] = (),
-    ) -> int:
+        self, dst: Pointer | None, src: Pointer | None, element_size: int, volume: Sequence[int],
+        dst_offsets: Sequence[int], src_offsets: Sequence[int],
+        dst_dimensions: Sequence[int], src_dimensions: Sequence[int],
+        dst_device: int | None = None, src_device: int | None = None, depend: Depend | Sequence[Depend] = (),
+    ) -> int:  # fmt: skip
         """Copy as omp_target_memcpy_rect does, by a deferred task that `taskwait` waits for."""
         if dst is None or src is None or element_size < 1 or not volume:
             return _refused_box(dst, src)
-
-        def run() -> Awaitable[object]:
-            return self.omp_target_memcpy_rect(
-                dst, src, element_size, volume, dst_offsets, src_offsets, dst_dimensions, src_dimensions
-            )
-
+        _on(self, "omp_target_memcpy_rect_async", dst=(dst, dst_device), src=(src, src_device))
+        run = functools.partial(
+            self.omp_target_memcpy_rect,
+            dst, src, element_size, volume, dst_offsets, src_offsets, dst_dimensions, src_dimensions,
+        )  # fmt: skip
         await _defer(self, "omp_target_memcpy_rect_async", run, depend)
         return OFFLOAD_SUCCESS
 
     async def omp_target_memset_async(
-        self,
-        pointer: DevicePointer | HostArray | None,
-        value: int,
-        nbytes: int,
+        self, pointer: DevicePointer | HostArray | None, value: int, nbytes: int, device: int | None = None,
         depend: Depend | Sequence[Depend] = (),
-    ) -> DevicePointer | HostArray | None:
+    ) -> DevicePointer | HostArray | None:  # fmt: skip
         """Set bytes as omp_target_memset does, by a deferred task that `taskwait` waits for."""
+        _on(self, "omp_target_memset_async", pointer=(pointer, device))
         await _defer(self, "omp_target_memset_async", lambda: self.omp_target_memset(pointer, value, nbytes), depend)
         return pointer
 
     async def omp_target_memcpy_rect(
-        self,
-        dst: Pointer | None,
-        src: Pointer | None,
-        element_size: int,
-        volume: Sequence[int],
-        dst_offsets: Sequence[int],
-        src_offsets: Sequence[int],
-        dst_dimensions: Sequence[int],
-        src_dimensions: Sequence[int],
-    ) -> int:
+        self, dst: Pointer | None, src: Pointer | None, element_size: int, volume: Sequence[int],
+        dst_offsets: Sequence[int], src_offsets: Sequence[int],
+        dst_dimensions: Sequence[int], src_dimensions: Sequence[int],
+        dst_device: int | None = None, src_device: int | None = None,
+    ) -> int:  # fmt: skip
         """Copy a box between two arrays, lengths in elements, innermost last.
 
-        One copy for each contiguous row, as LLVM does.
+        One copy for each contiguous row, as LLVM does. Its number of dimensions is that of `volume`. Raises ValueError
+        where other lengths have another one, and what omp_target_memcpy does.
         """
         if dst is None or src is None or element_size < 1 or not volume:
             return _refused_box(dst, src)
-        given = {
-            "dst_offsets": dst_offsets,
-            "src_offsets": src_offsets,
-            "dst_dimensions": dst_dimensions,
-            "src_dimensions": src_dimensions,
-        }
-        for name, lengths in given.items():
+        for name, lengths in {
+            "dst_offsets": dst_offsets, "src_offsets": src_offsets,
+            "dst_dimensions": dst_dimensions, "src_dimensions": src_dimensions,
+        }.items():  # fmt: skip
             if len(lengths) != len(volume):
                 raise ValueError(
                     f"omp_target_memcpy_rect: volume has {len(volume)} dimensions, but {name} has {len(lengths)}"
                 )
+        _on(self, "omp_target_memcpy_rect", dst=(dst, dst_device), src=(src, src_device))
         rows: list[tuple[int, int]] = [(0, 0)]
         for axis, count in enumerate(volume):
             inner = axis == len(volume) - 1
@@ -343,21 +323,22 @@ class RoutineCaller(ProgramThread):
         return OFFLOAD_SUCCESS
 
     async def omp_target_memset(
-        self, pointer: DevicePointer | HostArray | None, value: int, nbytes: int
+        self, pointer: DevicePointer | HostArray | None, value: int, nbytes: int, device: int | None = None
     ) -> DevicePointer | HostArray | None:
         """Set bytes; returns the pointer, which may be null. On a device LLVM fills a buffer on the host and copies it.
 
-        Raises OutsideArray for bytes that an array of the host does not have.
+        Raises ValueError for a device of which it is no memory; OutsideArray for bytes that an array does not have.
         """
         call = "omp_target_memset"
+        _on(self, call, pointer=(pointer, device))
         if pointer is not None and integer(nbytes, call, "its length") > 0:
             filled = np.full(nbytes, value & 0xFF, np.uint8)
             if not on_device(pointer):
                 into, destination = _piece(self, call, pointer, 0, nbytes)
                 await _touch(self, into, destination, True)
                 await self.program.machine.host_memory.copy(nbytes)
-                if (observer := self.program.observer) is not None:
-                    observer.handle(HostUsed(into, destination.address, nbytes, True))
+                if (tell := self.program.tell) is not None:
+                    tell(HostUsed(into, destination.address, nbytes, True))
                 _move(destination, HostSpan(0, nbytes, filled))
             else:
                 await self.program.machine.host_memory.copy(nbytes)
@@ -370,15 +351,9 @@ class RoutineCaller(ProgramThread):
         return OmpAllocator(pinned)
 
     async def omp_alloc(
-        self,
-        name: str,
-        shape: int | tuple[int, ...],
-        dtype: DTypeLike = np.float64,
-        *,
-        allocator: OmpAllocator,
-        fill: Any = None,
-        device: int | None = None,
-    ) -> HostArray:
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, *, allocator: OmpAllocator,
+        fill: Any = None, device: int | None = None,
+    ) -> HostArray:  # fmt: skip
         """Allocate an array of the host by an allocator (omp_alloc); free it by `omp_free`.
 
         device: whose library pins it, by default the default device's. Raises DriverError where it cannot.
@@ -406,14 +381,9 @@ class RoutineCaller(ProgramThread):
         self.program.arrays.free(array)
 
     async def llvm_omp_target_alloc_host(
-        self,
-        name: str,
-        shape: int | tuple[int, ...],
-        dtype: DTypeLike = np.float64,
-        *,
-        fill: Any = None,
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, *, fill: Any = None,
         device: int | None = None,
-    ) -> HostArray:
+    ) -> HostArray:  # fmt: skip
         """Allocate pinned memory of the host by the device's library; free it by `llvm_omp_target_free_host`.
 
         Raises ValueError for no bytes, and DriverError where the library has none.
@@ -459,12 +429,8 @@ class RoutineCaller(ProgramThread):
     # managed memory: calls of CUDA, which OpenMP does not have
 
     async def managed_array(
-        self,
-        name: str,
-        shape: int | tuple[int, ...],
-        dtype: DTypeLike = np.float64,
-        phantom: bool | None = None,
-    ) -> HostArray:
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None,
+    ) -> HostArray:  # fmt: skip
         """Make an array of zeros that host and device both use in place: cuMemAllocManaged.
 
         The memory configuration does not matter. Its pages migrate to whoever touches them; nobody has done so yet.
@@ -486,11 +452,10 @@ class RoutineCaller(ProgramThread):
         await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate, mandatory=False)
         ghost = self.program.phantom if phantom is None else phantom
         values = None if ghost else make_values(name, lengths, element, None)
-        observer = self.program.observer
-        watch = None if observer is None else observer.watch_array
+        watch = self.program.arrays.watch
         array = HostArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True, watch=watch)
-        if observer is not None:
-            observer.handle(ArrayMade(array))
+        if (tell := self.program.tell) is not None:
+            tell(ArrayMade(array))
         return array
 
     async def free_managed(self, array: HostArray) -> None:
@@ -571,6 +536,24 @@ def in_place(array: HostArray, address: int, initial: int, shape: tuple[int, ...
     """Return the pointer of the initial device to an array, which is where the host has it."""
     nbytes = math.prod(shape) * array.itemsize
     return DevicePointer(address, nbytes, initial, array.phantom, array.dtype, shape, array)
+
+
+def _on(t: RoutineCaller, call: str, **given: tuple[Pointer | None, int | None]) -> None:
+    """Raise ValueError for a device that was given with a pointer, by the argument's name, of which it is no memory.
+
+    Managed memory is every device's.
+    """
+    for name, (pointer, device) in given.items():
+        if device is None or pointer is None or (not on_device(pointer) and array_of(host_span(pointer)[0]).managed):
+            continue
+        number, its = chosen(t, device), pointer.device if on_device(pointer) else initial_device(t)
+        if number != its:
+            kind = "the host" if its == initial_device(t) else f"device {its}"
+            asked = "the host" if number == initial_device(t) else f"device {number}"
+            raise ValueError(
+                f"{call}: {name} is memory of {kind}, not of {asked}: give {its}, or leave the device out"
+                + ("; omp_get_mapped_ptr returns where the host's memory is mapped" if kind == "the host" else "")
+            )
 
 
 def integer(value: int, call: str, what: str) -> int:

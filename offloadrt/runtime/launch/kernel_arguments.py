@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from offloadrt.kernels import Launch
 from offloadrt.kernels.execution import BadAccess, MappedSection
+from offloadrt.kernels.kernel import run_body
 from offloadrt.machine import InvalidDeviceAddress
 from offloadrt.machine.memory import Bytes
 from offloadrt.runtime.device import OffloadDevice
@@ -117,10 +118,6 @@ def pointer_view(memory: Any, pointer: DevicePointer, nbytes: int) -> NDArray[An
     raw = memory.view(pointer.address, count * pointer.dtype.itemsize)
     values: NDArray[Any] = raw if pointer.dtype == UNTYPED else raw.view(pointer.dtype)
     return values if shape is None else values.reshape(shape)
-
-
-def call_body(body: Callable[..., None], resolvers: Sequence[Resolve]) -> None:
-    body(*[resolve() for resolve in resolvers])
 
 
 def reaches_host(device: OffloadDevice) -> bool:
@@ -266,7 +263,7 @@ def _run(
     What goes wrong is for the host thread that waits for the queue.
     """
     try:
-        call_body(body, resolvers)
+        run_body(body, [resolve() for resolve in resolvers])
     except (BadAccess, InvalidDeviceAddress) as bad:
         message = f"{device.plugin.illegal_access}: kernel {kernel!r}: {bad}"
         array = bad.array if isinstance(bad, BadAccess) else ""

@@ -149,10 +149,10 @@ def ratio_in_draws(base: Result, own: Result, name: str) -> Interval | None:
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
     """Return the value below which a share of ascending values lies, between two of them in proportion."""
-    place = share * (len(ordered) - 1)
-    below = int(place)
+    rank = share * (len(ordered) - 1)
+    below = int(rank)
     low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
-    return low if low == high else low + (high - low) * (place - below)
+    return low if low == high else low + (high - low) * (rank - below)
 
 
 @attrs.frozen

@@ -414,7 +414,10 @@ class Windows:
         if not self._explicit:
             self._explicit, self._open = True, None
         if self._open is not None:
-            raise UserError("windows.start: a measured window is open already")
+            raise UserError(
+                "run.measure(): a measured window is open already; in a team, open it around `run.parallel`, or let "
+                "thread 0 alone open it between two barriers"
+            )
         self._open = self._sim.now
         self._at_start = self._ledger_now()
         self._outside.include(self._counting.cut())
@@ -422,7 +425,7 @@ class Windows:
     def end(self) -> None:
         """Close the window. Raises UserError where none is open."""
         if not self._explicit or self._open is None:
-            raise UserError("windows.end: no measured window is open")
+            raise UserError("run.measure(): no measured window is open")
         self._close(self._open)
 
     def finish(self) -> None:

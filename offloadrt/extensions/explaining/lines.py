@@ -1,0 +1,296 @@
+"""A run by line of the program's source: times, waits, bytes, faults, and what the line's kernels do on the device.
+
+`lines_of` adds up what the directives of each line did. `kernels_of_run` puts the kernels under the device's roofline
+(Williams, Waterman and Patterson 2009). `verdicts_of` asks of each target region whether it is worth a device.
+`Sources` finds the files.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from offloadrt.extensions.explaining.critical_path import KernelRun
+from offloadrt.extensions.explaining.sentence import Observed
+from offloadrt.kernels import Launch
+from offloadrt.machine import MachineSpec
+from offloadrt.machine.compute.residency import ComputeSpec
+from offloadrt.machine.host import HostWorkersSpec
+from offloadrt.study.errors import UserError
+
+# ---------------------------------------------------------------------- what the directives of a line did
+
+
+@attrs.define
+class LineUse:
+    """What the directives of one line did in the measured time; times are picoseconds."""
+
+    place: str
+    """File and line, as "patch.cpp:41"."""
+    directives: dict[str, int] = attrs.field(factory=dict)
+    """How often each directive of the line was run."""
+    path_ps: int = 0
+    """Its part of the critical path."""
+    threads_ps: int = 0
+    """Time of all host threads in its directives."""
+    waits_ps: int = 0
+    """The part of this in which they waited for locks, for the device, or for each other."""
+    kernels_ps: int = 0
+    """Time of its kernels on the device, added up."""
+    bytes: dict[str, int] = attrs.field(factory=dict)
+    """Bytes of its copies by direction, migrations of pages included."""
+    faulted_pages: int = 0
+    """Pages that the GPU's faults brought for its kernels."""
+    stalled_ps: int = 0
+    """Time in which its kernels waited for pages."""
+    threads: set[int] = attrs.field(factory=set)
+    """The host threads that ran it."""
+    kernels: list[KernelRun] = attrs.field(factory=list)
+
+
+def lines_of(observed: Observed) -> list[LineUse]:
+    """Add up a run by line, the lines that matter first: by their part of the critical path, then by threads' time."""
+    lines: dict[str, LineUse] = {}
+    places = observed.causal_log.source_lines
+
+    def line(place: str) -> LineUse:
+        return lines.setdefault(place, LineUse(place))
+
+    for part in observed.path:
+        if part.place:
+            line(part.place).path_ps += part.ps
+    entered: dict[int, list[tuple[str, int]]] = {}
+    waiting: dict[int, tuple[str, int]] = {}
+    for label, time_ps, actor, _, _, cause, *payload in observed.rows:
+        if not (place := places.get(cause, "")):
+            continue
+        if label == "DirectiveBegin":
+            entered.setdefault(actor, []).append((place, time_ps))
+            use = line(place)
+            use.directives[payload[1]] = use.directives.get(payload[1], 0) + 1
+            use.threads.add(actor)
+        elif label == "DirectiveEnd" and (outer := entered.get(actor)):
+            own, begin_ps = outer.pop()
+            if all(one != own for one, _ in outer):  # a directive within one of its own line is in its time already
+                line(own).threads_ps += _measured(observed, begin_ps, time_ps)
+        elif label in ("LockWait", "SignalWaitBegin"):
+            waiting.setdefault(actor, (place, time_ps))
+        elif label in ("LockAcquire", "SignalWaitEnd") and actor in waiting:
+            own, begin_ps = waiting.pop(actor)
+            line(own).waits_ps += _measured(observed, begin_ps, time_ps)
+        elif label == "CopyEnd" and _is_measured(observed, time_ps):
+            moved = line(place).bytes
+            moved[payload[1]] = moved.get(payload[1], 0) + payload[3]
+        elif label == "PageFaultEnd" and _is_measured(observed, time_ps):
+            line(place).faulted_pages += payload[1]
+    for run in observed.history.kernels.values():
+        if (place := places.get(run.directive, "")) and run.end >= 0:
+            use = line(place)
+            use.kernels_ps += _measured(observed, run.start, run.end)
+            use.stalled_ps += sum(_measured(observed, *stall) for stall in run.stalls if stall[1] >= 0)
+            use.kernels.append(run)
+    return sorted(lines.values(), key=lambda use: (-use.path_ps, -use.threads_ps, use.place))
+
+
+def _measured(observed: Observed, begin_ps: int, end_ps: int) -> int:
+    """Return the part of a span that lies in the measured windows."""
+    return sum(max(0, min(end_ps, until) - max(begin_ps, since)) for since, until in observed.windows)
+
+
+def _is_measured(observed: Observed, time_ps: int) -> bool:
+    return any(since <= time_ps <= until for since, until in observed.windows)
+
+
+# ---------------------------------------------------------------------- kernels under the roofline
+
+
+@attrs.frozen
+class RooflineKernel:
+    """All launches of one kernel from one line; `seconds` are their times on the device, added up."""
+
+    name: str
+    place: str
+    launches: int
+    seconds: float
+    flops: float
+    bytes: float
+    """Bytes that move between the device's memory and its cache, whole sectors."""
+
+    @property
+    def intensity(self) -> float:
+        """Return the operations for each byte; infinite for a kernel that moves none."""
+        return self.flops / self.bytes if self.bytes else float("inf") if self.flops else 0.0
+
+
+@attrs.frozen
+class Roofline:
+    """The ceilings of a device, in bytes/s and flop/s, and the kernels of a run below them."""
+
+    bandwidth: float
+    peak: float
+    """Of double precision."""
+    single_peak: float
+    kernels: tuple[RooflineKernel, ...]
+
+    def bound_of(self, kernel: RooflineKernel) -> str:
+        """Say which ceiling is above a kernel."""
+        if not kernel.flops or kernel.intensity < self.peak / self.bandwidth:
+            return "memory"
+        return "arithmetic"
+
+    def reached(self, kernel: RooflineKernel) -> float:
+        """Return the part of its ceiling that a kernel attains."""
+        if not kernel.seconds:
+            return 0.0
+        if self.bound_of(kernel) == "memory":
+            return kernel.bytes / kernel.seconds / self.bandwidth
+        return kernel.flops / kernel.seconds / self.peak
+
+
+def roofline_of(observed: Observed) -> Roofline | None:
+    """Put a run's kernels under the roofline of its device, the longest first; None without a device or kernels."""
+    if not _has_device(observed.spec):
+        return None
+    spec, places = observed.spec.read(ComputeSpec), observed.causal_log.source_lines
+    sums: dict[tuple[str, str], list[float]] = {}
+    for run, launch in _launches(observed, observed.history.kernels.values()):
+        group = sums.setdefault((run.name, places.get(run.directive, "")), [0, 0.0, 0.0, 0.0])
+        moved = launch.bytes_moved(spec.sector, spec.cache) if launch.bytes else 0.0
+        one = 1, (run.end - run.start) * 1e-12, launch.flops + launch.single_flops, moved
+        group[:] = [before + more for before, more in zip(group, one, strict=True)]
+    if not sums:
+        return None
+    kernels = [RooflineKernel(name, place, int(count), *rest) for (name, place), (count, *rest) in sums.items()]
+    kernels.sort(key=lambda kernel: (-kernel.seconds, kernel.name))
+    return Roofline(spec.bandwidth, spec.flops, spec.flops_single, tuple(kernels))
+
+
+def _has_device(spec: MachineSpec) -> bool:
+    return "gpu.sms" in spec.entries
+
+
+def _launches(observed: Observed, runs: Iterable[KernelRun]) -> list[tuple[KernelRun, Launch]]:
+    """Return those of some kernels that began and ended in the measured time, with their launches."""
+    known = observed.causal_log.launches
+    return [
+        (run, known[run.number])
+        for run in runs
+        if run.number in known
+        and run.end >= 0
+        and _is_measured(observed, run.start)
+        and _is_measured(observed, run.end)
+    ]
+
+
+# ---------------------------------------------------------------------- is a region worth a device?
+
+
+@attrs.frozen
+class Verdict:
+    """What a line's target regions take as they ran, and by estimate elsewhere; seconds, of all their executions."""
+
+    place: str
+    runs: int
+    as_run_s: float
+    """The host threads' time in them: transfers, waits, launches and kernels."""
+    mapped_s: float
+    """With their data on the device already: the launches, and the kernels as long as they took."""
+    host_s: float
+    """Their counted work on the host's cores, as `if(target: 0)` runs it: on one inside a parallel region, or all."""
+
+    @property
+    def best(self) -> str:
+        """Say where they belong."""
+        if self.host_s < min(self.as_run_s, self.mapped_s):
+            return f"the host, {self.as_run_s / self.host_s:.3g} times as fast"
+        if self.mapped_s < 0.8 * self.as_run_s:
+            text = f"the device, with data kept mapped: up to {self.as_run_s / self.mapped_s:.3g} times as fast"
+            return text + ("; as it is, the host is faster" if self.host_s < self.as_run_s else "")
+        return "the device, as it is"
+
+
+def verdicts_of(observed: Observed, lines: Iterable[LineUse]) -> list[Verdict]:
+    """Ask of each line with kernels whether the host would be faster, those that took longest first.
+
+    The host's time is that of each launch alone. Its memory holds the data already, in caches nothing.
+    """
+    if not _has_device(observed.spec):
+        return []
+    compute, host = observed.spec.read(ComputeSpec), observed.spec.read(HostWorkersSpec)
+    verdicts = []
+    for use in lines:
+        launches = _launches(observed, use.kernels)
+        if not launches or not use.threads_ps:
+            continue
+        parallel = len(use.threads) < 2
+        on_device = sum(run.end - run.start for run, _ in launches) * 1e-12 + len(launches) * compute.launch_latency
+        on_host = sum(_alone_on(host, launch, parallel) for _, launch in launches)
+        verdicts.append(Verdict(use.place, len(launches), use.threads_ps * 1e-12, on_device, on_host))
+    return sorted(verdicts, key=lambda verdict: (-verdict.as_run_s, verdict.place))
+
+
+def _alone_on(spec: HostWorkersSpec, launch: Launch, parallel: bool) -> float:
+    """Return the seconds of a launch alone on the host (`HostWorkers.execute`)."""
+    width = spec.width(launch, parallel)
+    bandwidth = min(width * spec.bandwidth_1t, spec.bandwidth_all)
+    flops = launch.flops + launch.single_flops
+    return max(flops / (spec.flops * width), launch.bytes / bandwidth) + (spec.fork_join if parallel else 0.0)
+
+
+# ---------------------------------------------------------------------- the files
+
+_MOST_SEARCHED: Final = 20_000
+"""Files of a folder among which a source is looked for."""
+
+
+@attrs.define
+class Sources:
+    """Finds the source files of a program by the names that its places have."""
+
+    folders: Sequence[Path] = ()
+    """Where the user says that they are (`--source`); searched with what lies in them."""
+    program: Path | None = None
+    """The script, or the recording."""
+    _files: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        for folder in self.folders:
+            if not folder.is_dir():
+                raise UserError(f"--source {folder}: there is no such folder")
+
+    def text(self, place: str) -> str:
+        """Return the line of a place, without the blanks around it; empty where no file of that name is found."""
+        lines, number = self.file(place.rpartition(":")[0]), place.rpartition(":")[2]
+        return lines[int(number) - 1].strip() if number.isdigit() and 0 < int(number) <= len(lines) else ""
+
+    def file(self, name: str) -> tuple[str, ...]:
+        """Return the lines of a file; none where it is not found."""
+        if name not in self._files:
+            path = self._path(name) if name else None
+            try:
+                text = "" if path is None else path.read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                text = ""
+            self._files[name] = tuple(text.splitlines())
+        return self._files[name]
+
+    def _path(self, name: str) -> Path | None:
+        short = Path(name).name
+        for folder in self.folders:
+            found = sorted(path for path, _ in zip(folder.rglob(short), range(_MOST_SEARCHED), strict=False))
+            if found:
+                return max(found, key=lambda path: (str(path).endswith(name), -len(path.parts)))
+        beside = [Path(), *([] if self.program is None else [self.program.parent])]
+        if self.program is not None and self.program.name == short:
+            return self.program
+        modules = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
+        candidates = [
+            *(folder / name for folder in beside),
+            *(folder / short for folder in beside),
+            *(Path(file) for file in modules if file and Path(file).name == short),
+        ]
+        return next((path for path in candidates if path.is_file()), None)

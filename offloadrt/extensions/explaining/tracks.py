@@ -1,0 +1,435 @@
+"""The tracks of a run's picture: what `offloadrt.trace` draws, kept as slices and counters.
+
+`Timeline` is a `Canvas` that keeps what is drawn on it. `overview` shortens that of a long run, `flame_of` makes a tree
+of what lay in what, and `means_of` what a counter is over pieces of time. A colour stands for a kind of work (`KINDS`),
+the same in every picture: `report` and `timeline` draw them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from offloadrt.extensions.explaining.critical_path import PathPart
+from offloadrt.trace import CausalLog, Row
+from offloadrt.trace.drawing import HOST, LOCKS, Drawing, Notes
+
+MOST_SLICES = 40_000
+"""More than these are aggregated, so that a page stays small and quick."""
+CRITICAL_PATH = "critical path"
+FAULT_TRACK = "page fault"
+"""How the names of tracks begin on which faults are drawn."""
+
+
+@attrs.frozen
+class Slice:
+    """Something that took time on a track; `level` counts the slices that it lies in. Times are picoseconds."""
+
+    begin_ps: int
+    end_ps: int
+    name: str
+    notes: str
+    level: int = 0
+    kind: str = ""
+    """One of `KINDS`, where it stands for several slices: what they did most of their time."""
+    fill: float = 1.0
+    """The part of it that these slices take."""
+
+    @property
+    def ps(self) -> int:
+        return self.end_ps - self.begin_ps
+
+
+@attrs.define
+class TimelineTrack:
+    """A track of a thread or of a lane of a resource."""
+
+    group: str
+    name: str
+    slices: list[Slice] = attrs.field(factory=list)
+    open: list[tuple[int, str, str]] = attrs.field(factory=list)
+    """What has begun and not ended, the outermost first."""
+
+
+@attrs.define
+class Counter:
+    """A number over time: where it changes, and what it is from then on."""
+
+    group: str
+    name: str
+    unit: str
+    times_ps: list[int] = attrs.field(factory=list)
+    values: list[int] = attrs.field(factory=list)
+
+
+class Timeline:
+    """A canvas that keeps what is drawn on it."""
+
+    def __init__(self, places: Mapping[int, str] | None = None) -> None:
+        self._places = places or {}
+        """Where each directive stands in the source, by number."""
+        self.tracks: list[TimelineTrack] = []
+        self.counters: list[Counter] = []
+
+    def thread(self, group: str, index: int, name: str, /) -> int:
+        """Make a track for a thread."""
+        return self.lane(group, name)
+
+    def lane(self, group: str, name: str, /) -> int:
+        """Make a track for a lane of a resource."""
+        self.tracks.append(TimelineTrack(group, name))
+        return len(self.tracks) - 1
+
+    def counter(self, group: str, name: str, unit: str, /) -> int:
+        """Make a counter."""
+        self.counters.append(Counter(group, name, unit))
+        return len(self.counters) - 1
+
+    def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
+        """Begin a slice."""
+        on = self.tracks[track]
+        if on.group != HOST and (place := self._places.get(int(notes.get("directive", 0)))):
+            notes = {**notes, "at": place}
+        on.open.append((time_ps, name, _text(notes)))
+
+    def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
+        """End the slice that began last on the track."""
+        on = self.tracks[track]
+        begin_ps, name, text = on.open.pop()
+        text = ", ".join(filter(None, (text, _text(notes or {}))))
+        on.slices.append(Slice(begin_ps, time_ps, name, text, len(on.open)))
+
+    def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
+        """Leave out what takes no time."""
+
+    def value(self, track: int, time_ps: int, value: int, /) -> None:
+        """Note the new value of a counter."""
+        counter = self.counters[track]
+        counter.times_ps.append(time_ps)
+        counter.values.append(value)
+
+
+def timeline_of(
+    rows: Sequence[Row], path: Iterable[PathPart], window: tuple[int, int], causal_log: CausalLog | None = None
+) -> Timeline:
+    """Draw a run, its critical path on a track above all others; keep what lies in the window, in picoseconds."""
+    timeline = Timeline(None if causal_log is None else causal_log.source_lines)
+    drawing = Drawing(timeline, causal_log)
+    drawing.draw(rows)
+    drawing.finish()
+    on_path = TimelineTrack(CRITICAL_PATH, CRITICAL_PATH)
+    for part in path:
+        words = (part.actor, part.call, part.directive, part.place and f"at: {part.place}")
+        on_path.slices.append(Slice(part.begin_ps, part.end_ps, part.blame, ", ".join(filter(None, words))))
+    timeline.tracks = [on_path, *_one_thread_each(timeline.tracks)]
+    for track in timeline.tracks:
+        cut = (
+            attrs.evolve(one, begin_ps=max(one.begin_ps, window[0]), end_ps=min(one.end_ps, window[1]))
+            for one in track.slices
+        )
+        track.slices = sorted((one for one in cut if one.ps > 0), key=lambda one: (one.begin_ps, one.level, one.end_ps))
+    timeline.tracks = sorted((track for track in timeline.tracks if track.slices), key=_place)
+    return timeline
+
+
+def phases_of(causal_log: CausalLog) -> dict[str, int]:
+    """Return when each phase that the program names first begins (`Run.phase`); ask before the run is drawn."""
+    begins: dict[str, int] = {}
+    for annotation in causal_log.annotations.waiting:
+        if annotation.what == "begin" and annotation.name not in _ACTIVITIES:
+            begins.setdefault(annotation.name, annotation.time_ps)
+    return begins
+
+
+def _one_thread_each(tracks: Sequence[TimelineTrack]) -> list[TimelineTrack]:
+    """Put what host threads of one name do on one track: teams that follow one another have the same threads.
+
+    Threads of one name that work at the same time, as those of nested teams, keep tracks of their own.
+    """
+    kept: list[TimelineTrack] = []
+    of_name: dict[str, list[TimelineTrack]] = {}
+    for track in tracks:
+        if track.group != HOST:
+            kept.append(track)
+            continue
+        others = of_name.setdefault(track.name, [])
+        free = next((other for other in others if not _overlap(other.slices, track.slices)), None)
+        if free is not None:
+            free.slices += track.slices
+        elif track.slices:
+            kept.append(track)
+            others.append(track)
+            if len(others) > 1:
+                track.name = f"{track.name} ({len(others)})"
+    return kept
+
+
+def _overlap(some: Sequence[Slice], others: Sequence[Slice]) -> bool:
+    """Tell whether slices of two tracks lie over one another."""
+    spans = sorted((one.begin_ps, one.end_ps) for one in (*some, *others) if one.level == 0 and one.ps)
+    return any(after[0] < before[1] for before, after in itertools.pairwise(spans))
+
+
+def _text(notes: Notes) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in notes.items())
+
+
+def _place(track: TimelineTrack) -> tuple[object, ...]:
+    """Order tracks for a reader: the critical path, host threads by number, the device, and then locks."""
+    groups = {CRITICAL_PATH: 0, HOST: 1, LOCKS: 3}
+    words = [(int(word), "") if word.isdigit() else (-1, word) for word in re.split(r"(\d+)", track.name)]
+    return groups.get(track.group, 2), track.group, words
+
+
+def overview(timeline: Timeline, most: int = MOST_SLICES) -> tuple[list[TimelineTrack], int]:
+    """Return tracks of about `most` slices at most, and the length in ps below which neighbours are drawn as one.
+
+    Neighbours on a track and level that are shorter, and no further apart, become one slice that says how many it
+    stands for, which part of it they take, and what they did most; it is a few such lengths long at most. A length of 0
+    means that nothing was aggregated.
+    """
+    lengths = sorted((one.ps for track in timeline.tracks for one in track.slices), reverse=True)
+    if len(lengths) <= most:
+        return timeline.tracks, 0
+    short_ps = max(1, lengths[most // 2])
+    while True:
+        tracks = [attrs.evolve(track, slices=_joined(track, short_ps)) for track in timeline.tracks]
+        if sum(len(track.slices) for track in tracks) <= most:
+            return tracks, short_ps
+        short_ps *= 2
+
+
+_LONGEST_JOINED = 8
+"""How many times as long as a short slice those are that stand for several."""
+
+
+@attrs.define
+class _Join:
+    """Short slices that follow one another on one level."""
+
+    first: Slice
+    end_ps: int
+    count: int = 1
+    kinds: dict[str, int] = attrs.field(factory=dict)
+    """Their picoseconds by kind."""
+
+    def take(self, one: Slice, kind: str) -> None:
+        self.end_ps = max(self.end_ps, one.end_ps)
+        self.kinds[kind] = self.kinds.get(kind, 0) + one.ps
+
+    def slice(self) -> Slice:
+        if self.count == 1:
+            return self.first
+        kind = max(self.kinds, key=lambda kind: (self.kinds[kind], kind))
+        filled = min(1.0, sum(self.kinds.values()) / max(1, self.end_ps - self.first.begin_ps))
+        return Slice(
+            self.first.begin_ps, self.end_ps, f"{self.count} short slices",
+            f"{filled:.0%} of this time, mostly: {kind}", self.first.level, kind, filled,
+        )  # fmt: skip
+
+
+def _joined(track: TimelineTrack, short_ps: int) -> list[Slice]:
+    joins: list[_Join] = []
+    last: dict[int, _Join] = {}
+    """By level, the one that a next short slice may join."""
+    for one in track.slices:
+        into = last.get(one.level)
+        if one.ps >= short_ps:
+            last.pop(one.level, None)
+        elif (
+            into is not None
+            and one.begin_ps - into.end_ps < short_ps
+            and one.end_ps - into.first.begin_ps <= _LONGEST_JOINED * short_ps
+        ):
+            into.count += 1
+            into.take(one, kind_of(track, one))
+            continue
+        joins.append(_Join(one, one.end_ps))
+        if one.ps < short_ps:
+            last[one.level] = joins[-1]
+            joins[-1].take(one, kind_of(track, one))
+    return [join.slice() for join in joins]
+
+
+PROGRAM = "outside of directives"
+"""A host thread outside of every directive: its own work, waits that belong to no directive, and no team."""
+_NUMBER = re.compile(r"\s+\d+(?=\s|$)")
+
+
+@attrs.define
+class Frame:
+    """A node of the flame graph: the time of all host threads in slices of this name at this place."""
+
+    name: str
+    kind: str = ""
+    """One of `KINDS`."""
+    ps: int = 0
+    inner: dict[str, Frame] = attrs.field(factory=dict)
+
+    def child(self, name: str, kind: str) -> Frame:
+        """Return the inner frame of that name, made when it is first asked for."""
+        return self.inner.setdefault(name, Frame(name, kind))
+
+
+def threads_of(tracks: Iterable[TimelineTrack]) -> list[TimelineTrack]:
+    """Return the tracks of host threads."""
+    return [track for track in tracks if track.group == HOST]
+
+
+def own_times(track: TimelineTrack, window: tuple[int, int]) -> dict[str, int]:
+    """Return the picoseconds of a thread by the kind of what it did innermost; they add up to the window."""
+    times: dict[str, int] = {}
+    outside = window[1] - window[0]
+    for path, own_ps in _own(track.slices):
+        kind = kind_of(track, path[-1])
+        times[kind] = times.get(kind, 0) + own_ps
+        outside -= own_ps
+    if outside > 0:
+        times[PROGRAM] = outside
+    return times
+
+
+def flame_of(tracks: Iterable[TimelineTrack]) -> Frame:
+    """Return the tree of directives, calls and waits of all host threads."""
+    root = Frame("host threads")
+    for track in tracks:
+        for path, own_ps in _own(track.slices):
+            frame = root
+            frame.ps += own_ps
+            for one in path:
+                frame = frame.child(family(one.name), kind_of(track, one))
+                frame.ps += own_ps
+    return root
+
+
+def family(name: str) -> str:
+    """Leave out the number of one of many: `wait for copy 12 (d2h)` becomes `wait for copy (d2h)`."""
+    return _NUMBER.sub("", name) or name
+
+
+def _own(slices: Iterable[Slice]) -> Iterator[tuple[tuple[Slice, ...], int]]:
+    """Give each slice with those that it lies in, and its time that no inner slice takes."""
+    open_: list[Slice] = []
+    left: list[int] = []
+    for one in slices:
+        while open_ and (open_[-1].level >= one.level or open_[-1].end_ps <= one.begin_ps):
+            yield tuple(open_), left.pop()
+            open_.pop()
+        if left:
+            left[-1] -= one.ps
+        open_.append(one)
+        left.append(one.ps)
+    while open_:
+        yield tuple(open_), left.pop()
+        open_.pop()
+
+
+# ---------------------------------------------------------------------- kinds of work and their colours
+KINDS: Final[Mapping[str, str]] = {
+    "directive of the program": "#d5dbe1",
+    "call of the driver": "#8fb8de",
+    "waits for a turn": "#d55e00",
+    "waits for the device": "#f2c14e",
+    "waits for other threads": "#f4a582",
+    "computes on the host": "#7a9a01",
+    "kernel": "#009e73",
+    "copy to the device": "#0072b2",
+    "copy to the host": "#cc79a7",
+    "page faults": "#8c510a",
+    "holds the lock": "#5b5b6b",
+    "other work": "#b5b5b5",
+}
+"""The kinds of work, and their colours."""
+_ON_PATH = {
+    "program": "directive of the program", "runtime": "directive of the program", "driver": "call of the driver",
+    "messages": "call of the driver",
+    "kernel": "kernel", "launch": "kernel",
+}  # fmt: skip
+"""What works on the critical path; other names there are of what was waited for."""
+_OF_DEVICE = re.compile(r"wait for (copy|kernel|event|drain|queue|signal|memcpy|stream(?! pool)|device(?! table))")
+_CALL = re.compile(r"(cu|hip|hsa|acc_|omp_)\w+")
+
+
+_ACTIVITIES = {
+    "compute": "computes on the host",
+    **dict.fromkeys(("barrier", "taskwait", "taskgroup", "depend", "critical"), "waits for other threads"),
+}
+"""What threads are annotated to do (`Annotations.begin`)."""
+_BY_WORDS: Final[Iterable[tuple[str, tuple[str, ...]]]] = (
+    ("page faults", ("page fault", "eviction", "prefetch")),
+    ("copy to the device", ("h2d",)),
+    ("copy to the host", ("d2h",)),
+)
+_OF_COUNTERS: Final[Iterable[tuple[str, str]]] = (
+    ("waiting for", "waits for a turn"),
+    ("bytes in flight h2d", "copy to the device"),
+    ("bytes in flight d2h", "copy to the host"),
+    ("resident kernels", "kernel"),
+    ("pages", "page faults"),
+)
+
+
+def kind_of(track: TimelineTrack, one: Slice) -> str:
+    """Tell which of `KINDS` a slice is of, by its name and its track's."""
+    name = one.name
+    if one.kind:
+        return one.kind
+    if track.group == LOCKS:
+        return "holds the lock"
+    if name.startswith("wait for "):
+        return "waits for the device" if _OF_DEVICE.match(name) else "waits for a turn"
+    if track.group == HOST:
+        if name in _ACTIVITIES:
+            return _ACTIVITIES[name]
+        is_directive = one.notes.startswith("directive: ") or not (one.level or _CALL.fullmatch(name))
+        return "directive of the program" if is_directive else "call of the driver"
+    if track.name.startswith(FAULT_TRACK):
+        return "page faults"
+    for kind, words in _BY_WORDS:
+        if any(word in name for word in words):
+            return kind
+    if track.group == CRITICAL_PATH:
+        return _ON_PATH.get(name, "waits for a turn")
+    return "kernel" if track.name.startswith(("compute units", "hardware queue")) else "other work"
+
+
+def kind_of_counter(counter: Counter) -> str:
+    """Tell which of `KINDS` a counter counts."""
+    return next((kind for begin, kind in _OF_COUNTERS if counter.name.startswith(begin)), "other work")
+
+
+MOST_PIECES = 4_000
+"""Pieces of time of which a counter's mean and maximum are kept; more than a screen has pixels."""
+
+
+def means_of(counter: Counter, window: tuple[int, int]) -> list[tuple[int, float, int]]:
+    """Return when each piece of the window begins, and the counter's mean over time and its maximum there.
+
+    Where the counter changes less often than there are pieces, a piece goes from one change to the next.
+    """
+    begin, end = window
+    first = bisect.bisect_right(counter.times_ps, begin)
+    value = counter.values[first - 1] if first else 0
+    last = bisect.bisect_left(counter.times_ps, end)
+    steps = list(zip(counter.times_ps[first:last], counter.values[first:last], strict=True))
+    if len(steps) <= MOST_PIECES:
+        at = dict([(begin, value), *steps])  # of several changes at an instant the last one counts
+        return [(ps, float(number), number) for ps, number in at.items()]
+    piece = max(1, -(-(end - begin) // MOST_PIECES))
+    found: list[tuple[int, float, int]] = []
+    since, upcoming = begin, iter([*steps, (end, 0)])
+    changes, following = next(upcoming)
+    while since < end:
+        until, area, most, now = min(since + piece, end), 0, value, since
+        while changes < until:
+            area, now, value = area + value * (changes - now), changes, following
+            most = max(most, value)
+            changes, following = next(upcoming)
+        found.append((since, (area + value * (until - now)) / (until - since), most))
+        since = until
+    return found
