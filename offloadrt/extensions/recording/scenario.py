@@ -135,6 +135,7 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary]) -> Scenario:
         sampling: Literal["none", "host", "offload"] = "none",
         database: str = "",
         system_usm: bool = False,
+        policy: Literal["recorded", "par", "par_unseq"] = "recorded",
         timed: str = "",
         threads: Annotated[int, Range(1)] = known[0],
         host_compute: Annotated[float, Range(0)] = 1.0,
@@ -151,6 +152,7 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary]) -> Scenario:
             sampling: a run that only measures for the database, with all algorithms on the host or offloaded
             database: file with the runtimes that the heuristic knows, to which the run adds its own at the end
             system_usm: let the device use all memory of the host as it is; nothing is taken over or prefetched
+            policy: of all parallel algorithms; AdaptiveCpp offloads those under par on some devices only
             timed: measure a part only: from the first call of an algorithm at a place (FILE:LINE) to the last; or
                 A-B, from each call at A to the next one at B
             threads: with as many host threads, as it was recorded with
@@ -179,6 +181,7 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary]) -> Scenario:
             await replay_algorithms(
                 recording, run.program_as(stdpar.StdPar), host_time=host_compute, progress=run.progress,
                 phases=run.windows.phases, timed=part,
+                policy=None if policy == "recorded" else stdpar.ExecutionPolicy(policy),
             )  # fmt: skip
         except (Exception, BaseExceptionGroup) as error:
             inner = innermost(error)

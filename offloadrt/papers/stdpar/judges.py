@@ -27,7 +27,6 @@ from offloadrt.extensions.evidence.validation.judging import (
     unless,
 )
 from offloadrt.papers.stdpar import probes
-from offloadrt.papers.stdpar.programs import MiniBude, sizes
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.parameters import Value
@@ -42,14 +41,12 @@ VENDORS: Final = {MACHINE: "nvcpp", MI100: "rocstdpar", MAX1550: "icpx"}
 TITLES: Final = {MACHINE: "A100", MI100: "MI100", MAX1550: "Max 1550"}
 APPLICATIONS: Final = ("minibude", "cloverleaf", "tealeaf")
 """The applications in the figure of mini-apps."""
-DEFAULT_SIZES: Final = {"minibude": MiniBude().poses}
-"""Sizes of applications that choose their own."""
 HANDLER: Final = "device 0 page fault handler"
 CANDIDATES: dict[str, dict[str, str]] = {}
 SENSITIVITY: tuple[dict[str, Value], ...] = (
     {"application": "babelstream", "size": 1 << 22, "steps": 2},
     {"application": "cloverleaf", "size": 960, "steps": 1},
-    {"application": "lulesh", "size": 30, "steps": 1, "recorded": True},
+    {"application": "lulesh", "size": 30, "steps": 1},
 )
 """Short runs that show whether an entry of the machine has any influence on times."""
 
@@ -73,8 +70,7 @@ class ApplicationGrid(JudgingGrid):
             f"{name} {', '.join(f'{key} {value}' for key, value in parameters.items())}"
             for name, parameters in self.work.items()
         ]
-        sizes = ", ".join(map(str, self.lulesh))
-        return f"{'; '.join(emulated)}; the recorded lulesh size {sizes} steps {self.lulesh_steps}"
+        return f"{'; '.join(emulated)}; lulesh size {', '.join(map(str, self.lulesh))} steps {self.lulesh_steps}"
 
     def at(
         self, machine: str, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False
@@ -92,21 +88,9 @@ class ApplicationGrid(JudgingGrid):
         """Choose parameters of an application at its size here."""
         return {"application": application, "implementation": implementation, **self.work[application], **more}
 
-    def public(self, application: str, implementation: str, **more: Value) -> dict[str, Value]:
-        """Choose the recorded public version of an application, where there is one at its size here."""
-        given = self.of(application, implementation, **more)
-        if self.size_of(application) not in sizes(application):
-            return given
-        return {**given, "size": self.size_of(application), "steps": 0, "recorded": True}
-
-    def size_of(self, application: str) -> int:
-        """Return the size of an application here."""
-        return int(number(self.work[application]["size"])) or DEFAULT_SIZES.get(application, 0)
-
     def of_lulesh(self, size: int, implementation: str, **more: Value) -> dict[str, Value]:
-        """Choose parameters of LULESH, whose public version is played."""
+        """Choose parameters of LULESH."""
         given: dict[str, Value] = {"application": "lulesh", "implementation": implementation, "size": size}
-        given["recorded"] = True
         return {**given, "steps": self.lulesh_steps, **more}
 
 
@@ -320,7 +304,7 @@ def _triads(grid: ApplicationGrid, machine: str, *names: str) -> Asking[dict[str
 def against_vendors(grid: ApplicationGrid) -> Asking[Ratios]:
     """Measure the mini-apps on every system; `yield from` it."""
     places = [
-        (machine, grid.public(application, name))
+        (machine, grid.of(application, name))
         for machine, vendor in VENDORS.items()
         for application in APPLICATIONS
         for name in (vendor, "acpp")

@@ -6,16 +6,24 @@ indices), CloverLeaf (std-indices, 96 x 96 cells, 5 steps), and what `programs/r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
+from offloadrt.extensions.evidence.validation.judging import hear
+from offloadrt.papers.stdpar.judges import PAPER
+from offloadrt.papers.stdpar.programs.recorded import FOLDER
 from offloadrt.study import ParameterError
+from offloadrt.study.reporting.results import Result
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 
 RECORDED = Path(__file__).parent / "recorded"
+LULESH_FILE = FOLDER / "lulesh-15.rec"
 A100 = RunSpec(machine="isambard-a100")
 LULESH: dict[str, object] = {"application": "lulesh", "size": 15, "steps": 3, "prefetch": "never"}
 
@@ -55,6 +63,25 @@ def test_four_barriers_in_five_of_the_public_lulesh_are_elided() -> None:
 def test_what_was_not_recorded_is_refused(given: dict[str, object], reason: str) -> None:
     with pytest.raises(ParameterError, match=reason):
         lulesh(recorded=True, **{"prefetch": "auto", **given})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("claim", ["a100.elided", "a100.se", "a100.mp"])
+def test_claims_on_lulesh_hold_for_the_recorded_program(claim: str) -> None:
+    grid = attrs.evolve(PAPER.grid("full", RunSpec()), lulesh=(15, 45))
+
+    def runs(points: Sequence[Point]) -> list[Result]:
+        find = registry.find("stdpar")
+        return [execute(find, {**point.parameters, "recorded": True}, spec=point.options) for point in points]
+
+    judgement = hear([PAPER.bench.judges[f"acpp.lulesh.{claim}"]], grid, runs)[f"acpp.lulesh.{claim}"]
+    assert judgement.holds, judgement
+
+
+def test_what_is_offloaded_to_an_amd_gpu_has_the_policy_for_it() -> None:
+    file, spec = registry.find(str(LULESH_FILE)), RunSpec(machine="isambard-mi100")
+    found = {policy: execute(file, {"policy": policy}, spec=spec).measured for policy in ("recorded", "par_unseq")}
+    assert found["recorded"]["offloaded"] == 0 < found["par_unseq"]["offloaded"]
 
 
 @pytest.mark.parametrize("version", ["data", "indices"])

@@ -137,6 +137,8 @@ class ReplayedAlgorithms:
     """Virtual seconds of the host for each second that the program worked when it was recorded."""
     progress: Callable[[int, int], object]
     timed: Timed | None = None
+    policy: ExecutionPolicy | None = None
+    """The policy of all parallel algorithms; None: as recorded."""
     algorithms: int = 0
     """How many were called."""
     helpers: HiddenHelpers = attrs.field(init=False)
@@ -263,6 +265,7 @@ class ReplayedAlgorithms:
             raise RecordingDamaged(
                 f"{self.recording.name}: {site.where}: {site.call} with policy {words[_POLICY]} is no algorithm"
             )
+        policy = self.policy or policy
         arguments = self._pointers(t, recorded.items)
         launches = []
         for kernel_site, launch, items in recorded.kernels:
@@ -350,12 +353,13 @@ async def replay_algorithms(
     progress: Callable[[int, int], object] = lambda done, total: None,
     phases: ChoosesInstances | None = None,
     timed: Timed | None = None,
+    policy: ExecutionPolicy | None = None,
 ) -> int:
     """Run a recorded program of parallel algorithms, and return how many it called. Raises ReplayRefused.
 
     Where a part of it is `timed`, no repeated phase is left out, for its windows lie within those.
     """
-    run, walk = _begun(recording, program, host_time, progress, phases, timed)
+    run, walk = _begun(recording, program, host_time, progress, phases, timed, policy)
     roots = walk.roots()
 
     async def initial(t: HostThread) -> None:
@@ -371,9 +375,9 @@ async def replay_algorithms(
 async def replay_on(t: HostThread, program: StdPar, recording: Recording, timed: Timed) -> None:
     """Run a recorded program of one thread on this one, up to the end of what is timed, without the host's own work.
 
-    Raises ReplayRefused.
+    Its parallel algorithms are under `par_unseq`, which all implementations offload everywhere. Raises ReplayRefused.
     """
-    run, walk = _begun(recording, program, 0.0, lambda done, total: None, None, timed)
+    run, walk = _begun(recording, program, 0.0, lambda done, total: None, None, timed, ExecutionPolicy.PAR_UNSEQ)
     run.place_arrays(t)
     with suppress(_TimedPartOver):
         for root in walk.roots():
@@ -387,9 +391,10 @@ def _begun(
     progress: Callable[[int, int], object],
     phases: ChoosesInstances | None,
     timed: Timed | None,
+    policy: ExecutionPolicy | None,
 ) -> tuple[ReplayedAlgorithms, TaskWalk]:
     check_recorded(recording)
     if (recording.columns["task.kind"] == TaskKind.TARGET).any():
         raise ReplayRefused(f"{recording.name}: a deferred directive is not replayed with parallel algorithms")
-    run = ReplayedAlgorithms(recording, program, host_time, progress, timed)
+    run = ReplayedAlgorithms(recording, program, host_time, progress, timed, policy)
     return run, TaskWalk(run, phases if timed is None else None)

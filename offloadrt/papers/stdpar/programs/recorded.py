@@ -2,7 +2,8 @@
 
 Recorded were LULESH (branch 2.0.2-dev of LLNL/LULESH, folder stdpar, ``-s SIZE -i 11``) and the versions of UoB-HPC's
 CloverLeaf, TeaLeaf and miniBUDE over indices, with ``-O2``. A recording has one size, and it has no copies of its own.
-The host's own work is left out, for it was that of another machine.
+The host's own work is left out, for it was that of another machine. LULESH's policy is `par`, under which neither
+AdaptiveCpp nor roc-stdpar offloads to an AMD GPU; as the paper has figures of that, all run under `par_unseq` here.
 """
 
 from __future__ import annotations
