@@ -16,7 +16,7 @@ from offloadrt.papers.stdpar.programs import (
     CloverLeaf,
     Lulesh,
     MiniBude,
-    Recorded,
+    RecordedApplication,
     Stopwatch,
     TeaLeaf,
     sizes,
@@ -49,12 +49,12 @@ def application_of(name: str, size: int, steps: int, phantom: bool, step_numbers
         raise ParameterError("phantom", f"{phantom}, but {error}") from None
 
 
-def recording_of(name: str, size: int, steps: int, implementation: std.Implementation) -> Recorded:
+def recording_of(name: str, size: int, steps: int, implementation: std.Implementation) -> RecordedApplication:
     """The recorded application, at its largest size and for all its recorded steps where these are 0."""
     if implementation.memory is std.DataMemory.DEVICE:
         raise ParameterError("recorded", f"True, but {implementation.name} is no implementation of parallel algorithms")
     try:
-        return Recorded(name, size or max(sizes(name), default=0), steps)
+        return RecordedApplication(name, size or max(sizes(name), default=0), steps)
     except ValueError as error:
         raise ParameterError("size", str(error)) from None
 

@@ -19,7 +19,7 @@ from offloadrt.papers.stdpar.programs.cloverleaf import CloverLeaf
 from offloadrt.papers.stdpar.programs.frame import Application, ApplicationOutcome, Stopwatch
 from offloadrt.papers.stdpar.programs.lulesh import Lulesh
 from offloadrt.papers.stdpar.programs.minibude import MiniBude
-from offloadrt.papers.stdpar.programs.recorded import Recorded, sizes
+from offloadrt.papers.stdpar.programs.recorded import RecordedApplication, sizes
 from offloadrt.papers.stdpar.programs.tealeaf import TeaLeaf
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "CloverLeaf",
     "Lulesh",
     "MiniBude",
-    "Recorded",
+    "RecordedApplication",
     "Stopwatch",
     "TeaLeaf",
     "sizes",

@@ -37,7 +37,7 @@ def sizes(application: str) -> list[int]:
 
 
 @attrs.frozen
-class Recorded:
+class RecordedApplication:
     """`steps` iterations of a recorded application; all, if 0. ValueError where it was not recorded at that size."""
 
     application: str
