@@ -95,6 +95,7 @@ void launch_called(void *kernel, int64_t teams, int64_t threads, uint64_t trip);
 void launch_left(void);
 void put_submit(uint32_t teams); /* ompt.c */
 void write_launch(const launch_t *); /* launch_slots.c */
+void *launch_room(size_t bytes);     /* zeros apart from the heap, for what is written of a traced launch */
 void submit_begin(void);
 void submit_end(void);
 
