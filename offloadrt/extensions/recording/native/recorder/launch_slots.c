@@ -6,6 +6,7 @@
 typedef struct {
   uint64_t page, pages, first, last; /* teams that touched the first and the last page first */
 } run_t;
+_Static_assert(sizeof(run_t) == RUN_BYTES, "room for each page");
 
 static int by_team(const void *left, const void *right) {
   const run_t *a = left, *b = right;
@@ -16,7 +17,7 @@ static int by_team(const void *left, const void *right) {
 
 /* Joins neighbouring pages whose first teams are evenly spaced, up to one team: a kernel that streams has one run. */
 static run_t *runs_of(const uint32_t *first_team, size_t pages, uint32_t *count) {
-  run_t *runs = launch_room(pages * sizeof *runs);
+  run_t *runs = room_for(pages, sizeof *runs);
   int64_t step = 0;
   *count = 0;
   for (size_t page = 0; page < pages; page++) {
@@ -184,8 +185,8 @@ void write_launch(const launch_t *launch) {
     return;
   }
   uint32_t slots = COUNTS_SLOTS + 1;
-  run_t *(*runs)[2] = launch_room((launch->array_count + 1) * sizeof *runs);
-  uint32_t(*run_count)[2] = launch_room((launch->array_count + 1) * sizeof *run_count);
+  run_t *(*runs)[2] = room_for(launch->array_count + 1, sizeof *runs);
+  uint32_t(*run_count)[2] = room_for(launch->array_count + 1, sizeof *run_count);
   uint64_t ranges[MOST_RANGES][2];
   for (uint32_t i = 0; i < launch->array_count; i++) {
     const array_t *array = &launch->arrays[i];

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { GONE = 256 /* blocks that were freed and are remembered */, IMAGES = 64, TOLERANCE = 8 /* counters may differ by one part in so many */ };
 
@@ -234,51 +233,19 @@ static int by_device(const void *left, const void *right) {
   return a < b ? -1 : a > b;
 }
 
-/* What is known of a launch lies apart from the program's heap, where a kernel that writes outside of its arrays may destroy it.
- * One launch at a time has it. It is never unmapped: who comes to it late, as a thread that plays a kernel of no image of ours, or
- * that dies, finds zeros. */
-static struct {
-  char *begin;
-  size_t bytes, used;
-} room;
-
-enum { LINE = 64, RUN_BYTES = 32 /* of a page, when the launch is written */, CLEARED = 64 << 10 /* up to so many bytes it is cheaper to clear memory than to get it anew */ };
-#define FAR_AWAY ((void *)0x600000000000) /* from heap, libraries and stacks, where nothing else lies there already */
-
-static size_t rounded(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
-
-void *launch_room(size_t bytes) {
-  void *place = room.begin + room.used;
-  room.used += rounded(bytes);
-  return place;
-}
-
-static void *room_for(size_t count, size_t bytes) { return launch_room(count * bytes); }
-
-static void take_room(size_t bytes) {
-  if (bytes <= room.bytes)
-    return;
-  room.bytes = bytes < 2 * room.bytes ? 2 * room.bytes : bytes; /* parts that nobody touches never become memory */
-  room.begin = mmap(FAR_AWAY, room.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (room.begin == MAP_FAILED) {
-    fprintf(stderr, "offloadrt: no memory for the %zu bytes that are kept of a launch\n", room.bytes);
-    abort();
-  }
-}
-
 static size_t bytes_for(const block_t *block) {
-  return rounded((block->size / 4 + 2) * sizeof *launch.arrays->touched) +
-         rounded((block->size / 4 + 2) * sizeof *launch.arrays->cells) +
-         2 * (rounded((block->size / SECTOR + 2) * 4) + rounded((block->size / PAGE + 2) * (4 + RUN_BYTES)) + LINE);
+  return room_of((block->size / 4 + 2) * sizeof *launch.arrays->touched) +
+         room_of((block->size / 4 + 2) * sizeof *launch.arrays->cells) +
+         2 * (room_of((block->size / SECTOR + 2) * 4) + room_of((block->size / PAGE + 2) * (4 + RUN_BYTES)) + ROOM_LINE);
 }
 
 static void take_arrays(void) {
   host_block_t *known = host_memory(&host_block_count);
   pthread_mutex_lock(&tables);
   uint64_t watched = largest_watched();
-  size_t bytes = rounded(host_block_count * sizeof *known) + rounded(KNOWN * sizeof *not_hosts) +
-                 rounded(FINDINGS * sizeof *launch.races) + rounded(FINDINGS * sizeof *launch.strays) +
-                 rounded((block_count + GONE) * sizeof *launch.arrays) + 2 * rounded((block_count + GONE + 1) * 2 * sizeof(void *));
+  size_t bytes = room_of(host_block_count * sizeof *known) + room_of(KNOWN * sizeof *not_hosts) +
+                 room_of(FINDINGS * sizeof *launch.races) + room_of(FINDINGS * sizeof *launch.strays) +
+                 room_of((block_count + GONE) * sizeof *launch.arrays) + 2 * room_of((block_count + GONE + 1) * 2 * sizeof(void *));
   for (size_t i = 0; i < block_count; i++)
     bytes += bytes_for(&blocks[i]);
   for (size_t i = 0; i < GONE; i++)
@@ -313,11 +280,7 @@ static void take_arrays(void) {
 }
 
 static void drop_arrays(void) {
-  if (room.used > CLEARED)
-    madvise(room.begin, room.used, MADV_DONTNEED);
-  else if (room.used)
-    memset(room.begin, 0, room.used);
-  room.used = 0;
+  drop_room();
   host_blocks = NULL;
   not_hosts = NULL;
   launch.races = NULL;
