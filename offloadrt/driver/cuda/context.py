@@ -377,6 +377,8 @@ class DriverCosts:
     """The time that a free takes to look at one stream of the context."""
     copy_submit: Annotated[float, "driver.copy_submit"]
     """The submission of a copy, under the context lock."""
+    copy_library: Annotated[float, "hip.copy"]
+    """Added where the program's call is HIP's, which submits the copy to HSA."""
     launch: Annotated[float, "driver.launch"]
     """The submission of a kernel, under the context lock; what the device adds is ``launch.latency``."""
     handover: Annotated[float, "driver.handover"]

@@ -214,6 +214,7 @@ class HostThread(CallingThread):
         pinned = from_host and driver.pinning.covers(*_range(source, "cudaMemcpy"))
         if from_host and not to_host and not pinned:
             await driver.streams.synchronize(stream)
+        await driver.call_copy()
         await self._copy(context, destination, source, stream, "cudaMemcpy")
         if pinned or to_host:
             await driver.streams.synchronize(stream)
@@ -230,6 +231,7 @@ class HostThread(CallingThread):
         """
         context = await self._context()
         chosen = await self._stream(context, stream, "cudaMemcpyAsync")
+        await context.driver.call_copy(chosen)
         await self._copy(context, destination, source, chosen, "cudaMemcpyAsync")
 
     async def memset_async(

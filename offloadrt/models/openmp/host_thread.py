@@ -37,7 +37,6 @@ from offloadrt.models.openmp.lowering import (
     Declarations,
     TargetClauses,
     at_data_end,
-    check_clauses,
     enter_data_construct,
     exit_data_construct,
     lower_data,
@@ -359,7 +358,6 @@ class HostThread(RoutineCaller):
 
     def construct_target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Construct:
         """Prepare what `target` would run, to be given to `run` as often as the program comes to it."""
-        check_clauses(clauses)
         return target_construct(self.declarations, kernel, arguments, **clauses)
 
     def construct_target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Construct:
