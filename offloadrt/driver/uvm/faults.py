@@ -39,6 +39,7 @@ from offloadrt.machine.managed.kernels import FaultBuffer
 from offloadrt.machine.messages import ManagedFault, ReplayFaults
 from offloadrt.machine.servers import LevelOverTime, Servers, numbered_from_the_second
 from offloadrt.sim import Mailbox, Signal, Simulation
+from offloadrt.trace import NO_CAUSE, NONE, FaultPhase
 
 
 @attrs.frozen
@@ -212,7 +213,11 @@ class GpuFaults:
         """
         blocks, pages, thrashing = self._blocks, self._blocks.pages, self._blocks.thrashing
         sim, locks, block = blocks.sim, blocks.locks, pages.block(index)
-        await locks.take(block)  # a prefetch or a host thread may work on it
+        if locks.is_taken(block):  # a prefetch or a host thread works on it
+            with blocks.phase("lock", cause, index):
+                await locks.take(block)
+        else:
+            await locks.take(block)
         begin = sim.now
         fetched: FetchResult | None = None
         try:
@@ -223,35 +228,37 @@ class GpuFaults:
             self._count(block, faulted, wanted)
             if not wanted:
                 return Served(0.0)
-            if blocks.space.shared or block.read_mostly or block.read_only:
-                wanted = await self._map_in_place(block, wanted, cause)
-                if not wanted:
-                    await blocks.pay(blocks.costs.block + blocks.costs.service_entry * entries)
-                    return Served(sim.now - begin)
-            thrashes, throttled = thrashing.thrashing(index), 0
-            if thrashes or block.prefers_host:
-                kept = block.prefers_host & ~block.read_mostly
-                throttled, pinned = self._hints(block, wanted & thrashes & ~kept)
-                stays = wanted & kept | pinned
-                if stays:
-                    blocks.map_remote(block, stays)
-                wanted &= ~(stays | throttled)
-                if not wanted:
-                    await blocks.pay(blocks.costs.block if stays else 0.0)
-                    return Served(sim.now - begin, throttled)
-            brought = self._brought_by(block, wanted, thrashes)
-            moved = brought & block.populated
-            cost = self._cost_of(block, entries, brought)
-            evicts = not wanted & block.system  # what the host makes for the GPU is on the host when there is no room
-            fetched = await blocks.fetch(block, brought, cost, cause, evicts=evicts, stored=stored)
-            if fetched is Fetched.NO_ROOM:
-                await blocks.map_without_room(block, wanted)
-            else:
-                if isinstance(fetched, Arriving):
-                    copies.append(fetched.signal)
-                if moved:
-                    thrashing.migrated(index, moved, "device", sim.now)
-            return Served(sim.now - begin, throttled)
+            with blocks.phase("service", cause, index, wanted.bit_count(), entries) as phase:
+                if blocks.space.shared or block.read_mostly or block.read_only:
+                    wanted = await self._map_in_place(block, wanted, cause)
+                    if not wanted:
+                        await blocks.pay(blocks.costs.block + blocks.costs.service_entry * entries)
+                        return Served(sim.now - begin)
+                thrashes, throttled = thrashing.thrashing(index), 0
+                if thrashes or block.prefers_host:
+                    kept = block.prefers_host & ~block.read_mostly
+                    throttled, pinned = self._hints(block, wanted & thrashes & ~kept)
+                    stays = wanted & kept | pinned
+                    if stays:
+                        blocks.map_remote(block, stays)
+                    wanted &= ~(stays | throttled)
+                    if not wanted:
+                        await blocks.pay(blocks.costs.block if stays else 0.0)
+                        return Served(sim.now - begin, throttled)
+                brought = self._brought_by(block, wanted, thrashes)
+                moved = brought & block.populated
+                cost = self._cost_of(block, entries, brought, phase)
+                # What the host makes for the GPU is on the host when there is no room.
+                evicts = not wanted & block.system
+                fetched = await blocks.fetch(block, brought, cost, cause, evicts=evicts, stored=stored, phase=phase)
+                if fetched is Fetched.NO_ROOM:
+                    await blocks.map_without_room(block, wanted)
+                else:
+                    if isinstance(fetched, Arriving):
+                        copies.append(fetched.signal)
+                    if moved:
+                        thrashing.migrated(index, moved, "device", sim.now)
+                return Served(sim.now - begin, throttled)
         finally:
             if not isinstance(fetched, Arriving):
                 locks.give(block)
@@ -341,14 +348,17 @@ class GpuFaults:
             stays |= self._blocks.space.preferred_by_others(self._blocks.device.local, block.index) & ~wanted
         return brought & block.valid & ~stays | wanted
 
-    def _cost_of(self, block: ManagedBlock, entries: int, brought: int) -> float:
+    def _cost_of(self, block: ManagedBlock, entries: int, brought: int, phase: FaultPhase | None) -> float:
         """Return the seconds of the driver's work for ``entries`` faults on a block that bring these pages."""
         costs, in_place = self._blocks.costs, self._blocks.system_costs
-        cost = costs.block + costs.service_entry * entries + self._blocks.map_for_copies(block, block.on_host)
+        mapping = self._blocks.map_for_copies(block, block.on_host)
+        cost = unmapping = costs.block + costs.service_entry * entries + mapping
         if host_mapped := block.host_mapped & brought:
             stretches = (host_mapped & ~(host_mapped << 1)).bit_count()
             cost += costs.unmap * (host_mapped.bit_count() / self._blocks.pages.per_block)
             cost += costs.unmap_range * (stretches - 1)
+        if phase is not None:
+            phase.parts = {"map": mapping, "unmap": cost - unmapping}
         if block.system and in_place is not None:
             cost += in_place.first_touch * (brought & block.system & ~block.populated).bit_count()
         return cost
@@ -418,11 +428,13 @@ class UvmFaultHandler:
     async def _run(self) -> None:
         """Serve one interrupt after the other, for ever (``uvm_parent_gpu_service_replayable_faults``)."""
         get, pay, ends_once = self.mailbox.get, self._blocks.pay, self._policy.after == "buffer"
+        phase = self._blocks.phase
         while True:
             seen = [self._buffer.took(await get())]
             self._workers.took_from_mailbox()
             self._busy.rise()
-            await pay(self.costs.interrupt)
+            with phase("interrupt", seen[0].cause):
+                await pay(self.costs.interrupt)
             if not self._uncontended:
                 self._buffer.put_back(seen[0])
                 seen = await self._first_in_buffer()
@@ -430,7 +442,8 @@ class UvmFaultHandler:
             while seen:
                 seen = await self._batch(seen, service) or self._in_buffer()
             if ends_once:
-                await pay(self.costs.flush)
+                with phase("replay", NO_CAUSE):
+                    await pay(self.costs.flush)
                 self._push(service)
             self._busy.fall()
             self._workers.done()
@@ -448,13 +461,15 @@ class UvmFaultHandler:
     async def _batch(self, seen: list[ManagedFault], service: Service) -> list[ManagedFault]:
         """Fetch, preprocess, serve, and replay as the policy says; return the entries that are left to fetch."""
         serve, pay, sim, policy = self._faults.serve, self._blocks.pay, self._blocks.sim, self._policy
-        costs, counters, begin = self.costs, self._blocks.counters, sim.now
+        costs, counters, begin, phase = self.costs, self._blocks.counters, sim.now, self._blocks.phase
         each_block = policy.after == "block"
         batch = fetch(seen, costs.batch_max)
-        entries, left, begun = batch.entries, batch.left, batch.begun
-        await pay(costs.fetch + costs.fetch_entry * entries)
+        entries, left, begun, cause = batch.entries, batch.left, batch.begun, seen[0].cause
+        with phase("fetch", cause, NONE, 0, entries):
+            await pay(costs.fetch + costs.fetch_entry * entries)
         fetched_at = sim.now
-        await pay(costs.preprocess_entry * entries)
+        with phase("preprocess", cause, NONE, 0, entries):
+            await pay(costs.preprocess_entry * entries)
         if (injector := self._blocks.machine.injector) is not None:
             for fault in batch.faults:
                 injector.page_fault(self._blocks.device.index, fault.kernel)
@@ -462,7 +477,8 @@ class UvmFaultHandler:
         served, different = merged.pages, merged.different
         preprocessed, moved_before = sim.now, counters.bytes_htod
         took: dict[int, float] = {}
-        await self._blocks.locks.read()  # advice must not change the rules within a batch
+        with phase("lock", cause):
+            await self._blocks.locks.read()  # advice must not change the rules within a batch
         try:
             locked = sim.now
             self._faults.unpin()
@@ -471,7 +487,7 @@ class UvmFaultHandler:
             # Blocks are served in the order of their addresses: nvidia-uvm sorts a batch too (preprocess_fault_batch).
             for index in sorted(served):
                 entries_of, stored = merged.entries[index], merged.stored.get(index, 0)
-                done = await serve(index, served[index], entries_of, seen[0].cause, service.copies, stored)
+                done = await serve(index, served[index], entries_of, cause, service.copies, stored)
                 took[index] = done.seconds
                 self._block_s += done.seconds
                 self._served += done.seconds > 0.0
@@ -479,7 +495,8 @@ class UvmFaultHandler:
                     served[index] &= ~done.put_off
                 if each_block:
                     service.served[index] = served[index]
-                    await pay(costs.flush)
+                    with phase("replay", cause):
+                        await pay(costs.flush)
                     self._push(service)
         finally:
             self._blocks.locks.release()
@@ -491,16 +508,18 @@ class UvmFaultHandler:
                     left += self._in_buffer()
                 dropped = sum([fault.entries for fault in left]) - begun  # ``begun`` of them were fetched
                 left, begun = [], 0
-            await pay(costs.flush + costs.flush_entry * dropped)
+            with phase("replay", cause, NONE, 0, dropped):
+                await pay(costs.flush + costs.flush_entry * dropped)
         self.batches.add(
             begin, fetched_at, preprocessed, locked, served_at, sim.now, entries, different, len(took), nbytes
         )
         for fault in batch.faults:
             self._note_wait(fault, took)
         if policy.flushes:
-            for copy in service.copies:
-                if not copy.is_set:
-                    await copy.wait()
+            with phase("copy", cause):
+                for copy in service.copies:
+                    if not copy.is_set:
+                        await copy.wait()
         if not each_block:
             service.note(served)
         if policy.after == "batch":
@@ -646,7 +665,8 @@ class HostFaults:
                 blocks.machine.host_time.add("driver lock", blocks.sim.now - since)
                 try:
                     if left := pages & block.untouched:  # others may have come while this thread waited
-                        await self._first_touch(block, left & -left)
+                        with blocks.phase("page fault of the host", blocks.sim.current.cause, block.index, 1):
+                            await self._first_touch(block, left & -left)
                         count += 1
                 finally:
                     blocks.locks.give(block)
@@ -706,7 +726,8 @@ class HostFaults:
                 if hint is Hint.THROTTLE:
                     until = member.thrashing.throttled_until(block.index, place)
                 else:
-                    await self._bring_back(member, block, page, hint, writes, cause)
+                    with member.phase("page fault of the host", cause, block.index, 1):
+                        await self._bring_back(member, block, page, hint, writes, cause)
                     for count, usage in member.pages.shares(block, page):
                         usage.host_faults += count
             finally:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Literal
 
@@ -36,6 +37,7 @@ from offloadrt.machine.managed.kernels import ManagedKernels
 from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED
 from offloadrt.machine.messages import Unmapped
 from offloadrt.sim import PASSED, RWLock, Signal, Simulation
+from offloadrt.trace import FaultPhase, fault_phase
 
 
 class Arriving(msgspec.Struct, frozen=True, eq=False):
@@ -350,6 +352,17 @@ class VaBlocks:
         self._without_room: dict[int, int] = {}
         """Pages, by block, that are mapped over the link because there was no device memory for them."""
 
+    def phase(self, name: str, cause: int, *counts: int) -> AbstractContextManager[FaultPhase | None]:
+        """Note that the running actor is in a phase of the service of faults (`fault_phase`) in the body of `with`."""
+        return fault_phase(self.machine.trace, self.sim, self.device.index, cause, name, *counts)
+
+    def _work(self, cost: float, phase: FaultPhase | None) -> Awaitable[None]:
+        """Pay for the last work of a phase, and tell it how long that takes this time."""
+        taken = cost if self.machine.exact else self.machine.jitter(cost)
+        if phase is not None and cost:
+            phase.works(taken, taken / cost)
+        return self.sim.sleep(taken)
+
     def _sleep_roughly(self, dt: float) -> Awaitable[None]:
         return self.sim.sleep(self.machine.jitter(dt))
 
@@ -500,12 +513,20 @@ class VaBlocks:
     # Migrations
 
     async def fetch(
-        self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool, stored: int = 0
+        self,
+        block: ManagedBlock,
+        brought: int,
+        cost: float,
+        cause: int,
+        *,
+        evicts: bool,
+        stored: int = 0,
+        phase: FaultPhase | None = None,
     ) -> FetchResult:
         """Migrate pages of a block to the device (``uvm_va_block_make_resident``), for ``cost`` seconds of work.
 
         Pages that are read mostly are copied, unless stores have met them (``stored``).  ``evicts`` says whether other
-        blocks may be evicted for room.
+        blocks may be evicted for room.  ``phase`` is told when the work begins.
         """
         written: Signal | None = None
         while not self.take_memory(block):  # others may bring it in while its lock is given up for room
@@ -514,7 +535,7 @@ class VaBlocks:
                 return Fetched.NO_ROOM
             if isinstance(evicted, WritingBack):
                 written = evicted.signal
-        await self.pay(cost)
+        await self._work(cost, phase)
         self.pages.chunks.faulted(block.index)  # prefetches count as well (``block_mark_memory_used``)
         if self.space.shared or block.read_mostly:
             return await self._fetch_from_all(block, brought, stored, written, cause)
@@ -725,6 +746,11 @@ class VaBlocks:
             if held is not None and gives_up:
                 await locks.take(held)
             return Evicted.WAITED
+        with self.phase("evict", cause, block.index, block.resident.bit_count()) as phase:
+            return await self._evict(block, cause, phase)
+
+    async def _evict(self, block: ManagedBlock, cause: int, phase: FaultPhase | None) -> Eviction:
+        locks = self.locks
         await locks.take(block)
         written = None
         try:
@@ -735,7 +761,10 @@ class VaBlocks:
             sent, elsewhere = gone & ~block.host_copy, gone & block.elsewhere
             self.unmap(block, gone)
             self.counters.evictions += 1
-            await self.pay(self.costs.evict + self.map_for_copies(block, gone))
+            mapping = self.map_for_copies(block, gone)
+            if phase is not None:
+                phase.parts = {"map": mapping}
+            await self._work(self.costs.evict + mapping, phase)
             if not sent:  # the host has copies of all
                 return Evicted.FREED
 
