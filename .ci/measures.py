@@ -2,12 +2,20 @@
 
     python .ci/measures.py
 
+The walk is that of one map item from `target()` down to the device table, by the profiler: a room is a file, and a
+return is every stay in a room that the walk has been to before.
+
 The core is what `tests/test_core.py` runs without the rest. `tests/test_structure.py` caps it.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from offloadrt import Run, execute, kernel, openmp, scenario
 
 PACKAGE = Path(__file__).resolve().parents[1] / "offloadrt"
 APART = ("extensions", "papers")
@@ -18,6 +26,44 @@ def part_of(path: Path) -> str:
     """Return the part of the package in which a file lies: `core`, `extensions` or `papers`."""
     first = path.relative_to(PACKAGE).parts[0]
     return first if first in APART else "core"
+
+
+@kernel(flops_per_iteration=1, bytes_per_iteration=16)
+def scale(a: Any, s: float) -> None:
+    """Multiply an array by a number."""
+    a *= s
+
+
+def walk_of_a_map_item() -> list[str]:
+    """Return the rooms of the walk, stay by stay."""
+    stays: list[str] = []
+    over = False
+
+    def note(frame: FrameType | None, event: str, _: object) -> None:
+        nonlocal over
+        entered = frame.f_code.co_qualname if event == "call" and frame is not None else ""
+        frame = frame.f_back if event == "return" and frame is not None else frame
+        file = frame.f_code.co_filename if frame is not None else ""
+        if not over and file.startswith(str(PACKAGE)) and stays[-1:] != [file]:
+            stays.append(file)
+        over = over or entered == "HostLock.enter"
+
+    @scenario(machine="h100")
+    async def walk(run: Run) -> dict[str, float]:
+        async def body(t: openmp.HostThread) -> None:
+            first, second = t.array("a", 1000, fill=1.0), t.array("b", 1000, fill=1.0)
+            await t.target(scale, first, 2.0, teams=4, iterations=1000, maps=openmp.map(tofrom=first))
+            sys.setprofile(note)
+            try:
+                await t.target(scale, second, 2.0, teams=4, iterations=1000, maps=openmp.map(tofrom=second))
+            finally:
+                sys.setprofile(None)
+
+        await run.parallel(body)
+        return {}
+
+    execute(walk)
+    return stays
 
 
 def main() -> None:
@@ -32,6 +78,8 @@ def main() -> None:
     longest = max(files, key=lines.__getitem__)
     print(f"longest file: {longest.relative_to(PACKAGE)}, {lines[longest]} lines (at most {LONGEST})")
     naming = [path.relative_to(PACKAGE).as_posix() for path in files if "table_policy" in texts[path]]
+    stays = walk_of_a_map_item()
+    print(f"walk of a map item: {len(stays)} stays in {len(set(stays))} rooms, {len(stays) - len(set(stays))} returns")
     print(f"files that name `table_policy`: {len(naming)} ({', '.join(naming)})")
 
 

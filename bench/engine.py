@@ -1,10 +1,13 @@
-"""How fast virtual time is: events a second of both gears, next to SimPy and to plain Trio with its MockClock.
+"""How fast virtual time is: events a second of both gears, next to SimPy, plain Trio with its MockClock, and SimGrid.
 
     uv run bench/engine.py [--json] [--check] [--rounds N]
 
 All engines run the models of ``models.py`` interleaved in one process, several rounds; what counts is the median over
 the rounds of the ratio to SimPy within a round, in CPU time, so that a busy machine disturbs little. ``--check`` exits
 with 1 when a floor of ``FLOORS`` is missed.
+
+SimGrid's models are C++ (``simgrid.cpp``), built where there are g++ and libsimgrid-dev; else the reason is printed why
+they are left out. Its seconds are those of the run alone, without the start of its process.
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ import gc
 import json
 import platform
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -33,7 +38,7 @@ ENGINES: dict[str, Callable[[str, int, int], float]] = {
     "native": models.run_native,
     "turbo": models.run_turbo,
 }
-EVENTS = {"simpy": 60_000, "trio": 6_000, "native": 30_000, "turbo": 150_000}
+EVENTS = {"simpy": 60_000, "trio": 6_000, "native": 30_000, "turbo": 150_000, "simgrid": 150_000}
 """Events of one run of each engine: about a tenth of a second."""
 
 FLOORS = {
@@ -44,9 +49,12 @@ FLOORS = {
 """Ratios to SimPy's event rate that must be reached."""
 
 
-def rate(engine: str, model: str, threads: int) -> float:
+def rate(engine: str, model: str, threads: int, simgrid: models.SimGrid | None = None) -> float:
     """Events a second of CPU time of one run."""
     iterations = max(1, EVENTS[engine] // (models.EVENTS[model] * threads))
+    if engine == "simgrid":
+        assert simgrid is not None
+        return threads * iterations * models.EVENTS[model] / simgrid.run(model, threads, iterations)[0]
     run = ENGINES[engine]
     gc.collect()
     start = time.process_time()
@@ -54,15 +62,16 @@ def rate(engine: str, model: str, threads: int) -> float:
     return threads * iterations * models.EVENTS[model] / (time.process_time() - start)
 
 
-def measure(rounds: int) -> dict[tuple[str, int], dict[str, list[float]]]:
-    rates: dict[tuple[str, int], dict[str, list[float]]] = {case: {engine: [] for engine in ENGINES} for case in CASES}
-    for engine in ENGINES:  # once for the caches of delays
+def measure(rounds: int, simgrid: models.SimGrid | None = None) -> dict[tuple[str, int], dict[str, list[float]]]:
+    engines = [*ENGINES] if simgrid is None else [*ENGINES, "simgrid"]
+    rates: dict[tuple[str, int], dict[str, list[float]]] = {case: {engine: [] for engine in engines} for case in CASES}
+    for engine in engines:  # once for the caches of delays
         for model, threads in CASES:
-            rate(engine, model, threads)
+            rate(engine, model, threads, simgrid)
     for _ in range(rounds):
         for model, threads in CASES:
-            for engine in ENGINES:
-                rates[model, threads][engine].append(rate(engine, model, threads))
+            for engine in engines:
+                rates[model, threads][engine].append(rate(engine, model, threads, simgrid))
     return rates
 
 
@@ -90,7 +99,7 @@ def as_json(rates: dict[tuple[str, int], dict[str, list[float]]]) -> dict[str, A
                 "model": model,
                 "threads": threads,
                 "events_per_s": {engine: round(median(values)) for engine, values in rates[model, threads].items()},
-                "ratio": {engine: round(ratio(rates[model, threads], engine), 3) for engine in ENGINES},
+                "ratio": {engine: round(ratio(rates[model, threads], engine), 3) for engine in rates[model, threads]},
             }
             for model, threads in CASES
         ],
@@ -101,10 +110,10 @@ def as_json(rates: dict[tuple[str, int], dict[str, list[float]]]) -> dict[str, A
 def as_table(rates: dict[tuple[str, int], dict[str, list[float]]]) -> Table:
     table = Table(title="events/s (ratio to SimPy)", caption="medians over the rounds, CPU time")
     table.add_column("model")
-    for engine in ENGINES:
+    for engine in rates[CASES[0]]:
         table.add_column(engine, justify="right")
     for (model, threads), values in rates.items():
-        cells = [f"{median(values[engine]) / 1e3:,.0f}k ({ratio(values, engine):.2f})" for engine in ENGINES]
+        cells = [f"{median(values[engine]) / 1e3:,.0f}k ({ratio(values, engine):.2f})" for engine in values]
         table.add_row(f"{model} N={threads}", *cells)
     return table
 
@@ -122,7 +131,13 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=9, metavar="N", help="default 9")
     options = parser.parse_args()
-    rates = measure(options.rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            simgrid = models.SimGrid(Path(folder))
+        except OSError as error:
+            simgrid = None
+            print(f"SimGrid is left out: {error}", file=sys.stderr)
+        rates = measure(options.rounds, simgrid)
     if options.json:
         print(json.dumps(as_json(rates), indent=2))
     else:

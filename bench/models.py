@@ -8,7 +8,7 @@ M4  N threads that only sleep                                                   
 ==  ===========================================================================  =====================
 
 ``run_simpy``, ``run_trio`` (plain Trio with its MockClock), ``run_native`` and ``run_turbo`` take (model, threads,
-iterations) and return the virtual time of the end, which is the same for all.
+iterations) and return the virtual time of the end, which is the same for all.  ``SimGrid`` runs them in C++.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from __future__ import annotations
 import functools
 import math
 import random
+import shutil
+import subprocess
+from array import array
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import simpy
@@ -221,3 +225,33 @@ def run_simpy(model: str, threads: int, iterations: int) -> float:
             env.process(sleeper(delays(iterations, i)))
     env.run()
     return float(env.now)
+
+
+class SimGrid:
+    """The models in SimGrid's S4U (``simgrid.cpp``), built into a folder.
+
+    Raises OSError with the reason where it cannot be built.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if (compiler := shutil.which("g++")) is None:
+            raise OSError("there is no g++")
+        self._program = folder / "simgrid"
+        source = Path(__file__).with_name("simgrid.cpp")
+        command = [compiler, "-O2", "-std=c++17", str(source), "-o", str(self._program), "-lsimgrid"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise OSError(f"simgrid.cpp cannot be built (libsimgrid-dev?): {done.stderr.strip().splitlines()[0]}")
+
+    def run(self, model: str, threads: int, iterations: int) -> tuple[float, float]:
+        """Return the processor seconds of a run, and the virtual time of its end."""
+        durations = array("d")
+
+        def spawn(_: Any, *given: Any) -> None:
+            durations.extend(seconds for each in given if isinstance(each, tuple) for seconds in each)
+
+        build(model, threads, iterations, Toolkit(None, object, lambda _: object(), object, object, spawn))
+        command = [str(self._program), model, str(threads), str(iterations), "--log=root.thres:error"]
+        done = subprocess.run(command, input=durations.tobytes(), check=True, capture_output=True)
+        seconds, end = map(float, done.stdout.split())
+        return seconds, end

@@ -31,6 +31,8 @@ FOLDER = Path(__file__).parent / "questions"
 QUESTIONS, ANSWERS = FOLDER / "questions.toml", FOLDER / "answers.md"
 FACTOR = 2.0
 """A magnitude is right within this factor."""
+ROUNDING = 1e-9
+"""By how much of itself a time may miss a bound: it is a sum of floating-point numbers."""
 
 Verdict = Literal["right", "partly", "wrong", "cannot be asked"]
 VERDICTS: tuple[Verdict, ...] = ("right", "partly", "wrong", "cannot be asked")
@@ -71,8 +73,9 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return ", ".join(f"{what} {bound:g}" for what, bound in bounds if bound is not None)
 
     def is_there(self, figure: float) -> bool:
-        """Whether a figure has the right direction."""
-        return (self.at_least is None or figure >= self.at_least) and (self.at_most is None or figure <= self.at_most)
+        """Whether a figure has the right direction; virtual times are sums, which are rounded."""
+        above = self.at_least is None or figure >= self.at_least - ROUNDING * abs(self.at_least)
+        return above and (self.at_most is None or figure <= self.at_most + ROUNDING * abs(self.at_most))
 
     def is_close(self, figure: float) -> bool:
         """Whether a figure is as large as reported."""

@@ -44,7 +44,7 @@ async def unified_memory(
         reuse: kernels that touch them all
         density: part of the first array's pages that a kernel touches, at random; 1 is a sweep
         placement: explicit (device copies), managed, prefetch (once, before the first kernel), host (all arrays stay
-            there), hybrid (the first array stays there)
+            there, and pages are mapped by faults), zero_copy (the same, mapped ahead), hybrid (the first stays there)
         read_back: bytes of each array that the host reads after every kernel
         read_result: the host reads all arrays at the end, to which explicit placement has copied them in any case
     """

@@ -24,7 +24,7 @@ from offloadrt.machine.messages import FaultServed, PageFault
 from offloadrt.machine.servers import Servers, numbered_from_the_second
 from offloadrt.sim import Lock, RWLock, Simulation
 from offloadrt.sim.resources import LockStatistics, RWLockStatistics
-from offloadrt.trace import NONE, events, fault_phase
+from offloadrt.trace import NONE, events, fault_phases
 
 
 @attrs.frozen
@@ -136,7 +136,7 @@ class PageFaultHandler:
         self._sim = machine.sim
         self._injector = machine.injector
         self._device = device.index
-        self._trace = machine.trace
+        self._phase = fault_phases(machine.trace, machine.sim, device.index)
         self._jitter = machine.jitter
         self._pages = device.pages
         self._compute = device.compute.mailbox
@@ -181,7 +181,7 @@ class PageFaultHandler:
         nbytes, space = fault.high - fault.low, self._spaces[fault.process]
         if self._pages.covers(fault.low, nbytes):
             return 0, 0.0
-        with fault_phase(self._trace, self._sim, self._device, fault.cause, "lock"):
+        with self._phase("lock", fault.cause):
             await space.mmap_lock.acquire_read()
         try:
             async with space.svms:
@@ -199,7 +199,7 @@ class PageFaultHandler:
             unpopulated = host_pages.missing_pages(fault.low, nbytes)
             service = self._costs.fault_service + unpopulated * self._costs.fault_populate
             pages = self._pages.missing_pages(fault.low, nbytes)
-            with fault_phase(self._trace, self._sim, self._device, fault.cause, "service", NONE, pages, 1):
+            with self._phase("service", fault.cause, NONE, pages, 1):
                 await self._sim.sleep(self._jitter(service))
             host_pages.insert(fault.low, fault.high)
             return self._pages.insert(fault.low, fault.high), self._sim.now - begin

@@ -27,7 +27,7 @@ from __future__ import annotations
 from offloadrt.machine.compute.compute_units import ComputeUnits
 from offloadrt.machine.compute.residency import ComputeSpec, LaunchOutOfResources, SMLimits
 from offloadrt.machine.device import Apu, Device, DiscreteGpu, Statistics
-from offloadrt.machine.host import HostBuffer, HostMemory
+from offloadrt.machine.host import HostMemory
 from offloadrt.machine.injection import ThreadDied
 from offloadrt.machine.links.peers import Peers
 from offloadrt.machine.machine import Machine
@@ -66,7 +66,6 @@ __all__ = [
     "DeviceMemory",
     "DiscreteGpu",
     "FairShare",
-    "HostBuffer",
     "HostMemory",
     "InvalidDeviceAddress",
     "LaunchOutOfResources",

@@ -267,15 +267,6 @@ _HEADER = 16
 """Bytes that glibc's malloc keeps before a block, so that two blocks never touch."""
 
 
-@attrs.frozen(eq=False)
-class HostBuffer:
-    """A range of host memory, the host's end of a copy.  ``bytes`` is None for a phantom (a size without storage)."""
-
-    address: int
-    nbytes: int
-    bytes: npt.NDArray[np.uint8] | None = None
-
-
 @attrs.frozen
 class HostMemoryStatistics:
     """What copies within the host did; virtual seconds.  busy_s + idle_s is the time elapsed."""
@@ -380,11 +371,6 @@ class HostMemory:
         memory._tops = dict(memory._bases)
         memory._free, memory._sizes = {}, {}
         return memory
-
-    @property
-    def bytes_copied(self) -> int:
-        """Return the bytes of the copies that have ended."""
-        return self._copied.bytes
 
     def allocate(self, nbytes: int, align: int = 16, region: Region = "heap") -> int:
         """Return an address for ``nbytes`` bytes.

@@ -27,7 +27,7 @@ from offloadrt.runtime import events as told
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
 from offloadrt.runtime.allocators import allocator as allocator_named
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, FreedHostMemory, OffloadError, UnifiedMemoryUnavailable
-from offloadrt.runtime.events import BlockAllocated, BlockFreed, DataCopied, DeviceEvent, KernelWatch, Reported, Tell
+from offloadrt.runtime.events import BlockAllocated, BlockFreed, DataCopied, KernelWatch, Reported, Tell
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lock_wait import take
@@ -58,7 +58,7 @@ class TracedEvents:
             told.PointerAttached: self._attached,
         }
 
-    def __call__(self, event: told.DeviceEvent) -> None:
+    def __call__(self, event: object) -> None:
         """Write the row of an event, if it has one."""
         write = self._rows.get(type(event))
         if write is not None:
@@ -372,7 +372,7 @@ class OffloadDevice:
         self.watch_kernel = watch_kernel or self.watch_kernel
         self.tell = listener if len(self._listeners) == 1 else self._tell_all
 
-    def _tell_all(self, event: DeviceEvent) -> None:
+    def _tell_all(self, event: object) -> None:
         for listener in self._listeners:
             listener(event)
 

@@ -23,8 +23,10 @@ ENTRIES: Final[dict[str, str]] = {
     "LIBOMP_NUM_HIDDEN_HELPER_THREADS": "runtime.hidden_helper_threads",
 }
 """Environment variables that are entries of a machine's profile, and which."""
-CHOOSING: Final = ("OMPX_APU_MAPS", "OMPX_EAGER_ZERO_COPY_MAPS")
-"""The variables that `select_configuration` reads."""
+PER_THREAD: Final = "CUDA_API_PER_THREAD_DEFAULT_STREAM"
+"""The macro with which each thread of a CUDA program has a default stream of its own; 1 stands for it."""
+CHOOSING: Final = ("OMPX_APU_MAPS", "OMPX_EAGER_ZERO_COPY_MAPS", PER_THREAD)
+"""The variables that are on or off: the first two are read by `select_configuration`."""
 OFFLOAD: Final = "OMP_TARGET_OFFLOAD"
 """Whether target regions run on a device: `default`, `mandatory` or `disabled`."""
 

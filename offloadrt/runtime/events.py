@@ -1,10 +1,12 @@
 """What happens in a program and in the runtime, as typed events: the one list that the algorithms of both tell.
 
-An `OffloadDevice` has `tell`, None while nobody listens: then no event is made. `OffloadDevice.listen` adds a listener,
-which takes every event and translates those that it has words for: the trace (`TracedEvents`) into rows, `ompt.py` into
-a tool's callbacks, a checker of programs into its state machines. What only a checker hears, the program tells it alone
-(`OffloadProgram.observer`). Events come in the order of virtual time, from the actor that they concern
-(`Simulation.current`), or with the number of their directive (`cause`). None of them takes virtual time.
+A program and each of its `OffloadDevice`s have `tell`, None while nobody listens: then no event is made.
+`OffloadDevice.listen` adds a listener to a device, `OffloadProgram.observe` one to the program with its devices. A
+listener takes every event and translates those that it has words for: the trace (`TracedEvents`) into rows, `ompt.py`
+into a tool's callbacks, a checker of programs into its state machines. Events come in the order of virtual time, from
+the actor that they concern (`Simulation.current`), or with the number of their directive (`cause`). None of them takes
+virtual time. What the driver and the machine do are rows of the trace from the start (`trace/events.py`): they know
+neither arrays nor maps, and a row is all that anybody asks of them.
 
 Events of the device's algorithms are not frozen, though nobody changes them: attrs makes a frozen one three times as
 slowly (1.3 against 0.4 microseconds), and each item of each directive tells some.
@@ -89,6 +91,13 @@ class QueueMarked:
     what: Hashable
 
 
+@attrs.frozen
+class NodeMade:
+    """The running strand says what is done later, as often as it wants: a node of a graph of CUDA."""
+
+    node: Hashable
+
+
 # directives
 
 
@@ -97,13 +106,14 @@ class DirectiveBegan:
     """A directive or routine begins in the running strand.
 
     queue: the one in whose order the device does its work, behind what is in it and behind all that the strand has
-    done, while the strand goes on.
+    done, while the strand goes on. node: what said before that this is done (`NodeMade`).
     """
 
     cause: int
     device: int
     name: str
     queue: WorkQueue | None = None
+    node: Hashable = None
 
 
 @attrs.define
@@ -405,27 +415,18 @@ class KernelEnded:
     cause: int
 
 
-DeviceEvent = (
-    DirectiveBegan | DirectiveLeft | QueueAwaited | ItemsTaken | Reported | BlockAllocated | BlockFreed | DataCopied
-    | SectionFound | ItemFound | ItemEnded | EntryCounted | EntryEntered | EntryLeft | PointerAttached
-    | PointerAssociated | PointerDisassociated | FreedCopied | UpdateMissed | KernelSubmitted | KernelRan | KernelEnded
-)  # fmt: skip
-"""What a device of the runtime tells."""
+Tell = Callable[[object], None]
+"""A listener. It takes the events of this list, and what an extension tells it besides, and may pass over any of them.
 
-ProgramEvent = (
-    DeviceEvent | Signalled | QueueMarked | TaskMade | Awaited | StrandBegan | StrandEnded | ArrayMade | ArrayFreed
-    | HostUsed | MapsUnordered
-)  # fmt: skip
-
-Tell = Callable[[DeviceEvent], None]
-"""A listener to a device; it must neither wait nor change anything of the run, and may pass over any event."""
+It must neither wait nor change anything of the run.
+"""
 
 
 class ProgramObserver(Protocol):
     """Told what a program does."""
 
     def handle(self, event: object, /) -> None:
-        """Take a `ProgramEvent`, or what an extension tells it; it must neither wait nor change anything of the run."""
+        """Take an event, as a `Tell` does."""
 
     def watch_array(self, array: HostArray, values: NDArray[Any], /) -> NDArray[Any]:
         """Return what Python sees of an array's values: an array that tells of its uses (`HostUsed`)."""

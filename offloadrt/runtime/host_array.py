@@ -19,11 +19,11 @@ POINTER_BYTES = 8
 
 
 class HostSpan(msgspec.Struct, eq=False):
-    """A piece of host memory that a copy reads or writes (a driver's `HostBuffer`). ``bytes`` is None for a phantom."""
+    """A piece of host memory that a copy reads or writes, the host's end of it. ``bytes`` is None for a phantom."""
 
     address: int
     nbytes: int
-    bytes: Bytes | None
+    bytes: Bytes | None = None
 
 
 @attrs.define(eq=False)
@@ -49,7 +49,7 @@ class HostArray:
     """Whether the program has given its memory back."""
     managed: bool = attrs.field(default=False, repr=False)
     """Whether the program allocated it as managed memory (cuMemAllocManaged)."""
-    watch: Callable[[HostArray, NDArray[Any]], NDArray[Any]] | None = attrs.field(default=None, repr=False)
+    watch: Watch | None = attrs.field(default=None, repr=False)
     """Makes of the values what Python sees, for an observer of the program. The runtime's own work on `values` and
     `bytes` goes past it: copies and kernels have events of their own.
     """
@@ -156,3 +156,7 @@ def element_of(name: str, dtype: DTypeLike) -> np.dtype[Any]:
     if element.hasobject:
         raise ValueError(f"array {name!r}: elements of type {element} are references, which mean nothing on a device")
     return element
+
+
+Watch = Callable[[HostArray, NDArray[Any]], NDArray[Any]]
+"""Makes of an array's values what Python sees of them."""

@@ -49,7 +49,7 @@ def start_tool(device: OffloadDevice, tool: Tool) -> None:
         events.KernelSubmitted: lambda e: tool.target_submit(e.device, e.kernel),
     }
 
-    def call_back(event: events.DeviceEvent) -> None:
+    def call_back(event: object) -> None:
         callback = callbacks.get(type(event))
         if callback is not None:
             callback(event)

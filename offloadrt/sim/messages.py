@@ -206,18 +206,10 @@ class Mailbox:
     def leave(self, item: Any) -> None:
         """Leave a message without waking who waits for one: there is nothing to do about it yet.
 
-        Whoever owns the mailbox takes it from ``items`` later; ``wake`` tells it to look.
+        Whoever owns the mailbox takes it from ``items`` later.
         """
         self._put += 1
         self.items.append(item)
-
-    @uninterrupted
-    def wake(self) -> None:
-        """Resume the getter that has waited longest, if there is one, with None: it is to look at ``items`` itself."""
-        if self.getters:
-            getter = self.getters.popleft()
-            getter.value = None
-            self.sim.ready.append(getter)
 
     @uninterrupted
     def get(self) -> Awaitable[Any]:
@@ -226,14 +218,6 @@ class Mailbox:
         me = sim.running or sim.current
         if self.items:
             return self._take(me)
-        self.getters.append(me)
-        return sim.park(me, self)
-
-    @uninterrupted
-    def next_put(self) -> Awaitable[Any]:
-        """Wait for the next ``put``, whatever lies in ``items``, and return its message; None for a ``wake``."""
-        sim = self.sim
-        me = sim.running or sim.current
         self.getters.append(me)
         return sim.park(me, self)
 

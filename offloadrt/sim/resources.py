@@ -166,9 +166,6 @@ class Lock(Entered):
     def holders(self) -> list[Actor]:
         return [] if self.owner is None else [self.owner]
 
-    def held_by_me(self) -> bool:
-        return self.owner is not None and self.owner is self.sim.current
-
     @uninterrupted
     def acquire(self) -> Awaitable[None]:
         """Wait until the lock is mine. Await it at once: a free lock is taken by the call."""

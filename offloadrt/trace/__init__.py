@@ -18,7 +18,7 @@ here.
 from offloadrt.trace import events
 from offloadrt.trace.causal_log import CausalLog, Resumption
 from offloadrt.trace.events import EVENTS, NO_CAUSE, NONE, Event, Row
-from offloadrt.trace.recorder import FaultPhase, Sink, Trace, doing, fault_phase
+from offloadrt.trace.recorder import FaultPhase, Sink, Trace, doing, fault_phases
 from offloadrt.trace.statistics import HOST_TIME, Calls, CallStatistics, HostTime, TraceStatistics
 
 __all__ = [
@@ -39,5 +39,5 @@ __all__ = [
     "TraceStatistics",
     "doing",
     "events",
-    "fault_phase",
+    "fault_phases",
 ]

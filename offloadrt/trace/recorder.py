@@ -9,8 +9,9 @@ sink or somebody wants rows, and typed events when one looks at them.
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from hashlib import blake2b
 from types import TracebackType
 from typing import Any, Protocol, overload
@@ -324,39 +325,47 @@ def doing(trace: Trace | None, actor: Actor, activity: str) -> AbstractContextMa
     return _activity(trace.causal_log, actor, activity)
 
 
+@attrs.define(eq=False)
 class FaultPhase:
-    """A phase of the service of faults; `parts` are seconds of what its last work ends with, by name."""
+    """A phase of the service of faults, in which the running actor is in the body of `with`."""
 
-    def __init__(self, trace: Trace, actor: int, device: int, cause: int, phase: str, *counts: int) -> None:
-        self._trace, self._of, self._begun = trace, (actor, device, cause), (phase, *counts)
-        self.parts: dict[str, float] = {}
+    _trace: Trace
+    _sim: Simulation
+    _device: int
+    _phase: str
+    _cause: int
+    _block: int = NONE
+    _pages: int = 0
+    _entries: int = 0
+    parts: Mapping[str, float] = {}
+    """Seconds of what its last work ends with, by name."""
+
+    def _note(self, kind: type[Event], *what: Any, in_s: float = 0.0) -> None:
+        self._trace.aside(kind, (self._sim.current.index, self._device, self._cause), what, in_s)
 
     def works(self, seconds: float, scale: float) -> None:
         """Note that the last work begins, and takes so long, as many times as its cost as `scale` says."""
         parts = {name: scale * taken for name, taken in self.parts.items() if taken > 0.0}
         ends = [seconds - sum([*parts.values()][after:]) for after in range(len(parts))] + [seconds]
         for part, begin, end in zip(parts, ends, ends[1:], strict=False):
-            self._trace.aside(FaultPhaseBegin, self._of, (part, NONE, 0, 0), begin)
-            self._trace.aside(FaultPhaseEnd, self._of, (part,), end)
+            self._note(FaultPhaseBegin, part, NONE, 0, 0, in_s=begin)
+            self._note(FaultPhaseEnd, part, in_s=end)
 
     def __enter__(self) -> "FaultPhase":
-        self._trace.aside(FaultPhaseBegin, self._of, self._begun)
+        self._note(FaultPhaseBegin, self._phase, self._block, self._pages, self._entries)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._trace.aside(FaultPhaseEnd, self._of, self._begun[:1])
+        self._note(FaultPhaseEnd, self._phase)
 
 
-def fault_phase(
-    trace: Trace | None, sim: Simulation, device: int, cause: int, phase: str, block: int = NONE, *counts: int
-) -> AbstractContextManager[FaultPhase | None]:
-    """Note that the running actor is in a phase of `FaultPhaseBegin` in the body of `with`, where somebody looks.
-
-    counts: pages and entries.
-    """
+def fault_phases(
+    trace: Trace | None, sim: Simulation, device: int
+) -> Callable[..., AbstractContextManager[FaultPhase | None]]:
+    """Return what makes phases for `with`: of phase, cause, block, pages, entries. They are nothing if nobody looks."""
     if trace is None or not (trace.record or trace.sinks):
-        return _NOTHING
-    return FaultPhase(trace, sim.current.index, device, cause, phase, block, *counts, *(0, 0)[len(counts) :])
+        return lambda *of: _NOTHING
+    return partial(FaultPhase, trace, sim, device)
 
 
 def _picoseconds(block: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.int64]]":

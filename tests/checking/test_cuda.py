@@ -217,7 +217,7 @@ def test_a_function_of_the_host_is_a_part_of_its_stream() -> None:
     assert found(body(True)) == found(body(False)) == []
 
 
-def test_what_a_graph_does_is_not_judged() -> None:
+def test_a_graph_is_a_part_of_its_stream() -> None:
     async def body(t: cuda.HostThread) -> None:
         a, stream = await t.host_alloc("a", N, fill=1.0), await t.stream_create()
         there = await t.malloc(N, "f4")

@@ -209,9 +209,9 @@ def test_a_map_that_nobody_uses_may_be_what_a_kernel_fails_to_reach(name: str, d
     async def body(t: omp.HostThread) -> None:
         a = t.array("a", N, fill=1.0)
         async with t.target_data(omp.map(to=a)):
-            assert t.program.observer is not None
+            assert t.program.tell is not None
             access = KernelAccess(0, 0, True, False, "")
-            t.program.observer.handle(KernelStrayed("scale", name, access, "memory that is not mapped"))
+            t.program.tell(KernelStrayed("scale", name, access, "memory that is not mapped"))
 
     _, (waste,) = checked(body)
     assert waste.kind == "unread transfer" or waste.kind == "unused allocation"

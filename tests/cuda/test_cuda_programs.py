@@ -81,10 +81,10 @@ def test_device_memory_leaves_less_room_for_managed_memory_until_it_is_freed():
 
 def test_a_copy_moves_its_bytes_and_is_waited_for():
     async def body(t):
-        there, here = await t.malloc(1 << 20), await t.malloc_host(1 << 20)
+        there, here = await t.malloc(1 << 20), await t.host_alloc("here", 1 << 20, np.uint8)
         begin = t.sim.now
-        await t.memcpy_htod(there, here, 1 << 20, memory="pinned")
-        await t.memcpy_dtoh(here, there, 1 << 20, memory="pinned")
+        await t.memcpy(there, here)
+        await t.memcpy(here, there)
         elapsed = t.sim.now - begin
         await t.free_host(here)
         await t.free(there)
@@ -101,10 +101,11 @@ def test_a_copy_of_pageable_memory_waits_for_the_stream_but_not_for_its_own_tran
 
     async def body(t):
         a, there = await t.malloc_managed("a", 1 << 21), await t.malloc(nbytes)
-        here = await t.malloc_host(nbytes) if memory == "pinned" else t.array("here", nbytes, np.uint8, fill=0).address
+        is_pinned = memory == "pinned"
+        here = await t.host_alloc("here", nbytes, np.uint8) if is_pinned else t.array("here", nbytes, np.uint8, fill=0)
         await t.launch(triad, a, a, a, 1.0, grid=1, block=32)
         at = [t.sim.now]
-        await t.memcpy_htod(there, here, nbytes, memory=memory)
+        await t.memcpy(there, here)
         at.append(t.sim.now)
         await t.device_synchronize()
         return at[1] - at[0], t.sim.now - at[1]

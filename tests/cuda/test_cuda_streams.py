@@ -5,6 +5,7 @@ from cuda_rig import run_of, small
 
 from offloadrt import cuda
 from offloadrt.driver import DriverError
+from offloadrt.study import execute, find_scenario
 
 
 async def in_streams(t, first, second):
@@ -264,3 +265,19 @@ def test_bad_use_is_refused_with_call_thread_and_time(body, call, code, why):
 def test_a_default_stream_that_does_not_exist_is_refused():
     with pytest.raises(Exception, match="default_stream is 'own'; it can be legacy or per-thread"):
         run_of(never_recorded, default_stream="own")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "parameters", "figure", "added"),
+    [
+        ("link_copies", {"memory": "pinned", "nbytes": 4096}, "copy_s", 1e-3),
+        ("questions/mapped_scalar", {"kernels": 20}, "per_kernel_s", 0.0),
+    ],
+)
+def test_only_a_program_that_calls_hip_pays_for_what_its_library_does_for_a_copy(scenario, parameters, figure, added):
+    """LLVM's plugin calls HSA itself."""
+    without, with_it = (
+        execute(find_scenario(scenario), parameters, machine="mi250x", overrides={"hip.copy": cost}).measured[figure]
+        for cost in ("0 us", "1 ms")
+    )
+    assert with_it - without == pytest.approx(added, abs=1e-9)

@@ -10,9 +10,10 @@ from hardware_rig import HardwareRig, hardware
 
 from offloadrt.driver import CudaDriver, Kfd, Uvm
 from offloadrt.kernels import Launch
-from offloadrt.machine import HostBuffer, Stream
+from offloadrt.machine import Stream
 from offloadrt.machine.managed.sweep import ManagedAccess
 from offloadrt.machine.messages import KernelPacket
+from offloadrt.runtime.host_array import HostSpan
 from offloadrt.sim import Signal
 from offloadrt.trace import Calls
 
@@ -24,13 +25,13 @@ class Rig(HardwareRig):
     driver: CudaDriver
     calls: Calls
 
-    def buffer(self, values: Any) -> HostBuffer:
+    def buffer(self, values: Any) -> HostSpan:
         """Host memory that holds ``values``, in pages that have been touched; a number of bytes makes a phantom."""
         flat = None if isinstance(values, int) else np.asarray(values).reshape(-1).view(np.uint8)
         memory, nbytes = self.machine.host_memory, values if flat is None else flat.size
         address = memory.allocate(nbytes)
         memory.pages.insert(address, address + nbytes)
-        return HostBuffer(address, nbytes, flat)
+        return HostSpan(address, nbytes, flat)
 
 
 @pytest.fixture

@@ -177,10 +177,11 @@ def test_every_call_is_counted_and_traced_under_its_real_name(rig):
         await driver.copies.dtod(block, block, 64, stream)
         await driver.kernels.memset(block, 1, 64, stream)
         await driver.kernels.launch(Kernel("k").launch(1), (), stream)
-        event = await driver.streams.record_event(stream)
-        await driver.streams.wait_event(other, event)
-        await driver.streams.synchronize_event(event)
-        assert event.is_complete
+        event = await driver.events.create()
+        await driver.events.record(event, stream)
+        await driver.streams.wait_event(other, event.mark)
+        await driver.events.synchronize(event)
+        assert event.mark.is_complete
         await driver.copies.dtoh(data, block, 64, stream)
         await driver.streams.synchronize(stream)
         await driver.streams.synchronize(other)
@@ -190,8 +191,8 @@ def test_every_call_is_counted_and_traced_under_its_real_name(rig):
     hardware.run(main)
     names = [
         "cuStreamCreate", "cuMemAlloc", "cuMemcpyHtoDAsync", "cuMemcpyDtoDAsync", "cuMemsetD8Async", "cuLaunchKernel",
-        "cuEventRecord", "cuStreamWaitEvent", "cuEventSynchronize", "cuMemcpyDtoHAsync", "cuStreamSynchronize",
-        "cuStreamDestroy", "cuMemFree",
+        "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventSynchronize", "cuMemcpyDtoHAsync",
+        "cuStreamSynchronize", "cuStreamDestroy", "cuMemFree",
     ]  # fmt: skip
     assert {name: hardware.calls.count(name) for name in names} == dict.fromkeys(names, 1) | {
         "cuStreamCreate": 2,
@@ -386,7 +387,7 @@ def test_an_event_orders_two_streams(rig):
         await driver.streams.wait_event(second, event)
         await driver.kernels.launch(slow, (), second)
         assert not event.is_complete
-        await driver.streams.synchronize_event(event)
+        await driver.streams.synchronize(first)
         assert event.is_complete and first.idle and not second.idle
         await driver.streams.synchronize(second)
 

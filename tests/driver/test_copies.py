@@ -51,7 +51,7 @@ def test_engines_that_use_the_page_table_of_the_host_need_no_staging(rig, direct
     took, hardware = copying(rig, MIB, body, {"ats.copies": True})
     link = SPEC.value(f"link.{direction}_pinned")
     assert took == pytest.approx(SUBMIT + LATENCY + MIB / link + WAKE)
-    assert hardware.machine.host_memory.bytes_copied == 0
+    assert hardware.machine.host_memory.statistics().bytes == 0
 
 
 def test_such_a_copy_has_moved_its_bytes_when_the_call_returns(rig):

@@ -101,7 +101,7 @@ OBJECTS = [
     Contended(
         "host_memory",
         copies_on_the_host,
-        lambda rig: rig.machine.host_memory.bytes_copied / rig.machine.cores.statistics().computed,
+        lambda rig: rig.machine.host_memory.statistics().bytes / rig.machine.cores.statistics().computed,
         FREE_CALLS | {"host.memcpy_max": "10 GB/s"},
     ),
     Contended("driver.context", allocates, per_acquisition, CALLS),

@@ -89,7 +89,7 @@ def test_a_batch_takes_its_unit_costs_besides_its_blocks_however_many_kernels_fa
     costs, (batch,) = rig.uvm.handler.costs, rig.driver.fault_batches()
     assert batch.faults == threads * PAGE / rig.machine.spec.value("page.gpu_fault")
     assert batch.fetched - batch.begin == pytest.approx(costs.fetch + batch.faults * costs.fetch_entry)
-    assert batch.preprocessed - batch.fetched == pytest.approx(batch.faults * costs.preprocess_entry)
+    assert batch.preprocessed - batch.fetched == pytest.approx(threads * costs.preprocess_entry)
     assert batch.served - batch.locked == pytest.approx(handler(rig).block_s)
     assert batch.end - batch.served == pytest.approx(costs.flush)
     assert handler(rig).busy_s == pytest.approx(costs.interrupt + batch.end - batch.begin)

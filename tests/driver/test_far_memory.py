@@ -5,7 +5,8 @@ from peer_rig import peer_rig
 
 from offloadrt import Run
 from offloadrt import openmp as omp
-from offloadrt.machine import HostBuffer, ProfileError, load
+from offloadrt.machine import ProfileError, load
+from offloadrt.runtime.host_array import HostSpan
 
 NBYTES = 10**7
 N = 4
@@ -23,7 +24,7 @@ def copies(devices=1, socket=1, pinned=True, direction="h2d", **settings):
 
     async def body(number):
         driver, block = rig.drivers[number], rig.peers[number].block
-        here = HostBuffer(machine.host_memory.allocate(NBYTES), NBYTES)
+        here = HostSpan(machine.host_memory.allocate(NBYTES), NBYTES)
         if socket is not None:
             machine.sockets.bind(here.address, NBYTES, socket)
         stream = await driver.streams.create()

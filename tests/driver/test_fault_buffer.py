@@ -31,6 +31,20 @@ def test_a_page_of_64_kib_is_reported_4_kib_at_a_time(uvm):
     assert batch.nbytes == 3 * (64 << 10)
 
 
+@pytest.mark.parametrize(("page", "sorted_entries"), [("64 KiB", 4), ("4 KiB", 64)])
+def test_the_fetch_merges_the_reports_of_one_page(uvm, page, sorted_entries):
+    """Fetched are all 64 entries, sorted and served those that are left (``fetch_fault_buffer_try_merge_entry``)."""
+    costs = {"fault.preprocess": "1 us", "fault.service": "100 us"}
+    rig = uvm(ONCE | costs | {"utlb.outstanding_faults": 1000, "page.uvm_page": page})
+    address = rig.array(BLOCK, touched=True)
+    (batch,) = batches_of(rig, (ONE, ManagedAccess(address, 256 << 10)))
+    value = rig.machine.spec.value
+    assert batch.faults == 64
+    assert batch.fetched - batch.begin == pytest.approx(value("fault.fetch_base") + 64 * value("fault.fetch"))
+    assert batch.preprocessed - batch.fetched == pytest.approx(sorted_entries * 1e-6)
+    assert (batch.served - batch.locked) // 100e-6 == sorted_entries  # and a little for the block
+
+
 @pytest.mark.parametrize(("reports", "teams", "faults"), [(1, 64, 64), (4, 64, 256), (4, 8, 64), (1.5, 64, 96)])
 def test_a_page_that_many_blocks_touch_is_reported_several_times(uvm, reports, teams, faults):
     """Never more often than by each block: 64 teams have four for a page of 4 KiB, 8 teams half of one."""

@@ -242,8 +242,8 @@ def test_what_a_fault_takes_alone_is_the_sum_of_its_parts(uvm, touched):
 
     costs = ["launch.latency", "fault.interrupt", "fault.fetch_base", "fault.per_vablock"]
     expected = sum(value(key) for key in costs)
-    entries = PAGE / value("page.gpu_fault")  # the GPU reports 4 KiB at a time
-    expected += entries * sum(value(key) for key in ("fault.fetch", "fault.preprocess", "fault.service"))
+    entries = PAGE / value("page.gpu_fault")  # the GPU reports 4 KiB at a time, which the fetch makes one entry
+    expected += entries * value("fault.fetch") + value("fault.preprocess") + value("fault.service")
     expected += value("block.dma_map") + value("block.unmap") if touched else 0.0
     copy = (value("copy.latency") + BLOCK / value("link.h2d_pinned")) if touched else 0.0
     expected += max(copy, value("fault.replay"))  # the copy goes on meanwhile

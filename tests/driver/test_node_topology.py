@@ -8,7 +8,8 @@ import pytest
 from peer_rig import peer_rig
 
 from offloadrt.driver import CudaDriver
-from offloadrt.machine import HostBuffer, Machine, load
+from offloadrt.machine import Machine, load
+from offloadrt.runtime.host_array import HostSpan
 from offloadrt.sim import Simulation
 
 NBYTES = 10**8
@@ -28,7 +29,7 @@ def to_devices(devices: list[int], overrides: dict[str, object], back: int | Non
     async def one(number: int) -> None:
         driver = CudaDriver.of(machine, number)
         stream, block = await driver.streams.create(), await driver.memory.alloc(NBYTES, phantom=True)
-        host = HostBuffer(machine.host_memory.allocate(NBYTES), NBYTES)
+        host = HostSpan(machine.host_memory.allocate(NBYTES), NBYTES)
         await driver.pinning.register(host.address, NBYTES)
         begin = sim.now
         if number == back:

@@ -6,7 +6,8 @@ import pytest
 
 from offloadrt.driver import CudaDriver
 from offloadrt.kernels import Kernel
-from offloadrt.machine import HostBuffer, Machine, load
+from offloadrt.machine import Machine, load
+from offloadrt.runtime.host_array import HostSpan
 from offloadrt.sim import Simulation
 
 EMPTY = Kernel("empty").launch(1)
@@ -46,7 +47,7 @@ def pageable(machine: str, end: str, to_device: bool) -> float:
 
     async def main() -> float:
         stream, block = await driver.streams.create(), await driver.memory.alloc(NBYTES, phantom=True)
-        host = HostBuffer(hardware.host_memory.allocate(NBYTES), NBYTES)
+        host = HostSpan(hardware.host_memory.allocate(NBYTES), NBYTES)
         hardware.host_memory.pages.insert(host.address, host.address + NBYTES)
         begin = sim.now
         if to_device:

@@ -123,25 +123,21 @@ def test_a_caller_that_has_gone_gets_no_reply_and_what_it_waits_for_next_is_not_
     assert log == [False, (True, TIMED_OUT, 5.0)]
 
 
-def test_a_message_that_is_left_waits_until_its_owner_is_woken(sim):
+def test_a_message_that_is_left_wakes_nobody(sim):
     box, log = Mailbox(sim, "box"), []
 
     async def owner():
-        log.append((await box.next_put(), sim.now, list(box.items)))
-        box.items.clear()
-        log.append((await box.next_put(), sim.now))
+        log.append((await box.get(), sim.now, list(box.items)))
+        log.append((await box.get(), sim.now))
 
     async def sender():
         await sim.sleep(1)
         box.leave("quiet")
         await sim.sleep(1)
-        box.wake()
-        await sim.sleep(1)
         box.put("loud")
-        box.wake()  # nobody waits any more
 
     run_all(sim, owner, sender)
-    assert log == [(None, 2.0, ["quiet"]), ("loud", 3.0)]
+    assert log == [("loud", 2.0, ["quiet"]), ("quiet", 2.0)]
 
 
 def test_who_finds_its_message_taken_while_it_stepped_aside_waits_for_the_next(sim):

@@ -1,10 +1,10 @@
-"""Ten programs, each with one bottleneck that was put there on purpose."""
+"""Programs, each with one bottleneck that was put there on purpose."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from offloadrt import Run, kernel, scenario
+from offloadrt import Run, cuda, kernel, scenario
 from offloadrt import openmp as omp
 
 MIB = 1 << 17
@@ -162,3 +162,254 @@ async def oversubscribed(run: Run) -> None:
             await t.target(scale, a, teams=80, iterations=96 * MIB)
 
     await in_threads(run, 1, body)
+
+
+# ---------------------------------------------------------------------- what users write
+
+
+@scenario
+async def legacy_default_stream(run: Run) -> None:
+    """Sixteen threads launch small kernels without naming a stream: one after the other they go through one."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        for _ in range(8):
+            await t.launch(think, grid=4, block=128, iterations=10_000)
+        await t.stream_synchronize()
+
+    await run.parallel(body, 16)
+
+
+@scenario(machine="alex-a100")
+async def ranks_without_mps(run: Run) -> None:
+    """Four processes whose kernels would fit beside one another have the GPU in turn."""
+    run.options = cuda.CUDAOptions(phantom=True, num_processes=4)
+
+    async def main(process: Any) -> None:
+        async def body(t: cuda.HostThread) -> None:
+            for _ in range(40):
+                await t.launch(think, grid=4, block=128, iterations=10_000)
+                await t.stream_synchronize()
+
+        await process.parallel(body)
+
+    await run.mpiexec(main)
+
+
+@scenario
+async def openmp_ranks_without_mps(run: Run) -> None:
+    """The same four processes, in OpenMP."""
+    run.configure(num_processes=4, phantom=True)
+
+    async def main(process: Any) -> None:
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", 1000)
+            async with t.target_data(omp.map(tofrom=a)):
+                for _ in range(20):
+                    await t.target(think, a, teams=4, threads=128, iterations=10_000)
+
+        await process.parallel(body, num_threads=1)
+
+    await run.mpiexec(main)
+
+
+@scenario
+async def pageable_copies(run: Run) -> None:
+    """A loop copies from memory that is not pinned, so that the driver copies all of it a second time."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        source, there = t.array("source", 16 * MIB), await t.malloc(16 * MIB, "f8")
+        await t.host_access(source)
+        for _ in range(6):
+            await t.memcpy(there, source)
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def synchronized_in_a_loop(run: Run) -> None:
+    """The host waits for each of many short kernels."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        for _ in range(100):
+            await t.launch(scale, grid=1, block=128, iterations=128)
+            await t.stream_synchronize()
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def launched_in_a_loop(run: Run) -> None:
+    """Kernels that are shorter than their launches."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        for _ in range(400):
+            await t.launch(scale, grid=1, block=128, iterations=128)
+        await t.stream_synchronize()
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def allocated_in_a_loop(run: Run) -> None:
+    """Each step allocates device memory and gives it back."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        for _ in range(20):
+            a = await t.malloc(16 * MIB, "f8")
+            await t.launch(scale, grid=1, block=128, iterations=128)
+            await t.free(a)
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def pinned_at_the_start(run: Run) -> None:
+    """A large array is page-locked for one copy."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        source, there = t.array("source", 64 * MIB), await t.malloc(64 * MIB, "f8")
+        await t.host_register(source)
+        await t.memcpy_async(there, source)
+        await t.stream_synchronize()
+        await t.host_unregister(source)
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def slow_callback(run: Run) -> None:
+    """Every step of eight streams calls a function on the host, and one thread of the driver runs all of them."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        stream = await t.stream_create(non_blocking=True)
+        for _ in range(4):
+            await t.launch(scale, grid=1, block=128, iterations=128, stream=stream)
+            await t.launch_host_func(None, seconds=200e-6, stream=stream)
+        await t.stream_synchronize(stream)
+
+    await run.parallel(body, 8)
+
+
+@scenario(machine="a100-node4")
+async def late_sender(run: Run) -> None:
+    """One rank computes for long before it sends what another waits for."""
+    run.configure(num_processes=2, phantom=True)
+
+    async def main(process: Any) -> None:
+        t = process.program.host_thread(0)
+        values = t.array("values", 1024)
+        if process.rank == 0:
+            await t.compute(0.02)
+            await process.world.Send(values, dest=1)
+        else:
+            await process.world.Recv(values, source=0)
+
+    await run.mpiexec(main)
+
+
+@scenario(machine="a100-node4")
+async def one_nic(run: Run) -> None:
+    """Four ranks of one node send large messages to the other node at the same time."""
+    run.configure(num_processes=8, num_nodes=2, phantom=True)
+
+    async def main(process: Any) -> None:
+        t = process.program.host_thread(0)
+        values = t.array("values", 16 * MIB)
+        for _ in range(3):
+            if process.rank < 4:
+                await process.world.Send(values, dest=process.rank + 4)
+            else:
+                await process.world.Recv(values, source=process.rank - 4)
+
+    await run.mpiexec(main)
+
+
+@scenario
+async def faults_of_the_host(run: Run) -> None:
+    """The host reads managed memory that a kernel wrote, page by page."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        a = await t.malloc_managed("a", 8 * MIB, "f8")
+        await t.mem_prefetch(a)
+        for _ in range(3):
+            await t.launch(scale, a, grid=4096, block=256, iterations=8 * MIB)
+            await t.device_synchronize()
+            await t.host_access(a)
+            await t.mem_prefetch(a)
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def one_hardware_queue(run: Run) -> None:
+    """Eight streams share one connection to the device."""
+    run.options = cuda.CUDAOptions(phantom=True)
+    run.set("gpu.max_connections", 1)
+
+    async def body(t: cuda.HostThread) -> None:
+        stream = await t.stream_create(non_blocking=True)
+        for _ in range(8):
+            await t.launch(think, grid=4, block=128, iterations=10_000, stream=stream)
+        await t.stream_synchronize(stream)
+
+    await run.parallel(body, 8)
+
+
+@scenario
+async def bound_by_memory(run: Run) -> None:
+    """A kernel streams a large array, again and again."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        a = await t.malloc(128 * MIB, "f8")
+        for _ in range(40):
+            await t.launch(scale, a, grid=4096, block=256, iterations=128 * MIB)
+        await t.stream_synchronize()
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def first_use(run: Run) -> None:
+    """A program whose only kernel is short is started cold."""
+    run.set("runtime.start", "cold")
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 1000)
+        await t.target(scale, a, maps=omp.map(tofrom=a), teams=108, iterations=1000)
+
+    await in_threads(run, 1, body)
+
+
+@scenario
+async def entries_of_neighbours(run: Run) -> None:
+    """Each thread maps an array of its own around each of its kernels."""
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", MIB // 2)
+        for _ in range(20):
+            await t.target(scale, a, maps=omp.map(tofrom=a), teams=108, iterations=MIB // 2)
+
+    await in_threads(run, 8, body)
+
+
+@scenario
+async def two_near_ties(run: Run) -> None:
+    """The program computes for about as long as its kernel runs, and waits for it."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        for _ in range(10):
+            await t.launch(think, grid=4, block=128, iterations=1000)
+            await t.stream_synchronize()
+            await t.compute(0.9e-3)
+
+    await run.parallel(body, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import shlex
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from offloadrt.extensions.explaining.charged_in import CHARGED_IN, charged_in
 from offloadrt.extensions.explaining.command import holder_labels
-from offloadrt.extensions.explaining.explain import Page, explain
+from offloadrt.extensions.explaining.explain import Page, checked, explain
 from offloadrt.extensions.explaining.how_sure import (
     Robustness,
     dependences,
@@ -34,7 +35,9 @@ from offloadrt.extensions.explaining.what_if import (
     WhatIf,
     command_of,
     decisions,
+    half,
     proposals,
+    switches,
 )
 from offloadrt.machine import available, load
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
@@ -171,6 +174,21 @@ BOTTLENECKS = {
     "uneven_work": ("program", ""),
     "small_dma_ring": ("device 0 dma ring 0", ""),
     "oversubscribed": ("page faults", "migration h2d"),
+    "legacy_default_stream": ("device 0 stream order", "think"),
+    "ranks_without_mps": ("device 0 time slices", "think"),
+    "openmp_ranks_without_mps": ("device 0 time slices", "think"),
+    "one_hardware_queue": ("device 0 hardware queue 0", "think"),
+    "pageable_copies": ("driver", "cuMemcpyHtoDAsync"),
+    "synchronized_in_a_loop": ("driver", "cuStreamSynchronize"),
+    "launched_in_a_loop": ("launch", "scale"),
+    "allocated_in_a_loop": ("driver", "cuMemAlloc"),
+    "pinned_at_the_start": ("driver", "cuMemHostRegister"),
+    "slow_callback": ("device 0 callback thread", ""),
+    "late_sender": ("program", ""),
+    "one_nic": ("node 0 nic 1 transfer", ""),
+    "faults_of_the_host": ("page faults of the host", "their service"),
+    "bound_by_memory": ("kernel", "scale"),
+    "first_use": ("driver", "cuDevicePrimaryCtxRetain"),
 }
 
 
@@ -266,7 +284,8 @@ def test_a_script_without_a_sweep_lets_the_user_decide_its_words_and_the_configu
     chosen = {change.name for change in decisions(mine, mine.bind({}), "managed")}
     assert "'mapped=each sweep'" not in chosen and "mapped=once" in chosen
     assert "--configuration copy" in chosen and "--configuration managed" not in chosen
-    assert not {name for name in chosen if name.startswith(("threads", "big"))}, "numbers and flags are the problem's"
+    assert {name for name in chosen if name.startswith("threads")} == {"threads=1", "threads=4"}
+    assert not {name for name in chosen if name.startswith("big")}, "flags are the problem's"
     trials = Trials(mine, mine.bind({}), RunSpec(), InProcess(), 1, math.inf)
     base = execute(mine, {})
     tried = trials.finish(base, Run().spec, [Proposal("decision", configuration="managed")])
@@ -297,6 +316,59 @@ async def mine(run: Run, threads: int = 2, big: bool = False, mapped: Literal["e
         await t.target(scale, a, maps=omp.map(tofrom=a), iterations=4096)
     await run.parallel(body, threads)
 """
+
+
+@pytest.mark.parametrize(
+    ("name", "gains"),
+    [
+        ("legacy_default_stream", {"--env CUDA_API_PER_THREAD_DEFAULT_STREAM=1": 8.0}),
+        ("ranks_without_mps", {"--set process.sharing=mps": 4.0}),
+        ("one_hardware_queue", {"--set hardware_queue.uncontended=true": 5.0}),
+        ("slow_free", {"--allocator malloc": 5.0, "--set driver.context.uncontended=true": 3.0}),
+        ("faults_of_the_host", {"--set fault.cpu_managed=0us": 1.5}),
+    ],
+)
+def test_what_the_sentence_names_gains_when_it_is_cheaper(name: str, gains: dict[str, float]) -> None:
+    run, chosen = seen(f"{PLANTED}:{name}"), find_scenario(f"{PLANTED}:{name}")
+    of_runtime = switches(run.spec, run.path, RunSpec(), run.model, chosen)
+    changes = sorted([*of_runtime, *proposals(run.spec, run.path, {})], key=lambda change: -change.promise)
+    found = Trials(chosen, {}, RunSpec(), InProcess(), 1, math.inf).finish(run.result, run.spec, changes[:12])
+    tried = {other: one.gain for one in found.what_ifs for other in (one.change.name, *one.same)}
+    assert {change: tried.get(change, 0.0) >= least for change, least in gains.items()} == dict.fromkeys(gains, True)
+    assert checked(limit_of(run), run, found) == limit_of(run)
+
+
+def test_a_sentence_that_its_what_ifs_contradict_names_what_gains() -> None:
+    run = seen(f"{PLANTED}:synchronized_in_a_loop")
+    of_path = limit_of(run)
+    launch = WhatIf(Proposal("cost", overrides={"launch.latency": "0us"}, resource="launch"), 1.0, 1.7, "")
+    sync = WhatIf(Proposal("cost", overrides={"sync.latency": "0us"}, resource="driver"), 1.0, 1.01, "")
+    known = {"launch": launch, "driver": sync}
+    found = checked(of_path, run, Tried("elapsed_s", (launch, sync), {}, 0, best=known))
+    assert (of_path.resource, found.resource) == ("driver", "launch")
+    assert found.sentence.startswith("The latency of launches limits this run: 42 % of the critical path")
+    assert "gains 1.01 at most when it is cheaper" in found.sentence
+    assert checked(of_path, run, Tried("elapsed_s", (sync,), {}, 0, best={"driver": sync})) == of_path
+
+
+def test_near_ties_and_the_entries_of_neighbours_are_in_the_sentence() -> None:
+    """Each thread has an array of its own, so every entry that it waits for is its neighbour's by address."""
+    limit = limit_of(seen(f"{PLANTED}:entries_of_neighbours"))
+    assert limit.resource == "entry locks"
+    assert "of the waits for them are for a neighbour's entry, which a look-up locks as well" in limit.sentence
+    assert "neighbour" not in limit_of(seen(f"{PLANTED}:hot_entry_lock")).sentence
+    assert "; near it: kernels (" in limit_of(seen(f"{PLANTED}:two_near_ties")).sentence
+
+
+def test_values_are_written_as_a_person_does() -> None:
+    run = seen("exahype", **EXAHYPE)
+    changes = proposals(run.spec, run.path, {})
+    halves = [half(change, run.spec, 2.0) for change in changes if change.kind == "cost"]
+    texts = [text for change in (*changes, *halves) if change is not None for text in change.overrides.values()]
+    written = [text for text in texts if re.match(r"[\d.]+([a-z]*s|[GT]?B/s)$", text)]
+    assert len(written) > 100
+    assert [text for text in written if not re.match(r"(0|[1-9]\d{0,5}|\d{1,2}\.\d{1,2})[a-zA-Z]", text)] == []
+
 
 # how sure
 

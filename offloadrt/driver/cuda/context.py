@@ -109,7 +109,7 @@ class HostNode:
 NodeWork = KernelPacket | CopyPacket | PeerPacket | HostNode
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class GraphNode:
     """A captured command.  A packet in it is a template: a launch makes another with a completion of its own."""
 
@@ -118,6 +118,8 @@ class GraphNode:
     """The place of the stream from which it was captured, in the order in which streams joined; 0 is the origin."""
     after: tuple[int, ...]
     """The places in the graph of the nodes that it comes after at once."""
+    uses: Sequence[tuple[str, Any]] = ()
+    """Memory that it uses, and what that is to it: a kernel's arguments, or a copy's destination and source."""
 
 
 @attrs.frozen(eq=False)
@@ -131,8 +133,6 @@ class CapturedGraph:
     """The places of the nodes after which the graph is complete."""
     priorities: tuple[int, ...]
     """The priorities of the streams from which it was captured, by lane."""
-    uses: tuple[tuple[str, Any], ...] = ()
-    """Memory that its nodes use, and what it is to them: it may be freed before a launch."""
 
 
 @attrs.define(eq=False)
@@ -146,11 +146,13 @@ class Capture:
     tails: dict[Stream, tuple[int, ...]]
     """The streams of the capture in the order in which they joined, and what the next node of each comes after."""
     nodes: list[GraphNode] = attrs.field(factory=list)
-    uses: list[tuple[str, Any]] = attrs.field(factory=list)
-    """As in `CapturedGraph`."""
     broken: str | None = None
     """The reason why it is invalid; None while it is valid."""
     ended: bool = False
+
+    def last(self, stream: Stream) -> GraphNode:
+        """Return the node that was put into a stream of the capture last."""
+        return self.nodes[self.tails[stream][-1]]
 
     def add(self, stream: Stream, work: NodeWork) -> None:
         """Put a node behind everything in a stream of the capture."""
@@ -303,8 +305,6 @@ class BuiltGraph:
     number: int
     device: int
     nodes: list[GraphNode] = attrs.field(factory=list)
-    uses: list[tuple[str, Any]] = attrs.field(factory=list)
-    """As in `CapturedGraph`."""
     _last: list[int] = attrs.field(factory=list)
     """The place of each lane's last node."""
 
@@ -326,7 +326,7 @@ class BuiltGraph:
         followed = {place for node in self.nodes for place in node.after}
         tail = tuple(place for place in range(len(self.nodes)) if place not in followed)
         priorities = tuple(0 for _ in self._last) or (0,)
-        return CapturedGraph(self.number, self.device, tuple(self.nodes), tail, priorities, tuple(self.uses))
+        return CapturedGraph(self.number, self.device, tuple(self.nodes), tail, priorities)
 
 
 @attrs.frozen
@@ -377,6 +377,8 @@ class DriverCosts:
     """The time that a free takes to look at one stream of the context."""
     copy_submit: Annotated[float, "driver.copy_submit"]
     """The submission of a copy, under the context lock."""
+    copy_library: Annotated[float, "hip.copy"]
+    """Added where the program's call is HIP's, which submits the copy to HSA."""
     launch: Annotated[float, "driver.launch"]
     """The submission of a kernel, under the context lock; what the device adds is ``launch.latency``."""
     handover: Annotated[float, "driver.handover"]

@@ -113,6 +113,11 @@ class CudaDriver:
         self.pools = MemPools(context, self.memory)
         """Stream-ordered allocations."""
 
+    async def call_copy(self, stream: Stream | None = None) -> None:
+        """Do what HIP's library does for a copy before it calls HSA. LLVM's plugin calls HSA itself."""
+        if self.costs.copy_library and stream not in self.context.captures.streams:
+            await self.context.work(self.costs.copy_library)
+
     @classmethod
     def of(cls, machine: Machine, number: int = 0) -> CudaDriver:
         """Return the driver of a machine's device ``number``, in a process that uses no other."""

@@ -51,6 +51,8 @@ class Computed:
 DeviceArguments = Sequence[Any] | Callable[[], Sequence[Any]] | Computed
 """Arguments of a kernel's body (a DeviceArray becomes a view), or a function that makes them when the kernel ends."""
 
+MEMSET = "cuMemsetD8"
+"""The name of the driver's own kernel."""
 _MEMSET_THREADS, _MEMSET_BYTES_PER_THREAD = 512, 16
 """Shape of the memset kernel.  It is our choice; it matters only for ranges too small to fill the device."""
 
@@ -111,7 +113,7 @@ class Kernels:
         """Return the packet of a memset by the call ``api``; raises what `memset` does."""
         target = self._copies.device_bytes(api, dst, nbytes)
         run = None if target is None else lambda: target(0, nbytes).fill(value)
-        writing = Kernel("cuMemsetD8", bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
+        writing = Kernel(MEMSET, bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
         teams = max(1, -(-nbytes // (_MEMSET_THREADS * _MEMSET_BYTES_PER_THREAD)))
         return self._packet(writing.launch(teams, iterations=nbytes), run, stream, cause, NOTHING)
 
@@ -370,14 +372,7 @@ class Graphs:
         self._graphs_made += 1
         priorities = tuple(stream.priority for stream in capture.tails)
         tail = capture.tails[capture.origin]
-        return CapturedGraph(
-            self._graphs_made - 1,
-            self._context.device.index,
-            tuple(capture.nodes),
-            tail,
-            priorities,
-            tuple(capture.uses),
-        )
+        return CapturedGraph(self._graphs_made - 1, self._context.device.index, tuple(capture.nodes), tail, priorities)
 
     def _check(self, call: DriverCall, executable: GraphExec) -> None:
         number, device = executable.graph.number, executable.graph.device

@@ -223,11 +223,6 @@ class Streams:
             done = Signal(self._context.sim, f"wait of stream {stream.index} for stream {event.stream.index}")
             await self._context.submit(WaitPacket(stream, event.done, done), self._costs.event_wait)
 
-    async def synchronize_event(self, event: StreamEvent) -> None:
-        """Wait until the event is complete (cuEventSynchronize)."""
-        with self._context.call("cuEventSynchronize", event.stream):
-            await self._context.synchronize(event.stream, event.done)
-
 
 HANDLE, NOT_READY = "CUDA_ERROR_INVALID_HANDLE", "CUDA_ERROR_NOT_READY"
 

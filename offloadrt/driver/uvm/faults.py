@@ -10,7 +10,8 @@ an empty buffer interrupts the host.  A batch is what lies in the buffer when th
 (``preprocess_fault_batch``).  The blocks are served one after the other (``service_fault_batch``); copies are submitted
 meanwhile.  A replay follows the copies in the GPU's order, and reaches all kernels that wait for pages: those that
 still lack some report them again.  So entries of pages that were served in the meantime stay in the buffer, are
-fetched, and need no service.
+fetched, and need no service.  Entries of one page that follow one another are merged as they are fetched
+(``fetch_fault_buffer_try_merge_entry``): where a page is larger than what the GPU reports, all its reports are.
 
 *When a replay is sent* is up to a replay policy.  With BATCH_FLUSH, the default, the buffer is flushed after a batch
 (``fault_buffer_flush_locked``): entries that were seen and did not fit are dropped, and so is what came meanwhile when
@@ -55,7 +56,7 @@ class BatchCosts:
     fetch_entry: Annotated[float, "fault.fetch"]
     """Work for the fetch of an entry."""
     preprocess_entry: Annotated[float, "fault.preprocess"]
-    """Work for an entry that is sorted and merged with its duplicates."""
+    """Work for an entry that is sorted and merged with its duplicates; one that the fetch has merged has none."""
     flush: Annotated[float, "fault.replay"]
     """Work for the flush and the replay at the end of a batch."""
     flush_entry: Annotated[float, "fault.flush"]
@@ -213,10 +214,7 @@ class GpuFaults:
         """
         blocks, pages, thrashing = self._blocks, self._blocks.pages, self._blocks.thrashing
         sim, locks, block = blocks.sim, blocks.locks, pages.block(index)
-        if locks.is_taken(block):  # a prefetch or a host thread works on it
-            with blocks.phase("lock", cause, index):
-                await locks.take(block)
-        else:
+        with blocks.phase("lock", cause, index):  # a prefetch or a host thread may work on it
             await locks.take(block)
         begin = sim.now
         fetched: FetchResult | None = None
@@ -415,6 +413,7 @@ class UvmFaultHandler:
         self._workers: Servers[ManagedFault] = Servers(blocks.sim, self.mailbox, self._run, names, grow=uncontended)
         self.batches = FaultBatches()
         self._policy = REPLAY_POLICIES[self.costs.policy]
+        self._reports_a_page = max(blocks.pages.page_size // blocks.pages.reported, 1)
         self._replays = ReplayChannel(blocks.sim, blocks.device.compute.mailbox)
         self._busy = LevelOverTime(blocks.sim)
         self._wait_s = self._block_s = 0.0
@@ -469,11 +468,11 @@ class UvmFaultHandler:
             await pay(costs.fetch + costs.fetch_entry * entries)
         fetched_at = sim.now
         with phase("preprocess", cause, NONE, 0, entries):
-            await pay(costs.preprocess_entry * entries)
+            await pay(costs.preprocess_entry * sum([coalesced(fault, self._reports_a_page) for fault in batch.faults]))
         if (injector := self._blocks.machine.injector) is not None:
             for fault in batch.faults:
                 injector.page_fault(self._blocks.device.index, fault.kernel)
-        merged = merge(batch.faults)
+        merged = merge(batch.faults, self._reports_a_page)
         served, different = merged.pages, merged.different
         preprocessed, moved_before = sim.now, counters.bytes_htod
         took: dict[int, float] = {}
@@ -538,7 +537,8 @@ class UvmFaultHandler:
         costs = self.costs
         own_s = math.fsum(map(took.__getitem__, dict(fault.pages)))
         if own_s:
-            own_s += costs.interrupt + costs.fetch + (costs.fetch_entry + costs.preprocess_entry) * fault.entries
+            own_s += costs.interrupt + costs.fetch + costs.fetch_entry * fault.entries
+            own_s += costs.preprocess_entry * coalesced(fault, self._reports_a_page)
             if (wait_s := self._blocks.sim.now - fault.time - own_s - costs.flush) > 0.0:
                 self._wait_s += wait_s
 
@@ -580,14 +580,19 @@ class MergedFaults(msgspec.Struct, frozen=True, eq=False, gc=False):
     pages: dict[int, int]
     """Pages that faulted."""
     entries: dict[int, int]
-    """Entries of the buffer that report them, duplicates included."""
+    """Entries that report them and are left when the fetch has merged some, duplicates included."""
     stored: dict[int, int]
     """Pages that stores have met; blocks without any are left out."""
     different: int
     """How many different pages there are."""
 
 
-def merge(faults: list[ManagedFault]) -> MergedFaults:
+def coalesced(fault: ManagedFault, reports_a_page: int) -> int:
+    """Return how many of a message's entries the fetch does not merge with the one before: a page's reports are one."""
+    return min(fault.entries, max(how_many(fault.pages), -(-fault.entries // reports_a_page)))
+
+
+def merge(faults: list[ManagedFault], reports_a_page: int = 1) -> MergedFaults:
     """Merge the duplicates of a batch (``preprocess_fault_batch``).
 
     A message does not say which entry reports which page, so that each of its pages counts for equally many of them.
@@ -597,18 +602,14 @@ def merge(faults: list[ManagedFault]) -> MergedFaults:
     stored: dict[int, int] = {}
     different = 0
     for fault in faults:
-        sets, of_fault = fault.pages, fault.entries
+        sets, of_fault = fault.pages, coalesced(fault, reports_a_page)
         total = how_many(sets)
         for index, pages in sets:
             own = -(-of_fault * pages.bit_count() // total)
-            if index in all_pages:
-                before = all_pages[index]
-                different -= (pages & before).bit_count()
-                all_pages[index] = before | pages
-                entries[index] += own
-            else:
-                all_pages[index] = pages
-                entries[index] = own
+            before = all_pages.get(index, 0)
+            different -= (pages & before).bit_count()
+            all_pages[index] = before | pages
+            entries[index] = entries.get(index, 0) + own
         different += total
         for index, pages in fault.stored.items():
             stored[index] = stored.get(index, 0) | pages

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Literal
 
@@ -37,7 +36,7 @@ from offloadrt.machine.managed.kernels import ManagedKernels
 from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED
 from offloadrt.machine.messages import Unmapped
 from offloadrt.sim import PASSED, RWLock, Signal, Simulation
-from offloadrt.trace import FaultPhase, fault_phase
+from offloadrt.trace import FaultPhase, fault_phases
 
 
 class Arriving(msgspec.Struct, frozen=True, eq=False):
@@ -347,14 +346,11 @@ class VaBlocks:
         # A thread of the driver works on no core of the host, though a real kernel thread runs on one: a program that
         # keeps all cores busy is predicted too fast, by at most the time of these steps. The choice is made here and
         # not for each payment, because every batch of faults pays at least five times.
+        self.phase = fault_phases(machine.trace, self.sim, device.index)
         self.pay: Callable[[float], Awaitable[None]] = self.sim.sleep if machine.exact else self._sleep_roughly
         """``await pay(dt)`` lets one of the driver's own threads work for ``dt`` seconds."""
         self._without_room: dict[int, int] = {}
         """Pages, by block, that are mapped over the link because there was no device memory for them."""
-
-    def phase(self, name: str, cause: int, *counts: int) -> AbstractContextManager[FaultPhase | None]:
-        """Note that the running actor is in a phase of the service of faults (`fault_phase`) in the body of `with`."""
-        return fault_phase(self.machine.trace, self.sim, self.device.index, cause, name, *counts)
 
     def _work(self, cost: float, phase: FaultPhase | None) -> Awaitable[None]:
         """Pay for the last work of a phase, and tell it how long that takes this time."""
@@ -513,16 +509,9 @@ class VaBlocks:
     # Migrations
 
     async def fetch(
-        self,
-        block: ManagedBlock,
-        brought: int,
-        cost: float,
-        cause: int,
-        *,
-        evicts: bool,
-        stored: int = 0,
+        self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool, stored: int = 0,
         phase: FaultPhase | None = None,
-    ) -> FetchResult:
+    ) -> FetchResult:  # fmt: skip
         """Migrate pages of a block to the device (``uvm_va_block_make_resident``), for ``cost`` seconds of work.
 
         Pages that are read mostly are copied, unless stores have met them (``stored``).  ``evicts`` says whether other

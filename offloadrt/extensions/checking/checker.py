@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
@@ -180,6 +180,8 @@ class Checker:
         self._recorded = recorded = RecordedFaults(self._strands, self._found)
         self._wastes = Wastes()
         self._directives: dict[int, Directive] = {}
+        self._nodes: dict[Hashable, str] = {}
+        """The lines at which the program has put work into graphs."""
         self._queued = Queued()
         self._brought: dict[Strand, list[rec.KnownCopy]] = {}
         """What is recorded of the copies of the directive that a strand is in."""
@@ -206,6 +208,7 @@ class Checker:
             ev.StrandBegan: self._strand_began,
             ev.StrandEnded: self._strand_ended,
             rec.SourceNamed: self._source_named,
+            ev.NodeMade: self._node_made,
             ev.DirectiveBegan: self._directive_began,
             ev.DirectiveLeft: self._directive_left,
             ev.QueueAwaited: self._queue_awaited,
@@ -355,10 +358,16 @@ class Checker:
 
     # directives
 
+    def _node_made(self, event: ev.NodeMade) -> None:
+        self._nodes[event.node] = self._line(self._strands.current())
+
     def _directive_began(self, event: ev.DirectiveBegan) -> None:
-        where = self._line(self._strands.current())
+        where, name = self._line(self._strands.current()), event.name
         strand = self._strands.current() if event.queue is None else self._strands.entered(event.queue)
-        self._directives[event.cause] = Directive(event.cause, event.device, event.name, where, strand, self.sim.now)
+        if event.node is not None:
+            name, where = f"{name} launched at {where}", self._nodes[event.node]
+            strand.has_nodes = True
+        self._directives[event.cause] = Directive(event.cause, event.device, name, where, strand, self.sim.now)
 
     def _queue_awaited(self, event: ev.QueueAwaited) -> None:
         directive = self._directives.get(event.cause)

@@ -167,6 +167,8 @@ def _where(memory: int) -> str:
 
 def _missing(one: Access, other: Access) -> str:
     """Say which synchronization is missing."""
+    if one.strand.has_nodes and other.strand.has_nodes:
+        return "Nothing orders the two nodes: an edge would, or an event or one stream, where two graphs have them."
     if one.strand.is_queue and other.strand.is_queue:
         return "Nothing orders the two queues: let one wait for the other."
     if one.strand.is_queue or other.strand.is_queue:

@@ -144,6 +144,8 @@ class Strand:
     deferred: bool = False
     is_queue: bool = False
     """Whether it is the work in a queue of a device."""
+    has_nodes: bool = False
+    """Whether the queue is a part of a graph."""
     source: str = ""
     """The line of the program that it has said to be at; "": its Python source says."""
     ended: EndedChains = attrs.field(factory=EndedChains)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -103,6 +103,7 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of
+    from offloadrt.extensions.explaining.what_if import THREADS
     from offloadrt.study.reporting.words import percent, seconds
 
     yield f"[bold]{escape(page.limit.sentence)}[/]"
@@ -131,7 +132,14 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
                 *([between] if _head_of_draws(page) else ()),
             )  # fmt: skip
         yield table
+        for tried in page.tried.what_ifs[:_MOST_WHAT_IFS]:
+            if tried.same:
+                yield escape(f"the same run as with {tried.change.name}: {', '.join(tried.same)}")
+        if page.tried.without_effect:
+            yield escape(_without_effect(page.tried.without_effect))
         yield from (escape(f"order effect: {text}") for text in page.order_effects[:_MOST_EFFECTS])
+        if any(one.change.parameters.keys() & set(THREADS) for one in page.tried.what_ifs[:_MOST_WHAT_IFS]):
+            yield "another number of threads may be another amount of work"
         yield f"to repeat one: {escape(page.command)} CHANGE"
     if page.sure is not None:
         if page.sure.interval is not None:
@@ -147,8 +155,14 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
         yield "no draw was run within the budget"
     if page.indices is not None:
         yield escape(str(page.indices))
-    more = f"{len(page.tried.what_ifs)} changes tried, {page.tried.left} left for a larger --budget"
+    more = f"{page.tried.count} changes tried, {page.tried.left} left for a larger --budget"
     yield more + (f", {len(page.tried.refused)} cannot be run" if page.tried.refused else "")
+
+
+def _without_effect(changes: Sequence[str]) -> str:
+    named = ", ".join(changes[:_MOST_EFFECTS])
+    more = f" and {len(changes) - _MOST_EFFECTS} more" if len(changes) > _MOST_EFFECTS else ""
+    return f"without any effect: {named}{more}"
 
 
 def _head_of_draws(page: Page) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ actor had waited for its turn, at a lock for instance, the path of that time is 
 part of it tells what was waited for.
 
 The compute units run many kernels at a time, in one actor. So there the path goes along one kernel: from its end to its
-start, through its page faults, and from there to its submission.
+start, through its page faults, and from there to its submission. While the contexts of other processes have the device,
+the kernel waits for its time slice. While it stands in a queue behind what other threads have put there, it waits for
+the order of the stream that they share, or for the hardware queue that their streams share.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from offloadrt.trace.events import lock_family, plain_kernel
 
 _NUMBERS = re.compile(r"[\s_.\[(]*\d[\d\s_.,\])]*$")
 
+_PROCESS = re.compile(r"(?:rank|process) (\d+)$")
+_KERNEL = re.compile(r"kernel (\d+) \(")
+"""The name of what is set when a kernel ends."""
 _PROGRAM = re.compile(r"host thread|hidden helper thread|rank \d+$")
 
 NOTHING = 0
@@ -68,6 +73,9 @@ class KernelRun:
     end: int = -1
     submitted: tuple[int, int] = (-1, -1)
     """Who submitted it, and when."""
+    device: int = 0
+    place: int = -1
+    """Its place among the kernels of its queue."""
     stalls: list[tuple[int, int]] = attrs.field(factory=list)
 
 
@@ -116,6 +124,12 @@ class History:
     """The lock that an actor was granted, or woken for, at a time, and since when it had waited; by actor and time."""
     waits: list[tuple[str, int, int]] = attrs.field(factory=list)
     """Every wait for a lock that got it: the lock, when it began and ended."""
+    neighbours: list[tuple[int, int]] = attrs.field(factory=list)
+    """The waits of look-ups for the lock of an entry that was not the one they looked for: begin and end."""
+    queued: dict[tuple[int, int], list[int]] = attrs.field(factory=dict)
+    """The kernels of each queue of each device, in the order in which they were submitted."""
+    slices: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
+    """Where processes have the device in turn: when each slice began, and whose it was; -1 for a switch's begin."""
 
     def last_taken(self, actor: int, before: int) -> int | None:
         """Return the number of the last resumption to an actor that has a lower number than `before`."""
@@ -127,6 +141,12 @@ class History:
         """Count the resumptions up to a time, that instant included."""
         return bisect.bisect_right(self.resumptions, time_ps, key=_time_of)
 
+    def ends_at(self, actor: int, time_ps: int, queue: int) -> Iterator[int]:
+        """Return the kernels of a queue that ended at a time."""
+        for number in self.ends.get((actor, time_ps), ()):
+            if self.kernels[number].queue == queue and self.kernels[number].end == time_ps:
+                yield number
+
     def is_program(self, actor: int) -> bool:
         """Tell whether an actor is a thread of the program, and no part of the machine or of the driver."""
         name = self.names.get(actor, "")
@@ -135,6 +155,12 @@ class History:
     def actor_named(self, name: str) -> int | None:
         """Return the actor of a name; None if there is none."""
         return next((actor for actor, known in self.names.items() if known == name), None)
+
+
+def process_of(actor: str) -> int:
+    """Return the number of the process that an actor belongs to, by its name; the first one's have no number."""
+    found = _PROCESS.search(actor)
+    return 0 if found is None else int(found[1])
 
 
 def plain(array: str) -> str:
@@ -169,6 +195,9 @@ class _Reading:
         self._history = history
         self._blocks: dict[int, str] = {}
         self._submitted: dict[int, tuple[int, int]] = {}
+        self._places: dict[int, int] = {}
+        self._visited: dict[int, tuple[int, int]] = {}
+        """When each actor waited last for the lock of an entry."""
         self._waiting: dict[int, tuple[str, int]] = {}
 
     def read(self, number: int, row: Row) -> None:
@@ -180,6 +209,9 @@ class _Reading:
             return
         if label.startswith(("Kernel", "PageFault")):
             self._kernel(row)
+            return
+        if label.startswith("TimeSlice"):
+            history.slices.setdefault(row[3], []).append((time_ps, row[6] if label == "TimeSliceBegin" else -1))
             return
         steps = history.steps.get(actor)
         if steps is None:
@@ -221,6 +253,9 @@ class _Reading:
                 self._history.arrays.setdefault(cause, set()).add(row[6])
             case "MapLookup":
                 self._history.arrays.setdefault(cause, set()).add(row[6])
+                waited = self._visited.pop(row[2], None)
+                if waited is not None and waited[1] == row[1] and not row[9]:
+                    self._history.neighbours.append(waited)
             case "Allocate" | "Free":
                 if now.call is not None:
                     now.call.array = self._blocks.get(row[6], "")
@@ -236,21 +271,27 @@ class _Reading:
             self._history.lock_waits[actor, time_ps] = waiting
             if got:
                 self._history.waits.append((lock, waiting[1], time_ps))
+                if lock.startswith("entry of "):
+                    self._visited[actor] = waiting[1], time_ps
                 del self._waiting[actor]
         elif not got:
             self._waiting[actor] = lock, time_ps
 
     def _kernel(self, row: Row) -> None:
         history = self._history
-        label, time_ps, actor, _, queue, cause, kernel = row[:7]
+        label, time_ps, actor, device, queue, cause, kernel = row[:7]
         if label == "KernelSubmit":
+            queued = history.queued.setdefault((device, queue), [])
             self._submitted[kernel] = actor, time_ps
+            self._places[kernel] = len(queued)
+            queued.append(kernel)
             if (known := history.kernels.get(kernel)) is not None:
-                known.submitted = actor, time_ps
+                known.submitted, known.place = (actor, time_ps), len(queued) - 1
             return
         if label == "KernelStart":
-            run = KernelRun(kernel, plain_kernel(row[7]), row[8], cause, queue, actor, time_ps)
+            run = KernelRun(kernel, plain_kernel(row[7]), row[8], cause, queue, actor, time_ps, device=device)
             run.submitted = self._submitted.get(kernel, run.submitted)
+            run.place = self._places.get(kernel, -1)
             history.kernels[kernel] = run
             return
         if (begun := history.kernels.get(kernel)) is None:
@@ -347,9 +388,9 @@ class _Walk:
 
     def back_from(self, actor: int, end_ps: int) -> list[PathPart]:
         history = self._history
-        time_ps, number = end_ps, history.resumptions_until(end_ps)
+        time_ps, number, awaited = end_ps, history.resumptions_until(end_ps), 0
         while time_ps > self._begin_ps:
-            if (kernel := self._kernel_at(actor, time_ps)) is not None:
+            if (kernel := self._kernel_at(actor, time_ps, awaited)) is not None:
                 actor, time_ps, number = self._along(kernel, time_ps, number)
                 continue
             taken = history.last_taken(actor, number)
@@ -358,7 +399,8 @@ class _Walk:
             if taken is None:
                 break
             self._wait(taken)
-            giver = history.resumptions[taken].giver
+            giver, target = history.resumptions[taken].giver, _KERNEL.match(history.resumptions[taken].target)
+            awaited = 0 if target is None else int(target[1])
             actor, time_ps, number = (giver if giver >= 0 else actor), since_ps, taken
         return self._parts[::-1]
 
@@ -449,9 +491,10 @@ class _Walk:
 
     # ------------------------------------------------------------------ kernels
 
-    def _kernel_at(self, actor: int, time_ps: int) -> KernelRun | None:
-        """Return a kernel that ended, or met a missing page, with this actor at this time."""
-        for number in self._history.ends.get((actor, time_ps), ()):
+    def _kernel_at(self, actor: int, time_ps: int, awaited: int) -> KernelRun | None:
+        """Return a kernel that ended, or met a missing page, with this actor at this time; first the awaited one."""
+        ended = self._history.ends.get((actor, time_ps), ())
+        for number in (awaited, *ended) if awaited in ended else ended:
             if (number, time_ps) not in self._seen:
                 self._seen.add((number, time_ps))
                 return self._history.kernels[number]
@@ -463,11 +506,25 @@ class _Walk:
         name = history.names.get(kernel.actor, "?")
         work = self._made(name, "kernel", kernel.directive, ApiCall(kernel.name))
         went_on = [end for _, end in kernel.stalls if kernel.start < end < time_ps]
-        if went_on:
-            self._add(went_on[-1], time_ps, work)
-            return self._giver_at(kernel.actor, went_on[-1], number)
-        self._add(kernel.start, time_ps, work)
-        return self._before(kernel, number)
+        since_ps = went_on[-1] if went_on else kernel.start
+        self._in_slices(kernel, since_ps, time_ps, work)
+        return self._giver_at(kernel.actor, since_ps, number) if went_on else self._before(kernel, number)
+
+    def _in_slices(self, kernel: KernelRun, begin_ps: int, end_ps: int, work: PathPart) -> None:
+        """Add what a kernel did; where other processes have the device meanwhile, it waits for its time slice."""
+        slices = self._history.slices.get(kernel.device)
+        process = process_of(self._history.names.get(kernel.submitted[0], ""))
+        if not slices:
+            self._add(begin_ps, end_ps, work)
+            return
+        place = bisect.bisect_left(slices, (end_ps, -2)) - 1
+        while begin_ps < end_ps:
+            since, whose = slices[place] if place >= 0 else (0, process)
+            since = max(since, begin_ps)
+            own = whose == process
+            turn = work if own else attrs.evolve(work, waited_for=f"device {kernel.device} time slices")
+            self._add(since, end_ps, turn)
+            end_ps, place = since, place - 1
 
     def _before(self, kernel: KernelRun, number: int) -> tuple[int, int, int]:
         """Go from a kernel's start to what it had waited for, and to who submitted it."""
@@ -479,7 +536,9 @@ class _Walk:
         if arrived_ps < kernel.start and self._was_held_up(kernel):
             self._turns.append(_Turn(name, arrived_ps))
             return self._giver_at(kernel.actor, kernel.start, number)
-        self._add(arrived_ps, kernel.start, launch)
+        self._in_slices(kernel, arrived_ps, kernel.start, launch)
+        if (turn := self._order_before(kernel, arrived_ps)) is not None:
+            self._turns.append(turn)
         if submitted_ps == arrived_ps or kernel.submitted[0] < 0:
             return (submitter if submitter >= 0 else kernel.actor), arrived_ps, arrived
         queue = next(
@@ -492,6 +551,24 @@ class _Walk:
             submitter,
         )
         return queue, arrived_ps, arrived
+
+    def _order_before(self, kernel: KernelRun, arrived_ps: int) -> _Turn | None:
+        """Return the turn that a kernel waited for behind kernels that other threads had put into its queue, if any.
+
+        A command waits for the one before it in its stream. Where that has just ended, the two are of one stream; where
+        the one before it was let go at the same time, it only stood behind that in the hardware queue.
+        """
+        history = self._history
+        submitter, submitted_ps = kernel.submitted
+        if kernel.place < 1 or submitted_ps >= arrived_ps:
+            return None
+        before = history.queued[kernel.device, kernel.queue][kernel.place - 1]
+        ended = {number: history.kernels[number] for number in history.ends_at(kernel.actor, arrived_ps, kernel.queue)}
+        waited_for = [ended[before]] if before in ended else ended.values()
+        if all(other.submitted[0] == submitter for other in waited_for):
+            return None
+        what = "stream order" if before in ended else f"hardware queue {kernel.queue}"
+        return _Turn(f"device {kernel.device} {what}", submitted_ps)
 
     def _was_held_up(self, kernel: KernelRun) -> bool:
         """Tell whether a kernel began because another one ended, or a halt did, and not when its latency was over."""

@@ -41,8 +41,9 @@ from offloadrt.extensions.explaining.sentence import (
     grouped,
     limit_of,
     observe,
+    spoken,
 )
-from offloadrt.extensions.explaining.what_if import Trials, Tried, command_of, decisions, merit_of, proposals
+from offloadrt.extensions.explaining.what_if import Trials, Tried, command_of, decisions, merit_of, proposals, switches
 from offloadrt.study.reporting.results import MOST_IN_HTML
 from offloadrt.study.reporting.words import html_page, html_table, percent, seconds
 from offloadrt.study.scripts.definition import Scenario
@@ -160,15 +161,16 @@ def explain(
 
     trials = Trials(scenario, parameters, options, pool, jobs, begun + (_OF_CHANGES if draws else 1.0) * part_s)
     observed, tried = _try_changes(trials, budget_s > 0, stage, watched)
-    limit = limit_of(observed)
+    of_path = limit_of(observed)
+    limit = checked(of_path, observed, tried)
     point, result = trials.point_of(None), observed.result
     drawn = robustness_of(
-        limit, point, result, trials.merit, pool, draws, jobs, until(_OF_DRAWS), told("draws")
+        of_path, point, result, trials.merit, pool, draws, jobs, until(_OF_DRAWS), told("draws")
     )  # fmt: skip
     sure = None
     if drawn is not None:
         sure = drawn.robustness
-        limit = with_rival(limit, sure)
+        limit = with_rival(limit, sure) if limit.resource == of_path.resource else limit
         if budget_s > 0:
             tried = with_gains_in_draws(tried, trials, drawn, until(_OF_GAINS), told("gains in draws"))
             tried = with_curves(tried, trials, result, until(_OF_CURVES), told("parts of costs"))
@@ -180,6 +182,30 @@ def explain(
             limit.resource, point, groups_of(drawn.places, drawn.shares), sobol, pool, jobs, until(1.5), told("Sobol")
         )  # fmt: skip
     return _page(trials, observed, limit, tried, sure, indices)
+
+
+_GAINS = 1.05
+"""The gain from which on a change speaks against a sentence that names something else."""
+_PART = 0.25
+"""The part of the best gain that what is named must reach."""
+
+
+def checked(limit: Limit, observed: Observed, tried: Tried) -> Limit:
+    """Compare the sentence with the what-ifs: what it names must be what gains when it is cheaper.
+
+    Where that gains nothing and something else on the path does, the sentence names that, and says so. What nothing
+    makes cheaper, as the program's own work, is named by its share.
+    """
+    own = tried.best.get(limit.resource)
+    best = max(tried.best.values(), key=lambda one: one.gain, default=None)
+    if own is None or best is None or best.gain < _GAINS or own.gain - 1.0 >= _PART * (best.gain - 1.0):
+        return limit
+    named = limit_of(observed, best.change.resource)
+    why = (
+        f" {best.change.name} makes the run {best.gain:.3g} times as fast; what has {100 * limit.share:.0f} % of the "
+        f"critical path, {spoken(limit)}, gains {own.gain:.3g} at most when it is cheaper."
+    )
+    return attrs.evolve(named, sentence=named.sentence + why)
 
 
 def _try_changes(
@@ -202,7 +228,11 @@ def _try_changes(
     watched(observed)
     stage("the run", 1, 1)
     trials.merit = merit_of(scenario, observed.result)
-    changes = [*later, *proposals(observed.spec, observed.path, options.overrides)]
+    changes = [
+        *later,
+        *switches(observed.spec, observed.path, options, observed.model, scenario),
+        *proposals(observed.spec, observed.path, options.overrides),
+    ]
     tried = trials.finish(
         observed.result,
         observed.spec,

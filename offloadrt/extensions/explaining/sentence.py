@@ -6,7 +6,10 @@ and how many waited for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import bisect
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -28,6 +31,7 @@ from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.spec import RunSpec
 from offloadrt.trace import EVENTS, CausalLog, Row
+from offloadrt.trace.causal_log import Annotation
 from offloadrt.trace.events import PS_PER_S, lock_family
 
 Window = tuple[int, int]
@@ -170,6 +174,8 @@ class Observed:
 
     result: Result
     spec: MachineSpec
+    model: str
+    """The program's: openmp, cuda, and so on."""
     windows: tuple[Window, ...]
     path: tuple[PathPart, ...]
     resources: tuple[ResourceUse, ...]
@@ -208,16 +214,58 @@ def observe(scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> O
         (round(phase.begin_s * PS_PER_S), round(phase.end_s * PS_PER_S), phase.weight) for phase in run.windows.skipped
     ]
     path = list(counted_over(path, phases))
+    if result.faults.get("cpu_page_fault_count"):
+        path = list(_with_faults_of_the_host(path, history, causal_log.annotations.waiting))
     uses = lock_uses(history, [(begin, end) for begin, end, _ in phases] or windows) + part_uses(
         result.devices, result.elapsed_s
     )
-    return Observed(result, run.spec, tuple(windows), tuple(path), tuple(uses), history, run.trace.rows, causal_log)
+    of_run = result, run.spec, run.options.model
+    return Observed(*of_run, tuple(windows), tuple(path), tuple(uses), history, run.trace.rows, causal_log)
 
 
+_NEAR = 0.75
+"""The part of the largest share from which on another one is named beside it: they cannot be told apart by eye."""
+_NOTEWORTHY = 0.25
 _WAITING = 0.25
 """The share of the threads' time, spent waiting for one another, from which on one of them is said to be late."""
 
-_NAMES = {"core": "cores of the host"}
+
+def _with_faults_of_the_host(
+    path: Iterable[PathPart], history: History, annotations: Iterable[Annotation]
+) -> Iterator[PathPart]:
+    """Tell a thread's own page faults of managed memory from what it computes.
+
+    They have no events. A thread that does neither compute nor call anything, while time passes, serves them.
+    """
+    computes: dict[str, list[Window]] = {}
+    begun: dict[int, int] = {}
+    for one in annotations:
+        if one.what == "begin" and one.name == "compute":
+            begun[one.actor] = one.time_ps
+        elif one.what == "end" and one.actor in begun:
+            computes.setdefault(history.names[one.actor], []).append((begun.pop(one.actor), one.time_ps))
+    for part in path:
+        own = computes.get(part.actor, [])
+        if part.resource != "program" or _inside_one(part, own):
+            yield part
+        else:
+            yield attrs.evolve(part, resource=HOST_FAULTS, call="their service")
+
+
+def _inside_one(part: PathPart, spans: Sequence[Window]) -> bool:
+    place = bisect.bisect_right(spans, (part.begin_ps, math.inf)) - 1
+    return place >= 0 and part.begin_ps < spans[place][1]
+
+
+HOST_FAULTS = "page faults of the host"
+"""The resource of what a thread does to bring back managed memory, or to make it, when it touches it."""
+
+_NAMES = {
+    "core": "cores of the host",
+    r"(device \d+) stream order": r"order of a stream that threads share on \1",
+    r"(device \d+) time slices": r"time slices of processes on \1",
+}
+"""What the sentence calls a resource, by a pattern of its name."""
 _WORK = {
     "driver": "Calls of the driver",
     "messages": "The messaging library's own work",
@@ -226,6 +274,7 @@ _WORK = {
     "kernel": "Kernels",
     "launch": "The latency of launches",
     "page faults": "Page faults",
+    HOST_FAULTS: "Page faults of the host",
 }
 
 
@@ -277,38 +326,66 @@ def by_line(part: PathPart) -> str:
     return f"{part.directive or 'no directive'} ({part.place})" if part.place else part.directive or "no directive"
 
 
-def limit_of(observed: Observed) -> Limit:
-    """Say what limits a run."""
+def limit_of(observed: Observed, resource: str = "") -> Limit:
+    """Say what limits a run: what has the largest share of the critical path, or a resource that is known to."""
     path = observed.path
     if not path:
         return Limit("nothing", "", 0.0, "No time was measured.")
-    first = max(grouped(path, lambda part: part.blame), key=lambda share: (share.ps, share.waited))
+    shares = sorted(grouped(path, lambda part: part.blame), key=lambda share: (-share.ps, -share.waited))
+    first = next((share for share in shares if share.name == resource), shares[0])
     behind = [part for part in path if part.blame == first.name]
     call = grouped(behind, lambda part: part.call)[0]
     use = next((use for use in observed.resources if use.name == first.name), None)
     if any(part.waited_for for part in behind):
-        sentence = _of_turns(first, behind, use)
+        sentence = _of_turns(first, behind, use, _of_neighbours(observed) if first.name == "entry locks" else "")
     else:
         sentence = _of_work(observed, first, behind, use)
+    near = [share for share in shares if share is not first and share.share >= _NEAR * first.share]
+    if near and not resource:
+        sentence = f"{sentence[:-1]}; near it: {', '.join(f'{spoken(one)} ({_percent(one.share)})' for one in near)}."
     return Limit(first.name, call.name, first.share, sentence)
 
 
-def _of_turns(first: PathShare, behind: Sequence[PathPart], use: ResourceUse | None) -> str:
-    name = _NAMES.get(first.name, first.name)
+def spoken(of: PathShare | Limit) -> str:
+    """Write a resource in the sentence's words: "the device table", "calls of the driver"."""
+    resource = of.name if isinstance(of, PathShare) else of.resource
+    work = _WORK.get(resource)
+    return f"the {_named(resource)}" if work is None else work[:1].lower() + work[1:]
+
+
+def _named(resource: str) -> str:
+    for pattern, name in _NAMES.items():
+        if (found := re.fullmatch(pattern, resource)) is not None:
+            return found.expand(name)
+    return resource
+
+
+def _of_neighbours(observed: Observed) -> str:
+    """Say how many of the waits for entry locks were for an entry that the thread did not look for."""
+    history = observed.history
+    whole = sum(until - since for lock, since, until in history.waits if lock.startswith("entry of "))
+    share = sum(until - since for since, until in history.neighbours) / whole if whole else 0.0
+    if share < _NOTEWORTHY:
+        return ""
+    return f"; {_percent(share)} of the waits for them are for a neighbour's entry, which a look-up locks as well"
+
+
+def _of_turns(first: PathShare, behind: Sequence[PathPart], use: ResourceUse | None, more: str) -> str:
+    name = _named(first.name)
     if use is not None and use.holders and not name.endswith("locks"):
         name = name if name.endswith("lock") else f"lock of the {name}"
-    many = name.startswith("cores") or name.endswith("locks")
+    many = name.startswith(("cores", "time slices")) or name.endswith("locks")
     limit, it, is_ = ("limit", "them", "they are") if many else ("limits", "it", "it is")
     used = "" if use is None else f"; {is_} {'held' if use.holders else 'busy'} {_percent(use.utilisation)} of the time"
     return (
         f"The {name} {limit} this run: {_percent(first.share)} of the critical path is waiting for {it}, "
-        f"{_behind(behind, 'behind')}{used}."
+        f"{_behind(behind, 'behind')}{used}{more}."
     )
 
 
 def _of_work(observed: Observed, first: PathShare, behind: Sequence[PathPart], use: ResourceUse | None) -> str:
     name = _WORK.get(first.name, f"The {first.name}")
-    verb = "limit" if name in ("Kernels", "Calls of the driver", "Page faults") else "limits"
+    verb = "limit" if name in ("Kernels", "Calls of the driver", "Page faults", "Page faults of the host") else "limits"
     busy = "" if use is None else f"; it is busy {_percent(use.utilisation)} of the time"
     more = ""
     if first.name == "kernel":

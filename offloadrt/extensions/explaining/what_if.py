@@ -6,6 +6,7 @@ time is that of `offloadrt run` with the change on its command line, bit by bit:
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import statistics
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import attrs
 import msgspec
@@ -40,12 +41,16 @@ _DECISIONS = ("configuration", "allocator")
 
 A scenario without a sweep of its own lets the user decide all that has choices of words.
 """
+THREADS = ("threads", "num_threads")
+"""Parameters that say how many threads a program has: half and twice as many are tried, unless a sweep names them."""
 _CONFIGURATIONS = ("copy", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch")
 """Memory configurations that a script of the user's own may get by `--configuration`."""
 _FACTS = ("driver.api", "driver.calls", "runtime.start", "usm.shared")
 """Texts with choices that say what the machine is, and are nobody's to choose."""
-_NO_COSTS = ("jitter", "noise", "thrash", "mem.size", "mem.reserved")
-"""Beginnings of the names of numbers that are no price of anything: spreads, thresholds and sizes of memory."""
+_NO_COSTS = ("jitter", "noise", "thrash", "mem.size", "mem.reserved", "gpu.boost_time")
+"""Beginnings of the names of numbers that are no price of anything: spreads, thresholds, sizes, and how long a clock
+is held.
+"""
 _AT_START = ("init.", "module.")
 """Groups of costs that a program pays once: they are tried last."""
 _HARDWARE = ("gpu.copy_engines", "gpu.max_connections", "gpu.hw_queues", "cpu.cores", "dma.rings", "hsa.queues")
@@ -53,7 +58,7 @@ _HARDWARE = ("gpu.copy_engines", "gpu.max_connections", "gpu.hw_queues", "cpu.co
 
 _SEVERAL = ("nvlink.", "p2p.", "pcie.peers", "numa.peer", "gpu.copy_engines_p2p", "process.")
 """Beginnings of the names of entries that only several devices or processes have to do with."""
-_SECOND = re.compile(r"p2p|(device|rank|process) [1-9]")
+_SECOND = re.compile(r"p2p|(device|rank|process) [1-9]|time slices")
 """A resource of a second device or process, or between two."""
 _ALONE = 0.01
 """What is left of an entry's promise where there are not several."""
@@ -80,12 +85,20 @@ class Proposal:
     """The larger, the sooner it is tried."""
     configuration: str | None = None
     """The memory configuration that the run gets, where it is no parameter."""
+    allocator: str | None = None
+    """The same of how device memory is allocated."""
+    environment: Mapping[str, str] = attrs.field(factory=dict)
+    """Variables of the program's environment."""
+    resource: str = ""
+    """What of the critical path it makes cheaper; empty where it is not known to."""
 
     @property
     def name(self) -> str:
         """Return the change as the command line has it: `memory=pool`, `--set table.uncontended=true`."""
         parts = [shlex.quote(f"{name}={word(value)}") for name, value in self.parameters.items()]
         parts += [] if self.configuration is None else [f"--configuration {self.configuration}"]
+        parts += [] if self.allocator is None else [f"--allocator {self.allocator}"]
+        parts += [f"--env {name}={value}" for name, value in self.environment.items()]
         parts += [f"--set {key}={value}" for key, value in self.overrides.items()]
         return " ".join(parts)
 
@@ -105,7 +118,90 @@ def decisions(scenario: Scenario, given: Mapping[str, Value], configuration: str
             for value in _others(parameter, given[name], scenario.sweep.get(name, ())):
                 promise = 1.5 if isinstance(value, str) else 0.7
                 found.append(Proposal("decision", {name: value}, {}, promise))
+        elif name in THREADS and isinstance(now := given[name], int):
+            changed = [value for value in (now // 2, 2 * now) if value >= 1 and parameter.range.holds(value)]
+            found += [Proposal("decision", {name: value}, {}, 0.7) for value in changed]
     return found
+
+
+def switches(
+    spec: MachineSpec, path: Sequence[PathPart], options: RunSpec, model: str, scenario: Scenario
+) -> list[Proposal]:
+    """Return what the runtime's environment and an allocator's name change without a change of the program.
+
+    model: the program's. A switch is tried where the path has something that it acts on.
+    """
+    shares = _shares(path)
+    found: list[Proposal] = []
+    for switch in SWITCHES:
+        entry = spec.entries.get(switch.entry)
+        if switch.name in options.environment or switch.entry in options.overrides or model not in switch.models:
+            continue
+        if switch.entry and entry is None:
+            continue
+        match = sum(
+            share * max((_weight(where, *part) for where in switch.acts_on), default=0.0)
+            for part, share in shares.items()
+        )
+        resource = "" if "*" in switch.acts_on else _resource(switch.acts_on, shares)
+        found += [
+            Proposal("decision", promise=_SWITCH * match, environment={switch.name: value}, resource=resource)
+            for value in switch.values_beside(entry)
+            if match > 0.0
+        ]
+    if model == "openmp" and options.allocator is None and "allocator" not in scenario.parameters:
+        match = sum(share for (_, _, call), share in shares.items() if call.startswith(_ALLOCATIONS))
+        names = ("direct", "malloc") if match > 0.0 else ()
+        found += [Proposal("decision", promise=_SWITCH * match, allocator=name) for name in names]
+    return found
+
+
+@attrs.frozen
+class Switch:
+    """A variable of the environment that `why` tries: on which parts of the path it acts, and with which values."""
+
+    name: str
+    values: tuple[str, ...]
+    """Those that are tried, where they are not the entry's value already; `2x` is twice the entry's value."""
+    acts_on: tuple[str, ...]
+    """Places as in `charged_in.py`."""
+    entry: str = ""
+    models: tuple[str, ...] = ("openmp",)
+
+    def values_beside(self, entry: ProfileEntry | None) -> list[str]:
+        """Return the values to try where the machine has this one."""
+        now = None if entry is None else entry.value
+        doubled = str(int(2 * now)) if isinstance(now, int | float) else ""
+        values = [doubled if value == "2x" else value for value in self.values]
+        return [value for value in values if value and value.lower() != str(now).lower()]
+
+
+_ALLOCATIONS = ("cuMemAlloc", "cuMemFree", "memory_pool_")
+_MEMORY = (*(f"driver: {name}*" for name in _ALLOCATIONS), "behind driver context")
+_ASYNC_COPIES = ("driver: memory_async_copy", "driver: memory_lock")
+_HSA_QUEUES = ("behind device * hsa queue *", "behind hsa queue *")
+_EVENTS = ("behind entry locks", "driver: cuEvent*", "driver: cuStreamWait*")
+_MODULES = ("driver: cuModule*", "driver: cuLaunchKernel")
+_EITHER = ("openmp", "cuda")
+_LARGE = str(1 << 30)
+_SWITCH = 1.5
+"""What a part of the path counts for a switch: it costs the user nothing, so it is tried early."""
+
+SWITCHES: Final = (
+    Switch("LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD", ("0", _LARGE), _MEMORY, "memory_manager.threshold"),
+    Switch("LIBOMPTARGET_MAP_FORCE_ATOMIC", ("false",), _EVENTS, "entry.events"),
+    Switch("LIBOMPTARGET_AMDGPU_NUM_HSA_QUEUES", ("2x",), _HSA_QUEUES, "hsa.queues"),
+    Switch("LIBOMPTARGET_AMDGPU_MAX_ASYNC_COPY_BYTES", ("0", _LARGE), _ASYNC_COPIES, "copy.async_limit"),
+    Switch("LIBOMPTARGET_AMDGPU_NUM_INITIAL_HSA_SIGNALS", ("2x",), ("driver: signal_create",), "signal.initial"),
+    Switch("LIBOMPTARGET_AMDGPU_TEAMS_PER_CU", ("2x",), ("kernel",), "teams.per_cu"),
+    Switch("LIBOMPTARGET_MINTHREADS_FOR_LOW_TRIP_COUNT", ("2x",), ("kernel",), "teams.least_threads"),
+    Switch("LIBOMPTARGET_REUSE_BLOCKS_FOR_HIGH_TRIP_COUNT", ("true", "false"), ("kernel",), "teams.reuse"),
+    Switch("LIBOMP_NUM_HIDDEN_HELPERTHREADS", ("2x",), ("behind hidden helper*",), "runtime.hidden_helper_threads"),
+    Switch("CUDA_MODULE_LOADING", ("EAGER", "LAZY"), _MODULES, "module.loading", _EITHER),
+    Switch("CUDA_API_PER_THREAD_DEFAULT_STREAM", ("1",), ("behind device * stream order",), "", ("cuda",)),
+    Switch("OMP_TARGET_OFFLOAD", ("disabled",), ("*",)),
+)
+"""The variables that the emulator models (`runtime/environment.py`) and that may make a run faster."""
 
 
 def _others(parameter: Parameter, now: Value, swept: Sequence[Value]) -> list[Value]:
@@ -123,14 +219,25 @@ def _others(parameter: Parameter, now: Value, swept: Sequence[Value]) -> list[Va
 def proposals(spec: MachineSpec, path: Sequence[PathPart], overrides: Mapping[str, str]) -> list[Proposal]:
     """Return changes of the machine's entries, but for those that the user has set."""
     shares = _shares(path)
-    several = any(_SECOND.search(f"{part.resource} {part.waited_for}") for part in path)
+    several = any(_SECOND.search(f"{part.actor} {part.resource} {part.waited_for}") for part in path)
     found: list[Proposal] = []
     for key, entry in spec.entries.items():
         if not entry.reference and key not in overrides and key not in _FACTS:
             of_entry = _of_entry(key, entry, 0.0 if key.startswith(_AT_START) else _match(entry, shares))
             weight = _ALONE if key.startswith(_SEVERAL) and not several else 1.0
-            found += [attrs.evolve(change, promise=weight * change.promise) for change in of_entry]
+            resource = _resource(charged_in(key) or (), shares)
+            found += [attrs.evolve(change, promise=weight * change.promise, resource=resource) for change in of_entry]
     return sorted(found, key=lambda change: -change.promise)
+
+
+def _resource(places: Iterable[str], shares: Mapping[tuple[str, str, str], float]) -> str:
+    """Return which resource of the path is charged in places, by the largest share; empty for none."""
+    sums: dict[str, float] = {}
+    for (waited_for, resource, call), share in shares.items():
+        weight = max((_weight(where, waited_for, resource, call) for where in places), default=0.0)
+        sums[waited_for or resource] = sums.get(waited_for or resource, 0.0) + weight * share
+    best = max(sums, key=lambda name: sums[name], default="")
+    return best if sums.get(best) else ""
 
 
 def half(change: Proposal, spec: MachineSpec, gain: float) -> Proposal | None:
@@ -143,7 +250,7 @@ def half(change: Proposal, spec: MachineSpec, gain: float) -> Proposal | None:
         return None  # it is the half
     if not isinstance(entry.value, float | int) or entry.unit is None or entry.unit.is_rate:
         return None
-    return Proposal("cost", {}, {key: _quantity(entry, 0.5)}, gain)
+    return attrs.evolve(change, overrides={key: _quantity(entry, 0.5)}, promise=gain)
 
 
 def _of_entry(key: str, entry: ProfileEntry, match: float) -> Iterator[Proposal]:
@@ -168,10 +275,19 @@ def _of_entry(key: str, entry: ProfileEntry, match: float) -> Iterator[Proposal]
 
 
 def _quantity(entry: ProfileEntry, factor: float) -> str:
+    """Write a part of an entry as a person does: 158us, 21.9GB/s."""
     assert entry.unit is not None and not isinstance(entry.value, str)
-    number = entry.value / entry.unit.factor * factor
-    text = repr(int(number)) if number == int(number) else f"{number:.6g}"
-    return f"{text}{entry.unit.text}"
+    unit, value = entry.unit, entry.value * factor
+    number, text = value / unit.factor, unit.text
+    if unit.dimension == "time" and value:
+        number, text = next((value / size, name) for name, size in _TIMES if value >= size or name == "ps")
+    if number == int(number) and abs(number) < 1e6:
+        return f"{int(number)}{text}"
+    digits = max(2 - math.floor(math.log10(abs(number))), 0)
+    return f"{number:.{digits}f}{text}"
+
+
+_TIMES = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("ps", 1e-12))
 
 
 def _shares(path: Iterable[PathPart]) -> dict[tuple[str, str, str], float]:
@@ -228,6 +344,8 @@ class WhatIf:
     """The gain over draws; None where it was not looked at."""
     curve: tuple[CurvePoint, ...] = ()
     """Gains of parts of a cost; empty where they were not tried."""
+    same: tuple[str, ...] = ()
+    """Other changes with the same run, bit by bit, as far as its times tell."""
 
 
 @attrs.frozen
@@ -241,6 +359,28 @@ class Tried:
     """Changes that cannot be run, and why not."""
     left: int
     """How many changes the budget did not suffice for."""
+    without_effect: tuple[str, ...] = ()
+    """Changes with which the run takes exactly as long."""
+    best: Mapping[str, WhatIf] = attrs.field(factory=dict)
+    """What gained most of the changes that make a resource of the critical path cheaper, by resource."""
+
+    @property
+    def count(self) -> int:
+        """Return how many changes were tried."""
+        return sum(1 + len(one.same) for one in self.what_ifs) + len(self.without_effect)
+
+
+def _merged(what_ifs: Iterable[WhatIf], without: Sequence[str]) -> tuple[WhatIf, ...]:
+    """Put changes whose runs take equally long into one row; leave out those without effect."""
+    rows: dict[tuple[float, float], WhatIf] = {}
+    for one in what_ifs:
+        if one.change.name in without:
+            continue
+        key = one.elapsed_s, one.gain
+        first = rows.setdefault(key, one)
+        if first is not one:
+            rows[key] = attrs.evolve(first, same=(*first.same, one.change.name))
+    return tuple(rows.values())
 
 
 @attrs.define(eq=False)
@@ -292,7 +432,12 @@ class Trials:
             for change, result in self._answered
         ]
         what_ifs.sort(key=lambda tried: (-tried.gain, tried.change.name))
-        return Tried(self.merit, tuple(what_ifs), dict(self._refused), len(ahead))
+        best: dict[str, WhatIf] = {}
+        for one in what_ifs:
+            if one.change.resource:
+                best.setdefault(one.change.resource, one)
+        without = [one.change.name for one in what_ifs if one.elapsed_s == base.elapsed_s and one.gain == 1.0]
+        return Tried(self.merit, _merged(what_ifs, without), dict(self._refused), len(ahead), tuple(without), best)
 
     def _has_time(self) -> bool:
         usual_s = statistics.median_low(self._took_s) if self._took_s else 0.0
@@ -324,9 +469,12 @@ class Trials:
         self._waiting[self.pool.submit(run_point, self.point_of(change))] = change, begun
 
     def _options(self, change: Proposal) -> RunSpec:
-        """Return the options of the run, with the memory configuration of the change."""
-        chosen = change.configuration
-        return self.options if chosen is None else attrs.evolve(self.options, configuration=chosen)
+        """Return the options of the run, with those of the change."""
+        named = {"configuration": change.configuration, "allocator": change.allocator}
+        chosen: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+        if change.environment:
+            chosen["environment"] = {**self.options.environment, **change.environment}
+        return attrs.evolve(self.options, **chosen)
 
     def _answers(self) -> list[tuple[Proposal, Result]]:
         """Wait for an answer; return those there are."""

@@ -37,8 +37,7 @@ from offloadrt.models.host.directive import (
     Region,
     Work,
     beginning,
-    check_arguments,
-    check_sizes,
+    check_launch,
     ending,
     in_directive,
     launch_of,
@@ -367,8 +366,7 @@ class HostThread(ProgramThread):
         async_: int | None,
         wait: int | Sequence[int],
     ) -> Running:
-        check_sizes(construct, num_gangs=teams, vector_length=threads, iterations=iterations)
-        check_arguments(kernel, arguments)
+        check_launch(construct, kernel, arguments, num_gangs=teams, vector_length=threads, iterations=iterations)
         items = lower_compute(construct, data, arguments, default)
         offloaded = OffloadedRegion(launch_of(kernel, arguments, teams, threads, iterations), items, arguments)
         records = self.library.records
@@ -376,7 +374,7 @@ class HostThread(ProgramThread):
 
         async def region(where: OffloadDevice, queue: DirectiveQueue) -> None:
             records.expect(where.number, queue.cause, InFlight(times, False, 1))
-            await target(where, offloaded, queue, construct, self.program.globals.binding)
+            await target(where, queue, offloaded, construct, self.program.globals.binding)
 
         return self.run(construct, region, async_, wait)
 

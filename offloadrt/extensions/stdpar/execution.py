@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.driver import NOTHING, Touching
+from offloadrt.driver import NOTHING, CudaDriver, Touching
 from offloadrt.extensions.stdpar.algorithms import AlgorithmCall, direct, host_pointers, pointers
 from offloadrt.extensions.stdpar.arrays import Command, HostPointerInKernel, InUse, PrefetchCrash, UsmArray
 from offloadrt.extensions.stdpar.elision import CompilationRefused, ExecutionPolicy, Kept, Marker, Operation
@@ -101,6 +101,8 @@ class Queue:
             await self._host_end(destination if kinds[0] else source, writes=kinds[0])
         queue, plugin = self._begin(), self.device.plugin
         await self._submission()
+        if isinstance(driver := self.device.driver, CudaDriver):
+            await driver.call_copy()
         self._use("memcpy", [ArrayInKernel(source, False), ArrayInKernel(destination, True)])
         if kinds == (True, True):
             await plugin.exchange_data(queue, destination.address, source.address, source.nbytes)

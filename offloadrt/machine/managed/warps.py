@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from offloadrt.kernels import Launch
 from offloadrt.kernels.element_traces import ElementTrace, Visits
-from offloadrt.machine.managed.block import PageSets
+from offloadrt.machine.managed.block import PageSets, runs
 from offloadrt.machine.managed.pages import ManagedPages, Translations
 
 Whole = NDArray[np.int64]
@@ -101,15 +101,14 @@ class ResidentWarps:
         # Threads of a warp that meet one page at one moment meet it once. One sort of whole numbers does both.
         late, far = int(when.max(initial=0)) + 1, int(page.max(initial=0)) + 1
         keys = _different((of_warp * late + when) * far + page)
-        rest, page = np.divmod(keys, far)
-        of_warp, when = np.divmod(rest, late)
-        ends = np.searchsorted(of_warp, np.arange(count), side="right")
+        of_entries, page = np.divmod(keys, far)
+        ends = np.searchsorted(of_entries, np.arange(1, count + 1) * late)
         begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
         sm = (np.arange(count) // warps_a_team + first) % self.sms
         turn = np.arange(count) // warps_a_team // self.sms * warps_a_team + np.arange(count) % warps_a_team
         waits = np.lexsort((sm, turn))
         waits = waits[begins[waits] < ends[waits]]
-        return Warps(page // 2 + low, when, page % 2 == 1, begins, ends, sm, turn, sm // self.sharers, waits)
+        return Warps(page // 2 + low, of_entries, page % 2 == 1, begins, ends, sm, turn, sm // self.sharers, waits)
 
     def _iterations(self, first: int, last: int) -> Whole:
         """Return the iterations of the teams [first, last)."""
@@ -128,8 +127,8 @@ class Warps:
 
     _pages: Whole
     """The pages that they come to, one warp after the other, each in its own order."""
-    _when: Whole
-    """The moment of each in its warp's course."""
+    _moments: Whole
+    """The moments at which they come to them, ascending: those of each warp are its own."""
     _stores: NDArray[np.bool_]
     _next: Whole
     """The entry of each warp that it has not got past."""
@@ -152,30 +151,34 @@ class Warps:
         again = ~_missing(loads, stores, self._pages[front], self._stores[front])
         came = np.zeros(0, np.int64)
         if served:
-            came = np.array([
-                index * base + place for index, those in served.items() for place in range(base) if those >> place & 1
-            ])  # fmt: skip
+            stretches = [(index * base, *stretch) for index, those in served.items() for stretch in runs(those)]
+            came = np.concatenate([came, *(first + np.arange(low, high) for first, low, high in stretches)])
             blocks = np.fromiter(served, np.int64, len(served))
             again |= np.isin(self._pages[front] // base, blocks)
         active = self._waiting[again]
         while active.size:
-            at, places, there = self._next_of(active)
+            at = self._next[active]
+            places, there = self._next_of(at, self._ends[active])
             page = self._pages[places]
             misses = there & _missing(loads, stores, page, self._stores[places])
             if came.size:
-                misses &= ~((self._when[places] == self._when[at][:, None]) & np.isin(page, came))
+                together = np.nonzero(misses & (places < self._together_until(at)[:, None]))
+                misses[together] = ~np.isin(page[together], came)
             stops = misses.any(axis=1)
             ahead = np.where(stops, misses.argmax(axis=1), _AHEAD)
             self._next[active] = np.minimum(at + ahead, self._ends[active])
             active = active[~stops & (self._next[active] < self._ends[active])]
         self._waiting = self._waiting[self._next[self._waiting] < self._ends[self._waiting]]
 
-    def _next_of(self, warps: Whole) -> tuple[Whole, Whole, NDArray[np.bool_]]:
-        """Return where some warps are, the entries that each comes to next, a row a warp, and which of a row exist."""
-        at, ends = self._next[warps], self._ends[warps]
+    def _next_of(self, at: Whole, ends: Whole) -> tuple[Whole, NDArray[np.bool_]]:
+        """Return the entries from each of some on, a row each, and which of a row lie before its end."""
         places = at[:, None] + np.arange(min(_AHEAD, int((ends - at).max(initial=1))))
         there = places < ends[:, None]
-        return at, np.where(there, places, at[:, None]), there
+        return np.where(there, places, at[:, None]), there
+
+    def _together_until(self, at: Whole) -> Whole:
+        """Return the ends of the entries that warps come to at one moment with some."""
+        return np.searchsorted(self._moments, self._moments[at], side="right")
 
     def missing(self, pages: ManagedPages, reports: float) -> tuple[PageSets, int, dict[int, int]]:
         """Return the pages that warps wait for in the order of their reports, their entries, and those of stores.
@@ -184,11 +187,12 @@ class Warps:
         """
         loads, stores = pages.table_for(False), pages.table_for(True)
         warps = self._waiting[:_MOST_WARPS]
-        at, places, there = self._next_of(warps)
-        there &= self._when[places] == self._when[at][:, None]
+        at = self._next[warps]
+        places, there = self._next_of(at, self._together_until(at))
         there &= _missing(loads, stores, self._pages[places], self._stores[places])
         row, column = np.nonzero(there)
-        order = np.lexsort((self._sm[warps][row], column, self._turn[warps][row]))
+        sm, sms = self._sm[warps][row], int(self._sm.max(initial=0)) + 1
+        order = np.argsort((self._turn[warps][row] * _AHEAD + column) * sms + sm, kind="stable")
         row, column = row[order], column[order]
         page, stored = self._pages[places[row, column]], self._stores[places[row, column]]
         unique, first, which = np.unique(page, return_index=True, return_inverse=True)
@@ -218,15 +222,14 @@ def _in_order(numbers: Whole, per_block: int) -> PageSets:
     """Return different pages as sets by block, in their order as far as the pages of one set ascend."""
     sets: list[tuple[int, int]] = []
     before, index, those = -1, -1, 0
-    for number in numbers.tolist():
-        block, place = divmod(number, per_block)
-        if block == index and number > before:
+    for block, place in zip((numbers // per_block).tolist(), (numbers % per_block).tolist(), strict=True):
+        if block == index and place > before:
             those |= 1 << place
         else:
             if those:
                 sets.append((index, those))
             index, those = block, 1 << place
-        before = number
+        before = place
     if those:
         sets.append((index, those))
     return sets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import attrs
 import numpy as np
@@ -24,9 +24,10 @@ from offloadrt.driver import (
     Touching,
 )
 from offloadrt.driver.calls import INVALID
+from offloadrt.driver.cuda.context import GraphNode
 from offloadrt.kernels import Kernel, Launch, Tile
 from offloadrt.kernels.integers import is_integer
-from offloadrt.machine import DeviceArray, HostBuffer, Stream
+from offloadrt.machine import DeviceArray, Stream
 from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream, PrimaryContext
 from offloadrt.models.cuda.told import CopyEnd, device_of
 from offloadrt.models.host.arrays import Section, array_of, extent
@@ -35,7 +36,6 @@ from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_v
 from offloadrt.runtime.launch.target import accesses_of
 
 Shape = int | tuple[int, int]
-HostMemory = Literal["pageable", "pinned"]
 
 
 @attrs.frozen(eq=False)
@@ -79,12 +79,13 @@ class HostThread(CallingThread):
         prepared = self._prepared("cuLaunchKernel", context, kernel, arguments, grid, block, iterations, library)
         chosen = await self._stream(context, stream, "cuLaunchKernel")
         await context.plugin.find_kernel(prepared.launch.kernel.name)
-        if (capture := context.driver.graphs.capture_of(chosen)) is not None:
-            capture.uses.extend(prepared.uses)
-        elif (told := self._state.told) is not None:
+        capture = context.driver.graphs.capture_of(chosen)
+        if capture is None and (told := self._state.told) is not None:
             with told.call("a launch", context.number, chosen) as number:
                 told.launched(number, context.number, prepared.launch, arguments)
         await context.driver.kernels.launch(prepared.launch, prepared.values, chosen, touching=prepared.touching)
+        if capture is not None:
+            self._node(capture.last(chosen), prepared.uses)
 
     async def leave_team(self) -> None:
         """Do nothing: what the thread left in streams goes on."""
@@ -106,8 +107,8 @@ class HostThread(CallingThread):
         managed.start()
         array.address = await managed.alloc(array.nbytes, name=name)
         self._state.allocations.made(array.address)
-        if (observer := self.program.observer) is not None:
-            observer.handle(ArrayMade(array))
+        if (tell := self.program.tell) is not None:
+            tell(ArrayMade(array))
         if written or fill is not None:
             await self.host_access(array)
         return array
@@ -213,12 +214,11 @@ class HostThread(CallingThread):
         pinned = from_host and driver.pinning.covers(*_range(source, "cudaMemcpy"))
         if from_host and not to_host and not pinned:
             await driver.streams.synchronize(stream)
+        await driver.call_copy()
         await self._copy(context, destination, source, stream, "cudaMemcpy")
         if pinned or to_host:
             await driver.streams.synchronize(stream)
-        if (told := self._state.told) is not None:
-            told.copied("cudaMemcpy", driver, stream, destination, source)
-            if pinned or to_host:
+            if (told := self._state.told) is not None:
                 told.synchronized([stream])
 
     async def memcpy_async(
@@ -231,9 +231,8 @@ class HostThread(CallingThread):
         """
         context = await self._context()
         chosen = await self._stream(context, stream, "cudaMemcpyAsync")
+        await context.driver.call_copy(chosen)
         await self._copy(context, destination, source, chosen, "cudaMemcpyAsync")
-        if (told := self._state.told) is not None and context.driver.graphs.capture_of(chosen) is None:
-            told.copied("cudaMemcpyAsync", context.driver, chosen, destination, source)
 
     async def memset_async(
         self, array: DeviceArray, value: int, *, stream: Stream | DefaultStream | None = None
@@ -243,45 +242,17 @@ class HostThread(CallingThread):
         chosen = await self._stream(context, stream, "cuMemsetD8Async")
         driver = context.driver
         self._state.allocations.check_use(driver, driver.call("cuMemsetD8Async"), "its destination", array)
-        if (capture := driver.graphs.capture_of(chosen)) is not None:
-            capture.uses.append(("the destination of a memset", array))
-        elif (told := self._state.told) is not None:
+        capture = driver.graphs.capture_of(chosen)
+        if capture is None and (told := self._state.told) is not None:
             with told.call("cudaMemsetAsync", context.number, chosen) as number:
                 told.written(number, context.number, array)
         await driver.kernels.memset(array.address, value, array.nbytes, chosen)
+        if capture is not None:
+            self._node(capture.last(chosen), [("the destination of a memset", array)])
 
     async def device_enable_peer_access(self, peer: int) -> None:
         """Let copies between the current device and another use their link (cudaDeviceEnablePeerAccess)."""
         await (await self._context()).driver.peers.enable_access(peer)
-
-    async def memcpy_htod(
-        self, destination: DeviceArray, source: int, nbytes: int, *, memory: HostMemory,
-        stream: Stream | DefaultStream | None = None,
-    ) -> None:  # fmt: skip
-        """Copy to the device (cudaMemcpy), from host memory at this address.
-
-        The call returns when the host may change its memory: pinned memory when the copy has completed, pageable memory
-        when it is staged, which begins when the stream is empty ("API synchronization behavior" of CUDA's manual).
-        """
-        context = await self._context()
-        driver, chosen = context.driver, await self._stream(context, stream, "cudaMemcpy")
-        buffer, pinned = HostBuffer(source, nbytes), memory == "pinned"
-        if not pinned:
-            await driver.streams.synchronize(chosen)
-        await driver.copies.htod(destination.address, buffer, nbytes, chosen, pinned=pinned)
-        if pinned:
-            await driver.streams.synchronize(chosen)
-
-    async def memcpy_dtoh(
-        self, destination: int, source: DeviceArray, nbytes: int, *, memory: HostMemory,
-        stream: Stream | DefaultStream | None = None,
-    ) -> None:  # fmt: skip
-        """Copy from the device and wait for it (cudaMemcpy), to host memory at this address."""
-        context = await self._context()
-        driver, chosen = context.driver, await self._stream(context, stream, "cudaMemcpy")
-        buffer = HostBuffer(destination, nbytes)
-        await driver.copies.dtoh(buffer, source.address, nbytes, chosen, pinned=memory == "pinned")
-        await driver.streams.synchronize(chosen)
 
     # stream-ordered memory, and the pools that it comes from
 
@@ -430,7 +401,7 @@ class HostThread(CallingThread):
             raise driver.refusal(driver.call("cuStreamWaitEvent"), "CUDA_ERROR_INVALID_HANDLE", why)
         if event.mark is not None:
             await driver.streams.wait_event(chosen, event.mark)
-            if (told := self._state.told) is not None:
+            if (told := self._state.told) is not None and not driver.graphs.is_capturing(chosen):
                 told.follows(event, chosen)
 
     async def launch_host_func(
@@ -448,9 +419,12 @@ class HostThread(CallingThread):
         """
         check_host_function("cudaLaunchHostFunc", function, seconds)
         driver, chosen = await self._at_stream(stream, "cuLaunchHostFunc")
-        if (told := self._state.told) is not None and function is not None and not driver.graphs.is_capturing(chosen):
+        capture = driver.graphs.capture_of(chosen)
+        if capture is None and (told := self._state.told) is not None and function is not None:
             function = told.host_function(function, chosen)
         await driver.streams.launch_host_func(chosen, function, seconds)
+        if capture is not None:
+            self._node(capture.last(chosen))
 
     async def set_device_flags(self, schedule: Schedule) -> None:
         """Say how threads wait for the current device (cudaSetDeviceFlags): auto, spin, yield or blocking_sync.
@@ -488,7 +462,7 @@ class HostThread(CallingThread):
         """Put an event behind everything in a stream of its device (cudaEventRecord)."""
         driver, chosen = await self._at_stream(stream, "cuEventRecord")
         await driver.events.record(event, chosen)
-        if (told := self._state.told) is not None:
+        if (told := self._state.told) is not None and not driver.graphs.is_capturing(chosen):
             told.recorded(event, chosen)
 
     async def event_synchronize(self, event: TimedEvent) -> None:
@@ -560,20 +534,22 @@ class HostThread(CallingThread):
         call = "cuGraphAddKernelNode"
         prepared = self._prepared(call, context, kernel, arguments, grid, block, iterations, library)
         await context.plugin.find_kernel(prepared.launch.kernel.name)
-        graph.uses.extend(prepared.uses)
-        return await context.driver.graphs.add_kernel_node(
+        place = await context.driver.graphs.add_kernel_node(
             graph, after, prepared.launch, prepared.values, touching=prepared.touching
         )
+        self._node(graph.nodes[place], prepared.uses)
+        return place
 
     async def graph_add_memset_node(
         self, graph: BuiltGraph, destination: DeviceArray, value: int, *, after: Sequence[int] = ()
     ) -> int:
         """Add a memset of device memory to a graph (cudaGraphAddMemsetNode), and return its node."""
-        driver = (await self._context_on(graph.device)).driver
-        call = "cuGraphAddMemsetNode"
+        context = await self._context_on(graph.device)
+        driver, call = context.driver, "cuGraphAddMemsetNode"
         self._state.allocations.check_use(driver, driver.call(call), "its destination", destination)
-        graph.uses.append(("the destination of a memset", destination))
-        return await driver.graphs.add_memset_node(graph, after, destination.address, value, destination.nbytes)
+        place = await driver.graphs.add_memset_node(graph, after, destination.address, value, destination.nbytes)
+        self._node(graph.nodes[place], [("the destination of a memset", destination)])
+        return place
 
     async def graph_add_memcpy_node(
         self,
@@ -587,27 +563,16 @@ class HostThread(CallingThread):
 
         Raises DriverError for memory that is freed, pageable or another device's, and for a destination too small.
         """
-        context = await self._context_on(graph.device)
-        driver, call = context.driver, "cuGraphAddMemcpyNode"
-        ends: list[HostSpan | int] = []
-        sizes = []
-        for what, end in (("the destination of a copy", destination), ("the source of a copy", source)):
-            if isinstance(end, DeviceArray):
-                self._state.allocations.check_use(driver, driver.call(call), what, end)
-                ends.append(end.address)
-                sizes.append(end.nbytes)
-            else:
-                self.program.devices[context.number].check_alive(array_of(end), call)
-                address, nbytes = extent(end, call)
-                ends.append(array_of(end).span(address, nbytes))
-                sizes.append(nbytes)
-            graph.uses.append((what, end))
-        if sizes[1] > sizes[0]:
-            why = f"the source has {sizes[1]} bytes, its destination {sizes[0]}"
-            raise driver.refusal(driver.call(call), INVALID, why)
+        context, call = await self._context_on(graph.device), "cuGraphAddMemcpyNode"
+        driver = context.driver
+        to, begin, nbytes = self._check_copy(context, destination, source, call)
         if not isinstance(destination, DeviceArray) and not isinstance(source, DeviceArray):
             raise driver.refusal(driver.call(call), INVALID, "copies within the host are no nodes here")
-        return await driver.graphs.add_memcpy_node(graph, after, ends[0], ends[1], sizes[1])
+        into = to if isinstance(destination, DeviceArray) else _span(destination, to, nbytes)
+        out_of = begin if isinstance(source, DeviceArray) else _span(source, begin, nbytes)
+        place = await driver.graphs.add_memcpy_node(graph, after, into, out_of, nbytes)
+        self._node(graph.nodes[place], _ends(destination, source))
+        return place
 
     async def graph_add_host_node(
         self,
@@ -620,7 +585,9 @@ class HostThread(CallingThread):
         """Add a function of the host to a graph (cudaGraphAddHostNode), and return its node; as `launch_host_func`."""
         driver = (await self._context_on(graph.device)).driver
         check_host_function("cudaGraphAddHostNode", function, seconds)
-        return await driver.graphs.add_host_node(graph, after, function, seconds)
+        place = await driver.graphs.add_host_node(graph, after, function, seconds)
+        self._node(graph.nodes[place])
+        return place
 
     async def graph_instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
         """Make an executable graph (cudaGraphInstantiate), of which there may be several.
@@ -637,7 +604,7 @@ class HostThread(CallingThread):
         for memory in it that has been freed: the graph keeps addresses, not memory.
         """
         driver, chosen = await self._at_stream(stream, "cuGraphLaunch")
-        for what, end in executable.graph.uses:
+        for what, end in [use for node in executable.graph.nodes for use in node.uses]:
             if isinstance(end, DeviceArray) or (isinstance(end, HostArray) and end.managed):
                 call = driver.call("cuGraphLaunch")
                 self._state.allocations.check_use(driver, call, what, end, anywhere=True)
@@ -645,9 +612,7 @@ class HostThread(CallingThread):
                 made_on = await self._context_on(executable.graph.device)
                 self.program.devices[made_on.number].check_alive(array_of(end), "cuGraphLaunch")
         if (told := self._state.told) is not None:
-            made_on = await self._context_on(executable.graph.device)
-            with told.call("cudaGraphLaunch", made_on.number, chosen) as number:
-                told.maybe_used(number, made_on.number, "a graph", [end for _, end in executable.graph.uses])
+            told.graph_launched(executable, (await self._context_on(executable.graph.device)).number, chosen)
         await driver.graphs.launch(executable, chosen)
 
     async def graph_exec_destroy(self, executable: GraphExec) -> None:
@@ -655,6 +620,12 @@ class HostThread(CallingThread):
         await (await self._context_on(executable.graph.device)).driver.graphs.destroy(executable)
 
     # for several groups of calls
+
+    def _node(self, node: GraphNode, uses: Sequence[tuple[str, Any]] = ()) -> None:
+        """Say of a node that was made what the memory is that it uses."""
+        node.uses = uses
+        if (told := self._state.told) is not None:
+            told.node_made(node)
 
     def _prepared(
         self, call: str, context: PrimaryContext, kernel: Kernel, arguments: Sequence[Any], grid: Shape, block: Shape,
@@ -691,27 +662,25 @@ class HostThread(CallingThread):
         """Return an array that has no address yet."""
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         values = None if self.program.phantom else make_values(name, lengths, element, fill)
-        watch = None if self.program.observer is None else self.program.observer.watch_array
-        return HostArray(name, 0, lengths, element, values=values, watch=watch)
+        return HostArray(name, 0, lengths, element, values=values, watch=self.program.arrays.watch)
 
-    def _copy(
+    async def _copy(
+        self, context: PrimaryContext, destination: CopyEnd, source: CopyEnd, stream: Stream, call: str
+    ) -> None:
+        """Submit the copy that leads from one end to the other, whatever they are."""
+        await self._copying(context, destination, source, stream, call)
+        capture = context.driver.graphs.capture_of(stream)
+        if capture is not None and any(isinstance(end, DeviceArray) for end in (source, destination)):
+            self._node(capture.last(stream), _ends(destination, source))
+        elif (told := self._state.told) is not None:
+            told.copied(call, context.driver, stream, destination, source)
+
+    def _copying(
         self, context: PrimaryContext, destination: CopyEnd, source: CopyEnd, stream: Stream, call: str
     ) -> Awaitable[None]:
-        """Submit the copy that leads from one end to the other, whatever they are."""
         driver = context.driver
-        (to, room), (begin, nbytes) = _range(destination, call), _range(source, call)
-        if nbytes > room:
-            why = f"the source has {nbytes} bytes, its destination {room}"
-            raise driver.refusal(driver.call(call), INVALID, why)
         between = isinstance(source, DeviceArray) and isinstance(destination, DeviceArray)
-        capture = driver.graphs.capture_of(stream)
-        for what, end in {"its source": source, "its destination": destination}.items():
-            if capture is not None:
-                capture.uses.append((f"the {what[4:]} of a copy", end))
-            if isinstance(end, DeviceArray):
-                self._state.allocations.check_use(driver, driver.call(call), what, end, anywhere=between)
-            else:
-                self.program.devices[context.number].check_alive(array_of(end), call)
+        to, begin, nbytes = self._check_copy(context, destination, source, call, between)
         if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
             there, here = (device_of(self.program.machine, address) for address in (to, begin))
             assert there is not None and here is not None, "check_use lets no other address pass"
@@ -723,6 +692,22 @@ class HostThread(CallingThread):
         if isinstance(destination, DeviceArray):
             return driver.copies.htod(to, _span(source, begin, nbytes), nbytes, stream)
         return self._copy_on_host(_span(destination, to, nbytes), _span(source, begin, nbytes))
+
+    def _check_copy(
+        self, context: PrimaryContext, destination: CopyEnd, source: CopyEnd, call: str, anywhere: bool = False
+    ) -> tuple[int, int, int]:
+        """Return where a copy leads to and from, and its bytes. Raises what `memcpy` does."""
+        driver = context.driver
+        (to, room), (begin, nbytes) = _range(destination, call), _range(source, call)
+        if nbytes > room:
+            why = f"the source has {nbytes} bytes, its destination {room}"
+            raise driver.refusal(driver.call(call), INVALID, why)
+        for what, end in {"its source": source, "its destination": destination}.items():
+            if isinstance(end, DeviceArray):
+                self._state.allocations.check_use(driver, driver.call(call), what, end, anywhere=anywhere)
+            else:
+                self.program.devices[context.number].check_alive(array_of(end), call)
+        return to, begin, nbytes
 
     async def _copy_on_host(self, destination: HostSpan, source: HostSpan) -> None:
         """Copy within the host, by the calling thread."""
@@ -744,6 +729,10 @@ def _range(end: CopyEnd, call: str) -> tuple[int, int]:
     if isinstance(end, Section) and not end.is_contiguous:
         raise ValueError(f"{call}: {end} is in pieces, and a copy moves one range of bytes")
     return (end.address, end.nbytes) if isinstance(end, DeviceArray) else extent(end, call)
+
+
+def _ends(destination: CopyEnd, source: CopyEnd) -> list[tuple[str, CopyEnd]]:
+    return [("the destination of a copy", destination), ("the source of a copy", source)]
 
 
 def _span(end: CopyEnd, address: int, nbytes: int) -> HostSpan:

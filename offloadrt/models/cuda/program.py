@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import ClassVar, Literal, TypeVar, get_args
 
 import attrs
 
 from offloadrt.driver import CudaDriver, DriverError
-from offloadrt.machine import Machine
+from offloadrt.machine import Machine, MachineSpec
 from offloadrt.models.cuda.calling_thread import Allocations, MappedMemory, PrimaryContext, ProgramState
 from offloadrt.models.cuda.host_thread import HostThread
 from offloadrt.models.cuda.told import ToldCalls
 from offloadrt.models.host.arrays import Arena
 from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramOptions, has_devices
 from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.environment import PER_THREAD, is_on
 from offloadrt.runtime.events import ProgramObserver
 from offloadrt.runtime.lock_wait import take
 from offloadrt.trace import Trace
@@ -41,6 +42,10 @@ class CUDAOptions(ProgramOptions):
         if self.default_stream not in get_args(DefaultStreams):
             choices = " or ".join(get_args(DefaultStreams))
             raise ValueError(f"default_stream is {self.default_stream!r}; it can be {choices}")
+
+    def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> CUDAOptions:
+        """Return the options with what the environment chooses. Raises ValueError."""
+        return attrs.evolve(self, default_stream="per-thread") if is_on(environment, PER_THREAD) else self
 
 
 R = TypeVar("R")

@@ -9,8 +9,11 @@ from typing import Any
 import attrs
 
 from offloadrt.driver import CudaDriver, TimedEvent
+from offloadrt.driver.cuda.context import CapturedGraph, GraphNode, HostNode
+from offloadrt.driver.cuda.launches import MEMSET, GraphExec
 from offloadrt.kernels import Launch
 from offloadrt.machine import DeviceArray, Machine, Stream
+from offloadrt.machine.messages import KernelPacket
 from offloadrt.models.host.arrays import Section, array_of, extent
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.events import (
@@ -23,6 +26,7 @@ from offloadrt.runtime.events import (
     HostUsed,
     KernelSubmitted,
     MemoryUse,
+    NodeMade,
     ProgramObserver,
     QueueAwaited,
     QueueMarked,
@@ -49,8 +53,8 @@ class StreamQueue:
 
     name: str
     device: int
-    legacy: bool
-    blocking: bool
+    legacy: bool = False
+    blocking: bool = False
 
 
 @attrs.define(eq=False)
@@ -67,6 +71,10 @@ class ToldCalls:
     legacy: dict[Stream, int] = attrs.field(factory=dict)
     non_blocking: set[Stream] = attrs.field(factory=set)
     _queues: dict[Stream, StreamQueue] = attrs.field(factory=dict)
+    _lanes: dict[tuple[GraphExec, int], StreamQueue] = attrs.field(factory=dict)
+    """The orders of work of executable graphs: the nodes of a lane come one after the other."""
+    _graphs: dict[GraphExec, CapturedGraph] = attrs.field(factory=dict)
+    """What executable graphs were made of."""
 
     def _queue(self, stream: Stream) -> StreamQueue:
         queue = self._queues.get(stream)
@@ -89,11 +97,13 @@ class ToldCalls:
         ]
 
     @contextmanager
-    def call(self, name: str, device: int, stream: Stream | None = None) -> Iterator[int]:
-        """Tell of a call; yields its number. stream: where its work goes, if it goes into one."""
+    def call(
+        self, name: str, device: int, into: Stream | StreamQueue | None = None, node: GraphNode | None = None
+    ) -> Iterator[int]:
+        """Tell of a call; yields its number. into: where its work goes, if it goes into a stream, or into a graph's."""
         number, handle = self._program.next_directive(), self._observer.handle
-        queue = None if stream is None else self._queue(stream)
-        handle(DirectiveBegan(number, device, name, queue))
+        queue = self._queue(into) if isinstance(into, Stream) else into
+        handle(DirectiveBegan(number, device, name, queue, node))
         for other in () if queue is None else self._before(queue):
             handle(QueueAwaited(other, number))
         error: BaseException | None = None
@@ -133,9 +143,13 @@ class ToldCalls:
 
     def host_function(self, function: Callable[[], object], stream: Stream) -> Callable[[], object]:
         """Return a function of the host that tells of itself as a part of the stream's work."""
-        here, queue = object(), self._queue(stream)
+        queue = self._queue(stream)
         with self.call("cudaLaunchHostFunc", queue.device, stream):
-            self._observer.handle(QueueMarked(queue, here))
+            return self._told_function(function, queue)
+
+    def _told_function(self, function: Callable[[], object], queue: StreamQueue) -> Callable[[], object]:
+        here = object()
+        self._observer.handle(QueueMarked(queue, here))
 
         def told() -> object:
             self._observer.handle(StrandBegan(f"a host function in {queue.name}", (here,), queue=queue))
@@ -145,6 +159,52 @@ class ToldCalls:
                 self._observer.handle(StrandEnded(object()))  # the stream's order says what comes behind it
 
         return told
+
+    # graphs
+
+    def node_made(self, node: GraphNode) -> None:
+        """Tell that the thread has put a node into a graph."""
+        self._observer.handle(NodeMade(node))
+
+    def graph_launched(self, executable: GraphExec, device: int, stream: Stream) -> None:
+        """Tell of each node of a graph, behind those that it comes after, and have functions of the host tell.
+
+        The graph comes after what is in the stream and after its own launch before. Nothing orders two nodes but edges.
+        """
+        handle, queue = self._observer.handle, self._queue(stream)
+        graph = self._graphs.setdefault(executable, executable.graph)
+        nodes: list[GraphNode] = []
+        with self.call("cudaGraphLaunch", queue.device, stream):
+            for end in graph.tail:
+                handle(Awaited((executable, end), queue))
+            handle(QueueMarked(queue, executable))
+            for place, node in enumerate(graph.nodes):
+                lane = self._lanes.setdefault(
+                    (executable, node.lane), StreamQueue(f"graph {graph.number} of device {device}", device)
+                )
+                with self.call("a graph", device, lane, node) as number:
+                    handle(Awaited(executable, lane))
+                    for before in node.after:
+                        handle(Awaited((executable, before), lane))
+                    nodes.append(self._told_node(number, device, node, lane))
+                    handle(QueueMarked(lane, (executable, place)))
+            for end in graph.tail:
+                handle(Awaited((executable, end), queue))
+        executable.graph = attrs.evolve(graph, nodes=tuple(nodes))
+
+    def _told_node(self, number: int, device: int, node: GraphNode, lane: StreamQueue) -> GraphNode:
+        """Tell what a node does; returns it, with a function of the host that tells of itself."""
+        work, ends = node.work, [end for _, end in node.uses]
+        if isinstance(work, HostNode):
+            told = None if work.function is None else self._told_function(work.function, lane)
+            return attrs.evolve(node, work=attrs.evolve(work, function=told))
+        if not isinstance(work, KernelPacket):
+            self.copies(number, ends[0], ends[1])
+        elif work.launch.kernel.name == MEMSET:
+            self.written(number, device, ends[0])
+        else:
+            self.launched(number, device, work.launch, ends)
+        return node
 
     # memory
 
@@ -160,35 +220,38 @@ class ToldCalls:
         Pinned memory of the host is used in the stream's order. Pageable memory is read before the call returns, and
         written: then everything in the stream is over ("API synchronization behavior" of CUDA's manual).
         """
-        handle = self._observer.handle
-        nbytes = source.nbytes if isinstance(source, DeviceArray) else extent(source, name)[1]
+        handle, nbytes = self._observer.handle, _nbytes(source)
+        host = [end for end in (source, destination) if not isinstance(end, DeviceArray)]
+        if len(host) == 2:
+            for end, writes in zip(host, (False, True), strict=True):
+                handle(HostUsed(array_of(end), extent(end, name)[0], nbytes, writes))
+            return
+        is_pinned = all(driver.pinning.covers(extent(end, name)[0], nbytes) for end in host)
+        to_host = not isinstance(destination, DeviceArray)
+        if to_host and not is_pinned:
+            self.synchronized([stream])
+        elif not is_pinned:
+            handle(HostUsed(array_of(host[0]), extent(host[0], name)[0], nbytes, False))
+        device = self._device(source if to_host else destination)
+        with self.call(name, device, stream if is_pinned or not to_host else None) as number:
+            self.copies(number, destination, source, is_pinned or to_host)
+
+    def copies(self, number: int, destination: CopyEnd, source: CopyEnd, shows_host: bool = True) -> None:
+        """Tell of a copy that is in its stream. shows_host: it uses the host's memory itself, without staging."""
+        nbytes = _nbytes(source)
         if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
             into, out_of = self._device(destination), self._device(source)
-            with self.call(name, into, stream) as number:
-                handle(DataCopied(number, into, "d2d", source.address, destination.address, nbytes, None, out_of))
-        elif isinstance(source, DeviceArray):
-            assert not isinstance(destination, DeviceArray)
-            array, begin = array_of(destination), extent(destination, name)[0]
-            is_pinned = driver.pinning.covers(begin, nbytes)
-            if not is_pinned:
-                self.synchronized([stream])
-            device = self._device(source)
-            with self.call(name, device, stream if is_pinned else None) as number:
-                handle(DataCopied(number, device, "d2h", begin, source.address, nbytes, array))
-        elif isinstance(destination, DeviceArray):
-            array, begin = array_of(source), extent(source, name)[0]
-            is_pinned = driver.pinning.covers(begin, nbytes)
-            if not is_pinned:
-                handle(HostUsed(array, begin, nbytes, False))
-            device = self._device(destination)
-            with self.call(name, device, stream) as number:
-                told = (begin, array) if is_pinned else (0, None)
-                handle(DataCopied(number, device, "h2d", told[0], destination.address, nbytes, told[1]))
+            told = DataCopied(number, into, "d2d", source.address, destination.address, nbytes, None, out_of)
         else:
-            handle(HostUsed(array_of(source), extent(source, name)[0], nbytes, False))
-            handle(HostUsed(array_of(destination), extent(destination, name)[0], nbytes, True))
+            op = "d2h" if isinstance(source, DeviceArray) else "h2d"
+            there, here = (source, destination) if op == "d2h" else (destination, source)
+            assert isinstance(there, DeviceArray) and not isinstance(here, DeviceArray)
+            begin, array = (extent(here, "a copy")[0], array_of(here)) if shows_host else (0, None)
+            told = DataCopied(number, self._device(there), op, begin, there.address, nbytes, array)
+        self._observer.handle(told)
 
-    def _device(self, array: DeviceArray) -> int:
+    def _device(self, array: CopyEnd) -> int:
+        assert isinstance(array, DeviceArray)
         number = device_of(self._program.machine, array.address)
         assert number is not None, "a copy elsewhere is refused"
         return number
@@ -205,19 +268,14 @@ class ToldCalls:
         )
         watch.submitted(None)  # which tells all of its uses, as nothing of it shows while it runs
 
-    def maybe_used(self, number: int, device: int, name: str, ends: Sequence[object]) -> None:
-        """Tell of work of which nothing is known but the memory that it was given."""
-        uses = [
-            MemoryUse(device, end.address, end.nbytes, True, False, "device memory", mapped=True, maybe=True)
-            for end in ends
-            if isinstance(end, DeviceArray) and end.nbytes
-        ]
-        self._observer.handle(KernelSubmitted(number, device, name, tuple(uses)))
-
     def written(self, number: int, device: int, array: DeviceArray) -> None:
         """Tell of a memset."""
         use = MemoryUse(device, array.address, array.nbytes, True, True, "device memory")
         self._observer.handle(KernelSubmitted(number, device, "memset", (use,)))
+
+
+def _nbytes(end: CopyEnd) -> int:
+    return end.nbytes if isinstance(end, DeviceArray) else extent(end, "a copy")[1]
 
 
 def _pointer(device: int, argument: Any) -> Any:

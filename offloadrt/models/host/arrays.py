@@ -30,8 +30,8 @@ from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import HostMemory, Machine
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import InvalidFree
-from offloadrt.runtime.events import ArrayFreed, ArrayMade, ProgramObserver
-from offloadrt.runtime.host_array import POINTER_BYTES, Bytes, HostArray, Kind, element_of, make_values, shape_of
+from offloadrt.runtime.events import ArrayFreed, ArrayMade, Tell
+from offloadrt.runtime.host_array import POINTER_BYTES, Bytes, HostArray, Kind, Watch, element_of, make_values, shape_of
 from offloadrt.runtime.launch.kernel_arguments import reaches_host
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.mapping.data_environment import enter_entry
@@ -312,7 +312,9 @@ class ProgramArrays:
     def __init__(self, machine: Machine, devices: Sequence[OffloadDevice], phantom: bool) -> None:
         self.heap_blocks: dict[int, Arena] = {}
         """What the program has of the C library's heap: the arena that each block came from, by address."""
-        self.observer: ProgramObserver | None = None
+        self.tell: Tell | None = None
+        self.watch: Watch | None = None
+        """Makes of an array's values what Python sees of them, for who listens."""
         self._sim = machine.sim
         self._memory = machine.host_memory
         self._devices = devices
@@ -358,15 +360,14 @@ class ProgramArrays:
             address = memory.allocate(max(1, nbytes), align, "global")  # each has an address of its own
             if kind == "link" or self._globals_on_host:
                 pointer = memory.allocate(POINTER_BYTES, 8, "global")
-        watch = None if self.observer is None else self.observer.watch_array
-        array = HostArray(name, address, lengths, element, kind, pointer, values, watch=watch)
+        array = HostArray(name, address, lengths, element, kind, pointer, values, watch=self.watch)
         return self.add(array, fill is not None)
 
     def add(self, array: HostArray, written: bool) -> HostArray:
         """Add an array that has its address to the program's. written: the program has populated its pages."""
         begin, nbytes = array.address, array.nbytes
-        if self.observer is not None:
-            self.observer.handle(ArrayMade(array))
+        if self.tell is not None:
+            self.tell(ArrayMade(array))
         if written and nbytes:
             self._memory.pages.insert(begin, begin + nbytes)
         for managed in self._managed:
@@ -395,8 +396,8 @@ class ProgramArrays:
     def forget(self, array: HostArray, freed: bool = True) -> None:
         """Let the memory of an array be the program's no more. freed: it frees it now; else it has ended unseen."""
         array.freed = freed
-        if freed and self.observer is not None:
-            self.observer.handle(ArrayFreed(array))
+        if freed and self.tell is not None:
+            self.tell(ArrayFreed(array))
         for managed in self._managed:  # nobody owns its pages any more
             managed.remove(array.address, array.nbytes)
         self._memory.contents.remove(array.address)

@@ -61,20 +61,16 @@ def launch_of(
     return kernel.launch(teams, per_team or grid.threads, iterations, known)
 
 
-def check_sizes(construct: str, **sizes: object) -> None:
-    """Raise ValueError for a clause of a launch configuration that is no positive whole number (or 0 iterations)."""
+def check_launch(construct: str, kernel: Kernel, arguments: Sequence[Any], **sizes: object) -> None:
+    """Raise the error of a compiler that refuses a construct's launch of a kernel.
+
+    ValueError for a size that is no whole number from 1 (from 0 for the iterations). TypeError for what is no kernel,
+    and for an array that is none of the program's; KernelError for more or fewer arguments than its body takes.
+    """
     for clause, value in sizes.items():
         least = 0 if clause == "iterations" else 1
         if value is not None and not (is_integer(value) and value >= least):
             raise ValueError(f"{construct}: {clause} is {value!r}, but must be a whole number from {least}")
-
-
-def check_arguments(kernel: Kernel, arguments: Sequence[Any]) -> None:
-    """Raise the error of a compiler that refuses these arguments.
-
-    TypeError for what is no kernel, and for an array that is none of the program's; KernelError for more or fewer
-    arguments than its body takes.
-    """
     given: object = kernel
     if not isinstance(given, Kernel):
         called = getattr(given, "__name__", type(given).__name__)

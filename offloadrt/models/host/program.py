@@ -34,6 +34,7 @@ from offloadrt.runtime.events import (
     Signalled,
     StrandBegan,
     StrandEnded,
+    Tell,
 )
 from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.runtime.lock_wait import take
@@ -195,11 +196,13 @@ class OffloadProgram(ABC, Generic[T]):
         self._threads = 0
         self._started = False
         self.arrays = ProgramArrays(machine, self.devices, options.phantom)
-        self.observer: ProgramObserver | None = None
+        self.tell: Tell | None = None
+        """Takes the events of the program, as of its devices; None while nobody listens."""
 
     def observe(self, observer: ProgramObserver) -> None:
         """Let an observer be told of everything that the program does from now on."""
-        self.observer = self.arrays.observer = observer
+        self.tell = self.arrays.tell = observer.handle
+        self.arrays.watch = observer.watch_array
         for device in self.devices:
             device.listen(observer.handle, observer.watch_kernel)
             if not device.keeps_events:
@@ -269,26 +272,26 @@ class OffloadProgram(ABC, Generic[T]):
         self.start()
         barrier = Barrier(self.sim, num_threads)
         results: dict[int, R] = {}
-        observer, fork, join = self.observer, object(), object()
+        tell, fork, join = self.tell, object(), object()
 
         async def member(number: int) -> None:
             thread = self.host_thread(number, num_threads, barrier)
             born = self.sim.now
-            if observer is not None:
-                observer.handle(StrandBegan(self.machine.named(f"host thread {number}"), (fork,)))
+            if tell is not None:
+                tell(StrandBegan(self.machine.named(f"host thread {number}"), (fork,)))
             results[number] = await body(thread)
             await thread.leave_team()
-            if observer is not None:
-                observer.handle(StrandEnded(join))
+            if tell is not None:
+                tell(StrandEnded(join))
             self.machine.host_time.lived(self.sim.now - born)
 
-        if observer is not None:
-            observer.handle(Signalled(fork))
+        if tell is not None:
+            tell(Signalled(fork))
         async with self.sim.open_nursery() as nursery:
             for number in range(num_threads):
                 nursery.spawn(member, number, name=self.machine.named(f"host thread {number}"))
-        if observer is not None:
-            observer.handle(Awaited(join))
+        if tell is not None:
+            tell(Awaited(join))
         return [results[number] for number in range(num_threads)]
 
     # devices
@@ -440,8 +443,8 @@ class ProgramThread(ABC):
         or a copy comes to them. Raises FreedHostMemory.
         """
         self.program.devices[0].check_alive(array, "first_touch")
-        if (observer := self.program.observer) is not None:
-            observer.handle(HostUsed(array, array.address, array.nbytes, True))
+        if (tell := self.program.tell) is not None:
+            tell(HostUsed(array, array.address, array.nbytes, True))
         return self.program.devices[0].plugin.host_touch(array.address, array.nbytes)
 
     def host_access(self, place: Span, writes: bool | None = None) -> Awaitable[object]:
@@ -455,8 +458,8 @@ class ProgramThread(ABC):
         begin, nbytes = extent(place, "host_access")
         array = array_of(place)
         self.program.devices[0].check_alive(array, "host_access")
-        if (observer := self.program.observer) is not None and (array.phantom or writes is not None):
-            observer.handle(HostUsed(array, begin, nbytes, writes))
+        if (tell := self.program.tell) is not None and (array.phantom or writes is not None):
+            tell(HostUsed(array, begin, nbytes, writes))
         return self.program.devices[0].plugin.host_touch(begin, nbytes, writes is not False)
 
     # what a thread does besides
@@ -475,13 +478,13 @@ class ProgramThread(ABC):
 
     async def barrier(self) -> None:
         """Wait for all threads of the team."""
-        since, observer, gate = self.sim.now, self.program.observer, self._barrier.gate
-        if observer is not None:
-            observer.handle(Signalled(gate))
+        since, tell, gate = self.sim.now, self.program.tell, self._barrier.gate
+        if tell is not None:
+            tell(Signalled(gate))
         with self.doing("barrier"):
             await self._barrier.wait(self.number)
-        if observer is not None:
-            observer.handle(Awaited(gate))
+        if tell is not None:
+            tell(Awaited(gate))
         self.program.machine.host_time.add("threads", self.sim.now - since)
 
     @abstractmethod

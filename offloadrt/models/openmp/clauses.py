@@ -101,6 +101,11 @@ def items_of(items: Any) -> tuple[Any, ...]:
     return (items,)
 
 
+def lists_of(*clauses: Any) -> list[tuple[Any, ...]]:
+    """Return the items of each of these clauses."""
+    return [items_of(items) for items in clauses]
+
+
 def _each(items: Iterable[Any]) -> tuple[Any, ...]:
     """Return list items one by one; several may be given as a list."""
     return tuple(item for listed in items for item in items_of(listed))

@@ -37,7 +37,6 @@ from offloadrt.models.openmp.lowering import (
     Declarations,
     TargetClauses,
     at_data_end,
-    check_clauses,
     enter_data_construct,
     exit_data_construct,
     lower_data,
@@ -296,7 +295,7 @@ class HostThread(RoutineCaller):
                 self.helpers.submit(self.tasks, "taskwait", _nothing, depends)
                 await wait_for(before)
             else:
-                await taskwait(self.tasks, depends, self.program.observer)
+                await taskwait(self.tasks, depends, self.program.tell)
         self.program.machine.host_time.add("threads", self.sim.now - since)
 
     # directives
@@ -359,7 +358,6 @@ class HostThread(RoutineCaller):
 
     def construct_target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Construct:
         """Prepare what `target` would run, to be given to `run` as often as the program comes to it."""
-        check_clauses(clauses)
         return target_construct(self.declarations, kernel, arguments, **clauses)
 
     def construct_target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Construct:
@@ -401,7 +399,7 @@ class HostThread(RoutineCaller):
         """Run a construct on the initial device at once, a deferred one too, when its predecessors are done."""
         if construct.depends:
             with self.doing("depend"):
-                await wait_before(self.tasks, construct.depends, self.program.observer)
+                await wait_before(self.tasks, construct.depends, self.program.tell)
         if construct.on_host is not None:
             await construct.on_host.run(self, self.program.machine)
 
@@ -409,8 +407,8 @@ class HostThread(RoutineCaller):
         if any(clause.exclusive for clause in depends):
             made = await self._defer(name, device, work, depends)
             with self.doing("depend"):
-                await wait_for([made], self.program.observer)
+                await wait_for([made], self.program.tell)
             return
         with self.doing("depend"):
-            await wait_before(self.tasks, depends, self.program.observer)
+            await wait_before(self.tasks, depends, self.program.tell)
         await in_directive(self.program, name, device, work)

@@ -11,7 +11,8 @@ is lowered here: the order of the items and their bits are the caller's.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+import functools
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
 import attrs
@@ -23,7 +24,6 @@ from offloadrt.models.host.directive import beginning, ending, launch_of, updati
 from offloadrt.models.openmp.clauses import Depend
 from offloadrt.models.openmp.lowering import Construct, HostRegion
 from offloadrt.models.openmp.program import OpenMP
-from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind
 from offloadrt.runtime.launch.kernel_arguments import required_alignment
 from offloadrt.runtime.launch.target import OffloadedRegion, target
@@ -38,7 +38,6 @@ from offloadrt.runtime.mapping.map_item import (
     TARGET_PARAM,
     BlockUse,
     Dimension,
-    DirectiveQueue,
     MapItem,
     MapItems,
     words,
@@ -231,10 +230,7 @@ class LoweredProgram:
             launch = launch_of(launch, arguments, teams or None, threads or None, trip_count or None, grid)
 
         offloaded = OffloadedRegion(launch, items, arguments, follows, blocks)
-
-        def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            return target(where, offloaded, queue, "target", self._program.globals.binding)
-
+        region = functools.partial(target, region=offloaded, call="target", globals_of=self._program.globals.binding)
         return Construct("target", region, device, nowait, tuple(depend), HostRegion(launch, tuple(arguments), ()))
 
 

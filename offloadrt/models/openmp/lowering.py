@@ -26,7 +26,8 @@ On the initial device, which is the host, target regions run in place and maps d
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, Literal, TypedDict
 
@@ -36,7 +37,7 @@ import numpy as np
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import Machine
 from offloadrt.models.host.arrays import DeviceGlobals, Section, begin_of, literal_item, map_item
-from offloadrt.models.host.directive import Work, beginning, check_arguments, check_sizes, ending, launch_of, updating
+from offloadrt.models.host.directive import Work, beginning, check_launch, ending, launch_of, updating
 from offloadrt.models.host.program import ProgramThread
 from offloadrt.models.openmp.clauses import (
     Clause,
@@ -48,9 +49,8 @@ from offloadrt.models.openmp.clauses import (
     StructPointee,
     UseDevice,
     flatten,
-    items_of,
+    lists_of,
 )
-from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees, required_alignment
 from offloadrt.runtime.launch.target import OffloadedRegion, target
@@ -67,7 +67,6 @@ from offloadrt.runtime.mapping.map_item import (
     RETURN_PARAM,
     TARGET_PARAM,
     TO,
-    DirectiveQueue,
     MapItem,
     MapItems,
 )
@@ -488,16 +487,12 @@ class TargetClauses(TypedDict, total=False):
     if_: bool
 
 
-_TARGET_CLAUSES = tuple(TargetClauses.__annotations__)
-
-
-def check_clauses(given: Iterable[str]) -> None:
-    """Raise TypeError for a keyword that is no clause of a target region."""
-    for name in given:
-        if name not in _TARGET_CLAUSES:
-            near = difflib.get_close_matches(name, _TARGET_CLAUSES, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_TARGET_CLAUSES)}"
-            raise TypeError(f"target: no clause {name!r}; {hint}")
+def _no_target_clause(name: str) -> TypeError:
+    """Make the error for a keyword that is no clause of a target region."""
+    clauses = tuple(TargetClauses.__annotations__)
+    near = difflib.get_close_matches(name, clauses, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(clauses)}"
+    return TypeError(f"target: no clause {name!r}; {hint}")
 
 
 def target_construct(
@@ -518,16 +513,20 @@ def target_construct(
     defaultmap: str | Mapping[str, str] = "default",
     device: int | None = None,
     if_: bool = True,
+    **unknown: object,
 ) -> Construct:
     """Make a target region; the clauses are those of `TargetClauses`.
 
     Raises TypeError and ValueError for what a compiler refuses.
     """
-    check_sizes("target", teams=teams, threads=threads, iterations=iterations)
-    check_arguments(kernel, arguments)
-    copied, uninitialised = items_of(firstprivate), items_of(private)
+    for name in unknown:
+        raise _no_target_clause(name)
+    check_launch("target", kernel, arguments, teams=teams, threads=threads, iterations=iterations)
+    mapped, pointers, on_device, copied, uninitialised, depends = lists_of(
+        maps, is_device_ptr, has_device_addr, firstprivate, private, depend
+    )
     own = (*copied, *uninitialised)
-    mapped, pointers, on_device = items_of(maps), items_of(is_device_ptr), items_of(has_device_addr)
+    _check_dependences(depends)
     _check_pointers(pointers)
     if own or on_device:
         _check_arrays(arguments, has_device_addr=on_device, firstprivate=copied, private=uninitialised)
@@ -548,12 +547,9 @@ def target_construct(
     follows = [argument for argument in arguments if isinstance(argument, (DevicePointer, Pointees))]
     launch = launch_of(kernel, arguments, teams, threads, iterations, declarations.grid)
     offloaded = OffloadedRegion(launch, items, arguments, follows)
-
-    def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        return target(where, offloaded, queue, "target", declarations.globals.binding)
-
+    region = functools.partial(target, region=offloaded, call="target", globals_of=declarations.globals.binding)
     where = device if if_ else INITIAL_DEVICE
-    return Construct("target", region, where, nowait, _dependences(depend), HostRegion(launch, tuple(arguments), own))
+    return Construct("target", region, where, nowait, depends, HostRegion(launch, tuple(arguments), own))
 
 
 def enter_data_construct(
@@ -589,12 +585,10 @@ def _without_dependences(clauses: Sequence[Clause]) -> tuple[list[Clause], tuple
     return others, tuple(clause for clause in clauses if isinstance(clause, Depend))
 
 
-def _dependences(value: Any) -> tuple[Depend, ...]:
-    depends = items_of(value)
+def _check_dependences(depends: Sequence[object]) -> None:
     for clause in depends:
         if not isinstance(clause, Depend):
             raise TypeError(f"target: depend takes omp.depend(in_=…, out=…, inout=…), not {clause!r}")
-    return depends
 
 
 def _check_pointers(pointers: Sequence[Any]) -> None:

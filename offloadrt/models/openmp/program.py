@@ -100,7 +100,7 @@ class OpenMP(OffloadProgram[HostThread]):
 
     def observe(self, observer: ProgramObserver) -> None:
         super().observe(observer)
-        self.helpers.observer = observer
+        self.helpers.tell = self.tell
 
     def start_actors(self) -> None:
         super().start_actors()

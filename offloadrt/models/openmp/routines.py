@@ -239,9 +239,9 @@ class RoutineCaller(ProgramThread):
         await _touch(self, out_of, source, False)
         await _touch(self, into, destination, True)
         await self.program.machine.host_memory.copy(length)
-        if (observer := self.program.observer) is not None:
-            observer.handle(HostUsed(out_of, source.address, length, False))
-            observer.handle(HostUsed(into, destination.address, length, True))
+        if (tell := self.program.tell) is not None:
+            tell(HostUsed(out_of, source.address, length, False))
+            tell(HostUsed(into, destination.address, length, True))
         _move(destination, source)
         return OFFLOAD_SUCCESS
 
@@ -337,8 +337,8 @@ class RoutineCaller(ProgramThread):
                 into, destination = _piece(self, call, pointer, 0, nbytes)
                 await _touch(self, into, destination, True)
                 await self.program.machine.host_memory.copy(nbytes)
-                if (observer := self.program.observer) is not None:
-                    observer.handle(HostUsed(into, destination.address, nbytes, True))
+                if (tell := self.program.tell) is not None:
+                    tell(HostUsed(into, destination.address, nbytes, True))
                 _move(destination, HostSpan(0, nbytes, filled))
             else:
                 await self.program.machine.host_memory.copy(nbytes)
@@ -452,11 +452,10 @@ class RoutineCaller(ProgramThread):
         await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate, mandatory=False)
         ghost = self.program.phantom if phantom is None else phantom
         values = None if ghost else make_values(name, lengths, element, None)
-        observer = self.program.observer
-        watch = None if observer is None else observer.watch_array
+        watch = self.program.arrays.watch
         array = HostArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True, watch=watch)
-        if observer is not None:
-            observer.handle(ArrayMade(array))
+        if (tell := self.program.tell) is not None:
+            tell(ArrayMade(array))
         return array
 
     async def free_managed(self, array: HostArray) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 import attrs
 
 from offloadrt.models.openmp.clauses import Depend
-from offloadrt.runtime.events import Awaited, ProgramObserver, Signalled, StrandBegan, StrandEnded, TaskMade
+from offloadrt.runtime.events import Awaited, Signalled, StrandBegan, StrandEnded, TaskMade, Tell
 from offloadrt.sim import Mailbox, Signal, Simulation
 from offloadrt.trace import HostTime
 
@@ -136,7 +136,7 @@ class HiddenHelpers:
         self._host_time = host_time
         self._unfinished: dict[Task, None] = {}
         self._ready = Mailbox(sim, "hidden helper threads")
-        self.observer: ProgramObserver | None = None
+        self.tell: Tell | None = None
 
     def start(self) -> None:
         for number in range(self.count):
@@ -155,14 +155,14 @@ class HiddenHelpers:
             for one in task.exclusions:
                 one.holder = task
             begin = self.sim.now
-            observer = self.observer if task.observed else None
-            if observer is not None:
-                observer.handle(StrandBegan(task.name, (*task.after, *task.exclusions), task))
+            tell = self.tell if task.observed else None
+            if tell is not None:
+                tell(StrandBegan(task.name, (*task.after, *task.exclusions), task))
             await task.run()
-            if observer is not None:
+            if tell is not None:
                 for one in task.exclusions:
-                    observer.handle(Signalled(one))
-                observer.handle(StrandEnded(task.done))
+                    tell(Signalled(one))
+                tell(StrandEnded(task.done))
             self._host_time.lived(self.sim.now - begin)
             del self._unfinished[task]
             task.done.set()
@@ -187,9 +187,9 @@ class HiddenHelpers:
         """Create a deferred task. It starts when its predecessors are done; nobody waits here."""
         task = Task(name, run, Signal(self.sim, name), observed=observed)
         before = region.predecessors(depends)
-        if self.observer is not None and observed:
+        if self.tell is not None and observed:
             task.after = tuple([one.done for one in region.ordered_before(depends)])
-            self.observer.handle(TaskMade(task, f"the task of {name} nowait"))
+            self.tell(TaskMade(task, f"the task of {name} nowait"))
         region.enter(task, depends)
         self._unfinished[task] = None
         task.waiting_for = len(before)
@@ -205,26 +205,24 @@ class HiddenHelpers:
             await wait_for(list(self._unfinished))
 
 
-async def wait_for(tasks: Iterable[Task], observer: ProgramObserver | None = None) -> None:
+async def wait_for(tasks: Iterable[Task], tell: Tell | None = None) -> None:
     """Wait for tasks, some of which may be over."""
     for task in tasks:
         await task.done.wait()
-        if observer is not None:
-            observer.handle(Awaited(task.done))
+        if tell is not None:
+            tell(Awaited(task.done))
 
 
-async def taskwait(
-    region: TaskRegion, depends: tuple[Depend, ...] = (), observer: ProgramObserver | None = None
-) -> None:
+async def taskwait(region: TaskRegion, depends: tuple[Depend, ...] = (), tell: Tell | None = None) -> None:
     """Wait for all tasks of the region, or only for those that the dependences name."""
     if depends:
-        await wait_before(region, depends, observer)
+        await wait_before(region, depends, tell)
         return
     while region.children:
-        await wait_for(list(region.children), observer)
+        await wait_for(list(region.children), tell)
         region.children = [task for task in region.children if not task.done.is_set]
 
 
-async def wait_before(region: TaskRegion, depends: tuple[Depend, ...], observer: ProgramObserver | None = None) -> None:
+async def wait_before(region: TaskRegion, depends: tuple[Depend, ...], tell: Tell | None = None) -> None:
     """Wait for the tasks that come before what has these dependences."""
-    await wait_for(region.predecessors(depends) if observer is None else region.ordered_before(depends), observer)
+    await wait_for(region.predecessors(depends) if tell is None else region.ordered_before(depends), tell)

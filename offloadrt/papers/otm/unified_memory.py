@@ -26,11 +26,13 @@ PAGE: Final = 64 << 10
 ALIGNMENT: Final = 2 << 20
 """The alignment of the arrays, as of large managed allocations: they share no block."""
 
-UmPlacement = Literal["explicit", "managed", "prefetch", "host", "hybrid"]
+UmPlacement = Literal["explicit", "managed", "prefetch", "host", "zero_copy", "hybrid"]
 """Where the arrays are, and how they get to the device.
 
 explicit: device copies; managed: pages migrate by faults; prefetch: the arrays are prefetched once, before the first
-kernel; host: all arrays prefer the host; hybrid: the first array prefers the host, the others migrate.
+kernel; host: all arrays prefer the host, and the device maps a page when a kernel faults on it; zero_copy: they prefer
+the host, and the device has its translations of them ahead; hybrid: the first array prefers the host, the others
+migrate.
 """
 
 
@@ -92,8 +94,10 @@ class UnifiedMemory:
         for k, array in enumerate(arrays):
             if self.placement == "prefetch":
                 await t.prefetch(array)
-            elif self.placement == "host" or (self.placement == "hybrid" and k == 0):
+            elif self.placement in ("host", "zero_copy") or (self.placement == "hybrid" and k == 0):
                 await t.advise(array, "prefer_host")
+                if self.placement == "zero_copy":
+                    await t.advise(array, "accessed_by")
 
     async def _look(self, t: omp.HostThread, arrays: list[HostArray]) -> None:
         values = min(self.values, self.read_back // DOUBLE)

@@ -382,7 +382,7 @@ Body = Callable[[], None]
 
 
 async def target(
-    device: OffloadDevice, region: OffloadedRegion, queue: DirectiveQueue, call: str, globals_of: GlobalsOf
+    device: OffloadDevice, queue: DirectiveQueue, region: OffloadedRegion, call: str, globals_of: GlobalsOf
 ) -> None:
     """Run a region up to, and without, the synchronization of its queue."""
     hooks, items = device.hooks, region.items

@@ -43,6 +43,15 @@ def test_with_all_data_prefetched_no_kernel_faults() -> None:
     assert unified_memory(size_gb=1.0, placement="prefetch").faults["gpu_page_fault"] == 0
 
 
+def test_what_is_mapped_ahead_crosses_the_link_at_its_bandwidth_without_a_fault() -> None:
+    """A kernel reads and writes all of 1 GB; with the preferred location alone it faults on every page before."""
+    link = {"remote.access_bw": "20 GB/s"}
+    ahead, by_faults = (unified_memory(link, size_gb=1.0, placement=one) for one in ("zero_copy", "host"))
+    assert ahead.faults["gpu_page_fault"] == 0
+    assert ahead.measured["time_s"] == pytest.approx(1.0 / 20.0, rel=0.05)
+    assert float(by_faults.measured["time_s"] or 0) > 2 * float(ahead.measured["time_s"] or 0)
+
+
 def test_explicit_copies_have_to_fit() -> None:
     unified_memory(size_gb=1.0, placement="explicit", read_back=1000)
     with pytest.raises(UserError, match="CUDA_ERROR_OUT_OF_MEMORY: array 'array 1'"):

@@ -312,7 +312,7 @@ class Launching:
                 if stage == "part":
                     self.exchange.placed(where.number, here.arrays, known)
             offloaded = OffloadedRegion(here.launch, items, here.arguments)
-            await target(where, offloaded, queue, "jacc_kernel_push", _no_global)
+            await target(where, queue, offloaded, "jacc_kernel_push", _no_global)
 
         return launch
 

@@ -52,8 +52,8 @@ from offloadrt.runtime.events import (
     KernelEnded,
     KernelSubmitted,
     MemoryUse,
-    ProgramObserver,
     Signalled,
+    Tell,
 )
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.mapping.map_item import LITERAL, MapItem
@@ -81,10 +81,10 @@ _MOST_NAMES: Final = 6
 class ObservedReplay:
     """Tells the observer of one replay."""
 
-    def __init__(self, observer: ProgramObserver, recording: Recording) -> None:
+    def __init__(self, tell: Tell, recording: Recording) -> None:
         self.in_run_order = False
         """Whether directives are ordered as they ran."""
-        self._observer = observer
+        self._tell = tell
         self.tells_bytes = bool((recording.columns["touch.kind"] & EXACT).any())
         """Whether it is recorded which bytes the host touches."""
         self._recording = recording
@@ -95,20 +95,20 @@ class ObservedReplay:
         for array in recording.dictionaries.arrays:
             self._shared.update(_ends(array.address, array.address + array.nbytes))
             if array.origin == "constant":
-                observer.handle(ConstantKnown(array.name, array.address, array.nbytes))
+                tell(ConstantKnown(array.name, array.address, array.nbytes))
             elif array.origin == "mapped":
-                observer.handle(EndUnseen(array.address, array.nbytes))
-        observer.handle(SourceNamed("the beginning of the program"))
+                tell(EndUnseen(array.address, array.nbytes))
+        tell(SourceNamed("the beginning of the program"))
         if recording.meta.ended != "exit":
-            observer.handle(ProgramCut())
+            tell(ProgramCut())
 
     def ends(self) -> None:
         """Tell how the program has died, if it did, and what is not known of it."""
         death = self._recording.meta.died
         if death is not None:
-            self._observer.handle(ProgramDied(death.how, death.where, death.message))
+            self._tell(ProgramDied(death.how, death.where, death.message))
         for what in self._unseen():
-            self._observer.handle(NotKnown(what))
+            self._tell(NotKnown(what))
 
     def _unseen(self) -> Iterator[str]:
         meta = self._recording.meta
@@ -127,25 +127,25 @@ class ObservedReplay:
     def comes_to(self, where: str) -> None:
         """Tell that the running thread comes to a directive."""
         if self.in_run_order:
-            self._observer.handle(Awaited(self))
-        self._observer.handle(SourceNamed(where))
+            self._tell(Awaited(self))
+        self._tell(SourceNamed(where))
 
     def knows_copies(self, copies: tuple[KnownCopy, ...]) -> None:
         """Tell what the copies of the running thread's next directive bring."""
-        self._observer.handle(CopiesKnown(copies))
+        self._tell(CopiesKnown(copies))
 
     def leaves(self) -> None:
         """Tell that the running thread has done what it came to."""
         if self.in_run_order:
-            self._observer.handle(Signalled(self))
+            self._tell(Signalled(self))
 
     def frees(self, array: HostArray, end: ArrayEnd | None) -> None:
         """Tell that the running thread frees an array. end: where, of one that is mapped."""
         if self.in_run_order:
-            self._observer.handle(Awaited(self))
+            self._tell(Awaited(self))
         if end is not None:
             who = "another thread" if end.elsewhere else ""
-            self._observer.handle(MappedFreed(array, end.where, _ENDS[end.how].format(array.name), who))
+            self._tell(MappedFreed(array, end.where, _ENDS[end.how].format(array.name), who))
 
     def launches(
         self,
@@ -167,10 +167,10 @@ class ObservedReplay:
         for race in findings.races:
             first, second = (_access(party) for party in race.parties)
             name = name_of(race.array) or "device memory"
-            self._observer.handle(KernelRaced(kernel, device, name, (first, second)))
+            self._tell(KernelRaced(kernel, device, name, (first, second)))
         for stray in findings.strays:
             if stray.kind == StrayKind.LOST:
-                self._observer.handle(ResultLost(kernel, stray.name, stray.party.where))
+                self._tell(ResultLost(kernel, stray.name, stray.party.where))
                 continue
             how = _STRAYS[stray.kind].format(at=f"0x{stray.offset:x}")
             was: tuple[int, int, int] | None = None
@@ -183,28 +183,28 @@ class ObservedReplay:
                 if address is None:
                     continue  # here it is freed later, and what the kernel does is told of as any use is
                 was = device, address, 0
-            self._observer.handle(KernelStrayed(kernel, name, _access(stray.party), how, was))
+            self._tell(KernelStrayed(kernel, name, _access(stray.party), how, was))
 
     def uses_device(self, where: str, call: str, cause: int, device: int, use: MemoryUse) -> None:
         """Tell that the running thread lets a call of MPI use memory of a device, which no kernel does."""
         self.comes_to(where)
-        self._observer.handle(DirectiveBegan(cause, device, call))
-        self._observer.handle(KernelSubmitted(cause, device, call, (use,)))
-        self._observer.handle(KernelEnded(cause))
-        self._observer.handle(DirectiveLeft(cause, device, call))
+        self._tell(DirectiveBegan(cause, device, call))
+        self._tell(KernelSubmitted(cause, device, call, (use,)))
+        self._tell(KernelEnded(cause))
+        self._tell(DirectiveLeft(cause, device, call))
         self.leaves()
 
     def maps_beyond(self, name: str, nbytes: int, there: int) -> None:
         """Tell that the running thread maps more bytes than an array has from where the section begins."""
-        self._observer.handle(MapStrayed(name, nbytes, there))
+        self._tell(MapStrayed(name, nbytes, there))
 
     def touched(self, array: HostArray, begin: int, nbytes: int, kind: int) -> None:
         """Tell of a touch of the running thread, where it is certainly one of this array."""
         if kind == MAYBE_LOADED:
-            self._observer.handle(HostUsed(array, begin, nbytes, False, exact=False, later=True))
+            self._tell(HostUsed(array, begin, nbytes, False, exact=False, later=True))
             return
         if kind == MAYBE_STORED:
-            self._observer.handle(HostUsed(array, begin, nbytes, None, exact=False))
+            self._tell(HostUsed(array, begin, nbytes, None, exact=False))
             self._given[array.name] = None
             return
         exact = bool(kind & EXACT)
@@ -219,9 +219,9 @@ class ObservedReplay:
         if begin >= end:
             return
         if self.in_run_order:
-            self._observer.handle(Awaited(self))
+            self._tell(Awaited(self))
         for writes in [way == STORES for way in (LOADS, STORES) if kind & way]:
-            self._observer.handle(HostUsed(array, begin, end - begin, writes, exact, bool(kind & ATOMICALLY)))
+            self._tell(HostUsed(array, begin, end - begin, writes, exact, bool(kind & ATOMICALLY)))
         self.leaves()
 
 

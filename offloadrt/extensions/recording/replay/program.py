@@ -419,8 +419,8 @@ class ReplayedProgram:
         self._total = self.recording.directives
         if self.process is not None:
             self._ranks = RankReplay(self.recording, self.process, self.device_of)
-        if self.openmp.observer is not None:
-            self._observed = ObservedReplay(self.openmp.observer, self.recording)
+        if self.openmp.tell is not None:
+            self._observed = ObservedReplay(self.openmp.tell, self.recording)
         configuration = self.openmp.devices[0].configuration.name
         compares = self.recording.meta.oracle and configuration == as_recorded(self.recording)
         compares = compares and self.openmp.num_devices > 0
@@ -709,7 +709,7 @@ async def replay(
         recording.dictionaries.kernels[site.kernel]
         for site in recording.dictionaries.sites
         if site.kernel != NONE and not recording.meta.costs and not recording.on_initial_device(site) and not site.died
-        if program.observer is None  # a check asks for no times
+        if program.tell is None  # a check asks for no times
     } - set(declared or ()))  # fmt: skip
     if unknown:
         raise ReplayRefused(

@@ -31,7 +31,7 @@ from offloadrt.models import openmp as omp
 from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.models.openmp import Depend
 from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion
-from offloadrt.runtime.events import Awaited, ProgramObserver, Signalled, StrandBegan, StrandEnded, TaskMade
+from offloadrt.runtime.events import Awaited, Signalled, StrandBegan, StrandEnded, TaskMade, Tell
 from offloadrt.sim import Lock, Signal, Simulation
 from offloadrt.trace import HostTime
 
@@ -145,24 +145,24 @@ class ReplayTeam:
 
     async def barrier(self) -> None:
         """Wait for all threads of the team, and for all tasks, at which the thread works meanwhile."""
-        passed, observer = self._barriers, self.helpers.observer
-        if observer is not None:
-            observer.handle(Signalled((self, passed)))
+        passed, tell = self._barriers, self.helpers.tell
+        if tell is not None:
+            tell(Signalled((self, passed)))
         tasks = self._made
         self._arrived += 1
         self._open_barrier()
         await self.work_until(lambda: self._barriers > passed)
-        if observer is not None:
-            observer.handle(Awaited((self, passed)))
+        if tell is not None:
+            tell(Awaited((self, passed)))
             if tasks is self._made:
-                self._tell_awaited(observer)
-                observer.handle(Signalled((self, passed)))
+                self._tell_awaited(tell)
+                tell(Signalled((self, passed)))
 
-    def _tell_awaited(self, observer: ProgramObserver) -> None:
+    def _tell_awaited(self, tell: Tell) -> None:
         """Tell of all tasks since the last barrier, in the first thread that passes this one; others come after it."""
         tasks, self._made = self._made, []
         for task in tasks:
-            observer.handle(Awaited(task.done))
+            tell(Awaited(task.done))
 
     async def end(self, awaits: bool = True) -> None:
         """End a thread's part: the barrier at the end of the region; `awaits` is False where the program has none."""
@@ -170,8 +170,8 @@ class ReplayTeam:
         self._open_barrier()
         self._wake()
         await self.work_until(lambda: self._ended == self.size and not self._unfinished)
-        if self.helpers.observer is not None and awaits:
-            self._tell_awaited(self.helpers.observer)
+        if self.helpers.tell is not None and awaits:
+            self._tell_awaited(self.helpers.tell)
 
     async def work_until(self, done: Callable[[], bool], below: RunningTask | None = None) -> None:
         """Run tasks of the team that are ready, or wait for some to become so, until a condition holds.
@@ -217,18 +217,18 @@ class ReplayTeam:
         on_helpers: bool,
     ) -> TeamTask:
         """Make a task that does `run`; it is ready when the tasks that it depends on are done."""
-        observer, region, group = self.helpers.observer, maker.tasks, maker.group
+        tell, region, group = self.helpers.tell, maker.tasks, maker.group
         task = TeamTask(name, run, Signal(self.sim, name), maker=maker, group=group, on_helpers=on_helpers)
         predecessors = region.predecessors(depends)
-        if observer is not None:
+        if tell is not None:
             task.after = tuple([earlier.done for earlier in region.ordered_before(depends)])
-            observer.handle(TaskMade(task, name))
+            tell(TaskMade(task, name))
             self._made.append(task)
         region.enter(task, depends)
         self._unfinished += 1
         if group is not None:
             group.unfinished += 1
-            if observer is not None:
+            if tell is not None:
                 group.made.append(task)
         task.waiting_for = len(predecessors)
         for predecessor in predecessors:
@@ -238,12 +238,12 @@ class ReplayTeam:
         return task
 
     async def _run(self, task: TeamTask) -> None:
-        observer = self.helpers.observer
-        if observer is not None:
-            observer.handle(StrandBegan(task.name, task.after, task))
+        tell = self.helpers.tell
+        if tell is not None:
+            tell(StrandBegan(task.name, task.after, task))
         await task.run()
-        if observer is not None:
-            observer.handle(StrandEnded(task.done))
+        if tell is not None:
+            tell(StrandEnded(task.done))
         task.done.set()
         for successor in task.successors:
             successor.waiting_for -= 1
@@ -577,13 +577,13 @@ class TaskWalk:
         """Wait for a signal, and tell the checker of the order."""
         since = self._sim.now
         await signal.wait()
-        if (observer := self._offload.observer) is not None:
-            observer.handle(Awaited(signal))
+        if (tell := self._offload.tell) is not None:
+            tell(Awaited(signal))
         self._host_time.add("threads", self._sim.now - since)
 
     def _tell(self, signal: Signal) -> None:
-        if (observer := self._offload.observer) is not None:
-            observer.handle(Signalled(signal))
+        if (tell := self._offload.tell) is not None:
+            tell(Signalled(signal))
         signal.set()
 
     async def _member(self, running: RunningTask, task: int, awaits: bool = True) -> None:
@@ -670,8 +670,8 @@ class TaskWalk:
             with running.t.doing(self._exclusions[subject]):
                 await self._acquire(subject, detail)
         else:
-            if (observer := self._offload.observer) is not None:
-                observer.handle(Signalled((self, subject)))
+            if (tell := self._offload.tell) is not None:
+                tell(Signalled((self, subject)))
             if subject in self._turns:
                 self._turns[subject].give_up()
             else:
@@ -683,8 +683,8 @@ class TaskWalk:
             await self._turns[lock].take(turn)
         else:
             await self._locks[lock].acquire()
-        if (observer := self._offload.observer) is not None:
-            observer.handle(Awaited((self, lock)))
+        if (tell := self._offload.tell) is not None:
+            tell(Awaited((self, lock)))
         self._host_time.add("threads", self._sim.now - since)
 
     async def _fork(self, team_number: int) -> None:
@@ -744,7 +744,7 @@ class TaskWalk:
 
         await running.team.work_until(are_done, running)
         self._awaited(tasks)
-        if depends and self._offload.observer is not None:
+        if depends and self._offload.tell is not None:
             return  # a later wait for all of them is told of all
         running.tasks.children = [task for task in running.tasks.children if not task.done.is_set]
 
@@ -757,9 +757,9 @@ class TaskWalk:
             running.group = group.outer
 
     def _awaited(self, tasks: Iterable[Task]) -> None:
-        if (observer := self._offload.observer) is not None:
+        if (tell := self._offload.tell) is not None:
             for task in tasks:
-                observer.handle(Awaited(task.done))
+                tell(Awaited(task.done))
 
     def _depends(self, number: int) -> tuple[Depend, ...]:
         columns = self._columns
