@@ -181,8 +181,10 @@ class PageFaultHandler:
         nbytes, space = fault.high - fault.low, self._spaces[fault.process]
         if self._pages.covers(fault.low, nbytes):
             return 0, 0.0
-        with self._phase("lock", fault.cause):
-            await space.mmap_lock.acquire_read()
+        opened = self._phase and self._phase("lock", fault.cause)
+        await space.mmap_lock.acquire_read()
+        if opened:
+            opened.end()
         try:
             async with space.svms:
                 return await self._serve_locked(fault, space.host_pages)
@@ -199,8 +201,10 @@ class PageFaultHandler:
             unpopulated = host_pages.missing_pages(fault.low, nbytes)
             service = self._costs.fault_service + unpopulated * self._costs.fault_populate
             pages = self._pages.missing_pages(fault.low, nbytes)
-            with self._phase("service", fault.cause, NONE, pages, 1):
-                await self._sim.sleep(self._jitter(service))
+            opened = self._phase and self._phase("service", fault.cause, NONE, pages, 1)
+            await self._sim.sleep(self._jitter(service))
+            if opened:
+                opened.end()
             host_pages.insert(fault.low, fault.high)
             return self._pages.insert(fault.low, fault.high), self._sim.now - begin
         finally:

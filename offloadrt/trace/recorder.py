@@ -327,7 +327,7 @@ def doing(trace: Trace | None, actor: Actor, activity: str) -> AbstractContextMa
 
 @attrs.define(eq=False)
 class FaultPhase:
-    """A phase of the service of faults, in which the running actor is in the body of `with`."""
+    """A phase of the service of faults, in which the running actor is from now on until `end`."""
 
     _trace: Trace
     _sim: Simulation
@@ -351,21 +351,17 @@ class FaultPhase:
             self._note(FaultPhaseBegin, part, NONE, 0, 0, in_s=begin)
             self._note(FaultPhaseEnd, part, in_s=end)
 
-    def __enter__(self) -> "FaultPhase":
+    def __attrs_post_init__(self) -> None:
         self._note(FaultPhaseBegin, self._phase, self._block, self._pages, self._entries)
-        return self
 
-    def __exit__(self, *error: object) -> None:
+    def end(self) -> None:
+        """Note that it is over."""
         self._note(FaultPhaseEnd, self._phase)
 
 
-def fault_phases(
-    trace: Trace | None, sim: Simulation, device: int
-) -> Callable[..., AbstractContextManager[FaultPhase | None]]:
-    """Return what makes phases for `with`: of phase, cause, block, pages, entries. They are nothing if nobody looks."""
-    if trace is None or not (trace.record or trace.sinks):
-        return lambda *of: _NOTHING
-    return partial(FaultPhase, trace, sim, device)
+def fault_phases(trace: Trace | None, sim: Simulation, device: int) -> Callable[..., FaultPhase] | None:
+    """Return what begins a phase, called with phase, cause, block, pages and entries; None if nobody looks."""
+    return None if trace is None or not (trace.record or trace.sinks) else partial(FaultPhase, trace, sim, device)
 
 
 def _picoseconds(block: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.int64]]":

@@ -214,8 +214,11 @@ class GpuFaults:
         """
         blocks, pages, thrashing = self._blocks, self._blocks.pages, self._blocks.thrashing
         sim, locks, block = blocks.sim, blocks.locks, pages.block(index)
-        with blocks.phase("lock", cause, index):  # a prefetch or a host thread may work on it
-            await locks.take(block)
+        waits = blocks.phase("lock", cause, index) if blocks.phase and locks.is_taken(block) else None
+        await locks.take(block)  # a prefetch or a host thread may work on it
+        if waits is not None:
+            waits.end()
+        phase: FaultPhase | None = None
         begin = sim.now
         fetched: FetchResult | None = None
         try:
@@ -226,38 +229,41 @@ class GpuFaults:
             self._count(block, faulted, wanted)
             if not wanted:
                 return Served(0.0)
-            with blocks.phase("service", cause, index, wanted.bit_count(), entries) as phase:
-                if blocks.space.shared or block.read_mostly or block.read_only:
-                    wanted = await self._map_in_place(block, wanted, cause)
-                    if not wanted:
-                        await blocks.pay(blocks.costs.block + blocks.costs.service_entry * entries)
-                        return Served(sim.now - begin)
-                thrashes, throttled = thrashing.thrashing(index), 0
-                if thrashes or block.prefers_host:
-                    kept = block.prefers_host & ~block.read_mostly
-                    throttled, pinned = self._hints(block, wanted & thrashes & ~kept)
-                    stays = wanted & kept | pinned
-                    if stays:
-                        blocks.map_remote(block, stays)
-                    wanted &= ~(stays | throttled)
-                    if not wanted:
-                        await blocks.pay(blocks.costs.block if stays else 0.0)
-                        return Served(sim.now - begin, throttled)
-                brought = self._brought_by(block, wanted, thrashes)
-                moved = brought & block.populated
-                cost = self._cost_of(block, entries, brought, phase)
-                # What the host makes for the GPU is on the host when there is no room.
-                evicts = not wanted & block.system
-                fetched = await blocks.fetch(block, brought, cost, cause, evicts=evicts, stored=stored, phase=phase)
-                if fetched is Fetched.NO_ROOM:
-                    await blocks.map_without_room(block, wanted)
-                else:
-                    if isinstance(fetched, Arriving):
-                        copies.append(fetched.signal)
-                    if moved:
-                        thrashing.migrated(index, moved, "device", sim.now)
-                return Served(sim.now - begin, throttled)
+            if blocks.phase is not None:
+                phase = blocks.phase("service", cause, index, wanted.bit_count(), entries)
+            if blocks.space.shared or block.read_mostly or block.read_only:
+                wanted = await self._map_in_place(block, wanted, cause)
+                if not wanted:
+                    await blocks.pay(blocks.costs.block + blocks.costs.service_entry * entries)
+                    return Served(sim.now - begin)
+            thrashes, throttled = thrashing.thrashing(index), 0
+            if thrashes or block.prefers_host:
+                kept = block.prefers_host & ~block.read_mostly
+                throttled, pinned = self._hints(block, wanted & thrashes & ~kept)
+                stays = wanted & kept | pinned
+                if stays:
+                    blocks.map_remote(block, stays)
+                wanted &= ~(stays | throttled)
+                if not wanted:
+                    await blocks.pay(blocks.costs.block if stays else 0.0)
+                    return Served(sim.now - begin, throttled)
+            brought = self._brought_by(block, wanted, thrashes)
+            moved = brought & block.populated
+            cost = self._cost_of(block, entries, brought, phase)
+            # What the host makes for the GPU is on the host when there is no room.
+            evicts = not wanted & block.system
+            fetched = await blocks.fetch(block, brought, cost, cause, evicts=evicts, stored=stored, phase=phase)
+            if fetched is Fetched.NO_ROOM:
+                await blocks.map_without_room(block, wanted)
+            else:
+                if isinstance(fetched, Arriving):
+                    copies.append(fetched.signal)
+                if moved:
+                    thrashing.migrated(index, moved, "device", sim.now)
+            return Served(sim.now - begin, throttled)
         finally:
+            if phase is not None:
+                phase.end()
             if not isinstance(fetched, Arriving):
                 locks.give(block)
 
@@ -432,8 +438,10 @@ class UvmFaultHandler:
             seen = [self._buffer.took(await get())]
             self._workers.took_from_mailbox()
             self._busy.rise()
-            with phase("interrupt", seen[0].cause):
-                await pay(self.costs.interrupt)
+            opened = phase and phase("interrupt", seen[0].cause)
+            await pay(self.costs.interrupt)
+            if opened:
+                opened.end()
             if not self._uncontended:
                 self._buffer.put_back(seen[0])
                 seen = await self._first_in_buffer()
@@ -441,8 +449,10 @@ class UvmFaultHandler:
             while seen:
                 seen = await self._batch(seen, service) or self._in_buffer()
             if ends_once:
-                with phase("replay", NO_CAUSE):
-                    await pay(self.costs.flush)
+                opened = phase and phase("replay", NO_CAUSE)
+                await pay(self.costs.flush)
+                if opened:
+                    opened.end()
                 self._push(service)
             self._busy.fall()
             self._workers.done()
@@ -464,11 +474,15 @@ class UvmFaultHandler:
         each_block = policy.after == "block"
         batch = fetch(seen, costs.batch_max)
         entries, left, begun, cause = batch.entries, batch.left, batch.begun, seen[0].cause
-        with phase("fetch", cause, NONE, 0, entries):
-            await pay(costs.fetch + costs.fetch_entry * entries)
+        opened = phase and phase("fetch", cause, NONE, 0, entries)
+        await pay(costs.fetch + costs.fetch_entry * entries)
+        if opened:
+            opened.end()
         fetched_at = sim.now
-        with phase("preprocess", cause, NONE, 0, entries):
-            await pay(costs.preprocess_entry * sum([coalesced(fault, self._reports_a_page) for fault in batch.faults]))
+        opened = phase and phase("preprocess", cause, NONE, 0, entries)
+        await pay(costs.preprocess_entry * sum([coalesced(fault, self._reports_a_page) for fault in batch.faults]))
+        if opened:
+            opened.end()
         if (injector := self._blocks.machine.injector) is not None:
             for fault in batch.faults:
                 injector.page_fault(self._blocks.device.index, fault.kernel)
@@ -476,8 +490,10 @@ class UvmFaultHandler:
         served, different = merged.pages, merged.different
         preprocessed, moved_before = sim.now, counters.bytes_htod
         took: dict[int, float] = {}
-        with phase("lock", cause):
-            await self._blocks.locks.read()  # advice must not change the rules within a batch
+        opened = phase and phase("lock", cause)
+        await self._blocks.locks.read()  # advice must not change the rules within a batch
+        if opened:
+            opened.end()
         try:
             locked = sim.now
             self._faults.unpin()
@@ -494,8 +510,10 @@ class UvmFaultHandler:
                     served[index] &= ~done.put_off
                 if each_block:
                     service.served[index] = served[index]
-                    with phase("replay", cause):
-                        await pay(costs.flush)
+                    opened = phase and phase("replay", cause)
+                    await pay(costs.flush)
+                    if opened:
+                        opened.end()
                     self._push(service)
         finally:
             self._blocks.locks.release()
@@ -507,18 +525,22 @@ class UvmFaultHandler:
                     left += self._in_buffer()
                 dropped = sum([fault.entries for fault in left]) - begun  # ``begun`` of them were fetched
                 left, begun = [], 0
-            with phase("replay", cause, NONE, 0, dropped):
-                await pay(costs.flush + costs.flush_entry * dropped)
+            opened = phase and phase("replay", cause, NONE, 0, dropped)
+            await pay(costs.flush + costs.flush_entry * dropped)
+            if opened:
+                opened.end()
         self.batches.add(
             begin, fetched_at, preprocessed, locked, served_at, sim.now, entries, different, len(took), nbytes
         )
         for fault in batch.faults:
             self._note_wait(fault, took)
         if policy.flushes:
-            with phase("copy", cause):
-                for copy in service.copies:
-                    if not copy.is_set:
-                        await copy.wait()
+            opened = phase and phase("copy", cause)
+            for copy in service.copies:
+                if not copy.is_set:
+                    await copy.wait()
+            if opened:
+                opened.end()
         if not each_block:
             service.note(served)
         if policy.after == "batch":
@@ -666,8 +688,11 @@ class HostFaults:
                 blocks.machine.host_time.add("driver lock", blocks.sim.now - since)
                 try:
                     if left := pages & block.untouched:  # others may have come while this thread waited
-                        with blocks.phase("page fault of the host", blocks.sim.current.cause, block.index, 1):
-                            await self._first_touch(block, left & -left)
+                        cause = blocks.sim.current.cause
+                        opened = blocks.phase and blocks.phase("page fault of the host", cause, block.index, 1)
+                        await self._first_touch(block, left & -left)
+                        if opened:
+                            opened.end()
                         count += 1
                 finally:
                     blocks.locks.give(block)
@@ -727,8 +752,10 @@ class HostFaults:
                 if hint is Hint.THROTTLE:
                     until = member.thrashing.throttled_until(block.index, place)
                 else:
-                    with member.phase("page fault of the host", cause, block.index, 1):
-                        await self._bring_back(member, block, page, hint, writes, cause)
+                    opened = member.phase and member.phase("page fault of the host", cause, block.index, 1)
+                    await self._bring_back(member, block, page, hint, writes, cause)
+                    if opened:
+                        opened.end()
                     for count, usage in member.pages.shares(block, page):
                         usage.host_faults += count
             finally:

@@ -354,9 +354,10 @@ class VaBlocks:
 
     def _work(self, cost: float, phase: FaultPhase | None) -> Awaitable[None]:
         """Pay for the last work of a phase, and tell it how long that takes this time."""
+        if phase is None or not cost:
+            return self.pay(cost)
         taken = cost if self.machine.exact else self.machine.jitter(cost)
-        if phase is not None and cost:
-            phase.works(taken, taken / cost)
+        phase.works(taken, taken / cost)
         return self.sim.sleep(taken)
 
     def _sleep_roughly(self, dt: float) -> Awaitable[None]:
@@ -735,13 +736,9 @@ class VaBlocks:
             if held is not None and gives_up:
                 await locks.take(held)
             return Evicted.WAITED
-        with self.phase("evict", cause, block.index, block.resident.bit_count()) as phase:
-            return await self._evict(block, cause, phase)
-
-    async def _evict(self, block: ManagedBlock, cause: int, phase: FaultPhase | None) -> Eviction:
-        locks = self.locks
         await locks.take(block)
         written = None
+        phase = None if self.phase is None else self.phase("evict", cause, block.index, block.resident.bit_count())
         try:
             if block.accessed_by:
                 await self.stop_queues(block, block.resident, cause)
@@ -765,6 +762,8 @@ class VaBlocks:
 
             written = WritingBack(self._send("d2h", self.note_moved("d2h", block, sent), cause, back))
         finally:
+            if phase is not None:
+                phase.end()
             self.release_memory(block)
             if written is None:
                 locks.give(block)
