@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
 import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,12 +17,14 @@ ROOT = Path(__file__).parent.parent
 
 def write_pages(docs: Path) -> None:
     """Write the machines, reports, events and commands of the reference, and the gallery, anew."""
+    os.environ.update(COLUMNS="100", NO_COLOR="1")
     for folder in ("gallery", "reference/machines", "reference/reports", "figures"):
         shutil.rmtree(docs / folder, ignore_errors=True)
         (docs / folder).mkdir(parents=True)
     for figure in sorted((ROOT / "bench" / "figures").glob("*.png")):
         shutil.copy(figure, docs / "figures" / figure.name)
-    _mechanisms(docs / "explanation" / "mechanisms.md")
+    for page in sorted((docs / "explanation").glob("*.md")):
+        _pictures(page)
     (docs / "reference" / "events.md").write_text("\n".join(_events()), encoding="utf-8")
     (docs / "reference" / "command-line.md").write_text("\n".join(_command_line()), encoding="utf-8")
     _machines(docs / "reference" / "machines")
@@ -30,7 +32,7 @@ def write_pages(docs: Path) -> None:
     _gallery(docs / "gallery")
 
 
-def _mechanisms(page: Path) -> None:
+def _pictures(page: Path) -> None:
     """Draw the pictures of a page by the commands that stand below them."""
     for command in re.findall(r"^uv run offloadrt (timeline .*)$", page.read_text(encoding="utf-8"), re.MULTILINE):
         words = shlex.split(command)
@@ -60,10 +62,14 @@ def _as_typed(value: object) -> str:
 
 
 def _printed(*command: str) -> str:
-    """Return what a command prints."""
-    call = [sys.executable, "-m", "offloadrt", *command]
-    env = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
-    return subprocess.run(call, check=True, capture_output=True, text=True, env=env, cwd=ROOT).stdout.rstrip()
+    """Return what a command prints: called here, as starting Python for each takes longer than all of them."""
+    from offloadrt.cli import main
+
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        code = main([*command])
+    assert code == 0, f"offloadrt {shlex.join(command)}: {printed.getvalue()}"
+    return printed.getvalue().rstrip()
 
 
 def _command_line() -> Iterator[str]:
@@ -71,6 +77,9 @@ def _command_line() -> Iterator[str]:
     yield "# Command line\n"
     yield f"```text\n{overview}\n```\n"
     for name in re.findall(r"^│ ([a-z]+)  ", overview, re.M):
+        if name in ("cc", "cxx", "fc"):  # whose help is the compiler's own, of a thousand lines
+            yield f"## `offloadrt {name}`\n\nTakes what the compiler takes: [your own binary](../how-to/record.md).\n"
+            continue
         yield f"## `offloadrt {name}`\n\n```text\n{_printed(name, '--help')}\n```\n"
 
 
@@ -82,7 +91,7 @@ def _machines(folder: Path) -> None:
     index += ["```{toctree}", ":maxdepth: 1"]
     for spec in profiles.summaries():
         page = [f"# {spec.name}\n", f"{spec.title}\n", *(f"* {note}" for note in spec.notes)]
-        page += ["\n| entry | value | range | source | note |", "| --- | --- | --- | --- | --- |"]
+        page += ["\n| entry | value | range | source | what it means |", "| --- | --- | --- | --- | --- |"]
         for key, entry in spec.entries.items():
             cells = (shown(entry), range_of(entry), entry.source, entry.note)
             page.append(f"| `{key}` | " + " | ".join(_cell(text) for text in cells) + " |")

@@ -12,10 +12,11 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    DOCS / "index.md",
     DOCS / "tutorial.md",
     *sorted((DOCS / "how-to").glob("*.md")),
-    DOCS / "explanation" / "mechanisms.md",
-    DOCS / "explanation" / "papers.md",
+    *sorted((DOCS / "explanation").glob("*.md")),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from documented import blocks
@@ -38,6 +39,20 @@ def test_the_notebooks_page_works_as_it_stands(tmp_path: Path, monkeypatch: pyte
     exec("\n".join(blocks(DOCS / "how-to" / "notebooks.md", "python")), names)
     assert names["table"]["threads"].to_list() == [1, 1, 2, 2, 4, 4]  # type: ignore[index]
     assert (tmp_path / "exahype.html").is_file()
+
+
+def test_the_pieces_of_the_page_of_pragmas_make_a_program(tmp_path: Path) -> None:
+    costs, nest, pointers = (
+        block for block in blocks(DOCS / "how-to" / "pragmas.md", "python") if block.startswith("@kernel")
+    )
+    begin = "import numpy as np\nfrom offloadrt import kernel, openmp as omp, scenario\n"
+    body = f"async def body(t):\n{indent(pointers, '    ')}    b = t.array('b', 100, fill=1.0)\n"
+    body += "    await t.target(axpy, b, b, 2.0, 100, maps=omp.map(tofrom=b))\n"
+    end = (
+        "    return float(b[0])\n@scenario\nasync def page(run):\n    return {'first': (await run.parallel(body))[0]}\n"
+    )
+    (tmp_path / "page.py").write_text(f"{begin}{costs}\n\n{nest}\n{body}{end}")
+    assert execute(find_scenario(str(tmp_path / "page.py"))).measured["first"] == 3.0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -16,13 +16,19 @@ from pathlib import Path
 
 import pytest
 from calibration.made_traces import US, MadeNsys
-from documented import PAGES, ROOT, Command, commands, not_printed, programs
+from documented import PAGES, ROOT, Command, blocks, commands, not_printed, programs
 
 from offloadrt.cli import main
 from offloadrt.extensions.recording.toolchain import ToolchainMissing, find_compiler
 
 NOT_RUN = {
     "python3 -m pip install uv": ".ci/run runs these lines as they stand, on a bare machine",
+    "uv sync --all-extras": ".ci/run sets up the same environment",
+    "uv run pytest": ".ci/run runs the tests",
+    "uv run ruff check": ".ci/run does so",
+    "uv run mypy": ".ci/run does so",
+    "uvx pre-commit install": "it changes the checkout; its hooks are commands of .ci/run",
+    ".ci/run ": "this test is a part of it",
     "nsys profile --cuda-memory-usage=true -o mine ./app": "it needs an NVIDIA GPU; the test makes its file",
     "rocprofv3 --sys-trace": "it needs an AMD GPU",
     "uv pip install ./tests/plugin": "tests/test_plugin_package.py has the package on its path, and runs what it adds",
@@ -42,7 +48,7 @@ NOT_RUN = {
 """Parts of the commands that are not run, each with the reason."""
 
 MINUTES = re.compile(
-    r" (why|sweep|report|compare|cc|cxx|record) |everywhere|\.rec\b|threads=(8|16|64)"
+    r"uv run python| (why|sweep|report|compare|cc|cxx|record) |everywhere|\.rec\b|threads=(8|16|64)"
     r"|explore FILE|exahype --log|a\.jsonl|offloadrt .*>"
 )
 """What the slow study runs alone."""
@@ -136,6 +142,36 @@ def test_all_commands_of_a_page_work_in_a_shell(page: Path, folder: Path) -> Non
 def test_what_is_not_run_is_still_there() -> None:
     printed = [command.line for page in PAGES for command in commands(page)]
     assert [part for part in NOT_RUN if not any(part in line for line in printed)] == []
+
+
+NOT_COMPARED = {
+    ("mpi.md", "rank 0 waits on MPI_Send"): "tests/mpi has programs that deadlock, and what is said of each",
+    ("extend.md", "[project.entry-points"): "tests/test_plugin_package.py compares it with the package",
+    ("extend.md", '"""A command."""'): "tests/test_plugin_package.py compares it with the package",
+    ("extend.md", '"""A toy programming model'): "tests/test_plugin_package.py compares it with the package",
+    ("pragmas.md", "@kernel"): "pieces of a program; test_documentation.py runs them together",
+}
+"""Blocks that are neither typed, nor saved and run, nor printed by a command, each with what covers it."""
+
+
+def test_every_block_of_every_page_is_run_or_compared() -> None:
+    typed = " ".join(command.line for page in PAGES for command in commands(page))
+    open_blocks, reasons = [], set()
+    for page in PAGES:
+        saved = [program for name, program in programs(page).items() if name in typed or name == "halo.py"]
+        for block in blocks(page, "python", "toml", "text", "console"):
+            covered = (
+                block in saved
+                or "async def test_" in block  # test_readme.py runs these tests
+                or page.name == "notebooks.md"  # test_documentation.py runs the page
+                or re.search(r"^\$ ", block, re.M)
+            )
+            reason = next((key for key in NOT_COMPARED if key[0] == page.name and block.startswith(key[1])), None)
+            if reason is not None:
+                reasons.add(reason)
+            elif not covered:
+                open_blocks.append(f"{page.name}: {block.partition(chr(10))[0]}")
+    assert open_blocks == [] and reasons == NOT_COMPARED.keys()
 
 
 def test_a_line_that_was_not_printed_in_its_place_is_found() -> None:

@@ -221,7 +221,7 @@ class DeviceFailure:
     """kernel, page_fault, device, or call: a call that returned an error after which there is no other."""
     why: str
     code: str = ""
-    """Of a call: the error that it returned."""
+    """The error that a call returned; empty for other events."""
 
 
 class Injector:

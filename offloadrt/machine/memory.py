@@ -67,10 +67,10 @@ class AddressMap(Generic[T]):
 
     def before(self, address: int) -> tuple[int, T] | None:
         """Return (address, value) of what begins at ``address`` or, failing that, last before it."""
-        place = bisect_right(self._begins, address)
-        if not place:
+        index = bisect_right(self._begins, address)
+        if not index:
             return None
-        begin = self._begins[place - 1]
+        begin = self._begins[index - 1]
         return begin, self._at[begin]
 
 
@@ -166,10 +166,10 @@ class Holes:
 
         Of holes of one size the lowest is taken.
         """
-        place = bisect_left(self._by_size, (size, -1))
-        if place == len(self._by_size):
+        index = bisect_left(self._by_size, (size, -1))
+        if index == len(self._by_size):
             return None
-        extent, address = self._by_size.pop(place)
+        extent, address = self._by_size.pop(index)
         self._by_address.pop(address)
         if extent > size:
             self._add(address + size, extent - size)
@@ -568,15 +568,15 @@ class PageTable:
         low, high = self.bounds(begin, nbytes)
         starts, ends = self._starts, self._ends
         gaps: list[tuple[int, int]] = []
-        place = bisect_right(ends, low)
+        index = bisect_right(ends, low)
         while low < high:
-            start = starts[place] if place < len(starts) else high
+            start = starts[index] if index < len(starts) else high
             if start > low:
                 gaps.append((low, min(start, high)))
             if start >= high:
                 break
-            low = ends[place]
-            place += 1
+            low = ends[index]
+            index += 1
         return gaps
 
     def missing_pages(self, begin: int, nbytes: int) -> int:
@@ -593,8 +593,8 @@ class PageTable:
         if nbytes <= 0:
             self.bounds(begin, nbytes)
             return True
-        place = bisect_right(self._starts, begin) - 1
-        return place >= 0 and begin + nbytes <= self._ends[place]
+        index = bisect_right(self._starts, begin) - 1
+        return index >= 0 and begin + nbytes <= self._ends[index]
 
     def covers_all(self, ranges: Ranges) -> bool:
         """Return whether all pages of all ranges are there.
@@ -648,8 +648,8 @@ class PageTable:
     def _held(self, low: int, high: int, first: int, last: int) -> int:
         """Return the bytes of [low, high) that lie in the ranges with indices from ``first`` to before ``last``."""
         held = 0
-        for place in range(first, last):
-            held += max(0, min(self._ends[place], high) - max(self._starts[place], low))
+        for index in range(first, last):
+            held += max(0, min(self._ends[index], high) - max(self._starts[index], low))
         return held
 
 

@@ -205,16 +205,15 @@ class HardwareQueues:
     def open_stream(self, priority: int = 0) -> Stream:
         """Make a stream on the queue that is its turn, and the queue if no stream has used it yet."""
         pool = self._pools.setdefault(priority, _Pool())
-        place = self._choose(pool)
+        turn = self._choose(pool)
         pool.opened += 1
-        if place == len(pool.queues):
+        if turn == len(pool.queues):
             pool.queues.append(self._make(len(self.queues)))
             pool.streams.append(0)
-            self.queues.append(pool.queues[place])
-        pool.streams[place] += 1
-        index = self._streams
+            self.queues.append(pool.queues[turn])
+        pool.streams[turn] += 1
         self._streams += 1
-        return Stream(index, pool.queues[place], priority, self._process)
+        return Stream(self._streams - 1, pool.queues[turn], priority, self._process)
 
     def of_process(self, process: int) -> HardwareQueues:
         """Return the queues of another process, which has as many."""
@@ -226,7 +225,7 @@ class HardwareQueues:
         pool.streams[[queue.number for queue in pool.queues].index(stream.queue.number)] -= 1
 
     def _choose(self, pool: _Pool) -> int:
-        """Return the place of the next stream's queue in its pool, which may have to be made first."""
+        """Return the index of the next stream's queue in its pool, which may have to be made first."""
         if self._uncontended:
             return pool.opened
         if not self._least_used:
@@ -348,10 +347,10 @@ class QueueSlots:
     def _swap(self, time: float) -> None:
         """Let the next queue without a slot take that of the next one that had nothing in flight at this time."""
         queues, slots = len(self._queues), len(self._slots)
-        turn = (self._queues[(self._next_queue + place) % queues] for place in range(queues))
+        turn = (self._queues[(self._next_queue + index) % queues] for index in range(queues))
         taker = next(queue for queue in turn if not queue.mapped)
-        for place in range(slots):
-            slot = (self._next_slot + place) % slots
+        for index in range(slots):
+            slot = (self._next_slot + index) % slots
             if not self._slots[slot].occupied(time):
                 break
         else:
@@ -516,7 +515,7 @@ class HsaQueues:
     streams_of: list[int] = attrs.field(factory=list, init=False)
     """How many streams hold each queue."""
     _held: dict[int, int] = attrs.field(factory=dict, init=False)
-    """The place among ``queues`` of the one that each stream holds."""
+    """The index among ``queues`` of the one that each stream holds."""
     _by_number: dict[int, HsaQueue] = attrs.field(factory=dict, init=False)
     _unassigned: _Unassigned = attrs.field(factory=_Unassigned, init=False)
     _streams: int = attrs.field(default=0, init=False)
@@ -542,15 +541,15 @@ class HsaQueues:
         """
         if stream.index in self._held:
             raise RuntimeError(f"stream {stream.index} takes an HSA queue, but holds number {stream.queue.number}")
-        place = self._choose()
-        while place >= len(self.queues):
+        index = self._choose()
+        while index >= len(self.queues):
             queue = self._make()
             self.queues.append(queue)
             self._by_number[queue.number] = queue
             self.streams_of.append(0)
-        queue = self.queues[place]
-        self.streams_of[place] += 1
-        stream.queue, self._held[stream.index] = queue, place
+        queue = self.queues[index]
+        self.streams_of[index] += 1
+        stream.queue, self._held[stream.index] = queue, index
         return queue
 
     def give_back(self, stream: Stream) -> None:
@@ -558,18 +557,18 @@ class HsaQueues:
 
         Raises RuntimeError when the stream holds none.
         """
-        place = self._held.pop(stream.index, None)
-        if place is None:
+        index = self._held.pop(stream.index, None)
+        if index is None:
             raise RuntimeError(f"stream {stream.index} gives an HSA queue back, but holds none")
-        self.streams_of[place] -= 1
+        self.streams_of[index] -= 1
         stream.queue = self._unassigned
 
     def _choose(self) -> int:
         """Return the number of the queue that the next stream takes, which may have to be made first."""
         if self._round_robin and not self._uncontended:
-            place = self._taken % self._count
+            index = self._taken % self._count
             self._taken += 1
-            return place
+            return index
         streams = self.streams_of
         if 0 in streams:
             return streams.index(0)

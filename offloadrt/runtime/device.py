@@ -92,18 +92,18 @@ class TracedEvents:
 
     def _entered(self, event: told.EntryEntered) -> None:
         entry = event.entry
-        place = entry.name, entry.offset, entry.size, entry.device_begin
+        section = entry.name, entry.offset, entry.size, entry.device_begin
         counts = _signed(entry.dynamic), _signed(entry.hold)
-        self._trace(events.MapInsert, event.device, NO_QUEUE, event.cause, *place, *counts)
+        self._trace(events.MapInsert, event.device, NO_QUEUE, event.cause, *section, *counts)
 
     def _removed(self, event: told.EntryLeft) -> None:
         entry = event.entry
-        place = entry.name, entry.offset, entry.size, entry.device_begin
-        self._trace(events.MapRemove, event.device, NO_QUEUE, event.cause, *place)
+        section = entry.name, entry.offset, entry.size, entry.device_begin
+        self._trace(events.MapRemove, event.device, NO_QUEUE, event.cause, *section)
 
     def _attached(self, event: told.PointerAttached) -> None:
-        place = event.item.name, event.begin, event.device_address
-        self._trace(events.Attach, event.device, NO_QUEUE, event.cause, *place)
+        pointer = event.item.name, event.begin, event.device_address
+        self._trace(events.Attach, event.device, NO_QUEUE, event.cause, *pointer)
 
 
 def _signed(count: int) -> int:

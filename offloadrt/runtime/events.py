@@ -56,7 +56,10 @@ class TaskMade:
 
 @attrs.frozen
 class Awaited:
-    """The running strand comes after all that has signalled this; with a queue, what comes into that from now on."""
+    """The running strand comes after all that has signalled `what`.
+
+    With a queue, what is put into it from now on comes after that, instead of the strand.
+    """
 
     what: Hashable
     queue: WorkQueue | None = None

@@ -64,15 +64,15 @@ def site(frames: Frames) -> str:
 
 def _split(frames: Frames) -> tuple[str, FrameType | None]:
     """Return `FILE:LINE` of the innermost frame of the user's, and the frame of what it has called."""
-    place, called = "", None
+    site, called = "", None
     wanted = True
     for frame, line in frames:
         file = frame.f_code.co_filename
         if is_users(file):
-            place, called, wanted = f"{Path(file).name}:{line}", None, True
-        elif wanted and not (place == "" and file.startswith(f"{_PACKAGE / 'sim'}/")):
+            site, called, wanted = f"{Path(file).name}:{line}", None, True
+        elif wanted and not (site == "" and file.startswith(f"{_PACKAGE / 'sim'}/")):
             called, wanted = frame, False
-    return place, called
+    return site, called
 
 
 def call(frames: Frames) -> tuple[str, str]:
@@ -81,17 +81,17 @@ def call(frames: Frames) -> tuple[str, str]:
     A name of Trio's begins with `trio.`, one of this package has its class in small letters, as in `run.parallel`.
     Both are empty when they are not known, the name also for what `async with` calls.
     """
-    place, called = _split(frames)
+    site, called = _split(frames)
     if called is None or called.f_code.co_name.startswith("__"):
-        return place, ""
+        return site, ""
     name = called.f_code.co_qualname.rpartition("<locals>.")[2]
     head = name.partition(".")[0]
     if called.f_code.co_filename.startswith(f"{_PACKAGE}/"):
-        return place, head.lower() + name[len(head) :] if "." in name else name
+        return site, head.lower() + name[len(head) :] if "." in name else name
     for prefix, module in (("trio", trio), ("trio.lowlevel", trio.lowlevel)):
         if hasattr(module, head):
-            return place, f"{prefix}.{name}"
-    return place, name
+            return site, f"{prefix}.{name}"
+    return site, name
 
 
 LISTED = 20

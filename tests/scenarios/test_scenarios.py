@@ -19,7 +19,7 @@ _spec.loader.exec_module(pin)
 
 
 def test_every_scenario_has_its_pins() -> None:
-    questions = {f"questions/{name}" for name in registry.shipped("questions")}
+    questions = {f"{folder}/{name}" for folder in ("questions", "concepts") for name in registry.shipped(folder)}
     assert {*registry.shipped(), *questions} == set(pin.CASES)
     assert questions and not questions & {*registry.shipped()}, "they are asked for by name, not listed with the rest"
 

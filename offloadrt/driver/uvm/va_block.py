@@ -220,13 +220,13 @@ class VaSpace:
     # the records of one block
 
     def others(self, device: int, index: int) -> Iterator[tuple[VaBlocks, ManagedBlock]]:
-        """Yield the devices other than one with their records of a block."""
+        """Yield every device but this one, each with its record of a block."""
         for other in self.members:
             if other.device.local != device:
                 yield other, other.pages.block(index)
 
     def everywhere(self, index: int) -> Iterator[tuple[VaBlocks, ManagedBlock]]:
-        """Yield all devices with their records of a block."""
+        """Yield every device, each with its record of a block."""
         for member in self.members:
             yield member, member.pages.block(index)
 

@@ -117,7 +117,7 @@ def _marks(figure: Figure, reported: _Reported, series: Sequence[Series], unit: 
     own = [one for one in series if all(_is_among(_value(figure, one, name), asked[name]) for name in asked)]
     colour = own[0].colour if len(own) == 1 and asked and not figure.bars else _NEUTRAL
     if point.along_x:
-        drawn = [place.at for one in own for place in one.places]
+        drawn = [point.at for one in own for point in one.points]
         inside = bool(drawn) and min(drawn) <= reported.low <= max(drawn)
         text = f"published {point.what}: {reported.low:g} {reported.unit} {reported.label}"
         return [Mark(text, reported.role, colour, (reported.low,))] if inside else []
@@ -156,8 +156,8 @@ def _at(point: PublishedPoint, x: str, series: Series) -> list[DrawnRun]:
     """Choose the runs of a series that a point is about: at one x, at several texts, or between two ends."""
     wanted = point.at.get(x)
     if isinstance(wanted, list) and all(isinstance(end, int | float) for end in wanted):
-        return [place for place in series.places if wanted[0] <= number_of(place.x) <= wanted[-1]]
-    return [place for place in series.places if wanted is None or _is_among(place.x, wanted)]
+        return [point for point in series.points if wanted[0] <= number_of(point.x) <= wanted[-1]]
+    return [point for point in series.points if wanted is None or _is_among(point.x, wanted)]
 
 
 def _from_emulated(
@@ -171,7 +171,7 @@ def _from_emulated(
     marks = []
     for one in own:
         key = tuple(ratio.get(name, value) for name, value in zip(figure.lines, one.key, strict=True))
-        shown = {place.x for place in one.places}
+        shown = {point.x for point in one.points}
         for base in series:
             places = [place for place in _at(point, figure.x, base) if place.x in shown]
             if base.key != key or not places or not ratio.keys() <= set(figure.lines):

@@ -258,7 +258,7 @@ _ARRAY = ("array", "loads", "stores", "LAF", "elements in", "out", "bytes", "ind
 
 
 def declared(kernel: Kernel) -> Iterable[RenderableType]:
-    """Show a kernel that is declared by its costs: these, and what it says that it does with its arrays."""
+    """Show a kernel that is declared by its costs, and what its declaration says of each array."""
     costs = f"{number(kernel.flops_per_iteration)} flops and {number(kernel.bytes_per_iteration)} bytes an iteration"
     yield f"\n[bold]{escape(kernel.name)}[/]: declared, {costs}"
     if kernel.arrays:

@@ -16,7 +16,6 @@ import attrs
 from cyclopts import Parameter
 
 from offloadrt.cli.options import DEFAULTS, ParameterValues, ScenarioName, single
-from offloadrt.extensions.explaining.tracks import KINDS, kind_of
 from offloadrt.study.errors import UserError, library
 from offloadrt.study.spec import RunSpec
 
@@ -112,7 +111,7 @@ def drawn_of(
 
 def drawn(observed: Observed, window: tuple[int, int] | None = None, patterns: Sequence[str] = ()) -> Any:
     """Draw a run that was observed. Raises UserError for a window, or for patterns of tracks, that show nothing."""
-    from offloadrt.extensions.explaining.tracks import overview, timeline_of
+    from offloadrt.extensions.explaining.tracks import KINDS, overview, timeline_of
     from offloadrt.study.reporting.words import named, seconds, where
 
     shown = window or (observed.windows[0][0], observed.windows[-1][1])
@@ -169,7 +168,9 @@ class _Painter:
     labels: int = 0
 
     def paint(self, track: TimelineTrack, y: float) -> None:
-        """Draw a track from `y` on downwards, what lies in something below it."""
+        """Draw a track from `y` on downwards: a slice that lies in another one is drawn below that."""
+        from offloadrt.extensions.explaining.tracks import KINDS, kind_of
+
         spans: dict[tuple[int, str], list[tuple[float, float]]] = {}
         for one in track.slices:
             level, kind = min(one.level, _LEVELS - 1), kind_of(track, one)

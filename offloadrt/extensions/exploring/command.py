@@ -325,7 +325,7 @@ class EverywhereRecord:
 
     @classmethod
     def of(cls, found: Everywhere) -> EverywhereRecord:
-        """Describe the runs with faults, which are as small as they get."""
+        """Describe the runs with faults; nothing in such a run could be left out."""
         failures = [
             FailureRecord.of(found.program, counted.case, counted.outcome, found.reference, [], 0)
             for counted in found.failures

@@ -153,7 +153,7 @@ def fitted(program: Program, plan: SchedulePlan, duration: float) -> SchedulePla
 
 @attrs.frozen
 class _Reaching(Fifo):
-    """The order of scheduling, asked as often as a strategy with this reach is."""
+    """The order of scheduling, which is asked to choose as often as a strategy with this reach would be."""
 
     reach: float = 0.0
 

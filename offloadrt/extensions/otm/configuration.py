@@ -58,7 +58,7 @@ _NO_MAP = ATTACH | LITERAL | PRIVATE
 
 @attrs.frozen
 class Otm(Managed):
-    """As `managed` for objects that are implicit or pinned, as `copy` for those that are explicit.
+    """Treats objects that are implicit or pinned as `managed` does, and explicit ones as `copy` does.
 
     host_program: what a compiler knows of the program, from `HostProgram.of`.
     """

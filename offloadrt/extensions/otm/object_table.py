@@ -40,7 +40,7 @@ class ObjectPlacement:
     gaf: float
     """Global access frequency: over all regions, how often the region runs times the accesses in an iteration."""
     density: float
-    """Accesses of each element in the target call that decided, at most 1; 0 when no target call has used it."""
+    """Accesses per element in the target call that decided, at most 1; 0 when no target call has used it."""
     place: Place
     """The processor in whose memory it lies."""
     mechanism: Mechanism
@@ -67,7 +67,7 @@ class Candidate:
     """Bytes that it takes on the GPU."""
     rank: int
     density: float | None
-    """Accesses an element in this call, at most 1; None at a data directive, where no loop says so."""
+    """Accesses per element in this call, at most 1; None at a data directive, where no loop says so."""
     can_copy: bool = True
     """Whether a map clause says what to copy."""
 
@@ -358,11 +358,12 @@ class ObjectTable:
             one.running -= 1
 
     def leave(self, array: HostArray, has_block: bool) -> bool:
-        """Tell whether an object is active no more, now that a construct that used it has ended.
+        """Tell whether an object stops being active, now that a construct that used it has ended.
 
-        has_block: whether any of it is in the present table. An explicit object stays as long as it has a block.
-        Otherwise it leaves at the end of the target region (``region``; of the data directive, if that has pinned it),
-        at the end of the last construct that maps it (``data``), or not at all (``program``).
+        has_block: whether any of it is in the present table. An explicit object stays active as long as it has a block.
+        When another object stops is what ``leave`` of the profile says. ``region``: at the end of the target region, or
+        of the data directive that has pinned it. ``data``: at the end of the last construct that maps it. ``program``:
+        never.
         """
         one = self._objects.get(array)
         if one is None or array not in self._active or one.running or has_block or self.spec.leave == "program":

@@ -282,7 +282,10 @@ class OffloadHeuristic:
     def _compared(
         self, operation: OperationId, offloading: bool | None, transfer_s: float, now_s: float
     ) -> OffloadDecision:
-        """offloading: what is done now; None before the first decision, when the data is nowhere."""
+        """Decide by comparing the predicted times of both sides.
+
+        offloading: where the operation runs now; None before the first decision, when the data lies nowhere.
+        """
         host_s = offload_s = 0.0
         count = 0
         for expected in self.predicted(operation):

@@ -1,7 +1,7 @@
 """The compute units of a device: an actor that owns the resident kernels.
 
 A kernel occupies as many SMs as its teams fill.  Where ``gpu.placement`` is in_order, a kernel begins when a team of
-it finds a place (`TeamSlots`).  Kernels that have begun and whose demands fit together run at full speed;
+it finds a slot (`TeamSlots`).  Kernels that have begun and whose demands fit together run at full speed;
 otherwise the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled by how much
 of the machine its teams can fill.  Halts are counted: a kernel starts only when nobody drains or
 suspends the device.  A kernel leaves the SMs to others while it waits for a page: of host memory on an APU
@@ -49,21 +49,21 @@ from offloadrt.trace import Event, Trace, events
 
 
 # ---------------------------------------------------------------------- priorities
-# Which of the kernels that wait for places on the SMs comes first: that of the stream with the greatest priority.
+# Which of the kernels that wait for slots on the SMs comes first: that of the stream with the greatest priority.
 #
 # As in CUDA, priorities matter to teams that wait. Nothing that runs is stopped, and a kernel that has begun and
-# lacks places gets those that become free before any other kernel.
+# lacks slots gets those that become free before any other kernel.
 def goes_before(packet: KernelPacket, other: KernelPacket) -> bool:
-    """Tell whether a kernel that has come later gets places before another."""
+    """Tell whether a kernel that has come later gets slots before another."""
     return packet.stream.priority < other.stream.priority
 
 
 def put_by_priority(waiting: deque[KernelPacket], packet: KernelPacket) -> None:
     """Queue a kernel behind those of its priority and before those of lesser ones."""
-    place = len(waiting)
-    while place and goes_before(packet, waiting[place - 1]):
-        place -= 1
-    waiting.insert(place, packet)
+    index = len(waiting)
+    while index and goes_before(packet, waiting[index - 1]):
+        index -= 1
+    waiting.insert(index, packet)
 
 
 _NEAR = 1e-9
@@ -293,7 +293,7 @@ class ComputeUnits:
         if self._suspends or context.drains or not context.running:
             return False
         here = context.resident if self._contexts.slicer else len(self._resident) + len(self._stalled)
-        return here < self._limit and context.has_place(packet.launch)
+        return here < self._limit and context.has_slots(packet.launch)
 
     def _begin(self, packet: KernelPacket, context: GpuContext) -> None:
         """Make a kernel resident."""
@@ -373,12 +373,12 @@ class ComputeUnits:
         self._end(resident)
 
     def _end(self, resident: ResidentKernel) -> None:
-        """Tell that a kernel is no longer resident; its places go to the one that still lacks some."""
+        """Tell that a kernel is no longer resident; its slots go to the one that still lacks some."""
         packet = resident.packet
-        places = self._contexts.ended(packet).slots
-        if places is not None and (widened := places.give_back(resident)) is not None:
+        slots = self._contexts.ended(packet).slots
+        if slots is not None and (widened := slots.give_back(resident)) is not None:
             for ticket, kernel in self._resident.items():
-                if kernel is widened:  # one that is stalled has its new places when it goes on
+                if kernel is widened:  # one that is stalled has its new slots when it goes on
                     self.kernels.limit(ticket, kernel, kernel.rate)
                     break
         if packet.blit is not None:

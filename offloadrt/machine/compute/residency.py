@@ -50,23 +50,23 @@ class Missing:
     mapped: Mapped
     total: int
     """How many ranges were missing at the kernel's start."""
-    place: int = 0
+    piece: int = 0
     address: int = 0
 
     @property
     def head(self) -> tuple[int, int] | None:
         """Return the range that the kernel meets next; None when it has met all."""
-        if self.place == len(self.pieces):
+        if self.piece == len(self.pieces):
             return None
         return self.mapped(self.address, self.address + self.range)
 
     def advance(self) -> None:
         """Let the kernel pass the range that it met."""
         self.address += self.range
-        if self.address >= self.pieces[self.place][1]:
-            self.place += 1
-            if self.place < len(self.pieces):
-                self.address = self.pieces[self.place][0]
+        if self.address >= self.pieces[self.piece][1]:
+            self.piece += 1
+            if self.piece < len(self.pieces):
+                self.address = self.pieces[self.piece][0]
 
 
 class KernelFaults:
@@ -219,15 +219,15 @@ class ResidentKernel(msgspec.Struct, eq=False):
     alone: float
     """Time that it takes with the device to itself and every page in place."""
     demand: float
-    """How many SMs it fills when it has all places that it can use."""
+    """How many SMs it fills when it has all slots that it can use."""
     draw: float = 0.0
     """The bytes/s of memory that it reads and writes alone, evenly over its time."""
     teams: int = 1
-    """Its teams that are resident at a time when it has all these places."""
+    """Its teams that are resident at a time when it has all these slots."""
     teams_per_sm: int = 1
     """Its teams that fit on one SM."""
     placed: int = 1
-    """The places that it has."""
+    """The slots that it has."""
     missing: Missing | None = None
     """What it has yet to fault in of host memory, on an APU; None when it needs nothing."""
     sweep: ManagedSweep | None = None
@@ -239,7 +239,7 @@ class ResidentKernel(msgspec.Struct, eq=False):
 
     @property
     def rate(self) -> float:
-        """Return how many SMs it fills with the places that it has; none while it is preempted."""
+        """Return how many SMs it fills with the slots that it has; none while it is preempted."""
         if self.preempted:
             return 0.0
         return self.demand if self.placed == self.teams else self.demand * self.placed / self.teams
@@ -268,7 +268,7 @@ class TeamSlots:
     """The kernel that has begun and has a part of its slots only."""
 
     def has_room(self, teams_per_sm: int) -> bool:
-        """Tell whether the first team of the next kernel finds a place, of which an SM has so many."""
+        """Tell whether the first team of the next kernel finds a slot, of which an SM has so many."""
         return self.unplaced is None and self.free * teams_per_sm >= 1.0 - _ROUNDING
 
     def take(self, kernel: ResidentKernel) -> bool:
@@ -332,8 +332,8 @@ class ComputeSpec:
     def demand(self, launch: Launch, taken: float | None = None) -> float:
         """Return the SMs' worth of the device that a launch takes, at most all.
 
-        It takes that part of the places for teams, or of the rate that limits a full device over all of its time,
-        whichever is more: while it waits for dependent accesses, others have the memory.  Of the places it takes the
+        It takes that part of the slots for teams, or of the rate that limits a full device over all of its time,
+        whichever is more: while it waits for dependent accesses, others have the memory.  Of the slots it takes the
         mean over its time when its teams run in several waves, of which the last leaves some empty.  Raises
         LaunchOutOfResources.
         ``taken``: its `seconds_on_idle_device`, for a caller who has asked for them already.
@@ -343,18 +343,18 @@ class ComputeSpec:
         if not taken:
             return self._filled(launch, launch.teams)
         full = max(self._arithmetic(launch), launch.bytes_moved(self.sector, self.cache) / self.bandwidth)
-        places = launch.teams / self.limits.resident_teams(launch)
+        slots = launch.teams / self.limits.resident_teams(launch)
         waves = self._waves(launch)
         if waves > 1 and (waves - 1) * self._chain(launch) > self._roofline(launch):
-            places /= waves
-        return min(float(self.sms), max(places, self.sms * full / taken))
+            slots /= waves
+        return min(float(self.sms), max(slots, self.sms * full / taken))
 
     def seconds_on_idle_device(self, launch: Launch) -> float:
         """Return the seconds from the first team's start to the last one's end on a device that does nothing else.
 
         A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
-        Dependent accesses come on top of the roofline: nothing hides those of the teams that find a place at once. Each
-        team makes them, and a place is free for the next team only when they are over (wave quantization, as in
+        Dependent accesses come on top of the roofline: nothing hides those of the teams that find a slot at once. Each
+        team makes them, and a slot is free for the next team only when they are over (wave quantization, as in
         `_filled`): those of later waves of teams hide behind the roofline of others, or the roofline behind them.
         """
         roofline, chain = self._roofline(launch), self._chain(launch)
@@ -391,7 +391,7 @@ class ComputeSpec:
         return launch.kernel.dependent_accesses * self.memory_latency
 
     def _waves(self, launch: Launch) -> int:
-        """Return how many teams a place gets one after the other, when each takes as long."""
+        """Return how many teams a slot gets one after the other, when each takes as long."""
         return -(-launch.teams // (self.sms * self.limits.resident_teams(launch)))
 
     def _roofline(self, launch: Launch) -> float:

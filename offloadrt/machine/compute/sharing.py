@@ -75,7 +75,7 @@ class GpuContext:
             known = costs[id(launch)] = launch, (alone, spec.demand(launch, alone), per_sm, launch.bytes)
         return known[1]
 
-    def has_place(self, launch: Launch) -> bool:
+    def has_slots(self, launch: Launch) -> bool:
         """Tell whether the first team of its next kernel finds a slot."""
         return self.slots is None or self.slots.has_room(self.costs(launch)[2])
 
@@ -199,7 +199,7 @@ class TimeSlicer:
     def _next(self) -> tuple[int, ...]:
         """Return the next contexts with work in turn, as many as run at a time; some of these may run already."""
         contexts = len(self._with_work)
-        turn = [(self._last + 1 + place) % contexts for place in range(contexts)]
+        turn = [(self._last + 1 + step) % contexts for step in range(contexts)]
         return tuple([process for process in turn if self._with_work[process]][: self._slots])
 
     async def _give_to(self, processes: tuple[int, ...], compute: Mailbox) -> None:
@@ -227,7 +227,7 @@ class TimeSlicer:
         await compute.call(RunContexts(processes))
 
     async def _wait_for_end_of_slice(self) -> None:
-        """Return at the end of a slice for which somebody waits, or when a place is free for one who has work."""
+        """Return at the end of a slice for which somebody waits, or when a slot is free for one who has work."""
         begin, length = self.sim.now, self.spec.length
         while self._work_of_running():
             if not self._others_wait():

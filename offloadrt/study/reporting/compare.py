@@ -157,18 +157,18 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Show in a notebook every figure and its ratio, a row for each variant."""
-        places = [*self.cases[0].parameters, *self.baseline]
+        names = [*self.cases[0].parameters, *self.baseline]
         rows = []
         for case in self.cases:
             for variant in case.variants:
-                place = {**case.parameters, **variant.parameters}
-                cells = [word(place[name]) for name in places]
+                values = {**case.parameters, **variant.parameters}
+                cells = [word(values[name]) for name in names]
                 for name, of in variant.figures.items():
                     cells += [figure(name, of.value), "–" if of.ratio is None else f"{of.ratio:.4g}"]
                 rows.append(cells)
         remark = f"baseline: {named(self.baseline)}; a ratio is the baseline's figure over the variant's"
         remark += "".join(f"; not run: {named(one.parameters)}: {one.reason}" for one in self.refused)
-        head = [*places, *(part for name in self.measures for part in (name, "ratio"))]
+        head = [*names, *(part for name in self.measures for part in (name, "ratio"))]
         title = f"{self.scenario} {named(self.fixed)} on {where(self)}"
         return html_page(title, remark, html_table("", head, rows))
 
@@ -301,7 +301,7 @@ def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> 
     The files are `stem.csv` and `stem_calls.csv`; returns their paths. Raises UserError when they cannot be written.
     """
     ratios, calls = folder / f"{stem}.csv", folder / f"{stem}_calls.csv"
-    places = [*comparison.cases[0].parameters, *comparison.baseline]
+    names = [*comparison.cases[0].parameters, *comparison.baseline]
     heads = [f"{name}{part}" for name in comparison.measures for part in ("", "_ratio", "_cov")]
     runs = [
         ({**case.parameters, **variant.parameters}, variant) for case in comparison.cases for variant in case.variants
@@ -318,10 +318,10 @@ def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> 
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for path, head, rows in (
-            (ratios, [*places, *heads], lines),
-            (calls, [*places, "call", "count", "total_s", "ratio"], counted),
+            (ratios, [*names, *heads], lines),
+            (calls, [*names, "call", "count", "total_s", "ratio"], counted),
         ):
-            with path.open("w", newline="", encoding="utf-8") as file:
+            with writing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
                 csv.writer(file, lineterminator="\n").writerows([head, *rows])
     return [ratios, calls]
 

@@ -8,7 +8,7 @@ runs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 
 from offloadrt.registry import Registry
-from offloadrt.study.errors import UserError, library, writing
+from offloadrt.study.errors import UserError, did_you_mean, library, writing
 from offloadrt.study.reporting.panels import (
     Series,
     draw_panel,
@@ -104,7 +104,7 @@ _FAR = 0.25
 _LEADER = 20.0
 """Points from which on a thin line leads from a name to its point."""
 _STEP = 4.0
-"""Pixels between the places of a line that a name should not cover."""
+"""Pixels between the points of a line that a name should not cover."""
 _MARKER = np.stack(np.meshgrid((-8.0, 0.0, 8.0), (-8.0, 0.0, 8.0)), axis=-1).reshape(-1, 2)
 """Pixels of a marker around its middle."""
 
@@ -124,7 +124,7 @@ def name_lines(canvas: Any, panels: Sequence[tuple[Any, Sequence[Series]]], titl
         for (end, one), height in zip(late, heights, strict=True):
             leader = {"arrowstyle": "-", "color": one.colour, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 4}
             area.annotate(
-                one.name, (one.places[-1].at, one.places[-1].y), va="center", fontsize="small", color=one.colour,
+                one.name, (one.points[-1].at, one.points[-1].y), va="center", fontsize="small", color=one.colour,
                 xytext=(_BESIDE, area.transData.inverted().transform((end[0], height))[1]),
                 textcoords=area.get_yaxis_transform(),
                 annotation_clip=False,
@@ -139,12 +139,12 @@ def name_lines(canvas: Any, panels: Sequence[tuple[Any, Sequence[Series]]], titl
 def name_inside(canvas: Any, area: Any, series: Sequence[Series], marks: Sequence[Mark], *, lines: bool) -> None:
     """Write names inside a panel: of published points, each name once, and of `lines` that end early.
 
-    Each name stands where it covers least of what is drawn. The panel must have its final place.
+    Each name stands where it covers least of what is drawn. The panel must have its final size.
     """
     ends = [(float(_pixels(area, one)[-1][0]), one) for one in series if lines]
     for end, one in ends:
         if end < max(end for end, _ in ends) - _EARLY * area.bbox.width:
-            _name(canvas, area, series, one.name, [(one.places[-1].at, one.places[-1].y)], one.colour)
+            _name(canvas, area, series, one.name, [(one.points[-1].at, one.points[-1].y)], one.colour)
     _name_marks(canvas, area, series, marks)
 
 
@@ -170,12 +170,12 @@ def _name_marks(canvas: Any, area: Any, series: Sequence[Series], marks: Sequenc
     for text, colour in dict.fromkeys((mark.label, mark.colour) for mark in marks):
         own = [mark for mark in marks if (mark.label, mark.colour) == (text, colour)]
         if own[0].low:
-            places = [place for mark in own for place in zip(mark.x, mark.high, strict=True)]
-            _name(canvas, area, series, text, places, colour)
+            points = [point for mark in own for point in zip(mark.x, mark.high, strict=True)]
+            _name(canvas, area, series, text, points, colour)
         else:
             to_data = (area.transAxes + area.transData.inverted()).transform
-            places = [(own[0].x[0], float(to_data((0.0, part / 20))[1])) for part in range(19, 0, -1)]
-            _name(canvas, area, series, text, places, colour, ((-1, 0), (1, 0)))
+            points = [(own[0].x[0], float(to_data((0.0, part / 20))[1])) for part in range(19, 0, -1)]
+            _name(canvas, area, series, text, points, colour, ((-1, 0), (1, 0)))
 
 
 def _name(
@@ -183,14 +183,14 @@ def _name(
     area: Any,
     series: Sequence[Series],
     text: str,
-    places: Sequence[tuple[float, float]],
+    points: Sequence[tuple[float, float]],
     colour: str,
     directions: Sequence[tuple[float, float]] = _DIRECTIONS,
 ) -> None:
-    """Write a text near one of several places, in one of several directions, where it covers least."""
+    """Write a text near one of several points, in one of several directions, where it covers least."""
     covered = _covered(area, series)
     note = area.annotate(
-        text, places[0], xytext=(0, 0), textcoords="offset points", ha="center", va="center", fontsize="small",
+        text, points[0], xytext=(0, 0), textcoords="offset points", ha="center", va="center", fontsize="small",
         color=colour, zorder=6,
         bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75},
         arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 2, "shrinkB": 4},
@@ -199,23 +199,23 @@ def _name(
     width, height = extent.width, extent.height
     scale = canvas.dpi / 72
     best: tuple[float, int, tuple[float, float], tuple[float, float]] | None = None
-    for number, (distance, place, (across, up)) in enumerate(
-        (distance, place, direction) for distance in _DISTANCES for place in places for direction in directions
+    for number, (distance, point, (across, up)) in enumerate(
+        (distance, point, direction) for distance in _DISTANCES for point in points for direction in directions
     ):
         offset = (across * (width / 2 + distance * scale), up * (height / 2 + distance * scale))
-        x, y = area.transData.transform(place) + np.array(offset)
+        x, y = area.transData.transform(point) + np.array(offset)
         low, high = (x - width / 2, y - height / 2), (x + width / 2, y + height / 2)
         hidden = float(np.all((covered >= low) & (covered <= high), axis=1).sum())
         box = area.bbox
         beyond = max(0.0, box.x0 - low[0], high[0] - box.x1) + max(0.0, box.y0 - low[1], high[1] - box.y1)
         cost = hidden + _FAR * distance + 10.0 * beyond
         if best is None or (cost, number) < best[:2]:
-            best = (cost, number, place, offset)
+            best = (cost, number, point, offset)
     assert best is not None
-    _, _, place, offset = best
-    note.xy = place
+    _, _, point, offset = best
+    note.xy = point
     note.set_position((offset[0] / scale, offset[1] / scale))
-    near = best[1] < len(places) * len(directions) * sum(distance < _LEADER for distance in _DISTANCES)
+    near = best[1] < len(points) * len(directions) * sum(distance < _LEADER for distance in _DISTANCES)
     note.arrow_patch.set_visible(not near)
 
 
@@ -235,11 +235,11 @@ def _covered(area: Any, series: Sequence[Series]) -> Any:
 
 
 def _pixels(area: Any, series: Series) -> Any:
-    return np.asarray(area.transData.transform([(place.at, place.y) for place in series.places]))
+    return np.asarray(area.transData.transform([(point.at, point.y) for point in series.points]))
 
 
 def _dense(corners: Any) -> Any:
-    """List places along a line, at most `_STEP` apart."""
+    """List points along a line, at most `_STEP` apart."""
     parts = [corners[:1]]
     for begin, end in itertools.pairwise(corners):
         steps = max(2, int(np.hypot(*(end - begin)) / _STEP))
@@ -265,7 +265,7 @@ def figure_for(
     It is the scenario's own figure; without one, the first swept number lies along x and the first measured figure
     along y; without a number, bars stand over the first parameter that was swept.
 
-    Parameters that were swept and have no place yet become lines. Published points stay while all runs are on the
+    Parameters that were swept and have no axis yet become lines. Published points stay while all runs are on the
     scenario's own `machine`. Returns None when neither numbers nor texts were swept.
     """
     rows = [row(result) for result in results]
@@ -293,12 +293,55 @@ def figure_for(
     return attrs.evolve(figure, lines=tuple(lines))
 
 
+def check_swept(named: Mapping[str, Sequence[str]], swept: Iterable[str]) -> None:
+    """Check that what options name are parameters that vary in a sweep. Raises UserError."""
+    known = list(swept)
+    for option, names in named.items():
+        for name in names:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise UserError(f"{option} {name}: is no parameter of this sweep{hint} (it has: {', '.join(known)})")
+
+
+def chosen(
+    figure: Figure | None,
+    axes: Mapping[str, Sequence[Any]],
+    results: Sequence[Result],
+    machine: str | None,
+    *,
+    x: str | None,
+    y: str | None,
+    series: Sequence[str],
+    log: bool | None,
+) -> Figure | None:
+    """Return the figure of a sweep as `figure_for` does, but with what the user says of it.
+
+    Raises UserError for a `y` that is no figure of the results.
+    """
+    own = figure_for(figure if x in (None, figure and figure.x) else None, axes, results, machine)
+    cells = row(results[0])
+    if y is not None and not _number(cells.get(y)):
+        known = [name for name, value in cells.items() if _number(value)]
+        there = ", ".join(name for name in known if "." not in name)
+        raise UserError(f"--y {y}: is no figure of the results{did_you_mean(y, known)} (there are: {there})")
+    if own is None:
+        return None
+    if x is not None and x != own.x:
+        own = Figure(x=x, y=own.y, bars=bool(_texts(x, [cells])))
+    if y is not None and y != own.y:
+        own = attrs.evolve(own, y=y, ylabel=None, title=None, published=(), baseline={})
+    swept = [name for name, values in axes.items() if len(values) > 1]
+    rest = [name for name in swept if name not in (own.x, own.panels, *series)]
+    lines = (*(name for name in series if name not in (own.x, own.panels)), *rest)
+    return attrs.evolve(own, lines=lines if series or x else own.lines, log=own.log if log is None else log)
+
+
 def _number(value: Cell) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str = "figure") -> list[Path]:
-    """Draw `figure` from `results` into `stem.png` and `stem.svg`; return the paths written. Raises as `canvas_of`."""
+    """Draw `figure` from `results` into `stem.png`, `.svg` and `.pdf`; return the paths. Raises as `canvas_of`."""
     canvas = canvas_of(figure, results)
     paths = _paths(folder, stem)
     for path in paths:
@@ -327,7 +370,7 @@ def canvas_of(figure: Figure, results: Sequence[Result]) -> Any:
     given = [result.parameters for result in results]
     marks_of = PUBLISHED.load("claims") if figure.published else lambda *_: []
     marks: list[list[Mark]] = [marks_of(figure, *panel, given, unit) for panel in zip(values, panels, strict=True)]
-    heights = [place.y for series in panels for one in series for place in one.places]
+    heights = [point.y for series in panels for one in series for point in one.points]
     heights += [height for own in marks for mark in own for height in (*mark.low, *mark.high)]
     width = 7.0 if len(values) == 1 else 1.2 + 4.6 * len(values)
     legend = 1.1 if figure.lines else 0.0
@@ -375,7 +418,7 @@ def delete(folder: Path, *, stem: str = "figure") -> None:
 
 
 def _paths(folder: Path, stem: str) -> list[Path]:
-    return [folder / f"{stem}.png", folder / f"{stem}.svg"]
+    return [folder / f"{stem}{suffix}" for suffix in (".png", ".svg", ".pdf")]
 
 
 def _origin(results: Sequence[Result], marks: Sequence[Mark], compared: str) -> str:

@@ -57,7 +57,7 @@ class Series:
     colour: str
     marker: str
     dashes: str
-    places: tuple[DrawnRun, ...]
+    points: tuple[DrawnRun, ...]
 
 
 def label(name: str) -> str:
@@ -92,7 +92,7 @@ def series_of(figure: Figure, rows: Sequence[dict[str, Cell]], panel: Cell, name
     for number, (key, own) in enumerate(lines.items()):
         colour = colours.index(key[0]) if key else 0
         beside = (number - (len(lines) - 1) / 2) * _bar_width(len(lines)) if figure.bars else 0.0
-        places = [
+        points = [
             DrawnRun(
                 cells[figure.x],
                 beside + (names.index(str(cells[figure.x])) if names else number_of(cells[figure.x])),
@@ -108,7 +108,7 @@ def series_of(figure: Figure, rows: Sequence[dict[str, Cell]], panel: Cell, name
                 COLOURS[colour % len(COLOURS)],
                 MARKERS[colour % len(MARKERS)],
                 DASHES[(dashes.index(key[1:]) + colour // len(COLOURS)) % len(DASHES)],
-                tuple(sorted(places, key=lambda place: place.at)),
+                tuple(sorted(points, key=lambda point: point.at)),
             )
         )
     return series
@@ -123,11 +123,11 @@ def draw_panel(
 ) -> None:
     """Draw one panel: its lines or bars, its scales and its ticks.
 
-    `beside` are the heights of what else is drawn at a place along x; the figures of bars keep clear of it.
+    `beside` are the heights of what else is drawn at a point along x; the figures of bars keep clear of it.
     """
     bottom = 1.0 if figure.baseline and log_y else 0.0
     for number, one in enumerate(series):
-        at, low, high = ([getattr(place, name) for place in one.places] for name in ("at", "low", "high"))
+        at, low, high = ([getattr(point, name) for point in one.points] for name in ("at", "low", "high"))
         if figure.bars:
             _bars(area, one, _bar_width(len(series)), bottom=bottom)
             if low != high:
@@ -136,8 +136,8 @@ def draw_panel(
         if low != high:
             area.fill_between(at, low, high, color=one.colour, alpha=0.15, linewidth=0, zorder=0.9)
         area.plot(
-            [place.at for place in one.places],
-            [place.y for place in one.places],
+            [point.at for point in one.points],
+            [point.y for point in one.points],
             color=one.colour,
             marker=one.marker,
             linestyle=one.dashes,
@@ -147,7 +147,7 @@ def draw_panel(
         )
     if figure.baseline:
         area.axhline(1.0, color="#808080", linewidth=0.8, zorder=0.5)
-    ticks = sorted({place.at for one in series for place in one.places})
+    ticks = sorted({point.at for one in series for point in one.points})
     if names:
         crowded = len(names) * max(map(len, names)) > CROWDED
         shown = [figure.names.get(name, name) for name in names]
@@ -182,11 +182,11 @@ def _logarithmic(area: Any) -> None:
 
 def spaced(ticks: Sequence[float], *, log: bool) -> list[float]:
     """Choose those of ascending ticks whose labels do not overlap; the first and the last one are among them."""
-    places = [math.log(tick) if log else tick for tick in ticks]
-    room = _LABEL * (places[-1] - places[0])
+    positions = [math.log(tick) if log else tick for tick in ticks]
+    room = _LABEL * (positions[-1] - positions[0])
     kept = [0]
     for number in range(1, len(ticks)):
-        if places[number] - places[kept[-1]] >= room:
+        if positions[number] - positions[kept[-1]] >= room:
             kept.append(number)
     if kept[-1] != len(ticks) - 1:
         if len(kept) > 1:
@@ -198,8 +198,8 @@ def spaced(ticks: Sequence[float], *, log: bool) -> list[float]:
 def _bars(area: Any, series: Series, width: float, *, bottom: float) -> None:
     """Draw the bars of one series of several, beside those of the others."""
     area.bar(
-        [place.at for place in series.places],
-        [place.y - bottom for place in series.places],
+        [point.at for point in series.points],
+        [point.y - bottom for point in series.points],
         width,
         bottom=bottom,
         color=series.colour,
@@ -209,16 +209,16 @@ def _bars(area: Any, series: Series, width: float, *, bottom: float) -> None:
 
 def _bar_figures(area: Any, series: Series, beside: Heights, *, bottom: float) -> None:
     """Write the figure of each bar at its end, or beyond a marker that stands there."""
-    for place in series.places:
-        side = -1.0 if place.y < bottom else 1.0
-        at, gap = place.y, 2.0
-        end, *others = area.transData.transform([(place.at, y) for y in (place.y, *beside.get(place.at, ()))])[:, 1]
-        for height, y in sorted(zip(others, beside.get(place.at, ()), strict=True)):
+    for point in series.points:
+        side = -1.0 if point.y < bottom else 1.0
+        at, gap = point.y, 2.0
+        end, *others = area.transData.transform([(point.at, y) for y in (point.y, *beside.get(point.at, ()))])[:, 1]
+        for height, y in sorted(zip(others, beside.get(point.at, ()), strict=True)):
             if -_MARKER < side * (height - end) < _FIGURE:
                 at, gap = (max if side > 0 else min)(at, y), 7.0
                 break
         area.annotate(
-            f"{place.y:.3g}", (place.at, at), xytext=(0, side * gap), textcoords="offset points", ha="center",
+            f"{point.y:.3g}", (point.at, at), xytext=(0, side * gap), textcoords="offset points", ha="center",
             va="bottom" if side > 0 else "top", fontsize=6.5, rotation=90, color=series.colour, zorder=6,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.85} if gap > 2.0 else None,
         )  # fmt: skip
@@ -243,5 +243,6 @@ def check_type(path: Path, option: str = "--figure") -> None:
 
 def save(canvas: Any, path: Path) -> None:
     """Write a figure of matplotlib to a file: equal figures give equal bytes. Raises UserError."""
-    with writing(path), library("matplotlib").rc_context({"svg.hashsalt": "offloadrt"}):
-        canvas.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
+    dates = {".svg": "Date", ".pdf": "CreationDate"}
+    with writing(path) as part, library("matplotlib").rc_context({"svg.hashsalt": "offloadrt"}):
+        canvas.savefig(part, dpi=160, metadata={dates[path.suffix]: None} if path.suffix in dates else None)

@@ -85,11 +85,11 @@ def _different(error: BaseException) -> list[BaseException]:
 
 def _line(error: BaseException) -> tuple[str, int] | None:
     """Return file and line of the script where an error was raised, None when no frame is the script's."""
-    place = None
+    site = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if _own(frame.f_code.co_filename):
-            place = frame.f_code.co_filename, line
-    return place
+            site = frame.f_code.co_filename, line
+    return site
 
 
 def _of_any_thread(error: BaseException) -> str:

@@ -120,9 +120,9 @@ class KindAccuracy:
     """A kind of measurements, a machine (`on NAME`), a weakness of the emulator (`in WORDS`), or `all`."""
     today: Accuracy
     first: Accuracy | None
-    """Of what was predicted before anybody had compared; None where every value came with its number."""
+    """Accuracy of what was predicted before anybody had compared; None where every value came with its number."""
     left_out: Accuracy | None
-    """Of what is predicted if nobody had measured the machine."""
+    """Accuracy of the predictions as they would be if nobody had measured the machine."""
 
     @classmethod
     def of(cls, kind: str, values: Sequence[PredictedValue]) -> KindAccuracy:

@@ -186,7 +186,7 @@ class Order:
     execution: ExecutionStep
     dependences: Dependences
     _left_early: str = ""
-    """The name of the directive that was."""
+    """The name of the directive that was left early; empty while none was."""
 
     async def run(
         self, name: str, work: Work, device: int, queue: int | None = None, waits: tuple[int, ...] = ()

@@ -358,7 +358,7 @@ class Division:
 
     @property
     def partial_values(self) -> Sequence[HostArray]:
-        """Return the arrays of them; none when nothing is reduced."""
+        """Return the arrays with the partial results of a reduction; none when nothing is reduced."""
         return () if self.combining is None else self.combining.values
 
     @functools.cached_property
