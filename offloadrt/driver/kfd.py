@@ -24,7 +24,7 @@ from offloadrt.machine.messages import FaultServed, PageFault
 from offloadrt.machine.servers import Servers, numbered_from_the_second
 from offloadrt.sim import Lock, RWLock, Simulation
 from offloadrt.sim.resources import LockStatistics, RWLockStatistics
-from offloadrt.trace import NONE, events, fault_phases
+from offloadrt.trace import events, fault_phases
 
 
 @attrs.frozen
@@ -181,10 +181,7 @@ class PageFaultHandler:
         nbytes, space = fault.high - fault.low, self._spaces[fault.process]
         if self._pages.covers(fault.low, nbytes):
             return 0, 0.0
-        opened = self._phase and self._phase("lock", fault.cause)
         await space.mmap_lock.acquire_read()
-        if opened:
-            opened.end()
         try:
             async with space.svms:
                 return await self._serve_locked(fault, space.host_pages)
@@ -201,7 +198,7 @@ class PageFaultHandler:
             unpopulated = host_pages.missing_pages(fault.low, nbytes)
             service = self._costs.fault_service + unpopulated * self._costs.fault_populate
             pages = self._pages.missing_pages(fault.low, nbytes)
-            opened = self._phase and self._phase("service", fault.cause, NONE, pages, 1)
+            opened = self._phase and self._phase("service", fault.cause, events.NONE, pages, 1)
             await self._sim.sleep(self._jitter(service))
             if opened:
                 opened.end()

@@ -17,15 +17,13 @@ here.
 
 from offloadrt.trace import events
 from offloadrt.trace.causal_log import CausalLog, Resumption
-from offloadrt.trace.events import EVENTS, NO_CAUSE, NONE, Event, Row
+from offloadrt.trace.events import EVENTS, Event, Row
 from offloadrt.trace.recorder import FaultPhase, Sink, Trace, doing, fault_phases
 from offloadrt.trace.statistics import HOST_TIME, Calls, CallStatistics, HostTime, TraceStatistics
 
 __all__ = [
     "EVENTS",
     "HOST_TIME",
-    "NONE",
-    "NO_CAUSE",
     "CallStatistics",
     "Calls",
     "CausalLog",

@@ -666,8 +666,7 @@ class Drawing:
         """Draw a phase on the track of the host thread that is in it, or on one of the handler."""
         counts = {"block": event.block, "pages": event.pages, "entries": event.entries, "directive": event.cause}
         notes: Notes = {name: number for name, number in counts.items() if number > 0}
-        tracks = self._phases(event)
-        tracks.begin(event.actor, event.time_ps, ("phase", event.phase), event.phase, (), notes)
+        self._phases(event).begin(event.actor, event.time_ps, ("phase", event.phase), event.phase, (), notes)
         if event.phase == "service":
             self._counters.add(_group(event.device), "faults served", "count", event.time_ps, event.pages)
 
@@ -676,9 +675,7 @@ class Drawing:
         if self._threads.name(event.actor).startswith(_HOST_THREADS):
             return self._threads
         group = _group(event.device)
-        if group not in self._handlers:
-            self._handlers[group] = ThreadTracks(self._canvas, group, self._threads.names)
-        return self._handlers[group]
+        return self._handlers.setdefault(group, ThreadTracks(self._canvas, group, self._threads.names))
 
 
 def _group(device: int) -> str:

@@ -40,7 +40,8 @@ from offloadrt.machine.managed.kernels import FaultBuffer
 from offloadrt.machine.messages import ManagedFault, ReplayFaults
 from offloadrt.machine.servers import LevelOverTime, Servers, numbered_from_the_second
 from offloadrt.sim import Mailbox, Signal, Simulation
-from offloadrt.trace import NO_CAUSE, NONE, FaultPhase
+from offloadrt.trace import FaultPhase
+from offloadrt.trace.events import NO_CAUSE, NONE
 
 
 @attrs.frozen
@@ -490,10 +491,7 @@ class UvmFaultHandler:
         served, different = merged.pages, merged.different
         preprocessed, moved_before = sim.now, counters.bytes_htod
         took: dict[int, float] = {}
-        opened = phase and phase("lock", cause)
         await self._blocks.locks.read()  # advice must not change the rules within a batch
-        if opened:
-            opened.end()
         try:
             locked = sim.now
             self._faults.unpin()
