@@ -437,8 +437,8 @@ class PageFaultEnd(Event):
 class FaultPhaseBegin(Event):
     """Who serves faults (the handler, or a host thread with one of its own) begins a phase; phases nest.
 
-    "interrupt"; of a batch "fetch", "preprocess", "lock" of a block, its "service" with "evict", "map" and "unmap" in it,
-    "copy" while the handler waits for the engines, "replay". Of a host thread "page fault of the host".
+    "interrupt"; of a batch "fetch", "preprocess", "lock" of a block, its "service" with "evict", "map" and "unmap" in
+    it, "copy" while the handler waits for the engines, "replay". Of a host thread "page fault of the host".
     """
 
     counts: ClassVar[bool] = False
