@@ -48,7 +48,7 @@ NOT_RUN = {
 """Parts of the commands that are not run, each with the reason."""
 
 MINUTES = re.compile(
-    r"uv run python| (why|sweep|report|compare|cc|cxx|record) |everywhere|\.rec\b|threads=(8|16|64)"
+    r"uv run python| (demo|why|sweep|report|compare|cc|cxx|record) |everywhere|\.rec\b|threads=(8|16|64)"
     r"|explore FILE|exahype --log|a\.jsonl|offloadrt .*>"
 )
 """What the slow study runs alone."""
