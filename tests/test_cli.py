@@ -131,7 +131,7 @@ def test_a_comparison_writes_tables_and_a_figure(tmp_path: Path, capsys: pytest.
     assert main(["compare", QUEUEING, "--baseline", "threads=4", "--jobs", "1", "--out", str(tmp_path)]) == 0
     assert "comparison_calls.csv" in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir()} == {
-        "comparison.csv", "comparison_calls.csv", "comparison.png", "comparison.svg",
+        "comparison.csv", "comparison_calls.csv", "comparison.png", "comparison.svg", "comparison.pdf",
     }  # fmt: skip
     assert (tmp_path / "comparison.csv").read_text().splitlines()[:3] == [
         "policy,threads,elapsed_s,elapsed_s_ratio,elapsed_s_cov", "fair,4,2.0,1.0,", "fair,1,0.5,4.0,",
@@ -262,7 +262,7 @@ def test_a_sweep_writes_tables_and_a_figure_and_resumes(tmp_path: Path, capsys: 
     assert main(command) == 0
     assert "4 of 4 runs (0 from earlier)" in capsys.readouterr().out
     assert {path.name for path in out.iterdir()} == {
-        "points.jsonl", "results.parquet", "results.csv", "figure.png", "figure.svg",
+        "points.jsonl", "results.parquet", "results.csv", "figure.png", "figure.svg", "figure.pdf",
     }  # fmt: skip
     assert main(command) == 0
     assert "4 of 4 runs (4 from earlier)" in capsys.readouterr().out

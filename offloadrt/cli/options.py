@@ -105,6 +105,15 @@ _SOURCES = {".py", ".ipynb", ".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp", "
 """So end the names of files that people write."""
 
 
+_BEGINS = {
+    "--log": (b"{",),
+    "--perfetto": (b"\n",),
+    "--figure": (b"\x89png", b"<?xml", b"<svg", b"%pdf"),
+    "report": (b"<!doctype html", b"<html"),
+}
+"""With what files begin that an earlier run has written, by the option that names them."""
+
+
 def check_files(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
     """Check files to write, by the options that name them, against one another and against what is read.
 
@@ -122,6 +131,10 @@ def check_files(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path 
             raise UserError(f"{first} and {option} both name {same}: two files cannot be one")
         if path.is_dir():
             raise UserError(f"{said}: is a folder; name a file in it")
+        if path.is_file() and path.stat().st_size and (begins := _BEGINS.get(option)):
+            with path.open("rb") as file:
+                if not file.read(20).lower().startswith(begins):
+                    raise UserError(f"{said}: is a file of another kind; name another, or delete it")
         if path.suffix in _SOURCES and path.exists():
             raise UserError(f"{said}: would overwrite a source; name another file")
         if not path.parent.is_dir():

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import itertools
 import string
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from offloadrt.machine.profile.machine_spec import differences
 from offloadrt.machine.profile.scaling import is_scalable
@@ -234,8 +237,21 @@ def table_of(title: str, *columns: str, right: Iterable[int] = ()) -> Table:
         padding=(0, 2, 0, 0),
     )
     for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number in numbers else "left", overflow="fold")
+        is_number = number in numbers
+        table.add_column(column, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number)
     return table
+
+
+@attrs.frozen
+class Fitting:
+    """Shows the first of some tables that is no wider than the screen, or else the last."""
+
+    tables: Sequence[Table]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = options.update(width=10_000)
+        fits = (table for table in self.tables if console.measure(table, options=wide).maximum <= options.max_width)
+        yield next(fits, self.tables[-1])
 
 
 def scenarios(entries: Sequence[ListedScenario]) -> Iterable[RenderableType]:
@@ -473,15 +489,16 @@ def machine(spec: MachineSpec) -> Iterable[RenderableType]:
     yield f"[bold]{spec.name}[/]: {escape(spec.title)} ({escape(spec.path)}){escape(runtime)}"
     for note in spec.notes:
         yield f"  {escape(note)}"
-    counts: dict[str, int] = {}
-    table = table_of("", "entry", "value", "range", "source", "kind", right=(1,))
-    for key, entry in spec.entries.items():
-        table.add_row(escape(key), escape(shown(entry)), escape(range_of(entry)), escape(entry.source), kind_of(entry))
-        if is_scalable(entry):
-            counts[entry.source_type] = counts.get(entry.source_type, 0) + 1
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda found: -found[1]))
+    scalable = Counter(entry.source_type for entry in spec.entries.values() if is_scalable(entry))
+    kinds = ", ".join(f"{count} {kind}" for kind, count in scalable.most_common())
     yield f"  times and rates that depend on the machine, by kind: {kinds}"
-    yield table
+    yield "an entry: its value, its range or choices, how it is known (source); below it what it means"
+    names, values = (max(map(len, texts)) for texts in (spec.entries, map(shown, spec.entries.values())))
+    for key, entry in spec.entries.items():
+        known = f"{kind_of(entry)} ({entry.source})"
+        told = "  ".join(filter(None, (f"{key:{names}} {shown(entry):>{values}}", range_of(entry), known)))
+        yield escape(told)
+        yield Padding(Text(entry.note, style="dim"), (0, 0, 0, 4)) if entry.note else ""
     table = table_of("\nsources", "name", "what it is")
     for name, text in spec.sources.items():
         table.add_row(escape(name), escape(text))
@@ -630,15 +647,15 @@ def _below_one_another(comparison: Comparison, case: Case) -> Iterable[Renderabl
         yield _title("figures", case)
     baseline, *others = map(_short, case.variants)
     ratios = [f"{baseline} / {name}" for name in others]
-    shown = table_of("", "", baseline, *others, *ratios, right=range(1, 99))
+    beside = table_of("", "", baseline, *others, *ratios, right=range(1, 99))
+    below = table_of("", "", "variant", "value", "ratio", right=(2, 3))
     for name in comparison.measures:
         figures = [variant.figures[name] for variant in case.variants]
-        shown.add_row(
-            name,
-            *(_value(name, compared) for compared in figures),
-            *(_ratio(compared.ratio) for compared in figures[1:]),
-        )
-    yield shown
+        values = [_value(name, compared) for compared in figures]
+        beside.add_row(name, *values, *(_ratio(compared.ratio) for compared in figures[1:]))
+        for number, (variant, value) in enumerate(zip((baseline, *others), values, strict=True)):
+            below.add_row("" if number else name, escape(variant), value, _ratio(figures[number].ratio))
+    yield Fitting([beside, below])
 
 
 def _value(name: str, compared: Compared) -> str:
@@ -652,15 +669,19 @@ def _figure_cells(name: str, compared: Compared, varied: bool) -> Iterable[str]:
     yield _ratio(compared.ratio)
 
 
-def _ratios(comparison: Comparison, name: str) -> Table:
+def _ratios(comparison: Comparison, name: str) -> Fitting:
     """Show the ratios of one figure as the papers draw them: a line for each case, a column for each variant."""
     names = tuple(comparison.cases[0].parameters)
     columns = [_short(variant) for variant in comparison.cases[0].variants]
-    shown = table_of("", *names, *columns, right=range(len(names), 99))
+    beside = table_of("", *names, *columns, right=range(len(names), 99))
+    below = table_of("", *names, "variant", "ratio", right=(len(names) + 1,))
     for case in comparison.cases:
-        ratios = {_short(variant): variant.figures[name].ratio for variant in case.variants}
-        shown.add_row(*map(word, case.parameters.values()), *(_ratio(ratios[column]) for column in columns))
-    return shown
+        ratios = {_short(variant): _ratio(variant.figures[name].ratio) for variant in case.variants}
+        where = [*map(word, case.parameters.values())]
+        beside.add_row(*where, *(ratios[column] for column in columns))
+        for column in columns:
+            below.add_row(*where, escape(column), ratios[column])
+    return Fitting([beside, below])
 
 
 def _title(what: str, case: Case) -> str:
@@ -670,27 +691,30 @@ def _title(what: str, case: Case) -> str:
 def _compared_calls(case: Case, title: str) -> Iterable[RenderableType]:
     """Show the calls and their latencies in every variant, and the baseline's latency over the variant's.
 
-    More than two variants get letters, so that the table stays narrow.
+    More than two variants that stand beside one another get letters; those that do not fit there stand below.
     """
     baseline = case.variants[0]
     if not baseline.calls:
         return
     yield _title(title, case)
     names = [_short(variant) for variant in case.variants]
-    if len(names) > 2:
-        letters = [_letters(number) for number in range(len(names))]
-        yield ", ".join(f"{letter} = {escape(name)}" for letter, name in zip(letters, names, strict=True))
-        names = letters
-    heads = [f"{name}: {head}" for name in names for head in ("calls", "latency")]
-    ratios = [f"{names[0]} / {name}" for name in names[1:]]
-    shown = table_of("", "name", *heads, *ratios, right=range(1, 99))
-    shown.padding = (0, 2 if len(names) < 3 else 1, 0, 0)
-    shown.columns[0].no_wrap = True
+    letters = [_letters(number) for number in range(len(names))] if len(names) > 2 else names
+    heads = [f"{name}: {head}" for name in letters for head in ("calls", "latency")]
+    ratios = [f"{letters[0]} / {name}" for name in letters[1:]]
+    beside = table_of("", "name", *heads, *ratios, right=range(1, 99))
+    beside.padding = (0, 2 if len(names) < 3 else 1, 0, 0)
+    beside.columns[0].no_wrap = True
+    below = table_of("", "name", "variant", "calls", "latency", "ratio", right=(2, 3, 4))
     for name in baseline.calls:
         calls = [variant.calls[name] for variant in case.variants]
-        counted = itertools.chain(*((f"{call.count:,}", seconds(call.total_s)) for call in calls))
-        shown.add_row(name, *counted, *(_ratio(call.ratio) for call in calls[1:]))
-    yield shown
+        cells = [(f"{call.count:,}", seconds(call.total_s)) for call in calls]
+        beside.add_row(name, *itertools.chain(*cells), *(_ratio(call.ratio) for call in calls[1:]))
+        for number, (variant, cell, call) in enumerate(zip(names, cells, calls, strict=True)):
+            below.add_row("" if number else name, escape(variant), *cell, _ratio(call.ratio) if number else "1")
+    if len(names) > 2:
+        beside.title = ", ".join(f"{one} = {escape(name)}" for one, name in zip(letters, names, strict=True))
+        beside.title_style = ""
+    yield Fitting([beside, below])
 
 
 def _letters(number: int) -> str:

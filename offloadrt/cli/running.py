@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import attrs
 from cyclopts import Parameter
@@ -147,6 +147,11 @@ def sweep(
     jobs: Jobs = None,
     executor: ExecutorKind = "process",
     draws: int = 0,
+    x: str | None = None,
+    y: str | None = None,
+    series: str = "",
+    scale: Literal["log", "linear"] | None = None,
+    full: Annotated[bool, Parameter(negative=())] = False,
     spec: RunSpec = DEFAULTS,
     json: Json = False,
 ) -> int:
@@ -160,10 +165,20 @@ def sweep(
         Values of parameters, as name=v1,v2,...; parameters of the scenario's own sweep that are not named here take
         all its values (`offloadrt show SCENARIO` lists them).
     out:
-        Folder for points.jsonl, results.parquet, results.csv, figure.png and figure.svg; by default results/SCENARIO.
+        Folder for points.jsonl, results.parquet, results.csv and figure.png, .svg, .pdf; by default results/SCENARIO.
     draws:
         Run every point at so many places in the ranges of all uncertain entries as well: the tables gain the ends of
         80 % of the draws, and the figure bands. None by default, since a sweep then takes so many times longer.
+    x:
+        The parameter along the figure's x axis; by default what the scenario says, or the first number that varies.
+    y:
+        The measured figure along its y axis, as results.csv names it.
+    series:
+        The parameters whose values have a line each, as in threads,memory; all others that vary follow.
+    scale:
+        Of the figure's axes.
+    full:
+        Write all columns to results.csv: the counts of each call, lock and part of the machine, as in results.parquet.
     """
     from offloadrt.cli.options import check_folder
     from offloadrt.study import errors
@@ -183,6 +198,9 @@ def sweep(
     for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
         errors.library(extra)
     check_folder(out)
+    lines = [name for name in series.split(",") if name]
+    figures.check_swept({"--x": [x] if x else [], "--series": lines}, swept)  # before hours of runs and not after
+    sweeping.check_other(out / "points.jsonl", registry.reference(chosen))
     workers = jobs if jobs is not None else processors()
     with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
         print(_begun(chosen.name, points), file=sys.stderr)
@@ -199,9 +217,12 @@ def sweep(
     warn(outcome.finished, sampled=spec.sample_phases)
     written = []
     if outcome.finished:
-        written = results.write_tables(outcome.finished, out)
+        written = results.write_tables(outcome.finished, out, full=full)
         figures.delete(out)  # an earlier sweep's does not belong to this table
-        figure = figures.figure_for(chosen.figure, swept, outcome.finished, chosen.machine)
+        figure = figures.chosen(
+            chosen.figure, swept, outcome.finished, chosen.machine,
+            x=x, y=y, series=lines, log=None if scale is None else scale == "log",
+        )  # fmt: skip
         if figure is not None:
             written += figures.draw(figure, outcome.finished, out)
     if json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import threading
 import time
@@ -27,12 +28,43 @@ INTERRUPTED = 130
 """Ctrl-C; the message then tells what was kept."""
 
 
+PIPED = 120
+"""Columns of what goes elsewhere than to a terminal."""
+
+
 def console(stderr: bool = False) -> Console:
-    """Return where a command prints: as wide as the terminal, or 120 columns."""
+    """Return where a command prints: as wide as the terminal, or `PIPED`.
+
+    A table whose numbers and names need more than that is as wide as they are. Lines that go elsewhere than to a
+    terminal end with their last word.
+    """
     from rich.console import Console
+    from rich.table import Table
+
+    class Wide(Console):
+        def print(self, *objects: Any, **options: Any) -> None:
+            for one in objects:
+                least = self.measure(one, options=self.options.update(width=10_000)).minimum
+                wide = least if isinstance(one, Table) and least > self.width else None
+                super().print(one, **{**options, "sep": " ", "width": wide, "crop": False})
 
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, width=None if stream.isatty() else 120, highlight=False)
+    if stream.isatty():
+        return Wide(stderr=stderr, highlight=False)
+    return Wide(file=_Trimmed(stream), width=PIPED, highlight=False)  # type: ignore[arg-type]
+
+
+class _Trimmed:
+    """A text stream without the blanks with which tables fill their lines."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        self._stream.write(re.sub(r" +(?=\n)", "", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def print_json(record: object) -> None:

@@ -50,12 +50,30 @@ class ScriptFailed(Exception):
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn an OSError of the body, which writes to `path`, into a UserError that names the path."""
+def writing(path: Path) -> Iterator[Path]:
+    """Give the body a file beside `path` to write, which takes the place of `path` when the body has ended well.
+
+    So a full disk, or Ctrl-C, leaves the file that was there. What is no file, as /dev/stdout, is written itself. An
+    OSError of the body becomes a UserError that names the path.
+    """
+    part = beside(path)
     try:
-        yield
+        yield part
+        if part is not path and part.exists():
+            part.replace(path)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        if part is not path:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+
+
+def beside(path: Path) -> Path:
+    """Return the file that is written in place of `path` until it is whole: `path` itself where it is no file."""
+    if (path.exists() and not path.is_file()) or path.is_symlink():
+        return path
+    return path.with_name(f".{path.stem}.part{path.suffix}")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

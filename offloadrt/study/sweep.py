@@ -14,6 +14,7 @@ project distributes work.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import importlib
@@ -450,6 +451,18 @@ def finished_points(file: Path) -> dict[str, Result]:
     return finished
 
 
+def check_other(file: Path, scenario: str) -> None:
+    """Check that a file of points is of this scenario. Raises UserError: two sweeps in a folder overwrite tables."""
+    if file.is_file():
+        with file.open("rb") as lines:
+            try:
+                other = json.loads(lines.readline())["point"]["scenario"]
+            except (ValueError, KeyError, TypeError):
+                return
+        if other != scenario:
+            raise UserError(f"{file.parent}: holds a sweep of {other}; name another folder by --out")
+
+
 def sweep(
     points: Sequence[Point],
     pool: Executor,
@@ -507,6 +520,7 @@ class _appender:
     path: Path | None
     keys: Keys
     _file: Any = None
+    _is_ours: bool = False
 
     def __enter__(self) -> _appender:
         if self.path is not None:
@@ -516,6 +530,12 @@ class _appender:
                     self.path.is_file() and not self.path.read_bytes().endswith(b"\n") and self.path.stat().st_size > 0
                 )
                 self._file = self.path.open("ab")
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    self._is_ours = True
+            if not self._is_ours:
+                self._file.close()
+                raise UserError(f"{self.path}: another sweep writes to it; name another folder by --out")
             if cut_short:
                 self._file.write(b"\n")
         return self

@@ -89,7 +89,8 @@ def test_texts_that_were_swept_are_bars(results: list[Result]) -> None:
 def test_a_figure_is_drawn_twice(results: list[Result], tmp_path: Path) -> None:
     figure = figure_for(QUEUEING.figure, AXES, results)
     assert figure is not None
-    png, svg = draw(figure, results, tmp_path)
+    png, svg, pdf = draw(figure, results, tmp_path)
+    assert pdf.read_bytes().startswith(b"%PDF")
     assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 5000
     text = svg.read_text()
     assert text.count("<svg") == 1
@@ -163,7 +164,7 @@ def test_too_many_lines_have_a_legend_outside_of_the_panel(
 
 def test_panels_have_titles_of_their_own(results: list[Result], tmp_path: Path) -> None:
     figure = Figure("threads", "per_thread_s", panels="policy", names={"fair": "First come, first served"})
-    _, svg = draw(figure, results, tmp_path)
+    _, svg, _ = draw(figure, results, tmp_path)
     text = svg.read_text()
     assert "<!-- First come, first served -->" in text and "<!-- policy = rude -->" in text
 

@@ -84,8 +84,8 @@ def write_page(path: Path, page: str) -> Path:
     """Write a page to a file and return its path. Raises UserError when it is no .html or cannot be written."""
     if path.suffix != ".html":
         raise UserError(f"{path}: a report is a file that ends with .html")
-    with writing(path):
-        path.write_text(page, encoding="utf-8")
+    with writing(path) as part:
+        part.write_text(page, encoding="utf-8")
     return path
 
 

@@ -321,7 +321,7 @@ def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> 
             (ratios, [*names, *heads], lines),
             (calls, [*names, "call", "count", "total_s", "ratio"], counted),
         ):
-            with path.open("w", newline="", encoding="utf-8") as file:
+            with writing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
                 csv.writer(file, lineterminator="\n").writerows([head, *rows])
     return [ratios, calls]
 

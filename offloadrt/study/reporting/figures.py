@@ -8,7 +8,7 @@ runs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 
 from offloadrt.registry import Registry
-from offloadrt.study.errors import UserError, library, writing
+from offloadrt.study.errors import UserError, did_you_mean, library, writing
 from offloadrt.study.reporting.panels import (
     Series,
     draw_panel,
@@ -294,12 +294,55 @@ def figure_for(
     return attrs.evolve(figure, lines=tuple(lines))
 
 
+def check_swept(named: Mapping[str, Sequence[str]], swept: Iterable[str]) -> None:
+    """Check that what options name are parameters that vary in a sweep. Raises UserError."""
+    known = list(swept)
+    for option, names in named.items():
+        for name in names:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise UserError(f"{option} {name}: is no parameter of this sweep{hint} (it has: {', '.join(known)})")
+
+
+def chosen(
+    figure: Figure | None,
+    axes: Mapping[str, Sequence[Any]],
+    results: Sequence[Result],
+    machine: str | None,
+    *,
+    x: str | None,
+    y: str | None,
+    series: Sequence[str],
+    log: bool | None,
+) -> Figure | None:
+    """Return the figure of a sweep as `figure_for` does, but with what the user says of it.
+
+    Raises UserError for a `y` that is no figure of the results.
+    """
+    own = figure_for(figure if x in (None, figure and figure.x) else None, axes, results, machine)
+    cells = row(results[0])
+    if y is not None and not _number(cells.get(y)):
+        known = [name for name, value in cells.items() if _number(value)]
+        there = ", ".join(name for name in known if "." not in name)
+        raise UserError(f"--y {y}: is no figure of the results{did_you_mean(y, known)} (there are: {there})")
+    if own is None:
+        return None
+    if x is not None and x != own.x:
+        own = Figure(x=x, y=own.y, bars=bool(_texts(x, [cells])))
+    if y is not None and y != own.y:
+        own = attrs.evolve(own, y=y, ylabel=None, title=None, published=(), baseline={})
+    swept = [name for name, values in axes.items() if len(values) > 1]
+    rest = [name for name in swept if name not in (own.x, own.panels, *series)]
+    lines = (*(name for name in series if name not in (own.x, own.panels)), *rest)
+    return attrs.evolve(own, lines=lines if series or x else own.lines, log=own.log if log is None else log)
+
+
 def _number(value: Cell) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str = "figure") -> list[Path]:
-    """Draw `figure` from `results` into `stem.png` and `stem.svg`; return the paths written. Raises as `canvas_of`."""
+    """Draw `figure` from `results` into `stem.png`, `.svg` and `.pdf`; return the paths. Raises as `canvas_of`."""
     canvas = canvas_of(figure, results)
     paths = _paths(folder, stem)
     for path in paths:
@@ -376,7 +419,7 @@ def delete(folder: Path, *, stem: str = "figure") -> None:
 
 
 def _paths(folder: Path, stem: str) -> list[Path]:
-    return [folder / f"{stem}.png", folder / f"{stem}.svg"]
+    return [folder / f"{stem}{suffix}" for suffix in (".png", ".svg", ".pdf")]
 
 
 def _origin(results: Sequence[Result], marks: Sequence[Mark], compared: str) -> str:

@@ -258,5 +258,6 @@ def _as_png(canvas: Any) -> bytes:
 
 def save(canvas: Any, path: Path) -> None:
     """Write a figure of matplotlib to a file: equal figures give equal bytes. Raises UserError."""
-    with writing(path), library("matplotlib").rc_context({"svg.hashsalt": "offloadrt"}):
-        canvas.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
+    dates = {".svg": "Date", ".pdf": "CreationDate"}
+    with writing(path) as part, library("matplotlib").rc_context({"svg.hashsalt": "offloadrt"}):
+        canvas.savefig(part, dpi=160, metadata={dates[path.suffix]: None} if path.suffix in dates else None)

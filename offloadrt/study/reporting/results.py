@@ -454,18 +454,23 @@ def to_pandas(results: Sequence[Result]) -> pandas.DataFrame:
     return table
 
 
-def write_tables(results: Sequence[Result], folder: Path, *, stem: str = "results") -> list[Path]:
+def write_tables(results: Sequence[Result], folder: Path, *, stem: str = "results", full: bool = True) -> list[Path]:
     """Write `stem.parquet` and `stem.csv` into `folder`, and return their paths.
+
+    full: the CSV file has every column, as the Parquet file has; otherwise what decides a run and what was measured of
+    it, without the counts of each call, lock and part of the machine.
 
     Raises UserError when they cannot be written.
     """
     table = to_polars(results)
     parquet, csv = folder / f"{stem}.parquet", folder / f"{stem}.csv"
-    for path, write_to in (parquet, table.write_parquet), (csv, table.write_csv):
+    ends = (".median", ".low", ".high")
+    short = table if full else table.select([name for name in table.columns if "." not in name or name.endswith(ends)])
+    for path, write_to in (parquet, table.write_parquet), (csv, short.write_csv):
         in_memory = BytesIO()  # polars has errors of its own for a file that cannot be written
         write_to(in_memory)
-        with writing(path):
-            path.write_bytes(in_memory.getvalue())
+        with writing(path) as part:
+            part.write_bytes(in_memory.getvalue())
     return [parquet, csv]
 
 

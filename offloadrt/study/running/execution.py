@@ -27,7 +27,7 @@ from offloadrt.machine.injection import ThreadDied
 from offloadrt.machine.memory import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
 from offloadrt.sim import Simulation
-from offloadrt.study.errors import ScenarioRefused, UserError
+from offloadrt.study.errors import ScenarioRefused, UserError, beside
 from offloadrt.study.inputs import inputs_at
 from offloadrt.study.reporting.results import (
     Bytes,
@@ -455,13 +455,16 @@ def open_sinks(
         if log is not None:
             from offloadrt.trace.logs import JsonLines
 
-            sinks.append(_FileSink(log, JsonLines(log)))
+            part = beside(log)
+            sinks.append(_FileSink(log, part, JsonLines(part)))
         if perfetto is not None:
             from offloadrt.trace.perfetto import PerfettoFile
 
-            sinks.append(_FileSink(perfetto, PerfettoFile(perfetto, causal_log)))
+            part = beside(perfetto)
+            sinks.append(_FileSink(perfetto, part, PerfettoFile(part, causal_log)))
     except OSError as error:
-        raise UserError(f"{error.filename}: cannot be written: {error.strerror}") from None
+        failed = log if perfetto is None or not (sinks or log is None) else perfetto
+        raise UserError(f"{failed}: cannot be written: {error.strerror}") from None
     except ImportError as error:
         raise UserError(str(error)) from None
     return sinks
@@ -469,9 +472,13 @@ def open_sinks(
 
 @attrs.frozen
 class _FileSink:
-    """A sink that raises UserError with its path when the file cannot be written, as on a full disk."""
+    """A sink that raises UserError with its path when the file cannot be written, as on a full disk.
+
+    It writes beside the path, and takes its place when it is closed.
+    """
 
     path: Path
+    part: Path
     sink: Sink
 
     def write(self, rows: Sequence[Row], /) -> None:
@@ -481,6 +488,8 @@ class _FileSink:
     def close(self) -> None:
         with self._naming_the_file():
             self.sink.close()
+            if self.part is not self.path and self.part.exists():
+                self.part.replace(self.path)
 
     @contextmanager
     def _naming_the_file(self) -> Iterator[None]:
