@@ -149,6 +149,7 @@ NOT_COMPARED = {
     ("extend.md", "[project.entry-points"): "tests/test_plugin_package.py compares it with the package",
     ("extend.md", '"""A command."""'): "tests/test_plugin_package.py compares it with the package",
     ("extend.md", '"""A toy programming model'): "tests/test_plugin_package.py compares it with the package",
+    ("why.md", "table, by address"): "a drawing",
     ("pragmas.md", "@kernel"): "pieces of a program; test_documentation.py runs them together",
 }
 """Blocks that are neither typed, nor saved and run, nor printed by a command, each with what covers it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 import sys
 import tempfile
 import textwrap
@@ -27,8 +28,6 @@ def demo() -> int:
 
     After each command it waits until return is pressed; where nobody can press it, it goes on by itself.
     """
-    from offloadrt.cli import main
-
     folder = tempfile.mkdtemp(prefix="offloadrt-demo-")
     asked = sys.stdin is not None and sys.stdin.isatty()
     for number, (command, text) in enumerate(_TOUR.items(), 1):
@@ -41,7 +40,7 @@ def demo() -> int:
             except EOFError:
                 print()
                 return 0
-        if code := main(shlex.split(line)):
+        if code := subprocess.run([sys.executable, "-m", "offloadrt", *shlex.split(line)]).returncode:
             return code
     print(
         f"\nOpen {Path(folder) / 'demo.html'} in a browser. The program is scenarios/overlap.py of the package "
