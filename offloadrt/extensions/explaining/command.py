@@ -68,6 +68,7 @@ def why(
     import attrs
 
     from offloadrt.extensions.explaining.explain import Interrupted, explain
+    from offloadrt.study.errors import UserError
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
     from offloadrt.study.sweep import executor as executor_of
@@ -77,6 +78,8 @@ def why(
     given = chosen.bind(split_assignments(parameters))
     workers = jobs if jobs is not None else processors()
     seconds = seconds_of(budget)
+    if sobol < 0 or sobol & (sobol - 1):
+        raise UserError(f"--sobol {sobol}: it is a power of two, as 16 or 64")
     code = 0
     try:
         with (
