@@ -18,7 +18,10 @@ settings.load_profile("quick")
 
 CORE_ONLY = "OFFLOADRT_CORE_ONLY" in os.environ
 """Whether extensions and papers cannot be imported, and only the core's own tests run (a step of CI)."""
-NAMES_OTHERS = re.compile(r"offloadrt\.(extensions|papers)|offloadrt import .*\b(openacc|stdpar)\b|\botm_rig\b")
+NAMES_OTHERS = re.compile(
+    r"offloadrt\.(extensions|papers)|offloadrt import .*\b(openacc|stdpar)\b|\botm_rig\b"
+    r"|\bimport mutant|\bomp\.((Gpu|Unified)MemoryManager|LoweredProgram)\b"
+)
 """What a test of the core does not say: a test that names an extension or a paper is a test of theirs."""
 TESTS_OF_OTHERS = {
     *("calibration", "checking", "compilers", "conformance", "openacc", "papers", "plugin", "recording", "stdpar"),

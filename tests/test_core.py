@@ -18,7 +18,11 @@ PROJECT = PACKAGE.parent
 EXTENSIONS = ("offloadrt.extensions", "offloadrt.papers")
 """What can be left out: the core finds it by entry points (`offloadrt/registry.py`)."""
 
-FOR_TYPE_CHECKERS = {("offloadrt/__init__.py", "offloadrt.extensions")}
+FOR_TYPE_CHECKERS = {
+    ("offloadrt/__init__.py", "offloadrt.extensions"),
+    ("offloadrt/models/openmp/__init__.py", "offloadrt.extensions"),
+    ("offloadrt/models/openmp/__init__.py", "offloadrt.papers"),
+}
 """Imported for annotations alone, as type checkers cannot see entry points."""
 
 WITHOUT = f"""

@@ -24,7 +24,7 @@ from mutant_programs import (
 )
 
 from offloadrt.models.host.program import Barrier
-from offloadrt.models.openmp import memory_manager
+from offloadrt.papers.exahype import memory_manager
 from offloadrt.runtime.allocators import llvm
 from offloadrt.runtime.launch import target
 from offloadrt.runtime.mapping import data_environment, present_table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -146,3 +147,19 @@ def test_results_that_a_kernel_computes_for_nobody_are_named(tmp_path: Path, sou
     marked = [f"{source}:{number}" for number, line in enumerate(text, 1) if line.endswith((" lost */", "! lost"))]
     assert [told.split(" in kernel ")[0].split(" at ")[1] for told in report.lost_results] == marked
     assert report.mistakes == ()
+
+
+@pytest.mark.slow
+def test_a_kernel_that_writes_far_outside_of_its_array_spoils_no_recording(tmp_path: Path) -> None:
+    """What is kept of a launch lies apart from the heap."""
+    program = built("far.c", tmp_path, "-O1")
+    for doubles in (0, 16, 400, 4000, 0):
+        raw, file = tmp_path / f"{doubles}.raw", tmp_path / f"{doubles}.rec"
+        (run,) = record([str(program), str(doubles)], raw, [None], RecordOptions(check=True))
+        convert(raw, file)
+        kinds = {one.kind for one in said_of(file)}
+        if doubles:
+            assert "outside of what is mapped" in kinds and run.directives == 289
+        else:
+            assert kinds == set() and run.directives == 288
+        shutil.rmtree(raw)

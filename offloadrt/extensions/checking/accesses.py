@@ -307,6 +307,16 @@ class Memories:
         near = None if entries is None else entries.before(address)
         return near[1] if near is not None and address < near[0] + near[1].size else None
 
+    def is_elsewhere(self, device: int, address: int) -> bool:
+        """Tell whether other devices have copies of what lies at an address of a device, too."""
+        entry = self.entry_at(device, address)
+        others = [entries for number, entries in self._entries.items() if number != device]
+        return entry is not None and any(
+            other.host_begin < entry.host_end and entry.host_begin < other.host_end
+            for entries in others
+            for other in entries
+        )
+
     def is_mapped(self, host_address: int) -> bool:
         """Tell whether some device has a copy of what lies at an address of the host."""
         return any(

@@ -636,8 +636,10 @@ class Checker:
     def _use(self, directive: Directive, uses: tuple[MemoryUse, ...]) -> None:
         for use in uses:
             begin, end, memory = use.begin, use.begin + use.nbytes, use.memory
+            if directive.name.startswith(_SPREADING) and (mapped := self._memories.entry_at(memory, begin)) is not None:
+                use = attrs.evolve(use, name=mapped.name)  # a pushed kernel gets addresses of the device
             self._wastes.kernel_used(use, self._memories)
-            if use.maybe or directive.name.startswith(_SPREADING):
+            if use.maybe:
                 if use.mapped:
                     self._unknown.add(directive.kernel)
                 if memory != HOST and use.nbytes:
@@ -662,7 +664,10 @@ class Checker:
                 self._races.mapped_use(access, entry.host_begin - entry.device_begin)
             if role and block is not None and block.entry is not None:
                 self._mappings.needed(access, block.entry, directive.number)
-            self._judge(access)
+            if directive.name.startswith(_SPREADING) and self._memories.is_elsewhere(memory, begin):
+                self._versions.device_maybe_written(memory, begin, end, self._memories.entry_at(memory, begin))
+            else:
+                self._judge(access)
             if use.writes and use.mapped and memory != HOST:
                 self._lost.wrote(directive, access)
 

@@ -259,7 +259,8 @@ class Arena:
     _top: int = 0
     _end: int = 0
     _free: dict[tuple[int, int], list[int]] = attrs.field(factory=dict)
-    _sizes: dict[int, tuple[int, int]] = attrs.field(factory=dict)
+    _home: dict[int, list[int]] = attrs.field(factory=dict)
+    """Where each block in use goes when it is freed."""
 
     @classmethod
     def heap(cls, memory: HostMemory) -> Arena:
@@ -276,8 +277,7 @@ class Arena:
         """
         if nbytes < 0 or align < 1 or align & (align - 1):
             raise ValueError(f"{nbytes} bytes aligned to {align}")
-        key = (nbytes, align)
-        waiting = self._free.get(key)
+        waiting = self._free.setdefault((nbytes, align), [])
         if waiting:
             address = waiting.pop()
         elif nbytes >= self.large:
@@ -289,7 +289,7 @@ class Arena:
                 self._end = self._top + self.extent
                 address = self._next_address(align)
             self._top = address + nbytes
-        self._sizes[address] = key
+        self._home[address] = waiting
         return address
 
     def _next_address(self, align: int) -> int:
@@ -300,7 +300,7 @@ class Arena:
         # malloc joins free neighbours and cuts them for other sizes. Here a block serves its own size and alignment
         # only: a program that frees one size and allocates another spreads over more addresses than it would with
         # glibc.
-        self._free.setdefault(self._sizes.pop(address), []).append(address)
+        self._home.pop(address).append(address)
 
 
 class ProgramArrays:

@@ -17,8 +17,11 @@
 ======================================  ==============================================================================
 
 `lowering.py` is the compiler's part (clang's order of items and map types), the runtime's part is in
-`offloadrt.runtime`.
+`offloadrt.runtime`. What a lowered program is, and ExaHyPE's pools, come from an extension and a paper, by the entry
+points `offloadrt.openmp`.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from offloadrt.models.host.arrays import Section, SectionExtent, array_section, section
 from offloadrt.models.openmp.clauses import (
@@ -40,10 +43,9 @@ from offloadrt.models.openmp.clauses import (
     use_device_ptr,
 )
 from offloadrt.models.openmp.host_thread import HostThread
-from offloadrt.models.openmp.lowered import LoweredItem, LoweredProgram
 from offloadrt.models.openmp.lowering import INITIAL_DEVICE, Construct, TargetClauses
-from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics, UnifiedMemoryManager
 from offloadrt.models.openmp.program import OpenMP, OpenMPOptions
+from offloadrt.registry import Registry
 from offloadrt.runtime import (
     DeviceEnded,
     DevicePointer,
@@ -59,6 +61,10 @@ from offloadrt.runtime import (
     UnifiedMemoryUnavailable,
 )
 from offloadrt.runtime.mapping.map_item import Dimension
+
+if TYPE_CHECKING:  # type checkers cannot see entry points
+    from offloadrt.extensions.recording.replay.lowered import LoweredItem, LoweredProgram
+    from offloadrt.papers.exahype.memory_manager import GpuMemoryManager, ManagerStatistics, UnifiedMemoryManager
 
 __all__ = [
     "INITIAL_DEVICE",
@@ -106,3 +112,12 @@ __all__ = [
     "use_device_addr",
     "use_device_ptr",
 ]
+
+_OTHERS = Registry[Any]("name of `offloadrt.openmp`", "offloadrt.openmp")
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_") or name not in _OTHERS.points():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = _OTHERS.load(name)
+    return value

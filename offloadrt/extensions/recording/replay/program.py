@@ -24,6 +24,7 @@ from offloadrt.extensions.recording.format.recording import (
 )
 from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, Box
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
+from offloadrt.extensions.recording.replay.lowered import LoweredItem, LoweredProgram
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
 from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart, parts_of
 from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
@@ -33,7 +34,7 @@ from offloadrt.machine.memory import AddressMap
 from offloadrt.models import openmp as omp
 from offloadrt.models.host.process import Process
 from offloadrt.models.host.program import ProgramThread
-from offloadrt.models.openmp import DevicePointer, HostArray, HostThread, LoweredItem, LoweredProgram, OpenMP, Section
+from offloadrt.models.openmp import DevicePointer, HostArray, HostThread, OpenMP, Section
 from offloadrt.models.openmp.lowering import Construct
 from offloadrt.models.openmp.tasks import HiddenHelpers
 from offloadrt.runtime.configurations.usm import translates

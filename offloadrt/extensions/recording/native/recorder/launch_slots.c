@@ -6,6 +6,7 @@
 typedef struct {
   uint64_t page, pages, first, last; /* teams that touched the first and the last page first */
 } run_t;
+_Static_assert(sizeof(run_t) == RUN_BYTES, "room for each page");
 
 static int by_team(const void *left, const void *right) {
   const run_t *a = left, *b = right;
@@ -16,8 +17,7 @@ static int by_team(const void *left, const void *right) {
 
 /* Joins neighbouring pages whose first teams are evenly spaced, up to one team: a kernel that streams has one run. */
 static run_t *runs_of(const uint32_t *first_team, size_t pages, uint32_t *count) {
-  run_t *runs = NULL;
-  size_t room = 0;
+  run_t *runs = room_for(pages, sizeof *runs);
   int64_t step = 0;
   *count = 0;
   for (size_t page = 0; page < pages; page++) {
@@ -35,13 +35,9 @@ static run_t *runs_of(const uint32_t *first_team, size_t pages, uint32_t *count)
         continue;
       }
     }
-    if (*count == room) {
-      room = room * 2 + 16;
-      runs = realloc(runs, room * sizeof *runs);
-    }
     runs[(*count)++] = (run_t){page, 1, team, team};
   }
-  if (runs)
+  if (*count > 1)
     qsort(runs, *count, sizeof *runs, by_team);
   return runs;
 }
@@ -189,9 +185,9 @@ void write_launch(const launch_t *launch) {
     return;
   }
   uint32_t slots = COUNTS_SLOTS + 1;
-  run_t *(*runs)[2] = calloc(launch->array_count + 1, sizeof *runs);
-  uint32_t(*run_count)[2] = calloc(launch->array_count + 1, sizeof *run_count);
-  uint64_t(*ranges)[2] = calloc(MOST_RANGES, sizeof *ranges);
+  run_t *(*runs)[2] = room_for(launch->array_count + 1, sizeof *runs);
+  uint32_t(*run_count)[2] = room_for(launch->array_count + 1, sizeof *run_count);
+  uint64_t ranges[MOST_RANGES][2];
   for (uint32_t i = 0; i < launch->array_count; i++) {
     const array_t *array = &launch->arrays[i];
     if (!array->load_bytes && !array->store_bytes)
@@ -212,11 +208,6 @@ void write_launch(const launch_t *launch) {
       for (size_t kind = 0; kind < sizeof range_kinds / sizeof *range_kinds; kind++)
         put_ranges(i, range_kinds[kind], ranges, ranges_of(array, range_kinds[kind], ranges));
     }
-    free(runs[i][0]);
-    free(runs[i][1]);
   }
   put_findings(launch);
-  free(runs);
-  free(run_count);
-  free(ranges);
 }

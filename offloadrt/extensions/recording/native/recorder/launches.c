@@ -233,15 +233,33 @@ static int by_device(const void *left, const void *right) {
   return a < b ? -1 : a > b;
 }
 
+static size_t bytes_for(const block_t *block) {
+  return room_of((block->size / 4 + 2) * sizeof *launch.arrays->touched) +
+         room_of((block->size / 4 + 2) * sizeof *launch.arrays->cells) +
+         2 * (room_of((block->size / SECTOR + 2) * 4) + room_of((block->size / PAGE + 2) * (4 + RUN_BYTES)) + ROOM_LINE);
+}
+
 static void take_arrays(void) {
-  host_blocks = host_memory(&host_block_count);
-  not_hosts = calloc(KNOWN, sizeof *not_hosts);
-  launch.is_host = is_host;
-  launch.races = calloc(FINDINGS, sizeof *launch.races);
-  launch.strays = calloc(FINDINGS, sizeof *launch.strays);
+  host_block_t *known = host_memory(&host_block_count);
   pthread_mutex_lock(&tables);
   uint64_t watched = largest_watched();
-  launch.arrays = calloc(block_count + GONE, sizeof *launch.arrays);
+  size_t bytes = room_of(host_block_count * sizeof *known) + room_of(KNOWN * sizeof *not_hosts) +
+                 room_of(FINDINGS * sizeof *launch.races) + room_of(FINDINGS * sizeof *launch.strays) +
+                 room_of((block_count + GONE) * sizeof *launch.arrays) + 2 * room_of((block_count + GONE + 1) * 2 * sizeof(void *));
+  for (size_t i = 0; i < block_count; i++)
+    bytes += bytes_for(&blocks[i]);
+  for (size_t i = 0; i < GONE; i++)
+    bytes += gone[i].size ? bytes_for(&gone[i]) : 0;
+  take_room(bytes);
+  host_blocks = room_for(host_block_count, sizeof *host_blocks);
+  if (known)
+    memcpy(host_blocks, known, host_block_count * sizeof *known);
+  free(known);
+  not_hosts = room_for(KNOWN, sizeof *not_hosts);
+  launch.is_host = is_host;
+  launch.races = room_for(FINDINGS, sizeof *launch.races);
+  launch.strays = room_for(FINDINGS, sizeof *launch.strays);
+  launch.arrays = room_for(block_count + GONE, sizeof *launch.arrays);
   for (size_t i = 0; i < block_count + GONE; i++) {
     const block_t *block = i < block_count ? &blocks[i] : &gone[i - block_count];
     if (block->size)
@@ -251,31 +269,18 @@ static void take_arrays(void) {
   qsort(launch.arrays, launch.array_count, sizeof *launch.arrays, by_device);
   for (size_t i = 0; i < launch.array_count; i++) {
     array_t *array = &launch.arrays[i];
-    array->touched = calloc(array->size / 4 + 2, sizeof *array->touched);
-    array->cells = array->size <= watched && !array->is_gone ? calloc(array->size / 4 + 2, sizeof *array->cells) : NULL;
-    for (int way = 0; way < 2; way++) { /* untouched parts of these tables never become memory */
-      array->last_team[way] = calloc(array->size / SECTOR + 2, 4);
-      array->first_team[way] = calloc(array->size / PAGE + 2, 4);
+    array->touched = room_for(array->size / 4 + 2, sizeof *array->touched);
+    array->cells = array->size <= watched && !array->is_gone ? room_for(array->size / 4 + 2, sizeof *array->cells) : NULL;
+    for (int way = 0; way < 2; way++) {
+      array->last_team[way] = room_for(array->size / SECTOR + 2, 4);
+      array->first_team[way] = room_for(array->size / PAGE + 2, 4);
     }
   }
   pthread_mutex_unlock(&tables);
 }
 
 static void drop_arrays(void) {
-  for (uint32_t i = 0; i < launch.array_count; i++)
-    for (int way = 0; way < 2; way++) {
-      free(launch.arrays[i].last_team[way]);
-      free(launch.arrays[i].first_team[way]);
-    }
-  for (uint32_t i = 0; i < launch.array_count; i++) {
-    free(launch.arrays[i].touched);
-    free(launch.arrays[i].cells);
-  }
-  free(launch.arrays);
-  free(launch.races);
-  free(launch.strays);
-  free(host_blocks);
-  free(not_hosts);
+  drop_room();
   host_blocks = NULL;
   not_hosts = NULL;
   launch.races = NULL;

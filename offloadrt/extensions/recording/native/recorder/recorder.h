@@ -98,6 +98,13 @@ void write_launch(const launch_t *); /* launch_slots.c */
 void submit_begin(void);
 void submit_end(void);
 
+/* ---- launch_room.c: memory apart from the heap ---- */
+enum { ROOM_LINE = 64, RUN_BYTES = 32 /* of a page, when a launch is written */ };
+void take_room(size_t bytes);               /* for all that a launch needs */
+size_t room_of(size_t bytes);               /* what they take of it */
+void *room_for(size_t count, size_t bytes); /* zeros */
+void drop_room(void);
+
 /* ---- crashes.c: the program dies: where, and a kernel that crashes is recorded up to there ---- */
 void watch_crashes(void); /* of the calling thread: it may have no more room on its stack */
 #define NO_ADDRESS UINT64_MAX /* the processor does not tell of one that no memory can have */
