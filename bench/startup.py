@@ -1,12 +1,16 @@
 """How long the package takes to start: `python bench/startup.py [--json] [--check] [--runs N]`.
 
     import      python -c "import offloadrt"
+    names       python -c "from offloadrt import Run, kernel, openmp, scenario"
     help        offloadrt --help
+    show        offloadrt show overlap
+    run         offloadrt run overlap
 
 Each is started several times, in turn with a bare `python -c pass`. Reported are the least processor time (user and
 system, of the child alone), which a busy machine disturbs least, the least and the median wall-clock time, and the
-processor time as a ratio to that of the bare interpreter. `--check` fails when the least processor time is above its
-limit: `import offloadrt` 0.3 s, `offloadrt --help` 0.5 s.
+processor time as a ratio to that of the bare interpreter. Byte code is kept in a folder of its own, as it is of an
+installed package, even where Python is told to write none. `--check` fails when the least processor time is above its
+limit in `LIMITS`; `GOALS` are what is aimed at.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from statistics import median
 from typing import Any
@@ -29,10 +34,21 @@ BARE = "bare python"
 COMMANDS: dict[str, list[str]] = {
     BARE: [sys.executable, "-c", "pass"],
     "import offloadrt": [sys.executable, "-c", "import offloadrt"],
+    "names": [sys.executable, "-c", "from offloadrt import Run, kernel, openmp, scenario"],
     "offloadrt --help": [sys.executable, "-m", "offloadrt", "--help"],
+    "offloadrt show": [sys.executable, "-m", "offloadrt", "show", "overlap"],
+    "offloadrt run": [sys.executable, "-m", "offloadrt", "run", "overlap"],
 }
-LIMITS = {"import offloadrt": 0.3, "offloadrt --help": 0.5}
-"""Seconds of processor time."""
+LIMITS = {
+    "import offloadrt": 0.3,
+    "names": 0.9,
+    "offloadrt --help": 0.5,
+    "offloadrt show": 0.9,
+    "offloadrt run": 2.2,
+}
+"""Seconds of processor time that must be kept, on a machine whose caches others use as well."""
+GOALS = {"names": 0.5, "offloadrt show": 0.5, "offloadrt run": 1.2}
+"""Seconds of processor time that are aimed at."""
 
 
 @attrs.frozen
@@ -43,10 +59,12 @@ class Start:
     wall_s: float
 
 
-def start(command: list[str]) -> Start:
-    """Run a command to its end. Raises CalledProcessError when it fails."""
+def start(command: list[str], byte_code: str) -> Start:
+    """Run a command to its end, with byte code in a folder. Raises CalledProcessError when it fails."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    kept["PYTHONPYCACHEPREFIX"] = byte_code
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=kept)
     _, status, usage = os.wait4(process.pid, 0)
     ended = time.perf_counter()
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -57,12 +75,13 @@ def start(command: list[str]) -> Start:
 
 def measure(runs: int) -> dict[str, list[Start]]:
     """All commands, taking turns; one start of each first, for the caches."""
-    for command in COMMANDS.values():
-        start(command)
     starts: dict[str, list[Start]] = {name: [] for name in COMMANDS}
-    for _ in range(runs):
-        for name, command in COMMANDS.items():
-            starts[name].append(start(command))
+    with tempfile.TemporaryDirectory() as byte_code:
+        for command in COMMANDS.values():
+            start(command, byte_code)
+        for _ in range(runs):
+            for name, command in COMMANDS.items():
+                starts[name].append(start(command, byte_code))
     return starts
 
 
@@ -96,6 +115,7 @@ def as_json(found: dict[str, dict[str, float]]) -> dict[str, Any]:
         "unit": "seconds; cpu_s and wall_s are the least of the runs, cpu_ratio is to the bare interpreter",
         "commands": {name: {key: round(value, 4) for key, value in values.items()} for name, values in found.items()},
         "limits": LIMITS,
+        "goals": GOALS,
         "missed": missed(found),
     }
 
@@ -104,7 +124,7 @@ def as_table(found: dict[str, dict[str, float]]) -> Table:
     """What is printed for people."""
     table = Table(title="start-up", caption="least of the runs; the limit is for processor time")
     table.add_column("command")
-    for column in ("cpu", "ratio", "wall", "median wall", "limit"):
+    for column in ("cpu", "ratio", "wall", "median wall", "limit", "goal"):
         table.add_column(column, justify="right")
     for name, values in found.items():
         table.add_row(
@@ -114,6 +134,7 @@ def as_table(found: dict[str, dict[str, float]]) -> Table:
             f"{values['wall_s']:.3f} s",
             f"{values['median_wall_s']:.3f} s",
             f"{LIMITS[name]} s" if name in LIMITS else "",
+            f"{GOALS[name]} s" if name in GOALS else "",
         )
     return table
 

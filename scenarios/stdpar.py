@@ -16,8 +16,10 @@ from offloadrt.papers.stdpar.programs import (
     CloverLeaf,
     Lulesh,
     MiniBude,
+    RecordedApplication,
     Stopwatch,
     TeaLeaf,
+    sizes,
 )
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.study.running.phases import StepNumbers
@@ -45,6 +47,16 @@ def application_of(name: str, size: int, steps: int, phantom: bool, step_numbers
         return make(**given, phantom=phantom, step_numbers=step_numbers)
     except ValueError as error:
         raise ParameterError("phantom", f"{phantom}, but {error}") from None
+
+
+def recording_of(name: str, size: int, steps: int, implementation: std.Implementation) -> RecordedApplication:
+    """The recorded application, at its largest size and for all its recorded steps where these are 0."""
+    if implementation.memory is std.DataMemory.DEVICE:
+        raise ParameterError("recorded", f"True, but {implementation.name} is no implementation of parallel algorithms")
+    try:
+        return RecordedApplication(name, size or max(sizes(name), default=0), steps)
+    except ValueError as error:
+        raise ParameterError("size", str(error)) from None
 
 
 @scenario(
@@ -81,6 +93,7 @@ async def stdpar(
     size: Annotated[int, Range(0, 1 << 31)] = 0,
     steps: Annotated[int, Range(0, 1_000_000)] = 0,
     phantom: bool = True,
+    recorded: bool = False,
 ) -> dict[str, float | int]:
     """One application on one host thread. `time_s` is what its authors time: all steps, without setting it up.
 
@@ -108,6 +121,7 @@ async def stdpar(
             row (lulesh); 0 for its own
         steps: iterations of what is timed, for tealeaf of the solver in one time step; 0 for the application's own
         phantom: sizes without numbers; lulesh has no others
+        recorded: play the application's public version, as it was recorded, at one of the sizes at which it was
     """
     if xnack != "auto":
         if not run.spec.flag("usm.xnack"):
@@ -126,7 +140,11 @@ async def stdpar(
         if not Path(database).parent.is_dir():
             raise ParameterError("database", f"{database}, but there is no such folder")
     alike = phantom and sampling == "none" and database is None  # numbers converge, and measured times are kept
-    program = application_of(application, size, steps, phantom, run.steps if alike else range)
+    program: Application
+    if recorded:
+        program = recording_of(application, size, steps, chosen)
+    else:
+        program = application_of(application, size, steps, phantom, run.steps if alike else range)
     run.options = std.StdParOptions(
         implementation=chosen,
         heuristic=std.HeuristicRules(sampling=std.Sampling(sampling)),
@@ -152,7 +170,7 @@ async def stdpar(
     managed, freed = (calls.get(call_name(run.spec, call)) for call in ("cuMemAllocManaged", "cuMemFree"))
     return {
         "time_s": run.elapsed,
-        "steps": program.steps,
+        "steps": program.steps or len(run.windows.spans),
         **counted,
         "prefetched_gb": prefetched / 1e9,
         "to_device_gb": moved.get("h2d", 0.0) / 1e9,

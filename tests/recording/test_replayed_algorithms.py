@@ -58,6 +58,18 @@ def test_the_host_and_system_memory_take_nothing_over() -> None:
         assert measured["interposed"] == 0 == measured["prefetches"]
 
 
+def test_a_part_of_the_program_is_measured() -> None:
+    """A loop of five rounds with two algorithms each; the others stand behind it."""
+    whole, rounds = replayed(heuristic="off"), replayed(heuristic="off", timed="triads.cpp:14")
+    each = replayed(heuristic="off", timed="triads.cpp:14-triads.cpp:15")
+    assert (whole["algorithms"], rounds["algorithms"], each["algorithms"]) == (16, 8, 5)
+    assert whole["elapsed_s"] > rounds["elapsed_s"] > each["elapsed_s"] > 0
+    with pytest.raises(UserError, match=r"no algorithm is called at 'triads.cpp:1', but at triads.cpp:"):
+        replayed(timed="triads.cpp:1")
+    with pytest.raises(UserError, match=r"timed: .* does not come from the one to the other"):
+        replayed(timed="triads.cpp:19-triads.cpp:14")
+
+
 def test_the_heuristic_chooses_from_sampling_runs(tmp_path: Path) -> None:
     file = str(tmp_path / "times.json")
     assert replayed(sampling="host", database=file)["on_host"] == 16

@@ -7,8 +7,8 @@ for a program in Python it is found when it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Concatenate, NoReturn, ParamSpec
 
 import attrs
 import numpy as np
@@ -44,6 +44,29 @@ ONE_SIDED = (
 """Calls of one-sided communication, which are refused by name."""
 
 Run = Callable[[Channel], Awaitable[None]]
+
+
+P = ParamSpec("P")
+
+
+def _collective(
+    name: str, body: Callable[Concatenate[Comm, str, P], Run]
+) -> tuple[
+    Callable[Concatenate[Comm, P], Coroutine[Any, Any, None]],
+    Callable[Concatenate[Comm, P], Coroutine[Any, Any, MpiRequest]],
+]:
+    """Make a blocking call and a nonblocking one of what gets the call's name and arguments, and returns its steps."""
+    call, begun = f"MPI_{name}", f"MPI_I{name.lower()}"
+
+    async def blocking(self: Comm, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        await self.run(call, str(kwargs.get("at", "")), body(self, call, *args, **kwargs))
+
+    async def nonblocking(self: Comm, /, *args: P.args, **kwargs: P.kwargs) -> MpiRequest:
+        return self.start(begun, str(kwargs.get("at", "")), body(self, call, *args, **kwargs))
+
+    blocking.__name__, nonblocking.__name__ = name, f"I{name.lower()}"
+    blocking.__doc__, nonblocking.__doc__ = f"{body.__doc__} ({call})", f"Begin what {name} does ({begun})."
+    return blocking, nonblocking
 
 
 class World:
@@ -262,165 +285,147 @@ class Comm:
 
     # ------------------------------------------------------------------ collectives
 
-    async def Barrier(self, *, at: str = "") -> None:
-        """Return when all ranks have called it (MPI_Barrier)."""
-        await self._run("MPI_Barrier", at, self._chosen("MPI_Barrier", 0))
+    def _barrier(self, call: str, *, at: str = "") -> Run:
+        """Return when all ranks have called it."""
+        return self._chosen(call, 0)
 
-    async def Ibarrier(self, *, at: str = "") -> MpiRequest:
-        """Begin a barrier (MPI_Ibarrier)."""
-        return self._start("MPI_Ibarrier", at, self._chosen("MPI_Barrier", 0))
+    def _bcast(self, call: str, buf: Given, root: int = 0, *, at: str = "") -> Run:
+        """Give all ranks what the root has."""
+        self._check(call, root, 0, at)
+        buffer = buffer_of(buf, call)
+        return self._chosen(call, buffer.nbytes, _elements(buffer), buffer, root)
 
-    async def Bcast(self, buf: Given, root: int = 0, *, at: str = "") -> None:
-        """Give all ranks what the root has (MPI_Bcast)."""
-        await self._run("MPI_Bcast", at, self._bcast("MPI_Bcast", buf, root, at))
+    def _reduce(
+        self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, root: int = 0, *, at: str = ""
+    ) -> Run:
+        """Reduce the buffers of all ranks into that of the root."""
+        self._check(call, root, 0, at)
+        sent = self._sent(call, sendbuf, recvbuf)
+        at_root = self.rank == root
+        into = buffer_of(recvbuf, call) if at_root else sent.temporary()
+        work = self._workplace(into)
+        chosen = self._chosen(call, sent.nbytes, _elements(sent), work, op, root)
+        return self._reducing(sent, work, into if at_root else work, chosen)
 
-    async def Ibcast(self, buf: Given, root: int = 0, *, at: str = "") -> MpiRequest:
-        """Begin a broadcast (MPI_Ibcast)."""
-        return self._start("MPI_Ibcast", at, self._bcast("MPI_Ibcast", buf, root, at))
+    def _allreduce(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> Run:
+        """Reduce the buffers of all ranks into those of all."""
+        sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
+        work = self._workplace(into)
+        return self._reducing(sent, work, into, self._chosen(call, sent.nbytes, _elements(sent), work, op))
 
-    async def Reduce(
-        self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, root: int = 0, *, at: str = ""
-    ) -> None:
-        """Reduce the buffers of all ranks into that of the root (MPI_Reduce)."""
-        await self._run("MPI_Reduce", at, self._reduce("MPI_Reduce", sendbuf, recvbuf, op, root, at))
+    def _gather(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, root: int = 0, *, at: str = "") -> Run:
+        """Gather equal parts, in order of rank, in the root's buffer."""
+        return self._gatherv(call, sendbuf, recvbuf, None, root, at=at)
 
-    async def Ireduce(
-        self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, root: int = 0, *, at: str = ""
-    ) -> MpiRequest:
-        """Begin a reduction (MPI_Ireduce)."""
-        return self._start("MPI_Ireduce", at, self._reduce("MPI_Ireduce", sendbuf, recvbuf, op, root, at))
-
-    async def Allreduce(self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> None:
-        """Reduce the buffers of all ranks into those of all (MPI_Allreduce)."""
-        await self._run("MPI_Allreduce", at, self._allreduce("MPI_Allreduce", sendbuf, recvbuf, op))
-
-    async def Iallreduce(self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> MpiRequest:
-        """Begin a reduction to all (MPI_Iallreduce)."""
-        return self._start("MPI_Iallreduce", at, self._allreduce("MPI_Iallreduce", sendbuf, recvbuf, op))
-
-    async def Gather(self, sendbuf: Given | InPlace, recvbuf: Given, root: int = 0, *, at: str = "") -> None:
-        """Gather equal parts, in order of rank, in the root's buffer (MPI_Gather)."""
-        await self._run("MPI_Gather", at, self._gather("MPI_Gather", sendbuf, recvbuf, None, root, at))
-
-    async def Igather(self, sendbuf: Given | InPlace, recvbuf: Given, root: int = 0, *, at: str = "") -> MpiRequest:
-        """Begin to gather (MPI_Igather)."""
-        return self._start("MPI_Igather", at, self._gather("MPI_Gather", sendbuf, recvbuf, None, root, at))
-
-    async def Gatherv(
-        self, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int], root: int = 0, *, at: str = ""
-    ) -> None:
-        """Gather parts of `counts` bytes, which lie one after the other at the root (MPI_Gatherv)."""
-        await self._run("MPI_Gatherv", at, self._gather("MPI_Gatherv", sendbuf, recvbuf, counts, root, at))
-
-    async def Igatherv(
-        self, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int], root: int = 0, *, at: str = ""
-    ) -> MpiRequest:
-        """Begin to gather unequal parts (MPI_Igatherv)."""
-        return self._start("MPI_Igatherv", at, self._gather("MPI_Gatherv", sendbuf, recvbuf, counts, root, at))
-
-    async def Scatter(self, sendbuf: Given, recvbuf: Given | InPlace, root: int = 0, *, at: str = "") -> None:
-        """Scatter equal parts of the root's buffer, in order of rank (MPI_Scatter)."""
-        await self._run("MPI_Scatter", at, self._scatter("MPI_Scatter", sendbuf, recvbuf, None, root, at))
-
-    async def Iscatter(self, sendbuf: Given, recvbuf: Given | InPlace, root: int = 0, *, at: str = "") -> MpiRequest:
-        """Begin to scatter (MPI_Iscatter)."""
-        return self._start("MPI_Iscatter", at, self._scatter("MPI_Scatter", sendbuf, recvbuf, None, root, at))
-
-    async def Scatterv(
-        self, sendbuf: Given, counts: Sequence[int], recvbuf: Given | InPlace, root: int = 0, *, at: str = ""
-    ) -> None:
-        """Scatter parts of `counts` bytes, which lie one after the other at the root (MPI_Scatterv)."""
-        await self._run("MPI_Scatterv", at, self._scatter("MPI_Scatterv", sendbuf, recvbuf, counts, root, at))
-
-    async def Iscatterv(
-        self, sendbuf: Given, counts: Sequence[int], recvbuf: Given | InPlace, root: int = 0, *, at: str = ""
-    ) -> MpiRequest:
-        """Begin to scatter unequal parts (MPI_Iscatterv)."""
-        return self._start("MPI_Iscatterv", at, self._scatter("MPI_Scatterv", sendbuf, recvbuf, counts, root, at))
-
-    async def Allgather(self, sendbuf: Given | InPlace, recvbuf: Given, *, at: str = "") -> None:
-        """Gather equal parts, in order of rank, in all ranks' buffers (MPI_Allgather)."""
-        await self._run("MPI_Allgather", at, self._allgather("MPI_Allgather", sendbuf, recvbuf, None, at))
-
-    async def Iallgather(self, sendbuf: Given | InPlace, recvbuf: Given, *, at: str = "") -> MpiRequest:
-        """Begin to gather for all (MPI_Iallgather)."""
-        return self._start("MPI_Iallgather", at, self._allgather("MPI_Allgather", sendbuf, recvbuf, None, at))
-
-    async def Allgatherv(
-        self, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int], *, at: str = ""
-    ) -> None:
-        """Gather parts of `counts` bytes, one after the other, in all ranks' buffers (MPI_Allgatherv)."""
-        await self._run("MPI_Allgatherv", at, self._allgather("MPI_Allgatherv", sendbuf, recvbuf, counts, at))
-
-    async def Iallgatherv(
-        self, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int], *, at: str = ""
-    ) -> MpiRequest:
-        """Begin to gather unequal parts for all (MPI_Iallgatherv)."""
-        return self._start("MPI_Iallgatherv", at, self._allgather("MPI_Allgatherv", sendbuf, recvbuf, counts, at))
-
-    async def Alltoall(self, sendbuf: Given, recvbuf: Given, *, at: str = "") -> None:
-        """Give each rank its part of every rank's buffer (MPI_Alltoall)."""
-        await self._run("MPI_Alltoall", at, self._alltoall("MPI_Alltoall", sendbuf, recvbuf, None, None, at))
-
-    async def Ialltoall(self, sendbuf: Given, recvbuf: Given, *, at: str = "") -> MpiRequest:
-        """Begin an exchange among all (MPI_Ialltoall)."""
-        return self._start("MPI_Ialltoall", at, self._alltoall("MPI_Alltoall", sendbuf, recvbuf, None, None, at))
-
-    async def Alltoallv(
-        self,
-        sendbuf: Given,
-        sendcounts: Sequence[int],
-        recvbuf: Given,
-        recvcounts: Sequence[int],
-        *,
+    def _gatherv(
+        self, call: str, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int] | None, root: int = 0, *,
         at: str = "",
-    ) -> None:
-        """Exchange parts of so many bytes, which lie one after the other, among all (MPI_Alltoallv)."""
-        body = self._alltoall("MPI_Alltoallv", sendbuf, recvbuf, sendcounts, recvcounts, at)
-        await self._run("MPI_Alltoallv", at, body)
+    ) -> Run:  # fmt: skip
+        """Gather parts of `counts` bytes, which lie one after the other at the root."""
+        self._check(call, root, 0, at)
+        parts = self._parts(call, buffer_of(recvbuf, call), counts, at) if self.rank == root else None
+        if isinstance(sendbuf, InPlace):
+            mine = parts[root] if parts is not None else NOTHING
+        else:
+            mine = buffer_of(sendbuf, call)
+        return self._chosen(call, mine.nbytes, _elements(mine), mine, parts, root)
 
-    async def Ialltoallv(
-        self,
-        sendbuf: Given,
-        sendcounts: Sequence[int],
-        recvbuf: Given,
-        recvcounts: Sequence[int],
-        *,
+    def _scatter(self, call: str, sendbuf: Given, recvbuf: Given | InPlace, root: int = 0, *, at: str = "") -> Run:
+        """Scatter equal parts of the root's buffer, in order of rank."""
+        return self._scatterv(call, sendbuf, None, recvbuf, root, at=at)
+
+    def _scatterv(
+        self, call: str, sendbuf: Given, counts: Sequence[int] | None, recvbuf: Given | InPlace, root: int = 0, *,
         at: str = "",
-    ) -> MpiRequest:
-        """Begin an exchange of unequal parts among all (MPI_Ialltoallv)."""
-        body = self._alltoall("MPI_Alltoallv", sendbuf, recvbuf, sendcounts, recvcounts, at)
-        return self._start("MPI_Ialltoallv", at, body)
+    ) -> Run:  # fmt: skip
+        """Scatter parts of `counts` bytes, which lie one after the other at the root."""
+        self._check(call, root, 0, at)
+        parts = self._parts(call, buffer_of(sendbuf, call), counts, at) if self.rank == root else None
+        if isinstance(recvbuf, InPlace):
+            mine = parts[root] if parts is not None else NOTHING
+        else:
+            mine = buffer_of(recvbuf, call)
+        return self._chosen(call, mine.nbytes, _elements(mine), parts, mine, root)
 
-    async def Reduce_scatter(
-        self, sendbuf: Given, recvbuf: Given, counts: Sequence[int] | None = None, op: Op = SUM, *, at: str = ""
-    ) -> None:
-        """Reduce, and give each rank its part of `counts` bytes; equal parts without (MPI_Reduce_scatter)."""
-        body = self._reduce_scatter("MPI_Reduce_scatter", sendbuf, recvbuf, counts, op, at)
-        await self._run("MPI_Reduce_scatter", at, body)
+    def _allgather(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, *, at: str = "") -> Run:
+        """Gather equal parts, in order of rank, in all ranks' buffers."""
+        return self._allgatherv(call, sendbuf, recvbuf, None, at=at)
 
-    async def Ireduce_scatter(
-        self, sendbuf: Given, recvbuf: Given, counts: Sequence[int] | None = None, op: Op = SUM, *, at: str = ""
-    ) -> MpiRequest:
-        """Begin a reduction whose result is scattered (MPI_Ireduce_scatter)."""
-        body = self._reduce_scatter("MPI_Reduce_scatter", sendbuf, recvbuf, counts, op, at)
-        return self._start("MPI_Ireduce_scatter", at, body)
+    def _allgatherv(
+        self, call: str, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int] | None, *, at: str = ""
+    ) -> Run:
+        """Gather parts of `counts` bytes, one after the other, in all ranks' buffers."""
+        into = buffer_of(recvbuf, call)
+        parts = self._parts(call, into, counts, at)
+        mine = parts[self.rank]
+        sent = mine if isinstance(sendbuf, InPlace) else buffer_of(sendbuf, call)
+        chosen = self._chosen(call, -(-into.nbytes // self.size), _elements(into), into, parts)
 
-    async def Scan(self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> None:
-        """Give each rank the reduction over the ranks up to it (MPI_Scan)."""
-        await self._run("MPI_Scan", at, self._scan("MPI_Scan", sendbuf, recvbuf, op))
+        async def body(channel: Channel) -> None:
+            mine.write(sent.read())
+            await chosen(channel)
 
-    async def Iscan(self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> MpiRequest:
-        """Begin a scan (MPI_Iscan)."""
-        return self._start("MPI_Iscan", at, self._scan("MPI_Scan", sendbuf, recvbuf, op))
+        return body
 
-    async def Exscan(self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> None:
-        """Give each rank but the first the reduction over the ranks before it (MPI_Exscan)."""
-        await self._run("MPI_Exscan", at, self._scan("MPI_Exscan", sendbuf, recvbuf, op))
+    def _alltoall(self, call: str, sendbuf: Given, recvbuf: Given, *, at: str = "") -> Run:
+        """Give each rank its part of every rank's buffer."""
+        return self._alltoallv(call, sendbuf, None, recvbuf, None, at=at)
 
-    async def Iexscan(self, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> MpiRequest:
-        """Begin an exclusive scan (MPI_Iexscan)."""
-        return self._start("MPI_Iexscan", at, self._scan("MPI_Exscan", sendbuf, recvbuf, op))
+    def _alltoallv(
+        self, call: str, sendbuf: Given, sendcounts: Sequence[int] | None, recvbuf: Given,
+        recvcounts: Sequence[int] | None, *, at: str = "",
+    ) -> Run:  # fmt: skip
+        """Exchange parts of so many bytes, which lie one after the other, among all."""
+        sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
+        outgoing, incoming = self._parts(call, sent, sendcounts, at), self._parts(call, into, recvcounts, at)
+        return self._chosen(call, sent.nbytes // self.size, _elements(sent), outgoing, incoming)
+
+    def _reduce_scatter(
+        self, call: str, sendbuf: Given, recvbuf: Given, counts: Sequence[int] | None = None, op: Op = SUM, *,
+        at: str = "",
+    ) -> Run:  # fmt: skip
+        """Reduce, and give each rank its part of `counts` bytes; equal parts without."""
+        sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
+        work = self._workplace(sent).temporary()
+        parts = self._parts(call, work, counts, at)
+        mine = into if work.device == into.device else attrs.evolve(into.temporary(), device=None)
+        chosen = self._chosen(call, sent.nbytes, _elements(sent), work, parts, mine, op)
+        reducing = self._reducing(sent, work, work, chosen)
+
+        async def body(channel: Channel) -> None:
+            await reducing(channel)
+            if mine is not into and into.device is not None:
+                await self.endpoint.carrier.stage(self.endpoint, into.device, "h2d", into.nbytes)
+                into.write(mine.read())
+
+        return body
+
+    def _scan(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> Run:
+        """Give each rank the reduction over the ranks up to it."""
+        sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
+        copy = sent.temporary()
+        copy.write(sent.read())
+        return self._chosen(call, sent.nbytes, _elements(sent), copy, into, op)
+
+    def _exscan(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> Run:
+        """Give each rank but the first the reduction over the ranks before it."""
+        return self._scan(call, sendbuf, recvbuf, op)
+
+    Barrier, Ibarrier = _collective("Barrier", _barrier)
+    Bcast, Ibcast = _collective("Bcast", _bcast)
+    Reduce, Ireduce = _collective("Reduce", _reduce)
+    Allreduce, Iallreduce = _collective("Allreduce", _allreduce)
+    Gather, Igather = _collective("Gather", _gather)
+    Gatherv, Igatherv = _collective("Gatherv", _gatherv)
+    Scatter, Iscatter = _collective("Scatter", _scatter)
+    Scatterv, Iscatterv = _collective("Scatterv", _scatterv)
+    Allgather, Iallgather = _collective("Allgather", _allgather)
+    Allgatherv, Iallgatherv = _collective("Allgatherv", _allgatherv)
+    Alltoall, Ialltoall = _collective("Alltoall", _alltoall)
+    Alltoallv, Ialltoallv = _collective("Alltoallv", _alltoallv)
+    Reduce_scatter, Ireduce_scatter = _collective("Reduce_scatter", _reduce_scatter)
+    Scan, Iscan = _collective("Scan", _scan)
+    Exscan, Iexscan = _collective("Exscan", _exscan)
 
     # ------------------------------------------------------------------ how collectives run
 
@@ -428,13 +433,13 @@ class Comm:
         chosen = choices.algorithm(self.world.costs.library.collectives, call, self.size, nbytes, count)
         return lambda channel: chosen(channel, *args)
 
-    async def _run(self, call: str, at: str, body: Run) -> None:
+    async def run(self, call: str, at: str, body: Run) -> None:
         """Run a blocking collective in the calling thread."""
         channel = self._channel(call, at, background=False)
         with self.endpoint.call(call, at):
             await body(channel)
 
-    def _start(self, call: str, at: str, body: Run) -> MpiRequest:
+    def start(self, call: str, at: str, body: Run) -> MpiRequest:
         """Begin a nonblocking one: an actor of its own goes from step to step as its messages are done."""
         channel = self._channel(call, at, background=True)
         request = MpiRequest(self.endpoint, call, f"on {self.name}", at=at)
@@ -462,25 +467,6 @@ class Comm:
 
         return Channel(self.rank, self.size, self.endpoint, call, at, background, isend, irecv)
 
-    def _bcast(self, call: str, buf: Given, root: int, at: str) -> Run:
-        self._check(call, root, 0, at)
-        buffer = buffer_of(buf, call)
-        return self._chosen("MPI_Bcast", buffer.nbytes, _elements(buffer), buffer, root)
-
-    def _reduce(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op, root: int, at: str) -> Run:
-        self._check(call, root, 0, at)
-        sent = self._sent(call, sendbuf, recvbuf)
-        at_root = self.rank == root
-        into = buffer_of(recvbuf, call) if at_root else sent.temporary()
-        work = self._workplace(into)
-        chosen = self._chosen("MPI_Reduce", sent.nbytes, _elements(sent), work, op, root)
-        return self._reducing(sent, work, into if at_root else work, chosen)
-
-    def _allreduce(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op) -> Run:
-        sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
-        work = self._workplace(into)
-        return self._reducing(sent, work, into, self._chosen("MPI_Allreduce", sent.nbytes, _elements(sent), work, op))
-
     def _workplace(self, buffer: MpiBuffer) -> MpiBuffer:
         """Return where a reduction is made: in the buffer itself, or for short ones of a device at the host."""
         if buffer.device is None or buffer.nbytes > self.world.costs.device.collective_limit:
@@ -502,80 +488,6 @@ class Comm:
                 into.write(work.read())
 
         return body
-
-    def _gather(
-        self, call: str, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int] | None, root: int, at: str
-    ) -> Run:
-        self._check(call, root, 0, at)
-        parts = self._parts(call, buffer_of(recvbuf, call), counts, at) if self.rank == root else None
-        if isinstance(sendbuf, InPlace):
-            mine = parts[root] if parts is not None else NOTHING
-        else:
-            mine = buffer_of(sendbuf, call)
-        return self._chosen(call, mine.nbytes, _elements(mine), mine, parts, root)
-
-    def _scatter(
-        self, call: str, sendbuf: Given, recvbuf: Given | InPlace, counts: Sequence[int] | None, root: int, at: str
-    ) -> Run:
-        self._check(call, root, 0, at)
-        parts = self._parts(call, buffer_of(sendbuf, call), counts, at) if self.rank == root else None
-        if isinstance(recvbuf, InPlace):
-            mine = parts[root] if parts is not None else NOTHING
-        else:
-            mine = buffer_of(recvbuf, call)
-        return self._chosen(call, mine.nbytes, _elements(mine), parts, mine, root)
-
-    def _allgather(
-        self, call: str, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int] | None, at: str
-    ) -> Run:
-        into = buffer_of(recvbuf, call)
-        parts = self._parts(call, into, counts, at)
-        mine = parts[self.rank]
-        sent = mine if isinstance(sendbuf, InPlace) else buffer_of(sendbuf, call)
-        chosen = self._chosen(call, -(-into.nbytes // self.size), _elements(into), into, parts)
-
-        async def body(channel: Channel) -> None:
-            mine.write(sent.read())
-            await chosen(channel)
-
-        return body
-
-    def _alltoall(
-        self,
-        call: str,
-        sendbuf: Given,
-        recvbuf: Given,
-        sendcounts: Sequence[int] | None,
-        recvcounts: Sequence[int] | None,
-        at: str,
-    ) -> Run:
-        sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
-        outgoing, incoming = self._parts(call, sent, sendcounts, at), self._parts(call, into, recvcounts, at)
-        return self._chosen(call, sent.nbytes // self.size, _elements(sent), outgoing, incoming)
-
-    def _reduce_scatter(
-        self, call: str, sendbuf: Given, recvbuf: Given, counts: Sequence[int] | None, op: Op, at: str
-    ) -> Run:
-        sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
-        work = self._workplace(sent).temporary()
-        parts = self._parts(call, work, counts, at)
-        mine = into if work.device == into.device else attrs.evolve(into.temporary(), device=None)
-        chosen = self._chosen(call, sent.nbytes, _elements(sent), work, parts, mine, op)
-        reducing = self._reducing(sent, work, work, chosen)
-
-        async def body(channel: Channel) -> None:
-            await reducing(channel)
-            if mine is not into and into.device is not None:
-                await self.endpoint.carrier.stage(self.endpoint, into.device, "h2d", into.nbytes)
-                into.write(mine.read())
-
-        return body
-
-    def _scan(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op) -> Run:
-        sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
-        copy = sent.temporary()
-        copy.write(sent.read())
-        return self._chosen(call, sent.nbytes, _elements(sent), copy, into, op)
 
     @staticmethod
     def _sent(call: str, sendbuf: Given | InPlace, recvbuf: Given) -> MpiBuffer:
@@ -607,7 +519,7 @@ class Comm:
         mine = np.array([color, key], np.int64)
         everybody = np.zeros(2 * self.size, np.int64)
         sent, into = (MpiBuffer(values.nbytes, values=values, dtype=values.dtype) for values in (mine, everybody))
-        await self._run("MPI_Comm_split", at, self._allgather("MPI_Allgather", sent, into, None, at))
+        await self.run("MPI_Comm_split", at, self._allgather("MPI_Allgather", sent, into, at=at))
         self._made += 1
         number = self._made
         if color == UNDEFINED:
@@ -621,7 +533,7 @@ class Comm:
     async def Dup(self, *, at: str = "") -> Comm:
         """Return a communicator of the same ranks, whose messages meet none of this one (MPI_Comm_dup)."""
         word = MpiBuffer(8)
-        await self._run("MPI_Comm_dup", at, self._allreduce("MPI_Allreduce", IN_PLACE, word, SUM))
+        await self.run("MPI_Comm_dup", at, self._allreduce("MPI_Allreduce", IN_PLACE, word, SUM))
         self._made += 1
         context = self.world.context((self.context, self._made, "dup"))
         return Comm(self.world, self.endpoint, self.group, context, f"{self.name} dup {self._made}")

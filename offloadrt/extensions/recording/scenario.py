@@ -15,7 +15,7 @@ from offloadrt.extensions import stdpar
 from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.extensions.recording.format.container import RunSummary
 from offloadrt.extensions.recording.replay import Outcome, check_configuration, replay
-from offloadrt.extensions.recording.replay.algorithms import replay_algorithms
+from offloadrt.extensions.recording.replay.algorithms import Timed, replay_algorithms
 from offloadrt.extensions.recording.replay.declared import read_declared
 from offloadrt.extensions.recording.replay.program import (
     ranks_of,
@@ -135,6 +135,8 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary]) -> Scenario:
         sampling: Literal["none", "host", "offload"] = "none",
         database: str = "",
         system_usm: bool = False,
+        policy: Literal["recorded", "par", "par_unseq"] = "recorded",
+        timed: str = "",
         threads: Annotated[int, Range(1)] = known[0],
         host_compute: Annotated[float, Range(0)] = 1.0,
         process: Annotated[int, Range(0)] = 0,
@@ -150,6 +152,9 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary]) -> Scenario:
             sampling: a run that only measures for the database, with all algorithms on the host or offloaded
             database: file with the runtimes that the heuristic knows, to which the run adds its own at the end
             system_usm: let the device use all memory of the host as it is; nothing is taken over or prefetched
+            policy: of all parallel algorithms; AdaptiveCpp offloads those under par on some devices only
+            timed: measure a part only: from the first call of an algorithm at a place (FILE:LINE) to the last; or
+                A-B, from each call at A to the next one at B
             threads: with as many host threads, as it was recorded with
             host_compute: seconds of the host for each one that it worked when it was recorded
             process: which of the recorded processes, as MPI ranks are
@@ -172,16 +177,20 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary]) -> Scenario:
         )
         try:
             recording = loaded(path, run_of(runs, threads, process, path))
+            part = Timed.at(timed, recording, run.measure) if timed else None
             await replay_algorithms(
                 recording, run.program_as(stdpar.StdPar), host_time=host_compute, progress=run.progress,
-                phases=run.windows.phases,
+                phases=run.windows.phases, timed=part,
+                policy=None if policy == "recorded" else stdpar.ExecutionPolicy(policy),
             )  # fmt: skip
         except (Exception, BaseExceptionGroup) as error:
             inner = innermost(error)
             if isinstance(inner, (*_OF_THE_PROGRAM, stdpar.CompilationRefused)):
                 raise UserError(str(inner)) from None
             raise
-        measured = run.program.algorithms(), run.program.barriers()
+        if part is not None and not run.windows.spans:
+            raise ParameterError("timed", f"{timed}, but the program does not come from the one to the other")
+        measured = run.measured.algorithms, run.measured.barriers
         return {**stdpar.algorithm_figures(*measured), **_ending(recording)}
 
     figure = Figure(x="implementation", y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay")

@@ -370,9 +370,9 @@ class RuntimeCalls:
         return number if number in self._open else 0
 
     def died_at(self) -> str:
-        """Return the place of the directive in which the program died; empty if that was in none."""
+        """Return the place of the directive or algorithm in which the program died; empty if that was in none."""
         call = self._open.get(self.fatal_call())
-        return "" if call is None else self._where(call.row)
+        return "" if call is None else self._where((call.algorithm or call).row)
 
     def _complete(self, call: _OpenCall, whole: bool, died: bool = False) -> None:
         items, blocks, behind = self._expanded(call)

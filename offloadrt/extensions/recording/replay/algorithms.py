@@ -9,12 +9,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Final, cast
 
 import attrs
 import numpy as np
 
-from offloadrt.extensions.recording.format.recording import NONE, Recording, RecordingDamaged, Site, StopKind, TaskKind
+from offloadrt.extensions.recording.format.recording import (
+    NONE,
+    Recording,
+    RecordingDamaged,
+    Site,
+    Step,
+    StopKind,
+    TaskKind,
+)
 from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, STORES
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.program import ReplayRefused
@@ -56,6 +65,68 @@ class _OpenCall:
     kernels: list[_Kernel] = attrs.field(factory=list)
 
 
+class _TimedPartOver(Exception):
+    """Ends a replay of which the rest is not wanted."""
+
+
+@attrs.define(eq=False)
+class Timed:
+    """Which part of a program is measured: from each call of an algorithm at one place to the next call at another.
+
+    Where both are the same place, that is all from its first call to its last, so many rounds of a loop less one.
+    """
+
+    begin: str
+    end: str
+    measure: Callable[[], AbstractAsyncContextManager[None]]
+    left: int
+    """Calls at `end` that are to come."""
+    is_all: bool
+    """Whether the program ends with the part."""
+    _open: AbstractAsyncContextManager[None] | None = None
+
+    @classmethod
+    def at(
+        cls,
+        places: str,
+        recording: Recording,
+        measure: Callable[[], AbstractAsyncContextManager[None]],
+        rounds: int = 0,
+    ) -> Timed:
+        """Read `PLACE` or `PLACE-PLACE`, each a file and a line. Raises ReplayRefused where no algorithm is there.
+
+        rounds: after so many of them the program ends; 0: all, and it goes on.
+        """
+        begin, _, end = places.partition("-")
+        end = end or begin
+        sites, columns = recording.dictionaries.sites, recording.columns
+        calls = {site.where: 0 for site in sites if site.is_algorithm}
+        subjects, times = np.unique(
+            columns["record.subject"][columns["record.step"] == Step.DIRECTIVE], return_counts=True
+        )
+        for subject, count in zip(subjects.tolist(), times.tolist(), strict=True):
+            if sites[subject].is_algorithm:
+                calls[sites[subject].where] += count
+        for place in (begin, end):
+            if place not in calls:
+                raise ReplayRefused(f"{recording.name}: no algorithm is called at {place!r}, but at {', '.join(calls)}")
+        left = min(calls[end], rounds + (begin == end)) if rounds else calls[end]
+        return cls(begin, end, measure, left, bool(rounds))
+
+    async def passes(self, place: str) -> None:
+        """Come to a call of an algorithm."""
+        if place == self.end:
+            self.left -= 1
+            if self._open is not None:
+                opened, self._open = self._open, None
+                await opened.__aexit__(None, None, None)
+                if self.is_all and not self.left:
+                    raise _TimedPartOver
+        if place == self.begin and self.left > 0 and self._open is None:
+            self._open = self.measure()
+            await self._open.__aenter__()
+
+
 @attrs.define(eq=False)
 class ReplayedAlgorithms:
     """Runs the algorithms of a recording on a program of C++ standard parallelism."""
@@ -65,6 +136,9 @@ class ReplayedAlgorithms:
     host_time: float
     """Virtual seconds of the host for each second that the program worked when it was recorded."""
     progress: Callable[[int, int], object]
+    timed: Timed | None = None
+    policy: ExecutionPolicy | None = None
+    """The policy of all parallel algorithms; None: as recorded."""
     algorithms: int = 0
     """How many were called."""
     helpers: HiddenHelpers = attrs.field(init=False)
@@ -75,6 +149,8 @@ class ReplayedAlgorithms:
     """The algorithm that a thread is in."""
     _calls: dict[tuple[object, ...], AlgorithmCall] = attrs.field(factory=dict)
     """By thread, algorithm and kernels, while the arrays are the same."""
+    _placed: dict[int, tuple[Launch, dict[tuple[int, ...], Launch]]] = attrs.field(factory=dict)
+    """By the identity of a launch: itself, and as it is with its arrays at other places among the arguments."""
     _stacks: dict[ProgramThread, UsmArray] = attrs.field(factory=dict)
     _total: int = attrs.field(init=False)
 
@@ -145,6 +221,8 @@ class ReplayedAlgorithms:
         thread, site = cast(HostThread, t), self.recording.dictionaries.sites[site_number]
         t.sim.current.data["place"] = site.where
         if site.is_algorithm:
+            if self.timed is not None:
+                await self.timed.passes(site.where)
             words = self._words(site, items, 4)
             if words[_ON_HOST]:
                 self._count()
@@ -187,15 +265,40 @@ class ReplayedAlgorithms:
             raise RecordingDamaged(
                 f"{self.recording.name}: {site.where}: {site.call} with policy {words[_POLICY]} is no algorithm"
             )
+        policy = self.policy or policy
         arguments = self._pointers(t, recorded.items)
         launches = []
         for kernel_site, launch, items in recorded.kernels:
             of_kernel = self.recording.dictionaries.sites[kernel_site]
             made, used = self._kernels.algorithm_launch(of_kernel, launch, items, self._arrays, elements)
-            launches.append(_with_arguments(made, used, arguments))
+            launches.append(self._with_arguments(made, used, arguments))
         kernel = launches[0].kernel if launches else Kernel(name)
         place = site.file, site.line
         return AlgorithmCall(name, policy, kernel, tuple(arguments), elements, 0, place=place, launches=tuple(launches))
+
+    def _with_arguments(self, launch: Launch, used: Sequence[HostArray], arguments: list[Any]) -> Launch:
+        """Put the arrays that a kernel uses among the arguments of its algorithm, where its counts then find them.
+
+        Those that are not there yet come behind them, as arrays that the kernel finds behind a pointer in memory.
+        """
+        numbers = {id(array): number for number, array in enumerate(direct(arguments))}
+        places: list[int] = []
+        for array in used:
+            if id(array) not in numbers:
+                numbers[id(array)] = len(numbers)
+                assert isinstance(array, UsmArray)
+                arguments.append(Indirect(array))
+            places.append(numbers[id(array)])
+        _, known = self._placed.setdefault(id(launch), (launch, {}))
+        if (key := tuple(places)) not in known:
+            counts = launch.counts
+            if counts is not None:
+                counts = attrs.evolve(
+                    counts, arrays=tuple(attrs.evolve(use, **_at(places[use.position])) for use in counts.arrays)
+                )
+            arrays = tuple(attrs.evolve(use, **_at(places[use.position])) for use in launch.kernel.arrays)
+            known[key] = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, arrays=arrays), counts=counts)
+        return known[key]
 
     def _words(self, site: Site, items: int, least: int) -> list[int]:
         places = self.recording.range_of("items", items)
@@ -224,28 +327,6 @@ def _name(site: Site) -> str:
     return site.call.removeprefix("std::")
 
 
-def _with_arguments(launch: Launch, used: Sequence[HostArray], arguments: list[Any]) -> Launch:
-    """Put the arrays that a kernel uses among the arguments of its algorithm, where its counts then find them.
-
-    Those that are not there yet come behind them, as arrays that the kernel finds behind a pointer in memory.
-    """
-    places: list[int] = []
-    for array in used:
-        own = direct(arguments)
-        place = next((place for place, known in enumerate(own) if known is array), len(own))
-        if place == len(own):
-            assert isinstance(array, UsmArray)
-            arguments.append(Indirect(array))
-        places.append(place)
-    counts = launch.counts
-    if counts is not None:
-        counts = attrs.evolve(
-            counts, arrays=tuple(attrs.evolve(use, **_at(places[use.position])) for use in counts.arrays)
-        )
-    arrays = tuple(attrs.evolve(use, **_at(places[use.position])) for use in launch.kernel.arrays)
-    return attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, arrays=arrays), counts=counts)
-
-
 def _at(place: int) -> dict[str, Any]:
     return {"name": f"{place}", "position": place}
 
@@ -271,14 +352,14 @@ async def replay_algorithms(
     host_time: float = 1.0,
     progress: Callable[[int, int], object] = lambda done, total: None,
     phases: ChoosesInstances | None = None,
+    timed: Timed | None = None,
+    policy: ExecutionPolicy | None = None,
 ) -> int:
-    """Run a recorded program of parallel algorithms, and return how many it called. Raises ReplayRefused."""
-    check_recorded(recording)
-    kinds = recording.columns["task.kind"]
-    if (kinds == TaskKind.TARGET).any():
-        raise ReplayRefused(f"{recording.name}: a deferred directive is not replayed with parallel algorithms")
-    run = ReplayedAlgorithms(recording, program, host_time, progress)
-    walk = TaskWalk(run, phases)
+    """Run a recorded program of parallel algorithms, and return how many it called. Raises ReplayRefused.
+
+    Where a part of it is `timed`, no repeated phase is left out, for its windows lie within those.
+    """
+    run, walk = _begun(recording, program, host_time, progress, phases, timed, policy)
     roots = walk.roots()
 
     async def initial(t: HostThread) -> None:
@@ -289,3 +370,31 @@ async def replay_algorithms(
     if roots:
         await program.parallel(initial, num_threads=len(roots))
     return run.algorithms
+
+
+async def replay_on(t: HostThread, program: StdPar, recording: Recording, timed: Timed) -> None:
+    """Run a recorded program of one thread on this one, up to the end of what is timed, without the host's own work.
+
+    Its parallel algorithms are under `par_unseq`, which all implementations offload everywhere. Raises ReplayRefused.
+    """
+    run, walk = _begun(recording, program, 0.0, lambda done, total: None, None, timed, ExecutionPolicy.PAR_UNSEQ)
+    run.place_arrays(t)
+    with suppress(_TimedPartOver):
+        for root in walk.roots():
+            await walk.thread(t, root)
+
+
+def _begun(
+    recording: Recording,
+    program: StdPar,
+    host_time: float,
+    progress: Callable[[int, int], object],
+    phases: ChoosesInstances | None,
+    timed: Timed | None,
+    policy: ExecutionPolicy | None,
+) -> tuple[ReplayedAlgorithms, TaskWalk]:
+    check_recorded(recording)
+    if (recording.columns["task.kind"] == TaskKind.TARGET).any():
+        raise ReplayRefused(f"{recording.name}: a deferred directive is not replayed with parallel algorithms")
+    run = ReplayedAlgorithms(recording, program, host_time, progress, timed, policy)
+    return run, TaskWalk(run, phases if timed is None else None)

@@ -81,6 +81,10 @@ class RecordedKernels:
     block_at: Callable[[int, bool], DevicePointer | None]
     """Find the block of omp_target_alloc by an address in it that was recorded; whether it had been freed by then."""
     declared: dict[str, Kernel] = attrs.field(factory=dict)
+    _of_algorithms: dict[tuple[object, ...], Launch] = attrs.field(factory=dict)
+    """By all that a launch of an algorithm follows from; of the arrays, that is their places in a page and sizes."""
+    _uses_of: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
+    """Of each trace: item and array of each use."""
 
     def launch(
         self, site: Site, number: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]
@@ -114,14 +118,24 @@ class RecordedKernels:
         """
         places = self.recording.range_of("items", items)
         given = self.recording.columns["item.array"][places.start : places.stop].tolist()
+        columns = self.recording.columns
+        played, trace, traced = (int(columns[f"launch.{name}"][number]) for name in ("teams", "trace", "traced"))
+        used = [self._array_of(use, arrays, given) for use in self._of_trace(trace)] if played else []
+        key = site.kernel, number if trace == NONE else trace, traced, played > 0, elements, *map(_where, used)
+        if key not in self._of_algorithms:
+            self._of_algorithms[key] = self._algorithm_launch(site, number, given, arrays, elements)
+        return self._of_algorithms[key], tuple(array for array in used if array is not None)
+
+    def _algorithm_launch(
+        self, site: Site, number: int, given: Sequence[int], arrays: Sequence[HostArray | None], elements: int
+    ) -> Launch:
         name = self.recording.dictionaries.kernels[site.kernel]
         grid = self.grid.over_threads(max(1, elements), None)
         if not int(self.recording.columns["launch.teams"][number]):
-            return self.declared.get(name, Kernel(name)).launch(*grid, max(1, elements)), ()
+            return self.declared.get(name, Kernel(name)).launch(*grid, max(1, elements))
         uses = [used for used in self._uses(number, (), arrays, given) if used.place == "array"]
-        used_arrays = tuple(used.array for used in uses if used.array is not None)
         own = [(used, position) for position, used in enumerate(uses)]
-        return self._counted(name, number, uses, own, (max(1, elements), *grid)), used_arrays
+        return self._counted(name, number, uses, own, (max(1, elements), *grid))
 
     def _counted(
         self,
@@ -245,6 +259,24 @@ class RecordedKernels:
             int(columns["use.store_bytes"][use]),
         )  # fmt: skip
 
+    def _of_trace(self, trace: int) -> list[tuple[int, int]]:
+        if trace not in self._uses_of:
+            columns, first = self.recording.columns, self.recording.columns["trace.first"]
+            uses = slice(int(first[trace]), int(first[trace + 1])) if trace != NONE else slice(0)
+            self._uses_of[trace] = list(
+                zip(columns["use.item"][uses].tolist(), columns["use.array"][uses].tolist(), strict=True)
+            )
+        return self._uses_of[trace]
+
+    def _array_of(
+        self, use: tuple[int, int], arrays: Sequence[HostArray | None], given: Sequence[int]
+    ) -> HostArray | None:
+        """Find the array of a use among those of a launch that gets them by value."""
+        place, number = use
+        if 0 <= place < len(given) and given[place] != NONE:
+            number = given[place]
+        return arrays[number] if number != NONE and place != GONE else None
+
     def _block(self, recorded: int, item: MapItem | None, was_freed: bool) -> DevicePointer | None:
         """Find a block of omp_target_alloc: the one that the launch is given, or that of the traced launch."""
         address = item.base if item is not None and item.type & LITERAL else recorded
@@ -279,6 +311,10 @@ class RecordedKernels:
         ranges = [(base + page * PAGE, base + (page + count) * PAGE) for page, count in pages]
         clipped = [(max(begin, low), min(end, high)) for low, high in ranges]
         return _joined([(low, high) for low, high in clipped if low < high])
+
+
+def _where(array: HostArray | None) -> tuple[int, int] | None:
+    return None if array is None else (array.address % PAGE, array.nbytes)
 
 
 def _joined(ranges: Sequence[Range]) -> tuple[Range, ...]:

@@ -9,6 +9,7 @@ what, how often and on how much data is that of the public versions, the kernels
 `cloverleaf`   Euler's equations; most algorithms are small updates of halos (UoB-HPC/CloverLeaf)
 `tealeaf`      conjugate gradients on a grid, whose iterations wait for two sums (UoB-HPC/TeaLeaf)
 `lulesh`       shock hydrodynamics with many small algorithms and allocations (LLNL/LULESH, stdpar)
+`recorded`     the public versions themselves, recorded at some sizes
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from offloadrt.papers.stdpar.programs.cloverleaf import CloverLeaf
 from offloadrt.papers.stdpar.programs.frame import Application, ApplicationOutcome, Stopwatch
 from offloadrt.papers.stdpar.programs.lulesh import Lulesh
 from offloadrt.papers.stdpar.programs.minibude import MiniBude
+from offloadrt.papers.stdpar.programs.recorded import RecordedApplication, sizes
 from offloadrt.papers.stdpar.programs.tealeaf import TeaLeaf
 
 __all__ = [
@@ -27,6 +29,8 @@ __all__ = [
     "CloverLeaf",
     "Lulesh",
     "MiniBude",
+    "RecordedApplication",
     "Stopwatch",
     "TeaLeaf",
+    "sizes",
 ]
