@@ -48,7 +48,7 @@ NOT_RUN = {
 """Parts of the commands that are not run, each with the reason."""
 
 MINUTES = re.compile(
-    r"uv run python| (why|sweep|report|compare|cc|cxx|record) |everywhere|\.rec\b|threads=(8|16|64)"
+    r"uv run python| (demo|why|sweep|report|compare|cc|cxx|record) |everywhere|\.rec\b|threads=(8|16|64)"
     r"|explore FILE|exahype --log|a\.jsonl|offloadrt .*>"
 )
 """What the slow study runs alone."""
@@ -149,6 +149,7 @@ NOT_COMPARED = {
     ("extend.md", "[project.entry-points"): "tests/test_plugin_package.py compares it with the package",
     ("extend.md", '"""A command."""'): "tests/test_plugin_package.py compares it with the package",
     ("extend.md", '"""A toy programming model'): "tests/test_plugin_package.py compares it with the package",
+    ("why.md", "table, by address"): "a drawing",
     ("pragmas.md", "@kernel"): "pieces of a program; test_documentation.py runs them together",
 }
 """Blocks that are neither typed, nor saved and run, nor printed by a command, each with what covers it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -88,6 +89,11 @@ def test_results_are_data_frames_in_one_call(result: Result) -> None:
     assert mine.columns == list(theirs.columns)
     assert mine["extra"].to_list() == [None, 2.5] and theirs["extra"].isna().to_list() == [True, False]
     assert mine["elapsed_s"].to_list() == theirs["elapsed_s"].to_list() == [2.0, 2.0]
+    assert result.to_polars().equals(to_polars([result])) and result.to_pandas().equals(to_pandas([result]))
+
+
+def test_a_figure_is_a_picture_also_where_no_backend_shows_figures() -> None:
+    assert execute(find_scenario("overlap"), {"threads": 1, "n": 64}).figure()._repr_png_().startswith(b"\x89PNG")
 
 
 def test_what_a_notebook_shows_needs_no_library_for_data_frames() -> None:
@@ -126,3 +132,31 @@ def test_run_shows_inputs_apart_from_what_was_measured(result: Result) -> None:
     before, after = captured.get().split("measured")
     assert "guess" in before and "0.25" in before
     assert "rate" in after and "guess" not in after and "threads " not in after
+
+
+TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorials" / "questions.ipynb"
+
+
+def test_the_tutorial_is_stored_without_outputs() -> None:
+    cells = json.loads(TUTORIAL.read_text(encoding="utf-8"))["cells"]
+    assert {str(cell["outputs"]) + str(cell["execution_count"]) for cell in cells if cell["cell_type"] == "code"} == {
+        "[]None"
+    }
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs_from_its_first_to_its_last_cell(tmp_path: Path) -> None:
+    code = (
+        "import sys, nbformat\nfrom nbclient import NotebookClient\n"
+        "book = nbformat.read(sys.argv[1], 4)\nNotebookClient(book, timeout=600, kernel_name='python3').execute()\n"
+        "nbformat.write(book, 'run.ipynb')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(TUTORIAL)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    cells = json.loads((tmp_path / "run.ipynb").read_text(encoding="utf-8"))["cells"]
+    shown = [
+        {kind for output in cell["outputs"] for kind in output.get("data", ())} for cell in cells if "outputs" in cell
+    ]
+    pictures = [number for number, kinds in enumerate(shown) if "image/png" in kinds]
+    tables = [number for number, kinds in enumerate(shown) if "text/html" in kinds]
+    assert pictures == [3, 7] and {2, 4, 5, 6, 8} <= set(tables)

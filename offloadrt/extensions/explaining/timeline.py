@@ -17,6 +17,7 @@ from cyclopts import Parameter
 
 from offloadrt.cli.options import DEFAULTS, ParameterValues, ScenarioName, single
 from offloadrt.study.errors import UserError, library
+from offloadrt.study.reporting.panels import new_canvas
 from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def drawn(observed: Observed, window: tuple[int, int] | None = None, patterns: S
     rows = [min(_LEVELS, 1 + max((one.level for one in track.slices), default=0)) for track in tracks]
     gaps = [0.0, *(0.9 if one.group != before.group else 0.25 for before, one in itertools.pairwise(tracks))]
     height = min(_HIGHEST, 1.5 + _ROW * (sum(rows) + sum(gaps)))
-    canvas = library("matplotlib.figure").Figure(figsize=(11.0, height), layout="constrained")
+    canvas = new_canvas(11.0, height)
     area = canvas.subplots()
     factor, unit = next(((one, name) for one, name in _UNITS if shown[1] - shown[0] >= one), _UNITS[-1])
     painter = _Painter(area, factor, 9.0 / ((shown[1] - shown[0]) / factor))

@@ -22,6 +22,7 @@ from offloadrt.study.reporting.panels import (
     draw_panel,
     is_wide,
     label,
+    new_canvas,
     number_of,
     quantity,
     save,
@@ -374,7 +375,7 @@ def canvas_of(figure: Figure, results: Sequence[Result]) -> Any:
     heights += [height for own in marks for mark in own for height in (*mark.low, *mark.high)]
     width = 7.0 if len(values) == 1 else 1.2 + 4.6 * len(values)
     legend = 1.1 if figure.lines else 0.0
-    canvas = library("matplotlib.figure").Figure(figsize=(width + legend, 4.4), layout="constrained")
+    canvas = new_canvas(width + legend, 4.4)
     areas = canvas.subplots(1, len(values), sharey=True, squeeze=False)[0]
     for value, area, series, own in zip(values, areas, panels, marks, strict=True):
         for mark in own:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +241,19 @@ def check_type(path: Path, option: str = "--figure") -> None:
     if path.suffix not in _TYPES:
         raise UserError(f"{option} {path}: a figure is a file that ends with {', '.join(_TYPES)}")
     library("matplotlib")
+
+
+def new_canvas(width: float, height: float) -> Any:
+    """Make a figure of matplotlib, in inches, which a notebook shows. Raises UserError without matplotlib."""
+    canvas = library("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
+    canvas._repr_png_ = partial(_as_png, canvas)  # a notebook asks for it, unless its inline backend knows figures
+    return canvas
+
+
+def _as_png(canvas: Any) -> bytes:
+    image = io.BytesIO()
+    canvas.savefig(image, format="png", dpi=100)
+    return image.getvalue()
 
 
 def save(canvas: Any, path: Path) -> None:

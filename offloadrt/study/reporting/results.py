@@ -6,6 +6,7 @@ The same record serves people, programs and later comparison.
 from __future__ import annotations
 
 import math
+import re
 import reprlib
 import statistics
 import sys
@@ -21,7 +22,7 @@ import numpy as np
 from offloadrt.runtime.device import ResultSection
 from offloadrt.sim import Figures, LockUse
 from offloadrt.study.errors import ScenarioRefused, UserError, library, writing
-from offloadrt.study.reporting.panels import COLOURS, save
+from offloadrt.study.reporting.panels import COLOURS, new_canvas, save
 from offloadrt.study.reporting.words import Cell, figure, html_page, html_table, named, percent, seconds, where
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.trace import CallStatistics
@@ -233,6 +234,14 @@ class Result:
     def figure(self) -> Any:
         """Draw where the host threads' time went, as a figure of matplotlib. Raises as `time_figure`."""
         return time_figure(self)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a frame of one row, as the function `to_polars` does of several results."""
+        return to_polars([self])
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a frame of one row, as `to_polars`. Raises UserError without pandas."""
+        return to_pandas([self])
 
     def _repr_html_(self) -> str:
         """Show in a notebook what was given and measured, where the time went, and the calls that took longest."""
@@ -456,8 +465,8 @@ def write_tables(results: Sequence[Result], folder: Path, *, stem: str = "result
     """
     table = to_polars(results)
     parquet, csv = folder / f"{stem}.parquet", folder / f"{stem}.csv"
-    ends = (".median", ".low", ".high")
-    short = table if full else table.select([name for name in table.columns if "." not in name or name.endswith(ends)])
+    kept = [name for name in table.columns if "." not in name or re.match(r"options\.|.*\.(median|low|high)$", name)]
+    short = table if full else table.select(kept)
     for path, write_to in (parquet, table.write_parquet), (csv, short.write_csv):
         in_memory = BytesIO()  # polars has errors of its own for a file that cannot be written
         write_to(in_memory)
@@ -484,7 +493,7 @@ def time_figure(result: Result) -> Any:
     """
     if not result.where_time_went:
         raise UserError(f"{result.scenario}: no host thread lived in the measured time, so there is nothing to draw")
-    canvas = library("matplotlib.figure").Figure(figsize=(9.0, 2.4), layout="constrained")
+    canvas = new_canvas(9.0, 2.4)
     area = canvas.subplots()
     left = 0.0
     parts = [item for item in result.where_time_went.items() if item[1].share >= _NOTHING]
