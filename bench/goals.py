@@ -2,8 +2,8 @@
 
 One table of nine items: what each took before it was worked on, what it takes now, a peer where there is one, and the
 goal. "Now" is measured here by the other benches, in processor time; "before" is what the same machine took when the
-goals were set; it is empty where nobody measured that. Times of whole runs are at SimPy's reference rate (`bench/runs.py`).
-`--full` measures what takes minutes as well, and is left out otherwise; items (1 to 9) choose among them.
+goals were set; it is empty where nobody measured that. Times of whole runs are at SimPy's reference rate
+(`bench/runs.py`). `--full` measures what takes minutes as well; items (1 to 9) choose among them.
 
 `bench/goals.txt` has the table of one machine.
 """
