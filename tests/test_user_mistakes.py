@@ -182,6 +182,19 @@ RAISES = [
     ("with t.target_data(omp.map(to=a)): pass", "target_data: write `async with`, not `with`"),
     ("with run.measure(): pass", "run.measure(): write `async with`, not `with`"),
     ("with run.sim.open_nursery(): pass", "Nursery: write `async with`, not `with`"),
+    (
+        "await t.omp_target_memcpy(1, 2, 3)",
+        "a routine takes an array, a section or what omp_target_alloc",
+    ),
+    (
+        "await t.omp_target_is_present(3)",
+        "what omp_target_alloc returned, not 3",
+    ),
+    ("t.free(3)", "free takes an array of the program, not 3"),
+    (
+        "await t.omp_alloc('b', n, allocator=3)",
+        "its allocator is 3, which omp_init_allocator did not return",
+    ),
     ("run.locks['devicetable']", "no lock 'devicetable'; did you mean device table?; there are: device table, "),
     ("run.statistics.engines['core']", "no part 'core'; did you mean cores?; there are: cores, "),
 ]

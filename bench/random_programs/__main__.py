@@ -120,15 +120,11 @@ def c_programs(count: int, seed: int, folder: Path) -> Table:
     """Build, run, record and check as many functions in C that are right, and as many with a mistake."""
     table = Table()
     for begin in range(0, count, BATCH):
-        numbers = range(seed + begin, seed + min(begin + BATCH, count))
-        _batch(table, [("none", correct(number)) for number in numbers], f"right{seed + begin}", folder, begin // BATCH)
-        _batch(
-            table,
-            [planted(number, offloads=True) for number in numbers],
-            f"wrong{seed + begin}",
-            folder,
-            begin // BATCH,
-        )
+        first, last = seed + begin, seed + min(begin + BATCH, count)
+        right = [("none", correct(number)) for number in range(first, last)]
+        wrong = [planted(number, offloads=True) for number in range(first, last)]
+        _batch(table, right, f"right{first}", folder, first // BATCH)
+        _batch(table, wrong, f"wrong{first}", folder, first // BATCH)
     return table
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import difflib
 import errno
 import io
+import itertools
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 """Errors of a disk or stream that cannot be written."""
+
+
+WHOLE = ("--seed", "--repeat", "--jobs", "--draws", "--sobol", "--runs", "--samples", "--ranks")
+"""Options that take whole numbers."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -68,7 +74,11 @@ def _run(tokens: list[str]) -> Any:
     from cyclopts import UnknownOptionError
 
     from offloadrt.cli.app import app
+    from offloadrt.study.errors import UserError
 
+    for option, value in itertools.pairwise(word for token in tokens for word in token.split("=", 1)):
+        if option in WHOLE and re.fullmatch(r"-?\d*\.\d+", value):  # cyclopts would round it
+            raise UserError(f"{option} {value}: it is no whole number")
     while True:
         try:
             return app(tokens, exit_on_error=False, print_error=False, result_action="return_value")

@@ -42,12 +42,21 @@ Whole = Annotated[
         negative=(),
     ),
 ]
+
+
+def not_negative(kind: object, value: int | None) -> None:
+    """Refuse a number of draws below 0. Raises UserError."""
+    if value is not None and value < 0:
+        raise UserError(f"--draws {value}: it cannot be negative")
+
+
 Jobs = Annotated[int | None, Parameter(help="How many runs at a time; by default one a processor.")]
 DrawCount = Annotated[
     int | None,
     Parameter(
         help="How many places to draw in the ranges of all uncertain entries, the same for all runs; 0 draws none. By "
-        "default as many as the budget allows."
+        "default as many as the budget allows.",
+        validator=not_negative,
     ),
 ]
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h)?")
@@ -66,12 +75,10 @@ def effort_of(draws: int | None, budget: str | None, usual: str, most: int) -> E
 
     Draws that are asked for are all made, unless a budget is given too; a budget that is given allows 64.
 
-    Raises UserError for a number of draws or a budget that cannot be.
+    Raises UserError for a budget that cannot be.
     """
     from offloadrt.study.certainty import Effort
 
-    if draws is not None and draws < 0:
-        raise UserError(f"--draws {draws}: it cannot be negative")
     unlimited = draws is not None and budget is None
     return Effort(draws, math.inf if unlimited else seconds_of(budget or usual), most if budget is None else 64)
 

@@ -22,6 +22,7 @@ from offloadrt.cli.options import (
     ParameterValues,
     ScenarioName,
     effort_of,
+    not_negative,
     several,
     single,
 )
@@ -146,7 +147,7 @@ def sweep(
     out: Path | None = None,
     jobs: Jobs = None,
     executor: ExecutorKind = "process",
-    draws: int = 0,
+    draws: Annotated[int, Parameter(validator=not_negative)] = 0,
     x: str | None = None,
     y: str | None = None,
     series: str = "",

@@ -24,7 +24,7 @@ from offloadrt.machine.messages import FaultServed, PageFault
 from offloadrt.machine.servers import Servers, numbered_from_the_second
 from offloadrt.sim import Lock, RWLock, Simulation
 from offloadrt.sim.resources import LockStatistics, RWLockStatistics
-from offloadrt.trace import events
+from offloadrt.trace import events, fault_phases
 
 
 @attrs.frozen
@@ -136,6 +136,7 @@ class PageFaultHandler:
         self._sim = machine.sim
         self._injector = machine.injector
         self._device = device.index
+        self._phase = fault_phases(machine.trace, machine.sim, device.index)
         self._jitter = machine.jitter
         self._pages = device.pages
         self._compute = device.compute.mailbox
@@ -196,7 +197,11 @@ class PageFaultHandler:
                 return 0, 0.0
             unpopulated = host_pages.missing_pages(fault.low, nbytes)
             service = self._costs.fault_service + unpopulated * self._costs.fault_populate
+            pages = self._pages.missing_pages(fault.low, nbytes)
+            opened = self._phase and self._phase("service", fault.cause, events.NONE, pages, 1)
             await self._sim.sleep(self._jitter(service))
+            if opened:
+                opened.end()
             host_pages.insert(fault.low, fault.high)
             return self._pages.insert(fault.low, fault.high), self._sim.now - begin
         finally:

@@ -2,7 +2,7 @@
 
 A program and each of its `OffloadDevice`s have `tell`, None while nobody listens: then no event is made.
 `OffloadDevice.listen` adds a listener to a device, `OffloadProgram.observe` one to the program with its devices. A
-listener takes every event and translates those that it has words for: the trace (`TracedEvents`) into rows, `ompt.py`
+listener takes every event and translates those that it has words for: the trace (`TracedEvents`) into rows, OMPT
 into a tool's callbacks, a checker of programs into its state machines. Events come in the order of virtual time, from
 the actor that they concern (`Simulation.current`), or with the number of their directive (`cause`). None of them takes
 virtual time. What the driver and the machine do are rows of the trace from the start (`trace/events.py`): they know

@@ -18,7 +18,7 @@ here.
 from offloadrt.trace import events
 from offloadrt.trace.causal_log import CausalLog, Resumption
 from offloadrt.trace.events import EVENTS, Event, Row
-from offloadrt.trace.recorder import Sink, Trace, doing
+from offloadrt.trace.recorder import FaultPhase, Sink, Trace, doing, fault_phases
 from offloadrt.trace.statistics import HOST_TIME, Calls, CallStatistics, HostTime, TraceStatistics
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Calls",
     "CausalLog",
     "Event",
+    "FaultPhase",
     "HostTime",
     "Resumption",
     "Row",
@@ -36,4 +37,5 @@ __all__ = [
     "TraceStatistics",
     "doing",
     "events",
+    "fault_phases",
 ]

@@ -425,15 +425,18 @@ class Drawing:
             lambda: next(self._arrows),
             lambda actor: self._threads.name(actor).startswith(_HOST_THREADS),
         )
+        self._handlers: dict[str, ThreadTracks] = {}
+        """The tracks of each device's page-fault handler."""
         self._count = 0
         self._now = 0
 
     def draw(self, rows: Sequence[Row]) -> None:
         """Draw some rows."""
         for row in rows:
-            self._annotations.until(self._count)
-            self._count += 1
             event = decode(row)
+            if event.counts:
+                self._annotations.until(self._count)
+                self._count += 1
             self._now = event.time_ps
             self._end_wait(event)
             self._calls.follow(event)
@@ -442,7 +445,8 @@ class Drawing:
     def finish(self) -> None:
         """End every open slice at the time of the last event."""
         self._annotations.finish()
-        self._threads.finish(self._now)
+        for tracks in (self._threads, *self._handlers.values()):
+            tracks.finish(self._now)
         self._lanes.finish(self._now)
 
     def _event(self, event: Event) -> None:
@@ -554,7 +558,10 @@ class Drawing:
                 self._page_fault(event)
             case events.PageFaultEnd():
                 self._lanes.end(now, ("page fault", event.kernel))
-                self._counters.add(group, "pages faulted in", "count", now, event.pages)
+            case events.FaultPhaseBegin():
+                self._fault_phase(event)
+            case events.FaultPhaseEnd():
+                self._phases(event).end(event.actor, now, ("phase", event.phase))
             case events.Drain():
                 what = ("drain", event.device, event.reason)
                 self._lanes.begin(group, "drains", now, what, f"drain for {event.reason}")
@@ -654,6 +661,21 @@ class Drawing:
         notes: Notes = {"kernel": event.kernel, "pages": event.pages, "directive": event.cause}
         what = ("page fault", event.kernel)
         self._lanes.begin(_group(event.device), "page faults", event.time_ps, what, name, (), notes)
+
+    def _fault_phase(self, event: events.FaultPhaseBegin) -> None:
+        """Draw a phase on the track of the host thread that is in it, or on one of the handler."""
+        counts = {"block": event.block, "pages": event.pages, "entries": event.entries, "directive": event.cause}
+        notes: Notes = {name: number for name, number in counts.items() if number > 0}
+        self._phases(event).begin(event.actor, event.time_ps, ("phase", event.phase), event.phase, (), notes)
+        if event.phase == "service":
+            self._counters.add(_group(event.device), "faults served", "count", event.time_ps, event.pages)
+
+    def _phases(self, event: Event) -> ThreadTracks:
+        """Return the tracks on which the phases of an event's actor are drawn."""
+        if self._threads.name(event.actor).startswith(_HOST_THREADS):
+            return self._threads
+        group = _group(event.device)
+        return self._handlers.setdefault(group, ThreadTracks(self._canvas, group, self._threads.names))
 
 
 def _group(device: int) -> str:

@@ -46,6 +46,8 @@ class Event:
     """How the trace hash says what it is: the CRC-32 of the name, the same wherever and whenever it is computed."""
     payload: ClassVar[tuple[str, ...]] = ()
     """Names of the fields after the common ones, in order."""
+    counts: ClassVar[bool] = True
+    """Whether it is among the events that are counted and hashed (`Trace.aside`)."""
 
     time_ps: int
     """When, in integer picoseconds of virtual time."""
@@ -429,6 +431,32 @@ class PageFaultEnd(Event):
     kernel: int
     pages: int
     """How many the service mapped; 0 when somebody else had mapped them meanwhile."""
+
+
+@event
+class FaultPhaseBegin(Event):
+    """Who serves faults (the handler, or a host thread with one of its own) begins a phase; phases nest.
+
+    "interrupt"; of a batch "fetch", "preprocess", "lock" of a block, its "service" with "evict", "map" and "unmap" in
+    it, "copy" while the handler waits for the engines, "replay". Of a host thread "page fault of the host".
+    """
+
+    counts: ClassVar[bool] = False
+    phase: str
+    block: int
+    """The block of managed memory, its address over its size, or -1."""
+    pages: int
+    """Of a service, its faults: the pages without a translation. Of an eviction, the pages that lose theirs."""
+    entries: int
+    """Entries of the fault buffer: of a fetch those it takes, of a service those that report its pages."""
+
+
+@event
+class FaultPhaseEnd(Event):
+    """The phase is over; written by the actor that wrote its begin."""
+
+    counts: ClassVar[bool] = False
+    phase: str
 
 
 @event

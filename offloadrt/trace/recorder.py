@@ -8,8 +8,10 @@ sink or somebody wants rows, and typed events when one looks at them.
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from hashlib import blake2b
 from types import TracebackType
 from typing import Any, Protocol, overload
@@ -28,6 +30,8 @@ from offloadrt.trace.events import (
     ActorSpawned,
     DirectiveBegin,
     Event,
+    FaultPhaseBegin,
+    FaultPhaseEnd,
     LockAcquire,
     LockRelease,
     LockWait,
@@ -90,6 +94,7 @@ class Trace:
     """
 
     __slots__ = (
+        "_asides",
         "_blocks",
         "_closed",
         "_digest",
@@ -125,9 +130,11 @@ class Trace:
         """The payloads of its events, one after another."""
         self._taken = 0, 0
         """How much of these two the sinks and the recording already have."""
+        self._asides: list[tuple[int, Row]] = []
+        """Rows of events that do not count, each with the number of events before it; -1 while it lies ahead."""
         self._done = 0
         """How many events filled the blocks before it."""
-        self._blocks: list[tuple[tuple[Any, ...], tuple[Any, ...]]] = []
+        self._blocks: list[tuple[tuple[Any, ...], tuple[Any, ...], list[tuple[int, Row]]]] = []
         self._rows: list[Row] = []
         self._digest = blake2b(digest_size=16) if hash else None
         self._closed = False
@@ -149,6 +156,26 @@ class Trace:
         if len(pending) == FULL:
             self._block()
 
+    def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
+        """Record an event that does not count (`Event.counts`), now or in so many seconds, among the rows.
+
+        of: actor, device and cause. what: the payload.
+        """
+        actor, device, cause = of
+        row = kind.label, round((self._sim.now + in_s) * PS_PER_S), actor, device, NONE, cause, *what
+        self._asides.append((self.count if in_s == 0.0 else -1, row))
+
+    def _take_asides(self, begin: int) -> list[tuple[int, Row]]:
+        """Return those that lie before the end of the pending block, by how many of its events are before each."""
+        first, times = self._done + begin // WIDTH, self._pending[begin + 1 :: WIDTH]
+        taken, self._asides, asides = [], [], self._asides
+        for number, row in asides:
+            if number < 0 and row[1] - 0.5 > times[-1] * PS_PER_S and not self._closed:
+                self._asides.append((number, row))
+            else:
+                taken.append((number - first if number >= 0 else bisect_left(times, (row[1] - 0.5) / PS_PER_S), row))
+        return sorted(taken, key=lambda aside: (aside[0], aside[1][1]))
+
     def flush(self) -> None:
         """Hand what has happened to the sinks. Raises ValueError when an event was written with a wrong payload."""
         begin, begin_payload = self._taken
@@ -156,7 +183,8 @@ class Trace:
             return
         self._taken = len(self._pending), len(self._payload)
         # Tuples, since the garbage collector forgets a tuple of numbers and strings, but searches a list.
-        block = tuple(self._pending[begin:]), tuple(self._payload[begin_payload:])
+        asides = self._take_asides(begin) if self._asides else []
+        block = tuple(self._pending[begin:]), tuple(self._payload[begin_payload:]), asides
         if self.record:
             self._blocks.append(block)
         if self.sinks:
@@ -168,10 +196,10 @@ class Trace:
         """Hash the block, which is full, hand it on, and begin a new one."""
         if self._digest is not None:
             self._digest.update(_packed(self._pending, self._payload))
-        self._done += BLOCK
         try:
             self.flush()
         finally:
+            self._done += BLOCK
             self._pending = []
             self._payload = []
             self._taken = 0, 0
@@ -297,6 +325,45 @@ def doing(trace: Trace | None, actor: Actor, activity: str) -> AbstractContextMa
     return _activity(trace.causal_log, actor, activity)
 
 
+@attrs.define(eq=False)
+class FaultPhase:
+    """A phase of the service of faults, in which the running actor is from now on until `end`."""
+
+    _trace: Trace
+    _sim: Simulation
+    _device: int
+    _phase: str
+    _cause: int
+    _block: int = NONE
+    _pages: int = 0
+    _entries: int = 0
+    parts: Mapping[str, float] = {}
+    """Seconds of what its last work ends with, by name."""
+
+    def _note(self, kind: type[Event], *what: Any, in_s: float = 0.0) -> None:
+        self._trace.aside(kind, (self._sim.current.index, self._device, self._cause), what, in_s)
+
+    def works(self, seconds: float, scale: float) -> None:
+        """Note that the last work begins, and takes so long, as many times as its cost as `scale` says."""
+        parts = {name: scale * taken for name, taken in self.parts.items() if taken > 0.0}
+        ends = [seconds - sum([*parts.values()][after:]) for after in range(len(parts))] + [seconds]
+        for part, begin, end in zip(parts, ends, ends[1:], strict=False):
+            self._note(FaultPhaseBegin, part, NONE, 0, 0, in_s=begin)
+            self._note(FaultPhaseEnd, part, in_s=end)
+
+    def __attrs_post_init__(self) -> None:
+        self._note(FaultPhaseBegin, self._phase, self._block, self._pages, self._entries)
+
+    def end(self) -> None:
+        """Note that it is over."""
+        self._note(FaultPhaseEnd, self._phase)
+
+
+def fault_phases(trace: Trace | None, sim: Simulation, device: int) -> Callable[..., FaultPhase] | None:
+    """Return what begins a phase, called with phase, cause, block, pages and entries; None if nobody looks."""
+    return None if trace is None or not (trace.record or trace.sinks) else partial(FaultPhase, trace, sim, device)
+
+
 def _picoseconds(block: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.int64]]":
     """Return the times of a block, to the nearest picosecond."""
     if block and block[-WIDTH + 1] > LONGEST_S:
@@ -304,8 +371,8 @@ def _picoseconds(block: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.int64]]":
     return np.rint(np.array(block[1::WIDTH]) * PS_PER_S).astype("<i8")
 
 
-def _rows(block: Sequence[Any], payload: Sequence[Any]) -> list[Row]:
-    """Build the rows of a block."""
+def _rows(block: Sequence[Any], payload: Sequence[Any], asides: Sequence[tuple[int, Row]]) -> list[Row]:
+    """Build the rows of a block, with those that do not count among them."""
     columns = (block[column::WIDTH] for column in range(2, WIDTH))
     rows: list[Row] = []
     at = 0
@@ -314,6 +381,8 @@ def _rows(block: Sequence[Any], payload: Sequence[Any]) -> list[Row]:
         rows.append((label, time_ps, *common, *payload[at : at + width]))
         at += width
     _check_width(block, payload, at)
+    for number, row in reversed(asides):
+        rows.insert(number, row)
     return rows
 
 

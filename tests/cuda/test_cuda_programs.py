@@ -167,3 +167,11 @@ def test_each_thread_has_a_current_device_of_its_own():
         return await run.parallel(body, 4)
 
     assert run.sim.run(main) == [0, 1, 2, 0]
+
+
+def test_what_is_no_kernel_is_not_launched():
+    async def body(t):
+        await t.launch(lambda a: None, 1, grid=1, block=32)
+
+    with pytest.raises(TypeError, match="a launch takes a function that is decorated with @kernel, not <function"):
+        run_of(body)

@@ -10,9 +10,9 @@ from openmp_rig import MakeRig, scale
 
 from offloadrt import kernel
 from offloadrt import openmp as omp
+from offloadrt.extensions.recording.ompt import start_tool
 from offloadrt.kernels.execution import MappedSection
 from offloadrt.runtime.mapping.map_item import ALWAYS, FROM, IMPLICIT, PRESENT, PRIVATE, TARGET_PARAM, TO
-from offloadrt.runtime.ompt import start_tool
 
 
 class Lowered:

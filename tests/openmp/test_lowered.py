@@ -15,8 +15,8 @@ import pytest
 
 from offloadrt import Run
 from offloadrt import openmp as omp
+from offloadrt.extensions.recording.ompt import start_tool
 from offloadrt.kernels import Kernel
-from offloadrt.runtime.ompt import start_tool
 
 PROGRAMS = [
     json.loads(line)

@@ -10,8 +10,8 @@ from openmp_rig import MakeRig
 from test_lowered import PROGRAMS, Operations
 
 from offloadrt import openmp as omp
+from offloadrt.extensions.recording.ompt import start_tool
 from offloadrt.kernels import Kernel
-from offloadrt.runtime.ompt import start_tool
 
 IN = np.dtype([("q", "u8"), ("m", "i4")], align=True)
 S = np.dtype([("c", "i1"), ("n", "i4"), ("p", "u8"), ("in", IN), ("m", "i4")], align=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ from recorded_programs import PROGRAMS, built
 from test_recorded_mistakes import report_of
 
 from offloadrt.extensions.recording.format import Recording, RecordingFile, convert
-from offloadrt.extensions.recording.toolchain import RecordOptions, record, rewrite
+from offloadrt.extensions.recording.toolchain import RecordOptions, find_compiler, record, rewrite
 from offloadrt.extensions.stdpar.elision import ALGORITHMS
 from offloadrt.runtime.mapping.map_item import LITERAL
 from offloadrt.study.errors import UserError
@@ -140,6 +143,33 @@ def test_elements_that_touch_what_others_touch_are_told_with_the_lines_of_the_pr
     assert ("race", sums, sums) in found
     assert any(f"algorithm_races.cpp:{at['neighbour']}" in places for _, *places in found)
     assert not any("offload_algorithms.hpp" in place for _, *places in found for place in places)
+
+
+@pytest.mark.slow
+def test_a_cmake_project_is_built_by_the_environment_alone(tmp_path: Path) -> None:
+    """A library and a program; where the function of an algorithm throws, C++ ends the program, with no catch."""
+    if shutil.which("cmake") is None:
+        pytest.skip("cmake is not installed")
+    find_compiler("cxx")
+    offloadrt = Path(sys.executable).with_name("offloadrt")
+    environment = {**os.environ, "CXX": f"{offloadrt} cxx -stdpar"}
+    for command in (["-S", str(PROGRAMS / "waves"), "-B", str(tmp_path)], ["--build", str(tmp_path)]):
+        subprocess.run(["cmake", *command], check=True, capture_output=True, env=environment, timeout=600)
+    found = {}
+    for value in ("1", "-1"):
+        raw = tmp_path / f"{value}.raw"
+        record([str(tmp_path / "waves"), value], raw, [None], RecordOptions())
+        convert(raw, raw.with_suffix(".rec"))
+        opened = RecordingFile.read(raw.with_suffix(".rec"))
+        found[value] = opened.load(opened.runs[0])
+    calls = [(site.call, Path(site.file).name) for site in found["1"].dictionaries.sites if site.is_algorithm]
+    assert sorted(calls) == [
+        ("std::for_each", "steps.cpp"), ("std::for_each", "steps.cpp"), ("std::reduce", "main.cpp"),
+    ]  # fmt: skip
+    died = found["-1"].meta.died
+    assert found["1"].meta.died is None and died is not None
+    assert (died.how, Path(died.where).name) == ("is ended by SIGABRT", "steps.cpp:12")
+    assert "negative" in died.message
 
 
 def test_flags_of_other_compilers_for_offloaded_algorithms() -> None:

@@ -27,7 +27,8 @@ async def region(run: Run, where: Literal["device", "host", "mapped"] = "device"
         if where == "mapped":
             await t.target_enter_data(omp.map(to=a))
         async with run.measure():
-            for _ in range(4):
-                await t.target(scale, a, maps=omp.map(tofrom=a), if_=where != "host")
+            with run.phase("scaling"):
+                for _ in range(4):
+                    await t.target(scale, a, maps=omp.map(tofrom=a), if_=where != "host")
 
     await run.parallel(program)

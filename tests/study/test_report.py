@@ -158,6 +158,17 @@ def test_the_page_says_at_its_top_what_it_is(tmp_path: Path, monkeypatch: pytest
     assert observe(find_scenario("exahype"), {"threads": 2, "patches": 4}, RunSpec()).result.machine in head
 
 
+def test_runs_can_be_aligned_by_a_phase_that_the_program_names(tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    regions = Path(__file__).parent / "regions.py"
+    assert main(["report", str(out), str(regions), "where=device,mapped"]) == 0
+    device, mapped = data_of(out.read_text(encoding="utf-8"))["runs"]
+    assert device["phases"]["scaling"] == device["window"][0] < mapped["phases"]["scaling"]
+    for run in (device, mapped):
+        (thread,) = [track for track in run["tracks"] if track["group"] == "host"]
+        assert "scaling" in [run["texts"][name] for name in thread["names"]]
+
+
 def test_changes_stand_with_their_intervals_and_curves(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     command = ["report", str(out), "exahype", "threads=2", "patches=4", "--budget", "3s", "--draws", "2"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from offloadrt.extensions.explaining.charged_in import CHARGED_IN, charged_in
 from offloadrt.extensions.explaining.command import holder_labels
-from offloadrt.extensions.explaining.explain import Page, checked, explain
+from offloadrt.extensions.explaining.explain import Interrupted, Page, checked, explain
 from offloadrt.extensions.explaining.how_sure import (
     Robustness,
     dependences,
@@ -26,6 +26,7 @@ from offloadrt.extensions.explaining.how_sure import (
     total_order,
     with_rival,
 )
+from offloadrt.extensions.explaining.questions import reported
 from offloadrt.extensions.explaining.sentence import Holder, Limit, Observed, limit_of, observe
 from offloadrt.extensions.explaining.what_if import (
     CurvePoint,
@@ -470,6 +471,35 @@ def test_holders_that_differ_by_their_arrays_only_are_shown_as_one() -> None:
         "50 % cuMemFree in target (jacobi.py:38)",
         "40 % cuMemAlloc in target (jacobi.py:38)",
     ]
+
+
+@pytest.mark.parametrize(("at", "changes"), [("what if", 3), ("draws", 0)])
+def test_what_is_known_when_it_is_interrupted_is_not_lost(at: str, changes: int) -> None:
+    """Ctrl-C after three changes, and in the draws: the sentence and what was tried are there."""
+    told = []
+
+    def stage(name: str, done: int, asked: int) -> None:
+        told.append(name)
+        if name == at and done >= changes:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as caught:
+        explain(find_scenario(f"{PLANTED}:slow_free"), {}, InProcess(), budget_s=4.0, draws=4, stage=stage)
+    page = caught.value.page
+    assert page.limit.resource == "driver context" and page.tried.count >= max(changes - 1, 1) and page.sure is None
+    assert told[-1] == at
+
+
+def test_a_report_that_is_interrupted_has_what_is_known() -> None:
+    def stage(name: str, done: int, asked: int) -> None:
+        if name == "what if":
+            raise KeyboardInterrupt
+
+    runs = reported(
+        find_scenario(f"{PLANTED}:slow_free"), {}, InProcess(), options=RunSpec(), jobs=1, budget_s=4.0, window=None,
+        stage=stage,
+    )  # fmt: skip
+    assert len(runs) == 1 and runs[0].page.limit.resource == "driver context"
 
 
 # where entries are charged

@@ -31,6 +31,8 @@ VOCABULARY = {
     "KernelEnd": "kernel name",
     "PageFaultBegin": "kernel pages",
     "PageFaultEnd": "kernel pages",
+    "FaultPhaseBegin": "phase block pages entries",
+    "FaultPhaseEnd": "phase",
     "Prefault": "bytes pages",
     "Drain": "reason",
     "Resume": "reason",

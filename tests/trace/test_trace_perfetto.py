@@ -123,10 +123,12 @@ def test_page_faults_are_slices_and_counters(tmp_path: Path) -> None:
         (3e-9, 1, events.PageFaultEnd, (1, 1)),
         (4e-9, 1, events.PageFaultEnd, (2, 0)),
         (5e-9, 2, events.Prefault, (8192, 2)),
+        (6e-9, 2, events.FaultPhaseBegin, ("service", 7, 3, 9)),
+        (7e-9, 2, events.FaultPhaseEnd, ("service",)),
     )
     assert [(slice.begin, slice.end) for slice in picture.on("page faults")] == [(1, 3)]
     assert [(slice.begin, slice.end) for slice in picture.on("page faults (2)")] == [(2, 4)]
-    assert picture.counters["pages faulted in"] == [(3, 1), (4, 1)]
+    assert picture.counters["faults served"] == [(6, 3)]
     assert picture.counters["pages prefaulted"] == [(5, 2)]
 
 

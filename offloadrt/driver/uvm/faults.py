@@ -40,6 +40,8 @@ from offloadrt.machine.managed.kernels import FaultBuffer
 from offloadrt.machine.messages import ManagedFault, ReplayFaults
 from offloadrt.machine.servers import LevelOverTime, Servers, numbered_from_the_second
 from offloadrt.sim import Mailbox, Signal, Simulation
+from offloadrt.trace import FaultPhase
+from offloadrt.trace.events import NO_CAUSE, NONE
 
 
 @attrs.frozen
@@ -213,7 +215,11 @@ class GpuFaults:
         """
         blocks, pages, thrashing = self._blocks, self._blocks.pages, self._blocks.thrashing
         sim, locks, block = blocks.sim, blocks.locks, pages.block(index)
+        waits = blocks.phase("lock", cause, index) if blocks.phase and locks.is_taken(block) else None
         await locks.take(block)  # a prefetch or a host thread may work on it
+        if waits is not None:
+            waits.end()
+        phase: FaultPhase | None = None
         begin = sim.now
         fetched: FetchResult | None = None
         try:
@@ -224,6 +230,8 @@ class GpuFaults:
             self._count(block, faulted, wanted)
             if not wanted:
                 return Served(0.0)
+            if blocks.phase is not None:
+                phase = blocks.phase("service", cause, index, wanted.bit_count(), entries)
             if blocks.space.shared or block.read_mostly or block.read_only:
                 wanted = await self._map_in_place(block, wanted, cause)
                 if not wanted:
@@ -242,9 +250,10 @@ class GpuFaults:
                     return Served(sim.now - begin, throttled)
             brought = self._brought_by(block, wanted, thrashes)
             moved = brought & block.populated
-            cost = self._cost_of(block, entries, brought)
-            evicts = not wanted & block.system  # what the host makes for the GPU is on the host when there is no room
-            fetched = await blocks.fetch(block, brought, cost, cause, evicts=evicts, stored=stored)
+            cost = self._cost_of(block, entries, brought, phase)
+            # What the host makes for the GPU is on the host when there is no room.
+            evicts = not wanted & block.system
+            fetched = await blocks.fetch(block, brought, cost, cause, evicts=evicts, stored=stored, phase=phase)
             if fetched is Fetched.NO_ROOM:
                 await blocks.map_without_room(block, wanted)
             else:
@@ -254,6 +263,8 @@ class GpuFaults:
                     thrashing.migrated(index, moved, "device", sim.now)
             return Served(sim.now - begin, throttled)
         finally:
+            if phase is not None:
+                phase.end()
             if not isinstance(fetched, Arriving):
                 locks.give(block)
 
@@ -342,14 +353,17 @@ class GpuFaults:
             stays |= self._blocks.space.preferred_by_others(self._blocks.device.local, block.index) & ~wanted
         return brought & block.valid & ~stays | wanted
 
-    def _cost_of(self, block: ManagedBlock, entries: int, brought: int) -> float:
+    def _cost_of(self, block: ManagedBlock, entries: int, brought: int, phase: FaultPhase | None) -> float:
         """Return the seconds of the driver's work for ``entries`` faults on a block that bring these pages."""
         costs, in_place = self._blocks.costs, self._blocks.system_costs
-        cost = costs.block + costs.service_entry * entries + self._blocks.map_for_copies(block, block.on_host)
+        mapping = self._blocks.map_for_copies(block, block.on_host)
+        cost = unmapping = costs.block + costs.service_entry * entries + mapping
         if host_mapped := block.host_mapped & brought:
             stretches = (host_mapped & ~(host_mapped << 1)).bit_count()
             cost += costs.unmap * (host_mapped.bit_count() / self._blocks.pages.per_block)
             cost += costs.unmap_range * (stretches - 1)
+        if phase is not None:
+            phase.parts = {"map": mapping, "unmap": cost - unmapping}
         if block.system and in_place is not None:
             cost += in_place.first_touch * (brought & block.system & ~block.populated).bit_count()
         return cost
@@ -420,11 +434,15 @@ class UvmFaultHandler:
     async def _run(self) -> None:
         """Serve one interrupt after the other, for ever (``uvm_parent_gpu_service_replayable_faults``)."""
         get, pay, ends_once = self.mailbox.get, self._blocks.pay, self._policy.after == "buffer"
+        phase = self._blocks.phase
         while True:
             seen = [self._buffer.took(await get())]
             self._workers.took_from_mailbox()
             self._busy.rise()
+            opened = phase and phase("interrupt", seen[0].cause)
             await pay(self.costs.interrupt)
+            if opened:
+                opened.end()
             if not self._uncontended:
                 self._buffer.put_back(seen[0])
                 seen = await self._first_in_buffer()
@@ -432,7 +450,10 @@ class UvmFaultHandler:
             while seen:
                 seen = await self._batch(seen, service) or self._in_buffer()
             if ends_once:
+                opened = phase and phase("replay", NO_CAUSE)
                 await pay(self.costs.flush)
+                if opened:
+                    opened.end()
                 self._push(service)
             self._busy.fall()
             self._workers.done()
@@ -450,13 +471,19 @@ class UvmFaultHandler:
     async def _batch(self, seen: list[ManagedFault], service: Service) -> list[ManagedFault]:
         """Fetch, preprocess, serve, and replay as the policy says; return the entries that are left to fetch."""
         serve, pay, sim, policy = self._faults.serve, self._blocks.pay, self._blocks.sim, self._policy
-        costs, counters, begin = self.costs, self._blocks.counters, sim.now
+        costs, counters, begin, phase = self.costs, self._blocks.counters, sim.now, self._blocks.phase
         each_block = policy.after == "block"
         batch = fetch(seen, costs.batch_max)
-        entries, left, begun = batch.entries, batch.left, batch.begun
+        entries, left, begun, cause = batch.entries, batch.left, batch.begun, seen[0].cause
+        opened = phase and phase("fetch", cause, NONE, 0, entries)
         await pay(costs.fetch + costs.fetch_entry * entries)
+        if opened:
+            opened.end()
         fetched_at = sim.now
+        opened = phase and phase("preprocess", cause, NONE, 0, entries)
         await pay(costs.preprocess_entry * sum([coalesced(fault, self._reports_a_page) for fault in batch.faults]))
+        if opened:
+            opened.end()
         if (injector := self._blocks.machine.injector) is not None:
             for fault in batch.faults:
                 injector.page_fault(self._blocks.device.index, fault.kernel)
@@ -473,7 +500,7 @@ class UvmFaultHandler:
             # Blocks are served in the order of their addresses: nvidia-uvm sorts a batch too (preprocess_fault_batch).
             for index in sorted(served):
                 entries_of, stored = merged.entries[index], merged.stored.get(index, 0)
-                done = await serve(index, served[index], entries_of, seen[0].cause, service.copies, stored)
+                done = await serve(index, served[index], entries_of, cause, service.copies, stored)
                 took[index] = done.seconds
                 self._block_s += done.seconds
                 self._served += done.seconds > 0.0
@@ -481,7 +508,10 @@ class UvmFaultHandler:
                     served[index] &= ~done.put_off
                 if each_block:
                     service.served[index] = served[index]
+                    opened = phase and phase("replay", cause)
                     await pay(costs.flush)
+                    if opened:
+                        opened.end()
                     self._push(service)
         finally:
             self._blocks.locks.release()
@@ -493,16 +523,22 @@ class UvmFaultHandler:
                     left += self._in_buffer()
                 dropped = sum([fault.entries for fault in left]) - begun  # ``begun`` of them were fetched
                 left, begun = [], 0
+            opened = phase and phase("replay", cause, NONE, 0, dropped)
             await pay(costs.flush + costs.flush_entry * dropped)
+            if opened:
+                opened.end()
         self.batches.add(
             begin, fetched_at, preprocessed, locked, served_at, sim.now, entries, different, len(took), nbytes
         )
         for fault in batch.faults:
             self._note_wait(fault, took)
         if policy.flushes:
+            opened = phase and phase("copy", cause)
             for copy in service.copies:
                 if not copy.is_set:
                     await copy.wait()
+            if opened:
+                opened.end()
         if not each_block:
             service.note(served)
         if policy.after == "batch":
@@ -650,7 +686,11 @@ class HostFaults:
                 blocks.machine.host_time.add("driver lock", blocks.sim.now - since)
                 try:
                     if left := pages & block.untouched:  # others may have come while this thread waited
+                        cause = blocks.sim.current.cause
+                        opened = blocks.phase and blocks.phase("page fault of the host", cause, block.index, 1)
                         await self._first_touch(block, left & -left)
+                        if opened:
+                            opened.end()
                         count += 1
                 finally:
                     blocks.locks.give(block)
@@ -710,7 +750,10 @@ class HostFaults:
                 if hint is Hint.THROTTLE:
                     until = member.thrashing.throttled_until(block.index, place)
                 else:
+                    opened = member.phase and member.phase("page fault of the host", cause, block.index, 1)
                     await self._bring_back(member, block, page, hint, writes, cause)
+                    if opened:
+                        opened.end()
                     for count, usage in member.pages.shares(block, page):
                         usage.host_faults += count
             finally:

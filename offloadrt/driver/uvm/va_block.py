@@ -36,6 +36,7 @@ from offloadrt.machine.managed.kernels import ManagedKernels
 from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED
 from offloadrt.machine.messages import Unmapped
 from offloadrt.sim import PASSED, RWLock, Signal, Simulation
+from offloadrt.trace import FaultPhase, fault_phases
 
 
 class Arriving(msgspec.Struct, frozen=True, eq=False):
@@ -345,10 +346,19 @@ class VaBlocks:
         # A thread of the driver works on no core of the host, though a real kernel thread runs on one: a program that
         # keeps all cores busy is predicted too fast, by at most the time of these steps. The choice is made here and
         # not for each payment, because every batch of faults pays at least five times.
+        self.phase = fault_phases(machine.trace, self.sim, device.index)
         self.pay: Callable[[float], Awaitable[None]] = self.sim.sleep if machine.exact else self._sleep_roughly
         """``await pay(dt)`` lets one of the driver's own threads work for ``dt`` seconds."""
         self._without_room: dict[int, int] = {}
         """Pages, by block, that are mapped over the link because there was no device memory for them."""
+
+    def _work(self, cost: float, phase: FaultPhase | None) -> Awaitable[None]:
+        """Pay for the last work of a phase, and tell it how long that takes this time."""
+        if phase is None or not cost:
+            return self.pay(cost)
+        taken = cost if self.machine.exact else self.machine.jitter(cost)
+        phase.works(taken, taken / cost)
+        return self.sim.sleep(taken)
 
     def _sleep_roughly(self, dt: float) -> Awaitable[None]:
         return self.sim.sleep(self.machine.jitter(dt))
@@ -500,12 +510,13 @@ class VaBlocks:
     # Migrations
 
     async def fetch(
-        self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool, stored: int = 0
-    ) -> FetchResult:
+        self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool, stored: int = 0,
+        phase: FaultPhase | None = None,
+    ) -> FetchResult:  # fmt: skip
         """Migrate pages of a block to the device (``uvm_va_block_make_resident``), for ``cost`` seconds of work.
 
         Pages that are read mostly are copied, unless stores have met them (``stored``).  ``evicts`` says whether other
-        blocks may be evicted for room.
+        blocks may be evicted for room.  ``phase`` is told when the work begins.
         """
         written: Signal | None = None
         while not self.take_memory(block):  # others may bring it in while its lock is given up for room
@@ -514,7 +525,7 @@ class VaBlocks:
                 return Fetched.NO_ROOM
             if isinstance(evicted, WritingBack):
                 written = evicted.signal
-        await self.pay(cost)
+        await self._work(cost, phase)
         self.pages.chunks.faulted(block.index)  # prefetches count as well (``block_mark_memory_used``)
         if self.space.shared or block.read_mostly:
             return await self._fetch_from_all(block, brought, stored, written, cause)
@@ -727,6 +738,7 @@ class VaBlocks:
             return Evicted.WAITED
         await locks.take(block)
         written = None
+        phase = None if self.phase is None else self.phase("evict", cause, block.index, block.resident.bit_count())
         try:
             if block.accessed_by:
                 await self.stop_queues(block, block.resident, cause)
@@ -735,7 +747,10 @@ class VaBlocks:
             sent, elsewhere = gone & ~block.host_copy, gone & block.elsewhere
             self.unmap(block, gone)
             self.counters.evictions += 1
-            await self.pay(self.costs.evict + self.map_for_copies(block, gone))
+            mapping = self.map_for_copies(block, gone)
+            if phase is not None:
+                phase.parts = {"map": mapping}
+            await self._work(self.costs.evict + mapping, phase)
             if not sent:  # the host has copies of all
                 return Evicted.FREED
 
@@ -747,6 +762,8 @@ class VaBlocks:
 
             written = WritingBack(self._send("d2h", self.note_moved("d2h", block, sent), cause, back))
         finally:
+            if phase is not None:
+                phase.end()
             self.release_memory(block)
             if written is None:
                 locks.give(block)

@@ -24,7 +24,7 @@ from offloadrt.cli.options import (
     several,
     single,
 )
-from offloadrt.cli.terminal import console, print_json, stages
+from offloadrt.cli.terminal import INTERRUPTED, console, print_json, stages
 from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def why(
     executor: ExecutorKind = "process",
     spec: RunSpec = DEFAULTS,
     json: Json = False,
-) -> None:
+) -> int:
     """Say what limits a run, and what would make it faster.
 
     One sentence, the critical path by resource, call and line, the use of locks and parts of the machine, and what if:
@@ -67,7 +67,8 @@ def why(
     """
     import attrs
 
-    from offloadrt.extensions.explaining.explain import explain
+    from offloadrt.extensions.explaining.explain import Interrupted, explain
+    from offloadrt.study.errors import UserError
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
     from offloadrt.study.sweep import executor as executor_of
@@ -77,25 +78,33 @@ def why(
     given = chosen.bind(split_assignments(parameters))
     workers = jobs if jobs is not None else processors()
     seconds = seconds_of(budget)
-    with (
-        executor_of(executor, workers if seconds or draws or sobol else 1) as pool,
-        stages(f"why {chosen.name}") as advanced,
-    ):
-        page = explain(
-            chosen,
-            given,
-            pool,
-            options=attrs.evolve(single(spec), sample_phases=not whole),
-            jobs=workers,
-            budget_s=seconds,
-            draws=draws,
-            sobol=sobol,
-            stage=advanced,
-        )
+    if sobol < 0 or sobol & (sobol - 1):
+        raise UserError(f"--sobol {sobol}: it is a power of two, as 16 or 64")
+    code = 0
+    try:
+        with (
+            executor_of(executor, workers if seconds or draws or sobol else 1) as pool,
+            stages(f"why {chosen.name}") as advanced,
+        ):
+            page = explain(
+                chosen,
+                given,
+                pool,
+                options=attrs.evolve(single(spec), sample_phases=not whole),
+                jobs=workers,
+                budget_s=seconds,
+                draws=draws,
+                sobol=sobol,
+                stage=advanced,
+            )
+    except Interrupted as interrupted:
+        page, code = interrupted.page, INTERRUPTED
+        print("offloadrt: note: interrupted: what is known up to now follows", file=sys.stderr)
     if json:
         sys.stdout.buffer.write(page.to_json() + b"\n")
     else:
-        console().print(*printed(page, draws or sobol), sep="\n")
+        console().print(*printed(page, 0 if code else draws or sobol), sep="\n")
+    return code
 
 
 def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:

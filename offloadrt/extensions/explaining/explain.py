@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -43,7 +43,16 @@ from offloadrt.extensions.explaining.sentence import (
     observe,
     spoken,
 )
-from offloadrt.extensions.explaining.what_if import Trials, Tried, command_of, decisions, merit_of, proposals, switches
+from offloadrt.extensions.explaining.what_if import (
+    Proposal,
+    Trials,
+    Tried,
+    command_of,
+    decisions,
+    merit_of,
+    proposals,
+    switches,
+)
 from offloadrt.study.reporting.results import MOST_IN_HTML
 from offloadrt.study.reporting.words import html_page, html_table, percent, seconds
 from offloadrt.study.scripts.definition import Scenario
@@ -159,29 +168,45 @@ def explain(
     def told(name: str) -> Callable[[int, int], object]:
         return lambda done, asked: stage(name, done, asked)
 
-    trials = Trials(scenario, parameters, options, pool, jobs, begun + (_OF_CHANGES if draws else 1.0) * part_s)
-    observed, tried = _try_changes(trials, budget_s > 0, stage, watched)
-    of_path = limit_of(observed)
-    limit = checked(of_path, observed, tried)
-    point, result = trials.point_of(None), observed.result
-    drawn = robustness_of(
-        of_path, point, result, trials.merit, pool, draws, jobs, until(_OF_DRAWS), told("draws")
-    )  # fmt: skip
-    sure = None
-    if drawn is not None:
-        sure = drawn.robustness
-        limit = with_rival(limit, sure) if limit.resource == of_path.resource else limit
-        if budget_s > 0:
-            tried = with_gains_in_draws(tried, trials, drawn, until(_OF_GAINS), told("gains in draws"))
-            tried = with_curves(tried, trials, result, until(_OF_CURVES), told("parts of costs"))
-            left_s = max((1.0 - _OF_CURVES) * part_s, until(1.0) - time.monotonic())
-            sure = attrs.evolve(sure, deciders=deciding(drawn, point, result, pool, jobs, left_s, told("what decides")))
-    indices = None
-    if sobol and drawn is not None:
-        indices = total_order(
-            limit.resource, point, groups_of(drawn.places, drawn.shares), sobol, pool, jobs, until(1.5), told("Sobol")
+    deadline = begun + (_OF_CHANGES if draws else 1.0) * part_s
+    trials = Trials(scenario, parameters, options, pool, jobs, deadline, has_budget=budget_s > 0)
+    observed: Observed | None = None
+    tried: Tried | None = None
+    sure: Robustness | None = None
+    indices: SobolIndices | None = None
+    try:
+        chosen = _decisions(trials) if budget_s > 0 else []
+        observed = _observe(trials, chosen, stage, watched)
+        tried = _try_changes(trials, observed, chosen, stage)
+        of_path = limit_of(observed)
+        point, result = trials.point_of(None), observed.result
+        drawn = robustness_of(
+            of_path, point, result, trials.merit, pool, draws, jobs, until(_OF_DRAWS), told("draws")
         )  # fmt: skip
-    return _page(trials, observed, limit, tried, sure, indices)
+        if drawn is not None:
+            sure = drawn.robustness
+            if budget_s > 0:
+                tried = with_gains_in_draws(tried, trials, drawn, until(_OF_GAINS), told("gains in draws"))
+                tried = with_curves(tried, trials, result, until(_OF_CURVES), told("parts of costs"))
+                left_s = max((1.0 - _OF_CURVES) * part_s, until(1.0) - time.monotonic())
+                decides = deciding(drawn, point, result, pool, jobs, left_s, told("what decides"))
+                sure = attrs.evolve(sure, deciders=decides)
+        if sobol and drawn is not None:
+            groups = groups_of(drawn.places, drawn.shares)
+            indices = total_order(of_path.resource, point, groups, sobol, pool, jobs, until(1.5), told("Sobol"))
+    except KeyboardInterrupt:
+        if observed is None:
+            raise
+        raise Interrupted(_page(trials, observed, tried or trials.known(observed.result, 0), sure, indices)) from None
+    return _page(trials, observed, tried, sure, indices)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C after the run that is explained had ended: what is known of it."""
+
+    def __init__(self, page: Page) -> None:
+        super().__init__("interrupted")
+        self.page = page
 
 
 _GAINS = 1.05
@@ -208,48 +233,51 @@ def checked(limit: Limit, observed: Observed, tried: Tried) -> Limit:
     return attrs.evolve(named, sentence=named.sentence + why)
 
 
-def _try_changes(
-    trials: Trials, has_budget: bool, stage: Stage, watched: Callable[[Observed], object]
-) -> tuple[Observed, Tried]:
-    """Run the scenario, and try changes of it, the most promising first.
+def _decisions(trials: Trials) -> list[Proposal]:
+    return sorted(
+        decisions(trials.scenario, trials.given, trials.options.configuration), key=lambda change: -change.promise
+    )
+
+
+def _observe(
+    trials: Trials, chosen: Sequence[Proposal], stage: Stage, watched: Callable[[Observed], object]
+) -> Observed:
+    """Run the scenario.
 
     Decisions of the user do not depend on the run. So where there are more processes than this one, they try some of
     these meanwhile.
     """
-    scenario, parameters, options = trials.scenario, trials.given, trials.options
-    chosen = (
-        sorted(decisions(scenario, parameters, options.configuration), key=lambda change: -change.promise)
-        if has_budget
-        else []
-    )
-    early, later = chosen[: trials.jobs - 1], chosen[trials.jobs - 1 :]
-    trials.start(early)
-    observed = observe(scenario, parameters, options)
+    trials.start(chosen[: trials.jobs - 1])
+    observed = observe(trials.scenario, trials.given, trials.options)
     watched(observed)
     stage("the run", 1, 1)
-    trials.merit = merit_of(scenario, observed.result)
+    trials.merit = merit_of(trials.scenario, observed.result)
+    return observed
+
+
+def _try_changes(trials: Trials, observed: Observed, chosen: Sequence[Proposal], stage: Stage) -> Tried:
+    """Try changes of the run, the most promising first; none where nothing is chosen, as without a budget."""
+    options, scenario = trials.options, trials.scenario
     changes = [
-        *later,
+        *chosen[trials.jobs - 1 :],
         *switches(observed.spec, observed.path, options, observed.model, scenario),
         *proposals(observed.spec, observed.path, options.overrides),
     ]
-    tried = trials.finish(
+    return trials.finish(
         observed.result,
         observed.spec,
-        changes if has_budget else (),
+        changes if trials.has_budget else (),
         lambda done, asked: stage("what if", done, asked),
     )
-    return observed, tried
 
 
 def _page(
-    trials: Trials,
-    observed: Observed,
-    limit: Limit,
-    tried: Tried,
-    sure: Robustness | None,
-    indices: SobolIndices | None,
+    trials: Trials, observed: Observed, tried: Tried, sure: Robustness | None, indices: SobolIndices | None
 ) -> Page:
+    of_path = limit_of(observed)
+    limit = checked(of_path, observed, tried)
+    if sure is not None and limit.resource == of_path.resource:
+        limit = with_rival(limit, sure)
     scenario, parameters, result = trials.scenario, trials.given, observed.result
     return Page(
         scenario=scenario.name,

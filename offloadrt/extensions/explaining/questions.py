@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.extensions.explaining.explain import Page, Stage
+from offloadrt.extensions.explaining.explain import Interrupted, Page, Stage
 from offloadrt.extensions.explaining.explain import explain as explain_run
 from offloadrt.extensions.explaining.lines import Sources
 from offloadrt.extensions.explaining.report import ReportedRun, write_page
@@ -121,6 +121,8 @@ def reported(
 ) -> list[ReportedRun]:
     """Make the runs of a report: one, or one for each value of one axis.
 
+    Ctrl-C ends it with the runs that there are, and what is known of the last one.
+
     Raises UserError when more than one axis has several values, or one has more than a page shows; for a folder of
     sources that there is not; otherwise as `explain`.
     """
@@ -135,11 +137,16 @@ def reported(
     runs: list[ReportedRun] = []
     for point in grid(scenario, axes, options):
         seen: list[Observed] = []
-        page = explain_run(
-            scenario, point.parameters, pool, options=point.options, jobs=jobs, budget_s=budget_s, draws=draws,
-            stage=stage, watched=seen.append,
-        )  # fmt: skip
         name = ", ".join(f"{name}={point.axis_values[name]}" for name in doubled)
+        try:
+            page = explain_run(
+                scenario, point.parameters, pool, options=point.options, jobs=jobs, budget_s=budget_s, draws=draws,
+                stage=stage, watched=seen.append,
+            )  # fmt: skip
+        except Interrupted as interrupted:
+            page = interrupted.page
+            runs.append(ReportedRun(name, page, seen[0], seen[0].rows, window, files))
+            break
         runs.append(ReportedRun(name, page, seen[0], seen[0].rows, window, files))
     return runs
 

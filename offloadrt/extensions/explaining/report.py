@@ -516,7 +516,8 @@ def _kernels(one: _Drawn) -> str:
     tables = _scrolled(html_table("", head, rows)) + _scrolled(
         html_table("Where each region belongs", columns, verdicts)
     )
-    return f'{_roofline_picture(roofline)}{tables}<p class="note">{note}</p>'
+    text = f'<p class="note">{note}</p>' if verdicts else ""
+    return f"{_roofline_picture(roofline)}{tables}{text}"
 
 
 def _roofline_picture(roofline: Roofline) -> str:

@@ -30,7 +30,7 @@ from offloadrt.study.running.execution import execute
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.spec import RunSpec
-from offloadrt.trace import CausalLog, Row
+from offloadrt.trace import EVENTS, CausalLog, Row
 from offloadrt.trace.causal_log import Annotation
 from offloadrt.trace.events import PS_PER_S, lock_family
 
@@ -203,7 +203,8 @@ def observe(scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> O
     result = execute(scenario, given, spec=once, causal_log=causal_log, before_run=runs.append)
     run = runs[-1]
     assert run.trace is not None
-    history = history_of(run.trace.rows, causal_log.rows, causal_log.source_lines, causal_log.arrivals)
+    counted = [row for row in run.trace.rows if EVENTS[row[0]].counts]
+    history = history_of(counted, causal_log.rows, causal_log.source_lines, causal_log.arrivals)
     spans = [(round(begin * PS_PER_S), round(end * PS_PER_S), actor.index) for begin, end, actor in run.windows.spans]
     if not spans:  # a program that used no machine
         spans = [(0, round(run.sim.now * PS_PER_S), _MAIN)]

@@ -23,7 +23,7 @@ MOST_SLICES = 40_000
 """More than these are aggregated, so that a page stays small and quick."""
 CRITICAL_PATH = "critical path"
 FAULT_TRACK = "page fault"
-"""How the names of tracks begin on which faults are drawn."""
+"""What stands in the names of tracks on which faults are drawn."""
 
 
 @attrs.frozen
@@ -371,6 +371,7 @@ _OF_COUNTERS: Final[Iterable[tuple[str, str]]] = (
     ("bytes in flight d2h", "copy to the host"),
     ("resident kernels", "kernel"),
     ("pages", "page faults"),
+    ("faults", "page faults"),
 )
 
 
@@ -386,9 +387,11 @@ def kind_of(track: TimelineTrack, one: Slice) -> str:
     if track.group == HOST:
         if name in _ACTIVITIES:
             return _ACTIVITIES[name]
+        if name.startswith(FAULT_TRACK) or name in ("evict", "map", "unmap"):
+            return "page faults"
         is_directive = one.notes.startswith("directive: ") or not (one.level or _CALL.fullmatch(name))
         return "directive of the program" if is_directive else "call of the driver"
-    if track.name.startswith(FAULT_TRACK):
+    if FAULT_TRACK in track.name:
         return "page faults"
     for kind, words in _BY_WORDS:
         if any(word in name for word in words):

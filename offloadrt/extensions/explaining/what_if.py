@@ -394,6 +394,8 @@ class Trials:
     jobs: int
     deadline: float
     merit: str = "elapsed_s"
+    has_budget: bool = True
+    """Whether anything is to be tried."""
     spec: MachineSpec | None = None
     """The machine of the run that is explained."""
     _waiting: dict[Future[bytes], tuple[Proposal, float]] = attrs.field(factory=dict)
@@ -427,6 +429,11 @@ class Trials:
                 if gain >= _WORTH and (smaller := half(change, spec, gain)) is not None:
                     ahead.insert(0, smaller)
             advanced(len(self._answered), len(self._answered) + len(self._waiting) + len(ahead))
+        return self.known(base, len(ahead))
+
+    def known(self, base: Result, left: int) -> Tried:
+        """Return what has been tried up to now of changes of which so many are left."""
+        known = self.merit_in(base)
         what_ifs = [
             WhatIf(change, result.elapsed_s, _ratio(known, self.merit_in(result)), self._command(change, result))
             for change, result in self._answered
@@ -437,7 +444,7 @@ class Trials:
             if one.change.resource:
                 best.setdefault(one.change.resource, one)
         without = [one.change.name for one in what_ifs if one.elapsed_s == base.elapsed_s and one.gain == 1.0]
-        return Tried(self.merit, _merged(what_ifs, without), dict(self._refused), len(ahead), tuple(without), best)
+        return Tried(self.merit, _merged(what_ifs, without), dict(self._refused), left, tuple(without), best)
 
     def _has_time(self) -> bool:
         usual_s = statistics.median_low(self._took_s) if self._took_s else 0.0

@@ -632,6 +632,8 @@ class HostThread(CallingThread):
         iterations: int | None, library: bool,
     ) -> PreparedLaunch:  # fmt: skip
         """Check a launch's arguments, and return it. Raises DriverError for memory that the kernel cannot reach."""
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"a launch takes a function that is decorated with @kernel, not {kernel!r}")
         (columns, rows), (width, height) = (one if isinstance(one, tuple) else (one, 1) for one in (grid, block))
         launch = kernel.launch(columns * rows, width * height, iterations, tuple(arguments))
         if library:

@@ -16,23 +16,7 @@ from offloadrt.machine import DeviceArray, Machine, Stream
 from offloadrt.machine.messages import KernelPacket
 from offloadrt.models.host.arrays import Section, array_of, extent
 from offloadrt.models.host.program import OffloadProgram
-from offloadrt.runtime.events import (
-    Awaited,
-    BlockAllocated,
-    BlockFreed,
-    DataCopied,
-    DirectiveBegan,
-    DirectiveLeft,
-    HostUsed,
-    KernelSubmitted,
-    MemoryUse,
-    NodeMade,
-    ProgramObserver,
-    QueueAwaited,
-    QueueMarked,
-    StrandBegan,
-    StrandEnded,
-)
+from offloadrt.runtime import events as ev
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.target import OffloadedRegion
 from offloadrt.runtime.mapping.present_table import ON_HOST, DevicePointer
@@ -66,7 +50,7 @@ class ToldCalls:
     """
 
     _program: OffloadProgram[Any]
-    _observer: ProgramObserver
+    _observer: ev.ProgramObserver
     _devices: dict[Stream, int]
     legacy: dict[Stream, int] = attrs.field(factory=dict)
     non_blocking: set[Stream] = attrs.field(factory=set)
@@ -103,9 +87,9 @@ class ToldCalls:
         """Tell of a call; yields its number. into: where its work goes, if it goes into a stream, or into a graph's."""
         number, handle = self._program.next_directive(), self._observer.handle
         queue = self._queue(into) if isinstance(into, Stream) else into
-        handle(DirectiveBegan(number, device, name, queue, node))
+        handle(ev.DirectiveBegan(number, device, name, queue, node))
         for other in () if queue is None else self._before(queue):
-            handle(QueueAwaited(other, number))
+            handle(ev.QueueAwaited(other, number))
         error: BaseException | None = None
         try:
             yield number
@@ -113,7 +97,7 @@ class ToldCalls:
             error = raised
             raise
         finally:
-            handle(DirectiveLeft(number, device, name, error))
+            handle(ev.DirectiveLeft(number, device, name, error))
             error = None
 
     # who waits
@@ -123,23 +107,23 @@ class ToldCalls:
         for stream in streams:
             queue = self._queue(stream)
             for other in (*(self._before(queue) if queue.legacy else ()), queue):
-                self._observer.handle(QueueAwaited(other))
+                self._observer.handle(ev.QueueAwaited(other))
 
     def recorded(self, event: TimedEvent, stream: Stream) -> None:
         """Tell that an event is behind everything in a stream."""
         queue = self._queue(stream)
         with self.call("cudaEventRecord", queue.device, stream):
-            self._observer.handle(QueueMarked(queue, event))
+            self._observer.handle(ev.QueueMarked(queue, event))
 
     def reached(self, event: TimedEvent) -> None:
         """Tell that the thread knows an event to be complete."""
-        self._observer.handle(Awaited(event))
+        self._observer.handle(ev.Awaited(event))
 
     def follows(self, event: TimedEvent, stream: Stream) -> None:
         """Tell that what comes into a stream from now on waits for an event."""
         queue = self._queue(stream)
         with self.call("cudaStreamWaitEvent", queue.device, stream):
-            self._observer.handle(Awaited(event, queue))
+            self._observer.handle(ev.Awaited(event, queue))
 
     def host_function(self, function: Callable[[], object], stream: Stream) -> Callable[[], object]:
         """Return a function of the host that tells of itself as a part of the stream's work."""
@@ -149,14 +133,14 @@ class ToldCalls:
 
     def _told_function(self, function: Callable[[], object], queue: StreamQueue) -> Callable[[], object]:
         here = object()
-        self._observer.handle(QueueMarked(queue, here))
+        self._observer.handle(ev.QueueMarked(queue, here))
 
         def told() -> object:
-            self._observer.handle(StrandBegan(f"a host function in {queue.name}", (here,), queue=queue))
+            self._observer.handle(ev.StrandBegan(f"a host function in {queue.name}", (here,), queue=queue))
             try:
                 return function()
             finally:
-                self._observer.handle(StrandEnded(object()))  # the stream's order says what comes behind it
+                self._observer.handle(ev.StrandEnded(object()))  # the stream's order says what comes behind it
 
         return told
 
@@ -164,7 +148,7 @@ class ToldCalls:
 
     def node_made(self, node: GraphNode) -> None:
         """Tell that the thread has put a node into a graph."""
-        self._observer.handle(NodeMade(node))
+        self._observer.handle(ev.NodeMade(node))
 
     def graph_launched(self, executable: GraphExec, device: int, stream: Stream) -> None:
         """Tell of each node of a graph, behind those that it comes after, and have functions of the host tell.
@@ -176,20 +160,20 @@ class ToldCalls:
         nodes: list[GraphNode] = []
         with self.call("cudaGraphLaunch", queue.device, stream):
             for end in graph.tail:
-                handle(Awaited((executable, end), queue))
-            handle(QueueMarked(queue, executable))
+                handle(ev.Awaited((executable, end), queue))
+            handle(ev.QueueMarked(queue, executable))
             for place, node in enumerate(graph.nodes):
                 lane = self._lanes.setdefault(
                     (executable, node.lane), StreamQueue(f"graph {graph.number} of device {device}", device)
                 )
                 with self.call("a graph", device, lane, node) as number:
-                    handle(Awaited(executable, lane))
+                    handle(ev.Awaited(executable, lane))
                     for before in node.after:
-                        handle(Awaited((executable, before), lane))
+                        handle(ev.Awaited((executable, before), lane))
                     nodes.append(self._told_node(number, device, node, lane))
-                    handle(QueueMarked(lane, (executable, place)))
+                    handle(ev.QueueMarked(lane, (executable, place)))
             for end in graph.tail:
-                handle(Awaited((executable, end), queue))
+                handle(ev.Awaited((executable, end), queue))
         executable.graph = attrs.evolve(graph, nodes=tuple(nodes))
 
     def _told_node(self, number: int, device: int, node: GraphNode, lane: StreamQueue) -> GraphNode:
@@ -209,10 +193,10 @@ class ToldCalls:
     # memory
 
     def allocated(self, number: int, device: int, address: int, nbytes: int) -> None:
-        self._observer.handle(BlockAllocated(number, device, address, nbytes, None, 0))
+        self._observer.handle(ev.BlockAllocated(number, device, address, nbytes, None, 0))
 
     def freed(self, number: int, device: int, address: int) -> None:
-        self._observer.handle(BlockFreed(number, device, address, 0, None, 0))
+        self._observer.handle(ev.BlockFreed(number, device, address, 0, None, 0))
 
     def copied(self, name: str, driver: CudaDriver, stream: Stream, destination: CopyEnd, source: CopyEnd) -> None:
         """Tell of a copy, when its call has returned.
@@ -224,14 +208,14 @@ class ToldCalls:
         host = [end for end in (source, destination) if not isinstance(end, DeviceArray)]
         if len(host) == 2:
             for end, writes in zip(host, (False, True), strict=True):
-                handle(HostUsed(array_of(end), extent(end, name)[0], nbytes, writes))
+                handle(ev.HostUsed(array_of(end), extent(end, name)[0], nbytes, writes))
             return
         is_pinned = all(driver.pinning.covers(extent(end, name)[0], nbytes) for end in host)
         to_host = not isinstance(destination, DeviceArray)
         if to_host and not is_pinned:
             self.synchronized([stream])
         elif not is_pinned:
-            handle(HostUsed(array_of(host[0]), extent(host[0], name)[0], nbytes, False))
+            handle(ev.HostUsed(array_of(host[0]), extent(host[0], name)[0], nbytes, False))
         device = self._device(source if to_host else destination)
         with self.call(name, device, stream if is_pinned or not to_host else None) as number:
             self.copies(number, destination, source, is_pinned or to_host)
@@ -241,13 +225,13 @@ class ToldCalls:
         nbytes = _nbytes(source)
         if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
             into, out_of = self._device(destination), self._device(source)
-            told = DataCopied(number, into, "d2d", source.address, destination.address, nbytes, None, out_of)
+            told = ev.DataCopied(number, into, "d2d", source.address, destination.address, nbytes, None, out_of)
         else:
             op = "d2h" if isinstance(source, DeviceArray) else "h2d"
             there, here = (source, destination) if op == "d2h" else (destination, source)
             assert isinstance(there, DeviceArray) and not isinstance(here, DeviceArray)
             begin, array = (extent(here, "a copy")[0], array_of(here)) if shows_host else (0, None)
-            told = DataCopied(number, self._device(there), op, begin, there.address, nbytes, array)
+            told = ev.DataCopied(number, self._device(there), op, begin, there.address, nbytes, array)
         self._observer.handle(told)
 
     def _device(self, array: CopyEnd) -> int:
@@ -270,8 +254,8 @@ class ToldCalls:
 
     def written(self, number: int, device: int, array: DeviceArray) -> None:
         """Tell of a memset."""
-        use = MemoryUse(device, array.address, array.nbytes, True, True, "device memory")
-        self._observer.handle(KernelSubmitted(number, device, "memset", (use,)))
+        use = ev.MemoryUse(device, array.address, array.nbytes, True, True, "device memory")
+        self._observer.handle(ev.KernelSubmitted(number, device, "memset", (use,)))
 
 
 def _nbytes(end: CopyEnd) -> int:

@@ -382,6 +382,8 @@ class ProgramArrays:
 
         Raises InvalidFree where no allocation begins.
         """
+        if not isinstance(array, HostArray):
+            raise TypeError(f"free takes an array of the program, not {array!r}")
         arena = None if array.freed else self.heap_blocks.pop(array.address, None)
         if arena is None:
             why = "it was freed before" if array.freed else f"no allocation begins at {array.address:#x}"

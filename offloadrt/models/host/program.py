@@ -196,11 +196,14 @@ class OffloadProgram(ABC, Generic[T]):
         self._threads = 0
         self._started = False
         self.arrays = ProgramArrays(machine, self.devices, options.phantom)
+        self.observer: ProgramObserver | None = None
+        """Who listens, as `observe` was told; None while nobody does."""
         self.tell: Tell | None = None
         """Takes the events of the program, as of its devices; None while nobody listens."""
 
     def observe(self, observer: ProgramObserver) -> None:
         """Let an observer be told of everything that the program does from now on."""
+        self.observer = observer
         self.tell = self.arrays.tell = observer.handle
         self.arrays.watch = observer.watch_array
         for device in self.devices:

@@ -112,7 +112,7 @@ def _each(items: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def map(
-    *,
+    *untyped: ListItem,
     to: ListItem = None,
     from_: ListItem = None,
     tofrom: ListItem = None,
@@ -124,12 +124,19 @@ def map(
     close: bool = False,
     hold: bool = False,
     mapper: Any = None,
+    **unknown: object,
 ) -> Map | Maps:
     """Make a map clause: ``map([always,] [present,] [close,] [ompx_hold,] TYPE: items)``.
 
     Of several map types, each is a clause of its own, in the order to, from, tofrom, alloc, release, delete. Raises
-    ValueError if no item is given.
+    ValueError if no item is given, TypeError for items without a type and for a type that there is not.
     """
+    if untyped or unknown:
+        said = "items without a map type" if untyped else f"no map type or modifier is called {', '.join(unknown)}"
+        raise TypeError(
+            f"omp.map: {said}; write omp.map(tofrom=a) (to, from_, tofrom, alloc, release, delete; always=True, "
+            "present=True, close=True, hold=True)"
+        )
     bits = ALWAYS * always | PRESENT * present | CLOSE * close | OMPX_HOLD * hold
     clauses: list[Map] = []
     for kind, items in zip(KIND_BITS, (to, from_, tofrom, alloc, release, delete), strict=True):

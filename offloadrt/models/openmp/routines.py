@@ -358,6 +358,8 @@ class RoutineCaller(ProgramThread):
 
         device: whose library pins it, by default the default device's. Raises DriverError where it cannot.
         """
+        if not isinstance(allocator, OmpAllocator):
+            raise TypeError(f"omp_alloc: its allocator is {allocator!r}, which omp_init_allocator did not return")
         array = self.array(name, shape, dtype, fill, None, "heap", _PAGE if allocator.pinned else _ALIGNMENT)
         if allocator.pinned and array.nbytes and not is_host(self, device):
 
@@ -572,6 +574,8 @@ def host_span(pointer: Pointer) -> tuple[HostArray, int]:
     if isinstance(pointer, DevicePointer):
         assert pointer.host is not None, "a pointer of the initial device"
         return pointer.host, pointer.address
+    if not isinstance(pointer, HostArray | Section):
+        raise TypeError(f"a routine takes an array, a section or what omp_target_alloc returned, not {pointer!r}")
     return (pointer.array, pointer.begin) if isinstance(pointer, Section) else (pointer, pointer.address)
 
 

@@ -6,6 +6,7 @@ The same record serves people, programs and later comparison.
 from __future__ import annotations
 
 import math
+import re
 import reprlib
 import statistics
 import sys
@@ -464,8 +465,8 @@ def write_tables(results: Sequence[Result], folder: Path, *, stem: str = "result
     """
     table = to_polars(results)
     parquet, csv = folder / f"{stem}.parquet", folder / f"{stem}.csv"
-    ends = (".median", ".low", ".high")
-    short = table if full else table.select([name for name in table.columns if "." not in name or name.endswith(ends)])
+    kept = [name for name in table.columns if "." not in name or re.match(r"options\.|.*\.(median|low|high)$", name)]
+    short = table if full else table.select(kept)
     for path, write_to in (parquet, table.write_parquet), (csv, short.write_csv):
         in_memory = BytesIO()  # polars has errors of its own for a file that cannot be written
         write_to(in_memory)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from offloadrt.kernels.integers import is_integer
@@ -29,7 +30,7 @@ from offloadrt.study.running.building import Built, build, changed, options_for,
 from offloadrt.study.running.phases import MeasuredPart, Windows
 from offloadrt.study.running.statistics import Ledger, RunStatistics
 from offloadrt.study.spec import RunSpec
-from offloadrt.trace import Calls, CausalLog, Trace
+from offloadrt.trace import Calls, CausalLog, Trace, doing
 
 if TYPE_CHECKING:  # most runs are of one model, and each takes a good part of the start-up time
     from offloadrt.models.openmp import OpenMP
@@ -336,6 +337,10 @@ class Run:
     def measure(self) -> MeasuredPart:
         """Measure the time of the body: `async with run.measure():`. Several add up; without any, all is measured."""
         return MeasuredPart(self.windows)
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Name what the calling thread does in the body: `with run.phase("halo"):`. Reports align runs by it."""
+        return doing(self.trace, self.sim.current, name)
 
     @property
     def elapsed(self) -> float:

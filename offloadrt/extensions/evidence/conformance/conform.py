@@ -25,6 +25,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from offloadrt.driver import open_driver
+from offloadrt.extensions.recording.ompt import start_tool
 from offloadrt.kernels import Kernel
 from offloadrt.machine import Machine, load
 from offloadrt.models import openmp as omp
@@ -36,7 +37,6 @@ from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import NON_CONTIG, MapItem
 from offloadrt.runtime.mapping.present_table import DevicePointer, count_text
-from offloadrt.runtime.ompt import start_tool
 from offloadrt.sim import Gear, Simulation
 
 Values = dict[str, list[int]]

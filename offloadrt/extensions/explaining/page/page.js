@@ -90,7 +90,7 @@ class Timeline {
         let at = run.window[0];
         const begins = source.begins.map((step) => (at += step));
         const levels = 1 + source.levels.reduce((most, level) => Math.max(most, level), 0);
-        const prefix = source.group === "host" || source.group === source.name ? "" : source.group === "locks" ? "lock: " : `${source.group}: `;
+        const prefix = source.group === "host" || source.name.startsWith(source.group) ? "" : source.group === "locks" ? "lock: " : `${source.group}: `;
         const track = { ...source, run, begins, levelCount: levels, label: prefix + source.name };
         const key = `${source.group}\n${source.family}`;
         if (!families.has(key)) families.set(key, { run, group: source.group, label: prefix + source.family, tracks: [] });

@@ -23,6 +23,7 @@ from offloadrt.extensions.recording.format.recording import (
     Site,
 )
 from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, Box
+from offloadrt.extensions.recording.ompt import start_tool
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.lowered import LoweredItem, LoweredProgram
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
@@ -42,7 +43,6 @@ from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.events import MemoryUse
 from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, MapItems
-from offloadrt.runtime.ompt import start_tool
 
 _UNIFIED_SHARED_MEMORY: Final = 0x8
 """OMP_REQ_UNIFIED_SHARED_MEMORY of `requires`, by LLVM's numbers."""
