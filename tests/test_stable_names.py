@@ -66,12 +66,12 @@ def test_stable_names_and_methods_that_no_test_names_are_known() -> None:
 
 
 UNTESTED = """
-cuda.BuiltGraph cuda.CUDA.start_device cuda.CapturedGraph cuda.GraphExec cuda.TimedEvent
+cuda.BuiltGraph cuda.CUDA.start_device cuda.CapturedGraph cuda.TimedEvent
 offloadrt.Kernel.moved_per_byte offloadrt.Result.all_calls offloadrt.Run.program_as
 offloadrt.Scenario.bind_one openacc.Argument openacc.COMPILERS openacc.CompilerModel openacc.DataClause
 openacc.HostArray.locate openacc.PushPolicy openacc.Section openacc.UpdateClause openacc.compiler_model
 openacc.strategy_named openmp.Construct openmp.Depend openmp.HostArray.locate openmp.LoweredProgram.overlapped
-openmp.ManagerStatistics openmp.Member openmp.Motion openmp.OpenMP.start_actors openmp.OpenMPOptions.chosen_on
+openmp.ManagerStatistics openmp.Member openmp.Motion openmp.OpenMP.start_actors
 openmp.Section openmp.SectionExtent openmp.StructPointee openmp.UnifiedMemoryManager openmp.UseDevice
 stdpar.AlgorithmCall stdpar.DataMemory stdpar.HostThread.invoke stdpar.Indirect stdpar.KEPT
 stdpar.OffloadDecision stdpar.Section stdpar.StdPar stdpar.StdParOptions.devices_on stdpar.SyclQueue

@@ -138,14 +138,15 @@ def check_files(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path 
             raise UserError(f"{first} and {option} both name {same}: two files cannot be one")
         if path.is_dir():
             raise UserError(f"{said}: is a folder; name a file in it")
-        if path.is_file() and path.stat().st_size and (begins := _BEGINS.get(option)):
-            with path.open("rb") as file:
-                if not file.read(20).lower().startswith(begins):
-                    raise UserError(f"{said}: is a file of another kind; name another, or delete it")
         if path.suffix in _SOURCES and path.exists():
             raise UserError(f"{said}: would overwrite a source; name another file")
         if not path.parent.is_dir():
             raise UserError(f"{said}: there is no folder {path.parent}")
+    for option, path in named.values():
+        if path.is_file() and path.stat().st_size and (begins := _BEGINS.get(option)):
+            with path.open("rb") as file:
+                if not file.read(20).lower().startswith(begins):
+                    raise UserError(f"{option} {path}: is a file of another kind; name another, or delete it")
 
 
 def check_not_read(option: str, path: Path, inputs: Iterable[str | Path | None]) -> None:

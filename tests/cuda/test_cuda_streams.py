@@ -4,7 +4,9 @@ import pytest
 from cuda_rig import run_of, small
 
 from offloadrt import cuda
+from offloadrt import openmp as omp
 from offloadrt.driver import DriverError
+from offloadrt.machine import load
 from offloadrt.study import execute, find_scenario
 
 
@@ -281,3 +283,16 @@ def test_only_a_program_that_calls_hip_pays_for_what_its_library_does_for_a_copy
         for cost in ("0 us", "1 ms")
     )
     assert with_it - without == pytest.approx(added, abs=1e-9)
+
+
+def test_the_environment_chooses_the_default_stream_and_for_openmp_the_device_and_its_memory():
+    apu, gpu = load("mi300a"), load("alex-a100")
+    assert cuda.CUDAOptions().chosen_on(gpu, {}).default_stream == "legacy"
+    assert cuda.CUDAOptions().chosen_on(gpu, {"CUDA_API_PER_THREAD_DEFAULT_STREAM": "1"}).default_stream == "per-thread"
+    assert omp.OpenMPOptions().chosen_on(gpu, {"OMP_TARGET_OFFLOAD": "Disabled"}).target_offload == "disabled"
+    assert (
+        omp.OpenMPOptions(configuration="environment").chosen_on(apu, {"HSA_XNACK": "1"}).configuration
+        == "implicit_zero_copy"
+    )
+    with pytest.raises(ValueError, match="OMP_TARGET_OFFLOAD is 'often'"):
+        omp.OpenMPOptions().chosen_on(gpu, {"OMP_TARGET_OFFLOAD": "often"})

@@ -31,11 +31,16 @@ def test_a_page_of_64_kib_is_reported_4_kib_at_a_time(uvm):
     assert batch.nbytes == 3 * (64 << 10)
 
 
-@pytest.mark.parametrize(("page", "sorted_entries"), [("64 KiB", 4), ("4 KiB", 64)])
-def test_the_fetch_merges_the_reports_of_one_page(uvm, page, sorted_entries):
-    """Fetched are all 64 entries, sorted and served those that are left (``fetch_fault_buffer_try_merge_entry``)."""
+@pytest.mark.parametrize(
+    ("page", "host_page", "sorted_entries"), [("64 KiB", "64 KiB", 4), ("4 KiB", "4 KiB", 64), ("64 KiB", "4 KiB", 64)]
+)
+def test_the_fetch_merges_the_reports_of_one_page(uvm, page, host_page, sorted_entries):
+    """Fetched are all 64 entries, sorted and served those that are left (``fetch_fault_buffer_try_merge_entry``).
+
+    A host of 4 KiB pages has one report for each, also where a run tracks 64 KiB at a time.
+    """
     costs = {"fault.preprocess": "1 us", "fault.service": "100 us"}
-    rig = uvm(ONCE | costs | {"utlb.outstanding_faults": 1000, "page.uvm_page": page})
+    rig = uvm(ONCE | costs | {"utlb.outstanding_faults": 1000, "page.uvm_page": page, "page.size": host_page})
     address = rig.array(BLOCK, touched=True)
     (batch,) = batches_of(rig, (ONE, ManagedAccess(address, 256 << 10)))
     value = rig.machine.spec.value

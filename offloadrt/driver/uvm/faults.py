@@ -48,6 +48,8 @@ from offloadrt.trace.events import NO_CAUSE, NONE
 class BatchCosts:
     """What a batch of faults costs besides the service of its blocks; seconds."""
 
+    host_page: Annotated[int, "page.size"]
+    """Bytes of a page of the host: the driver's own, also where a run tracks larger ones to be faster."""
     batch_max: Annotated[int, "fault.batch_max"]
     """Entries that the handler takes from the buffer at a time."""
     interrupt: Annotated[float, "fault.interrupt"]
@@ -420,7 +422,8 @@ class UvmFaultHandler:
         self._workers: Servers[ManagedFault] = Servers(blocks.sim, self.mailbox, self._run, names, grow=uncontended)
         self.batches = FaultBatches()
         self._policy = REPLAY_POLICIES[self.costs.policy]
-        self._reports_a_page = max(blocks.pages.page_size // blocks.pages.reported, 1)
+        page = min(blocks.pages.page_size, self.costs.host_page)
+        self._reports_a_page = max(page // blocks.pages.reported, 1)
         self._replays = ReplayChannel(blocks.sim, blocks.device.compute.mailbox)
         self._busy = LevelOverTime(blocks.sim)
         self._wait_s = self._block_s = 0.0
