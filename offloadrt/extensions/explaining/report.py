@@ -168,7 +168,7 @@ def _certainty(page: Page) -> str:
     text = f"This {page.sure}."
     if page.sure.interval is not None:
         low, high = seconds(page.sure.interval.low), seconds(page.sure.interval.high)
-        text += f" The time is {low} to {high} in 80 % of the draws."
+        text += f" {page.tried.merit} is {low} to {high} in 80 % of the draws."
     return text
 
 
@@ -223,9 +223,9 @@ def _what_if(one: _Drawn) -> str:
         return '<p class="note">No change was tried: --budget 60s tries the most promising ones.</p>'
     most = max([1.0, *(what_if.gain for what_if in tried), *(i.high for w in tried if (i := w.interval) is not None)])
     rows = "".join(_change_row(what_if, most) for what_if in tried)
-    head = "<tr><th>change</th><th>kind</th><th>elapsed</th><th>gain</th><th>80 % of the draws</th><th></th></tr>"
+    head = "<tr><th>change</th><th>gain</th><th>80 % of the draws</th><th></th><th>elapsed</th><th>kind</th></tr>"
     caption = f"<caption>Gain in {html.escape(page.tried.merit)}</caption>"
-    table = f"<table>{caption}<thead>{head}</thead><tbody>{rows}</tbody></table>"
+    table = f'<table class="changes">{caption}<thead>{head}</thead><tbody>{rows}</tbody></table>'
     left = f"{len(page.tried.what_ifs)} changes tried, {page.tried.left} left for a larger --budget."
     effects = "".join(f"<p>An order effect: {html.escape(text)}.</p>" for text in page.order_effects[:_MOST_CURVES])
     curves = [what_if for what_if in tried if what_if.curve][:_MOST_CURVES]
@@ -243,9 +243,9 @@ def _change_row(tried: WhatIf, most: float) -> str:
     if tried.interval is not None:
         bar += f'<path d="M{x(tried.interval.low):.1f} 7H{x(tried.interval.high):.1f}"/>'
     picture = f'<svg class="gain" width="122" height="14" aria-hidden="true"><path d="M{x(1.0):.1f} 0V14"/>{bar}</svg>'
-    cells = [tried.change.name, tried.change.kind, seconds(tried.elapsed_s), f"{tried.gain:.4g}", between]
-    text = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
-    return f"<tr title='{html.escape(tried.command, quote=True)}'>{text}<td>{picture}</td></tr>"
+    first = "".join(f"<td>{html.escape(cell)}</td>" for cell in (tried.change.name, f"{tried.gain:.4g}", between))
+    last = "".join(f"<td>{html.escape(cell)}</td>" for cell in (seconds(tried.elapsed_s), tried.change.kind))
+    return f"<tr title='{html.escape(tried.command, quote=True)}'>{first}<td>{picture}</td>{last}</tr>"
 
 
 def _curves(tried: Sequence[WhatIf]) -> str:
@@ -294,7 +294,6 @@ def _source(one: _Drawn) -> str:
     whole = one.run.page.elapsed_ps or 1
     has_faults = any(use.faulted_pages for use in lines)
     head = [
-        "",
         "line",
         "critical path",
         "host threads",
@@ -302,6 +301,7 @@ def _source(one: _Drawn) -> str:
         "kernels",
         "moved",
         *["faulted pages"] * has_faults,
+        "",
     ]
     rows = "".join(_line_row(use, whole, one.run.sources, has_faults) for use in lines)
     cells = "".join(f"<th>{cell}</th>" for cell in head)
@@ -326,10 +326,9 @@ def _line_row(use: LineUse, whole: int, sources: Sources, has_faults: bool) -> s
     share = min(100.0, 100 * use.path_ps / whole)
     return (
         f'<tr><td><button type="button" class="to-slices" data-place="{place}">{place}</button></td>'
-        f'<td class="code" title="{html.escape(what, quote=True)}">{text}</td>'
         f'<td class="share" style="--share: {share:.1f}%">{cells[0]}</td>'
         + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells[1:])
-        + "</tr>"
+        + f'<td class="code" title="{html.escape(what, quote=True)}">{text}</td></tr>'
     )
 
 
