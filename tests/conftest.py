@@ -52,6 +52,13 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if collection_path.name != "conftest.py" and NAMES_OTHERS.search(text) else None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests of the core's files that say they need an extension, where there is none."""
+    for item in items if CORE_ONLY else ():
+        if item.get_closest_marker("needs_extensions"):
+            item.add_marker(pytest.mark.skip(reason="what it uses by name is an extension's"))
+
+
 _M_MMAP_THRESHOLD = -3
 """The number of the parameter in glibc's malloc.h."""
 

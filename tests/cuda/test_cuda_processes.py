@@ -1,7 +1,5 @@
 """CUDA and HIP programs of several processes: each group of calls gives every rank its own right values."""
 
-import os
-
 import numpy as np
 import pytest
 from cuda_rig import add, double
@@ -10,7 +8,7 @@ from offloadrt import cuda
 from offloadrt.driver import DriverError
 from offloadrt.study import Run
 
-needs_mpi = pytest.mark.skipif("OFFLOADRT_CORE_ONLY" in os.environ, reason="messages between ranks are an extension's")
+needs_mpi = pytest.mark.needs_extensions  # messages between ranks
 
 N = 512
 SHAPE = {"grid": 2, "block": 256}

@@ -272,7 +272,9 @@ def test_a_default_stream_that_does_not_exist_is_refused():
 @pytest.mark.parametrize(
     ("scenario", "parameters", "figure", "added"),
     [
-        ("link_copies", {"memory": "pinned", "nbytes": 4096}, "copy_s", 1e-3),
+        pytest.param(
+            "link_copies", {"memory": "pinned", "nbytes": 4096}, "copy_s", 1e-3, marks=pytest.mark.needs_extensions
+        ),
         ("questions/mapped_scalar", {"kernels": 20}, "per_kernel_s", 0.0),
     ],
 )

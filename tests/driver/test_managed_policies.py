@@ -48,11 +48,15 @@ def in_use(seed: int = 1) -> DeviceMemoryInUse:
     return DeviceMemoryInUse(chunks.by_last_fault, chunks.by_arrival, 8, np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize(("name", "order"), [("least_recently_faulted", [3, 5, 7]), ("fifo", [7, 3, 5])])
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [("least_recently_faulted", [3, 5, 7]), pytest.param("fifo", [7, 3, 5], marks=pytest.mark.needs_extensions)],
+)
 def test_the_order_of_victims(name: str, order: list[int]) -> None:
     assert [*EVICTION_POLICIES.find(name).order(in_use())] == order
 
 
+@pytest.mark.needs_extensions
 def test_random_victims_are_all_blocks_in_an_order_that_the_seed_decides() -> None:
     policy = EVICTION_POLICIES.find("random")
     orders = [tuple(policy.order(in_use(seed))) for seed in range(50)]
@@ -60,6 +64,7 @@ def test_random_victims_are_all_blocks_in_an_order_that_the_seed_decides() -> No
     assert orders == [tuple(policy.order(in_use(seed))) for seed in range(50)]
 
 
+@pytest.mark.needs_extensions
 @given(st.integers(0, 2**32 - 1), st.integers(1, 2**32 - 1), st.integers(0, 2**32 - 1))
 def test_the_tree_brings_at_least_the_big_pages_and_these_the_faulted_pages(there, faulted, thrashing):
     valid = 2**32 - 1
@@ -128,6 +133,7 @@ def test_a_policy_that_does_not_exist_is_refused_by_the_entrys_name(uvm, tmp_pat
         uvm({key: given.format(tmp_path / "mine.py")})
 
 
+@pytest.mark.needs_extensions
 def test_all_entry_points_are_policies() -> None:
     for registry in (EVICTION_POLICIES, PREFETCH_POLICIES):
         for name in registry.names():

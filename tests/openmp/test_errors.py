@@ -112,7 +112,9 @@ def test_freed_memory_in_a_kernel(rig: MakeRig) -> None:
     assert isinstance(error_of(rig(allocator="direct"), body), omp.IllegalAddress)
 
 
-@pytest.mark.parametrize("allocator", ["direct", "llvm", "pool", "malloc"])
+@pytest.mark.parametrize(
+    "allocator", ["direct", "llvm", "pool", pytest.param("malloc", marks=pytest.mark.needs_extensions)]
+)
 def test_a_device_block_is_freed_once(rig: MakeRig, allocator: str) -> None:
     async def body(t: omp.HostThread) -> None:
         pointer = await t.omp_target_alloc(1000)

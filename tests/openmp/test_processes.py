@@ -1,7 +1,5 @@
 """Several processes of an OpenMP program: what each has of its own, and what they share."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,7 @@ from offloadrt import openmp as omp
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.study.errors import UserError
 
-needs_mpi = pytest.mark.skipif("OFFLOADRT_CORE_ONLY" in os.environ, reason="messages between ranks are an extension's")
+needs_mpi = pytest.mark.needs_extensions  # messages between ranks
 
 MIB = 1 << 20
 

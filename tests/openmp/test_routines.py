@@ -286,6 +286,7 @@ def test_a_device_with_one_memory_refuses_what_needs_two(rig: MakeRig) -> None:
     made.alone(body)
 
 
+@pytest.mark.needs_extensions
 def test_the_allocator_that_keeps_everything_gives_it_back_at_the_end(rig: MakeRig) -> None:
     made = rig(allocator="malloc")
 
