@@ -38,10 +38,13 @@ def test_a_dask_cluster(tmp_path: Path) -> None:
     assert there.equals(table([sys.executable], "process", tmp_path / "process"))
 
 
-def test_the_ranks_of_an_mpi_job(tmp_path: Path) -> None:
+def test_the_ranks_of_an_mpi_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mpiexec = shutil.which("mpiexec")
     if mpiexec is None or importlib.util.find_spec("mpi4py") is None:
         pytest.skip("the extra 'mpi', or an MPI library, is not installed")
+    # Open MPI starts nothing for root, and no more ranks than there are cores, unless it is told to.
+    for name in ("ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM", "MCA_rmaps_base_oversubscribe"):
+        monkeypatch.setenv(f"OMPI_{name}", "1")
     there = table([mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures"], "mpi", tmp_path / "mpi")
     assert there.equals(table([sys.executable], "process", tmp_path / "process"))
 
