@@ -12,7 +12,7 @@ import offloadrt
 PACKAGE = Path(offloadrt.__file__).parent
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "scenarios" not in path.relative_to(PACKAGE).parts)
 LONGEST = 800
-MOST_LINES, MOST_FILES = 51_500, 195
+MOST_LINES, MOST_FILES = 51_300, 190
 """Of the core."""
 
 
