@@ -93,10 +93,14 @@ def test_every_byte_of_a_program_is_judged(
 
 
 def test_a_block_that_is_freed_beside_a_kernel_that_uses_it(checked: Callable[[int], CheckReport]) -> None:
-    """Whether the kernel has ended by then is chance, when it is recorded as when it is replayed."""
-    (mistake,) = checked(14).mistakes
-    assert mistake.kind in (FREED, "race")
-    assert {"free"} <= {words_of("bytes.c").get(Path(story.where).name) for story in mistake.stories}
+    """Whether the kernel has ended by then is chance, when it is recorded as when it is replayed.
+
+    The free and the kernel race; where the kernel comes later, it also uses what was freed.
+    """
+    mistakes = checked(14).mistakes
+    assert {mistake.kind for mistake in mistakes} in ({FREED}, {"race"}, {FREED, "race"})
+    told = {words_of("bytes.c").get(Path(story.where).name) for mistake in mistakes for story in mistake.stories}
+    assert "free" in told
 
 
 @pytest.fixture(scope="module")
