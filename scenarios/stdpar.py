@@ -53,8 +53,10 @@ def recording_of(name: str, size: int, steps: int, implementation: std.Implement
     """The recorded application, at its largest size and for all its recorded steps where these are 0."""
     if implementation.memory is std.DataMemory.DEVICE:
         raise ParameterError("recorded", f"True, but {implementation.name} is no implementation of parallel algorithms")
+    if not (known := sizes(name)):
+        raise ParameterError("recorded", f"True, but no recording of {name} is here")
     try:
-        return RecordedApplication(name, size or max(sizes(name), default=0), steps)
+        return RecordedApplication(name, size or max(known), steps)
     except ValueError as error:
         raise ParameterError("size", str(error)) from None
 

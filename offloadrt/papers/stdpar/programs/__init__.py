@@ -9,7 +9,7 @@ what, how often and on how much data is that of the public versions, the kernels
 `cloverleaf`   Euler's equations; most algorithms are small updates of halos (UoB-HPC/CloverLeaf)
 `tealeaf`      conjugate gradients on a grid, whose iterations wait for two sums (UoB-HPC/TeaLeaf)
 `lulesh`       shock hydrodynamics with many small algorithms and allocations (LLNL/LULESH, stdpar)
-`recorded`     the public versions themselves, recorded at some sizes
+`recorded`     the public version of LULESH itself, recorded at some sizes
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The public versions of the applications, compiled by `offloadrt cxx -stdpar` and recorded: what they do is theirs.
+"""The public version of LULESH, compiled by `offloadrt cxx -stdpar` and recorded: what it does is its own.
 
-Recorded were LULESH (branch 2.0.2-dev of LLNL/LULESH, folder stdpar, ``-s SIZE -i 11``) and the versions of UoB-HPC's
-CloverLeaf, TeaLeaf and miniBUDE over indices, with ``-O2``. A recording has one size, and it has no copies of its own.
-The host's own work is left out, for it was that of another machine. LULESH's policy is `par`, under which neither
-AdaptiveCpp nor roc-stdpar offloads to an AMD GPU; as the paper has figures of that, all run under `par_unseq` here.
+Recorded was branch 2.0.2-dev of LLNL/LULESH, folder stdpar, with ``-O2`` and ``-s SIZE -i 11``. A recording has one
+size, and it has no copies of its own. The host's own work is left out, for it was that of another machine. LULESH's
+policy is `par`, under which neither AdaptiveCpp nor roc-stdpar offloads to an AMD GPU; as the paper has figures of
+that, it runs under `par_unseq` here.
 """
 
 from __future__ import annotations
@@ -23,11 +23,8 @@ from offloadrt.papers.stdpar.programs.frame import Timed as Measured
 FOLDER: Final = Path(__file__).parents[1] / "recorded"
 ROUNDS: Final[Mapping[str, str]] = {
     "lulesh": "LULESH/stdpar/src/lulesh.cc:976",
-    "cloverleaf": "src/std-indices/calc_dt.cpp:55",
-    "tealeaf": "src/std-indices/cg.cpp:125",
-    "minibude": "./std-indices/fasten.hpp:93",
 }
-"""Where each application calls an algorithm once in each iteration that its authors time."""
+"""Where an application calls an algorithm once in each iteration that its authors time."""
 
 
 def sizes(application: str) -> list[int]:
@@ -47,13 +44,11 @@ class RecordedApplication:
     def __attrs_post_init__(self) -> None:
         known = sizes(self.application)
         if self.size not in known:
-            there = ", ".join(map(str, known)) or "no size"
-            raise ValueError(f"{self.size}, but {self.application} was recorded at {there}")
+            raise ValueError(f"{self.size}, but {self.application} was recorded at {', '.join(map(str, known))}")
 
     async def run(self, t: std.HostThread, timed: Measured) -> ApplicationOutcome:
         """Run the whole program, and time its iterations."""
-        if self.application == "lulesh":
-            captured_by_reference(t, "domain")
+        captured_by_reference(t, "domain")
         file = RecordingFile.read(FOLDER / f"{self.application}-{self.size}.rec")
         recording = file.load(file.runs[0])
         program = t.program
