@@ -47,25 +47,32 @@ class TooLong(BaseException):
     """An answer took longer than it may."""
 
 
+_FILES = {
+    "script.py": (_HEAD + "pass\n").encode(),
+    "mine.py": b"kernel = 3\n",
+    "notes.txt": b"my notes\n",
+    "notes.html": b"my notes\n",
+    "empty.py": b"",
+    "broken.py": b"def (:\n",
+    "exits.py": b"raise SystemExit(7)\n",
+    "interrupts.py": b"raise KeyboardInterrupt\n",
+    "imports.py": b"import a_package_that_there_is_not\n",
+    "cut.toml": b'name = "mine"\n[entry."mem.bw"]\nvalue = \n',
+    "empty.toml": b"",
+    "app.c": b"int main(void) { return 0; }\n",
+    "app.f90": b"end\n",
+    "app.rec": b"",
+    "cut.rec": b"PK\x03\x04cut",
+    "cut.jsonl": b'{"event": "LockWait", "time_ns": 1',
+    "a.sqlite": b"SQLite format 3\x00",
+}
+"""Files that the command lines name."""
+
+
 def _files() -> None:
-    """Write the files that the command lines name into the current folder."""
-    Path("script.py").write_text(_HEAD + "pass\n")
-    Path("mine.py").write_text("kernel = 3\n")
-    Path("notes.txt").write_text("my notes\n")
-    Path("notes.html").write_text("my notes\n")
-    Path("empty.py").write_text("")
-    Path("broken.py").write_text("def (:\n")
-    Path("exits.py").write_text("raise SystemExit(7)\n")
-    Path("interrupts.py").write_text("raise KeyboardInterrupt\n")
-    Path("imports.py").write_text("import a_package_that_there_is_not\n")
-    Path("cut.toml").write_text('name = "mine"\n[entry."mem.bw"]\nvalue = \n')
-    Path("empty.toml").write_text("")
-    Path("app.c").write_text("int main(void) { return 0; }\n")
-    Path("app.f90").write_text("end\n")
-    Path("app.rec").write_bytes(b"")
-    Path("cut.rec").write_bytes(b"PK\x03\x04cut")
-    Path("cut.jsonl").write_text('{"event": "LockWait", "time_ns": 1')
-    Path("a.sqlite").write_bytes(b"SQLite format 3\x00")
+    """Write them into the current folder."""
+    for name, content in _FILES.items():
+        Path(name).write_bytes(content)
 
 
 def mistakes() -> Iterator[tuple[str, list[str]]]:
