@@ -282,7 +282,11 @@ class OffloadProgram(ABC, Generic[T]):
             born = self.sim.now
             if tell is not None:
                 tell(StrandBegan(self.machine.named(f"host thread {number}"), (fork,)))
-            results[number] = await body(thread)
+            running: object = body(thread)
+            if not isinstance(running, Awaitable):
+                name = getattr(body, "__qualname__", body)
+                raise TypeError(f"parallel: {name} returned {running!r}, nothing to await; write it as `async def`")
+            results[number] = await running
             await thread.leave_team()
             if tell is not None:
                 tell(StrandEnded(join))
