@@ -180,7 +180,9 @@ def _execute_once(
         result(run, scenario, parameters, measured),
         options=_options(used, parameters, sampled=bool(run.windows.skipped)),
         inputs=taken,
-        warnings=[*doubtful, *_oversubscribed(run), *_unused_faults(run), *_unknown_uses(run), *_drawn_uses(run)],
+        warnings=[
+            *doubtful, *run.doubts, *_oversubscribed(run), *_unused_faults(run), *_unknown_uses(run), *_drawn_uses(run)
+        ],
     )
 
 
