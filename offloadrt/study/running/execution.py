@@ -165,8 +165,8 @@ def _execute_once(
 ) -> Result:
     parameters = with_policies(scenario.bind(given), spec)
     spec = _on_its_machine(scenario, spec)
-    doubtful = far_off(str(spec.machine), spec.runtime, spec.overrides)
     run = run_of(scenario, parameters, spec, sinks=sinks, causal_log=causal_log, on_progress=on_progress)
+    run.doubts += far_off(str(spec.machine), spec.runtime, spec.overrides)
     if before_run is not None:
         before_run(run)
     with inputs_at(spec.inputs) as taken:
@@ -180,7 +180,7 @@ def _execute_once(
         result(run, scenario, parameters, measured),
         options=_options(used, parameters, sampled=bool(run.windows.skipped)),
         inputs=taken,
-        warnings=[*doubtful, *_oversubscribed(run), *_unused_faults(run), *_unknown_uses(run), *_drawn_uses(run)],
+        warnings=[*run.doubts, *_oversubscribed(run), *_unused_faults(run), *_unknown_uses(run), *_drawn_uses(run)],
     )
 
 
