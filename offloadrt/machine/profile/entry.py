@@ -431,7 +431,7 @@ def _number(given: object, unit: units.Unit, key: str) -> float:
         raise EntryError(f"{given!r} must be a whole number of bytes")
     least = _POWERS_OF_TWO.get(key)
     if least and (not least <= value <= 1 << 30 or int(value) != value or int(value).bit_count() != 1):
-        raise EntryError(f"{given!r} must be a power of two from {least} B to 1 GiB")
+        raise EntryError(f"{given!r} cannot be: it is a power of two from {least} B to 1 GiB")
     if unit.is_count and value != int(value):
         raise EntryError(f"{given!r} must be a whole number ({unit.text})")
     return float(value)
