@@ -11,9 +11,8 @@ from offloadrt.driver import CudaDriver
 from offloadrt.driver.calls import INVALID, DriverCall
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, InvalidDeviceAddress, Machine, Stream
-from offloadrt.models.host.arrays import Section
 from offloadrt.models.host.program import OffloadProgram, ProgramThread
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.host_array import HostArray, Section
 from offloadrt.runtime.plugins.plugin import DevicePlugin
 from offloadrt.sim import Simulation
 
