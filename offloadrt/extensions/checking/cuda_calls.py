@@ -17,7 +17,7 @@ from offloadrt.machine.messages import KernelPacket
 from offloadrt.models.cuda.calling_thread import CopyEnd, device_of
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime import events as ev
-from offloadrt.runtime.host_array import HostArray, Section, array_of, extent
+from offloadrt.runtime.host_array import HostArray, array_of, extent
 from offloadrt.runtime.launch.target import OffloadedRegion
 from offloadrt.runtime.mapping.present_table import ON_HOST, DevicePointer
 
