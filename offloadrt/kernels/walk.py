@@ -61,7 +61,8 @@ _FURTHER = {
 
 Two operations, as of a fused multiply-add, for each arithmetic instruction in the PTX of nvcc 13.0 for sm_80; a
 division and a square root, which are one instruction there, take some nine in the code of the device. Powers are a
-logarithm and an exponential. Numbers of any size are taken to go the usual way, without a reduction of large arguments.
+logarithm and an exponential; functions of single precision take about half as many (17 and 37 of exp and log).
+Numbers of any size are taken to go the usual way, without a reduction of large arguments.
 """
 _SHORT = 1
 """A whole number of 64 bits takes two instructions for one operation, each as long as one in double precision."""
@@ -250,6 +251,9 @@ class Evaluation:
         """What the scalars hold."""
         self.tests: dict[str, Probability] = {}
         """What the scalars that hold the outcome of a comparison stand for."""
+        floats = {annotated_type(each, nest.source.names) for each in nest.source.parameters if each.arg in nest.arrays}
+        self.single = "float32" in floats and not floats & {None, "float", "float64", "complex128", "complex"}
+        """Whether its floating-point arrays are all of single precision, in which functions take half as long."""
         self.scope: str | None = None
         """Of the atomic operation that the statement is."""
         self.guards = [Value()]
@@ -381,10 +385,12 @@ class Evaluation:
             power = right.polynomial.constant if isinstance(op, ast.Pow) and right.polynomial else 2
             further = 0
             if isinstance(op, ast.Div):
-                further = _FURTHER["/"]
+                further = self.further("/")
             elif not result.kind.floating and not isinstance(op, ast.Pow):
                 further = _OF_WHOLE.get(type(op), _SHORT)
             self.count((power or 2) - 1, path, further)
+        elif result.polynomial is None and not isinstance(op, ast.Pow):
+            self.count(0, path, 1 + _OF_WHOLE.get(type(op), _SHORT))
         return result
 
     def known(self, value: Value) -> Value:
@@ -395,6 +401,10 @@ class Evaluation:
         (symbol,) = operation.symbol.symbols
         self.met.operations[symbol] = operation
         return attrs.evolve(value, polynomial=operation.symbol, operation=None)
+
+    def further(self, function: str) -> int:
+        """Return the operations that a function has besides the one that it counts as."""
+        return _FURTHER.get(function, 0) // (2 if self.single else 1)
 
     def count(self, operations: int, path: Path, further: int = 0) -> None:
         if operations or further:
@@ -430,7 +440,7 @@ class Evaluation:
                 self.count(max(1, len(others)), path)
             return self.known(made_of(name, (first, *others), first.mixed(others, integer)))
         if name in MATH:
-            self.count(1, path, _FURTHER.get(name, 0))
+            self.count(1, path, self.further(name))
         combined = first.mixed(others, name in ("int", "bool", "floor", "ceil"))
         return self.known(made_of(name, (first, *others), combined)) if name in OPERATIONS else combined
 
