@@ -269,7 +269,8 @@ class ManagedKernels:
         resident_warps: ResidentWarps | None = None
         if (trace := resident.packet.trace) is not None:
             windows = -(-launch.teams // teams)
-            resident_warps = ResidentWarps(trace, launch, compute.sms, self.spec.sharers, windows, self.spec.reports)
+            held, reports = self.spec.outstanding, self.spec.reports
+            resident_warps = ResidentWarps(trace, launch, compute.sms, self.spec.sharers, held, windows, reports)
         order = None
         if trace is None:
             order = order_of(launch, Residence(compute.sms, on_sm, held_back, self.spec.reported), swept)
