@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from offloadrt.kernels import Launch
 from offloadrt.kernels.element_traces import ElementTrace, Visits
-from offloadrt.machine.managed.block import PageSets, runs
+from offloadrt.machine.managed.block import PageSets
 from offloadrt.machine.managed.pages import ManagedPages, Translations
 
 Whole = NDArray[np.int64]
@@ -102,18 +102,15 @@ class ResidentWarps:
         late, far = int(when.max(initial=0)) + 1, int(page.max(initial=0)) + 1
         keys = _different((of_warp * late + when) * far + page)
         of_entries, page = np.divmod(keys, far)
-        begins = np.flatnonzero(np.diff(of_entries, prepend=-1))
-        requests = np.cumsum(np.diff(of_entries, prepend=of_entries[:1]) > 0)
+        new = np.diff(of_entries, prepend=-1) != 0
+        (begins,), requests = new.nonzero(), np.cumsum(new, dtype=np.int64) - 1
         ends = np.searchsorted(of_entries[begins], np.arange(1, count + 1) * late)
         firsts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
         sm = (np.arange(count) // warps_a_team + first) % self.sms
         turn = np.arange(count) // warps_a_team // self.sms * warps_a_team + np.arange(count) % warps_a_team
-        starts = np.append(begins, of_entries.size)
-        order = turn * self.sms + sm
-        stores = page % 2 == 1
-        return Warps(
-            page // 2 + low, stores, requests, starts, firsts, ends, sm // self.sharers, order, self.outstanding
-        )
+        starts, order, stores = np.append(begins, of_entries.size), turn * self.sms + sm, page % 2 == 1
+        tlb, room = sm // self.sharers, self.outstanding
+        return Warps(page // 2 + low, stores, requests, starts, firsts, ends, tlb, order, room)
 
     def _iterations(self, first: int, last: int) -> Whole:
         """Return the iterations of the teams [first, last)."""
@@ -195,13 +192,14 @@ class Warps:
 
     def _release(self, pages: ManagedPages, served: Mapping[int, int]) -> None:
         """Let go what is held back for pages that are there, or were."""
-        page = self._pages[self._held]
         waits = self._misses(pages, self._held)
-        if served and page.size:
-            base = pages.per_block
-            stretches = [(index * base, *stretch) for index, those in served.items() for stretch in runs(those)]
-            came = np.concatenate([first + np.arange(low, high) for first, low, high in stretches])
-            waits &= ~np.isin(page, came)
+        if served and self._held.size:
+            index, place = np.divmod(self._pages[self._held], pages.per_block)
+            blocks, width = sorted(served), -(-pages.per_block // 8)
+            came = np.frombuffer(b"".join([served[block].to_bytes(width, "little") for block in blocks]), np.uint8)
+            row = np.minimum(np.searchsorted(blocks, index), len(blocks) - 1)
+            in_block = np.asarray(blocks)[row] == index
+            waits &= ~(in_block & (came[row * width + place // 8] >> place % 8 & 1 > 0))
         self._done[self._held[~waits]] = True
         self._held, self._holders = self._held[waits], self._holders[waits]
 
@@ -220,7 +218,7 @@ class Warps:
         there = places < end[:, None]
         places = np.where(there, places, first[:, None])
         misses = there & self._misses(pages, places)
-        stops = misses.any(axis=1)
+        stops: NDArray[np.bool_] = np.any(misses, axis=1)
         last = first + places.shape[1]
         beyond = np.where(last < end, self._requests[np.minimum(last, end - 1)], self._ends[warps])
         found = self._requests[places[np.arange(warps.size), misses.argmax(axis=1)]]
@@ -234,27 +232,23 @@ class Warps:
         order = np.lexsort((self._order[warps], self._since[warps], self._tlb[warps]))
         warps, stops = warps[order], stops[order]
         first, size = self._starts[self._next[warps]], np.diff(self._starts)[self._next[warps]]
-        which = np.repeat(np.arange(warps.size), size)
-        entries = np.arange(which.size) + np.repeat(first - np.cumsum(size) + size, size)
+        which, begins = np.repeat(np.arange(warps.size), size), np.cumsum(size) - size
+        entries = np.arange(which.size) + np.repeat(first - begins, size)
         misses = self._misses(pages, entries)
-        found = which[~misses], entries[~misses]
-        which, entries = which[misses], entries[misses]
-        tlb = self._tlb[warps[which]]
-        far = int(self._pages.max(initial=0)) + 1
-        _, new = np.unique(tlb * far + self._pages[entries], return_index=True)
-        different = np.zeros(entries.size, np.int64)
-        different[new] = 1
-        count = np.cumsum(different)
-        begins = np.searchsorted(tlb, tlb)
-        held = count - count[begins] + different[begins] <= self._room
-        self._held = np.concatenate([self._held, entries[held]])
-        self._holders = np.concatenate([self._holders, warps[which[held]]])
+        (late,) = misses.nonzero()
+        tlb, missed = self._tlb[warps[which[late]]], entries[late]
+        _, new = np.unique(tlb * (int(self._pages.max()) + 1) + self._pages[missed], return_index=True)
+        count = np.cumsum(np.isin(np.arange(late.size), new))
+        before = np.searchsorted(tlb, tlb)
+        held = count - count[before] < self._room
+        self._held = np.concatenate([self._held, missed[held]])
+        self._holders = np.concatenate([self._holders, warps[which[late[held]]]])
         # What has found its page is over, but for that behind the first for which there is no room.
-        full = np.full(int(self._tlb.max(initial=0)) + 1, warps.size)
-        np.minimum.at(full, tlb[~held], which[~held])
-        issued = np.arange(warps.size) < full[self._tlb[warps]]
-        self._done[found[1][issued[found[0]]]] = True
-        goes_on = warps[~stops & issued]
+        full = np.full(int(self._tlb.max()) + 1, which.size)
+        np.minimum.at(full, tlb[~held], late[~held])
+        issued = np.arange(which.size) < full[self._tlb[warps[which]]]
+        self._done[entries[issued & ~misses]] = True
+        goes_on = warps[~stops & (begins < full[self._tlb[warps]])]
         self._next[goes_on] += 1
         self._since[goes_on] += 1
 
