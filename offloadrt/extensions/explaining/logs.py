@@ -6,16 +6,13 @@ took most more or less time comes first.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from offloadrt.cli.options import Json
-from offloadrt.cli.terminal import console, print_json
 from offloadrt.study.errors import UserError
 from offloadrt.trace import EVENTS, TraceStatistics
 from offloadrt.trace.events import PS_PER_S
@@ -27,35 +24,6 @@ if TYPE_CHECKING:
 
 _MOST = 8
 """Rows of a table."""
-_PICTURES = (".pftrace", ".perfetto-trace", ".pb")
-
-
-def of_logs(tokens: Sequence[str]) -> list[str]:
-    """Name the command that compares logs where `compare` is given two of them, and no scenario.
-
-    Raises UserError for a log beside something else, and for a trace of Perfetto.
-    """
-    names = [token for token in tokens[1:] if not token.startswith("-")]
-    for name in names[:2]:
-        if name.endswith(_PICTURES) and Path(name).is_file():
-            raise UserError(f"{name}: is a picture for Perfetto; `compare` reads logs, which `run --log FILE` writes")
-    logs = [name for name in names if _is_log(name)]
-    if not logs or not _is_log(names[0]):
-        return list(tokens)
-    if len(names) != 2 or len(logs) != 2:
-        others = ", ".join(name for name in names if name not in logs) or "nothing else"
-        raise UserError(f"compare {' '.join(logs)}: two logs are compared, or a scenario's runs; here is {others}")
-    return ["compare-logs", *tokens[1:]]
-
-
-def _is_log(name: str) -> bool:
-    if name.endswith(".jsonl"):
-        return True
-    with contextlib.suppress(OSError):
-        if Path(name).is_file():
-            with Path(name).open("rb") as file:
-                return file.read(1) == b"{"
-    return False
 
 
 @attrs.frozen
@@ -199,23 +167,6 @@ def _told(event: Event | None, names: Mapping[int, str]) -> str:
     payload = ", ".join(f"{name} {value}" for name, value in _payload(event).items() if value != "")
     by = names.get(event.actor, f"actor {event.actor}")
     return f"{event.label} of {by} at {seconds(event.time_ps / PS_PER_S)}" + (f": {payload}" if payload else "")
-
-
-def compare_logs(one: Path, other: Path, /, *, json: Json = False) -> None:
-    """Compare two logs: what took most more or less time, and where they first differ (`compare A.jsonl B.jsonl`).
-
-    Parameters
-    ----------
-    one:
-        A file that `offloadrt run --log` wrote.
-    other:
-        A second one.
-    """
-    found = compared(one, other)
-    if json:
-        print_json(found)
-    else:
-        console().print(*printed(found), sep="\n")
 
 
 def printed(found: LogComparison) -> Iterable[RenderableType]:
