@@ -94,7 +94,7 @@ def test_a_report_is_shown_in_a_frame_of_its_own_and_saved(tmp_path: Path) -> No
     assert report._repr_html_().startswith("<iframe")
     assert report.save(tmp_path / "overlap.html").read_text(encoding="utf-8") == report.html
     with pytest.raises(UserError, match=r"ends with \.html"):
-        report.save(tmp_path / "overlap.pdf")
+        report.save(tmp_path / "overlap.png")
 
 
 def test_figures_are_matplotlibs_own() -> None:
