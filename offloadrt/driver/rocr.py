@@ -62,7 +62,7 @@ class RocrCosts:
     """Added to the first copy through a DMA ring."""
     signal_create: Annotated[float, "signal.create"]
     handler: Annotated[float, "signal.register"]
-    """Asking for an asynchronous handler, under the lock of their list; the handler itself costs ``signal.handler`` in its own thread."""
+    """Asking for an asynchronous handler, under their list's lock; it itself costs ``signal.handler`` in its thread."""
     blit_from: Annotated[int, "dma.blit_from"]
     """Bytes from which on a copy is made by a kernel of the library, not through a DMA ring."""
     pin: Annotated[float, "pin.lock"]
@@ -350,8 +350,7 @@ class RocrSignals:
     async def async_handler(self, signal: HsaSignal, handler: RunHandler) -> None:
         """Have the library's thread run a handler when a signal is set (hsa_amd_signal_async_handler).
 
-        ``Runtime::SetAsyncSignalHandler`` adds it to the list of all handlers and wakes the library's thread, both under
-        the list's lock.
+        ``Runtime::SetAsyncSignalHandler`` adds it to the list of all and wakes the thread, both under the list's lock.
         """
         with self._calls.call("signal_async_handler"):
             await self.lock.enter(self._costs.handler)

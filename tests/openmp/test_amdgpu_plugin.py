@@ -224,15 +224,16 @@ def test_the_image_has_a_buffer_of_a_port_for_each_wavefront_of_the_device() -> 
         await t.target(TOUCH)
 
     def loading(**entries: object) -> float:
-        run = run_body(body, 1, "implicit_zero_copy", alloc__host_pool=0, signal__initial=80, **entries)
+        costs = {"alloc__host_pool": 0, "alloc__host_pinned_per_gib": 1.0, **entries}
+        run = run_body(body, 1, "implicit_zero_copy", **costs)
         return run.calls.table()["memory_pool_allocate"].total_s
 
     def ports(number: int) -> float:
         return number * (2 * 4 + 16 + 64 * 64) / 2**30
 
-    most, a_few = loading(alloc__host_pinned_per_gib=1.0), loading(alloc__host_pinned_per_gib=1.0, runtime__rpc_ports=10)
+    most, a_few = loading(), loading(runtime__rpc_ports=10)
     assert most - a_few == pytest.approx(ports(4096) - ports(10))
-    small = loading(alloc__host_pinned_per_gib=1.0, gpu__sms=4, sm__max_warps=32)
+    small = loading(gpu__sms=4, sm__max_warps=32)
     assert small - a_few == pytest.approx(ports(4 * 32) - ports(10)), "a small device asks for fewer"
 
 
