@@ -16,8 +16,8 @@ from typing import Final
 import attrs
 
 from offloadrt.extensions.explaining.critical_path import PathPart
+from offloadrt.extensions.explaining.drawing import HOST, LOCKS, Drawing, Notes
 from offloadrt.trace import CausalLog, Row
-from offloadrt.trace.drawing import HOST, LOCKS, Drawing, Notes
 
 MOST_SLICES = 40_000
 """More than these are aggregated, so that a page stays small and quick."""

@@ -30,9 +30,17 @@ from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, Stream
 from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream, PrimaryContext
 from offloadrt.models.cuda.told import CopyEnd, device_of
-from offloadrt.models.host.arrays import Section, array_of, extent
 from offloadrt.runtime.events import ArrayMade
-from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_values, shape_of
+from offloadrt.runtime.host_array import (
+    HostArray,
+    HostSpan,
+    Section,
+    array_of,
+    element_of,
+    extent,
+    make_values,
+    shape_of,
+)
 from offloadrt.runtime.launch.target import accesses_of
 
 Shape = int | tuple[int, int]

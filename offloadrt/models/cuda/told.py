@@ -14,10 +14,9 @@ from offloadrt.driver.cuda.launches import MEMSET, GraphExec
 from offloadrt.kernels import Launch
 from offloadrt.machine import DeviceArray, Machine, Stream
 from offloadrt.machine.messages import KernelPacket
-from offloadrt.models.host.arrays import Section, array_of, extent
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime import events as ev
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.host_array import HostArray, Section, array_of, extent
 from offloadrt.runtime.launch.target import OffloadedRegion
 from offloadrt.runtime.mapping.present_table import ON_HOST, DevicePointer
 

@@ -125,7 +125,7 @@ class OpenMP(OffloadProgram[HostThread]):
         The device image holds zeros, not `fill`.
         """
         array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, *self._arenas_of(0))
-        self.globals.declared.append(array)
+        self.globals.declare(array)
         return array
 
     def declare_target_link(
@@ -139,7 +139,7 @@ class OpenMP(OffloadProgram[HostThread]):
     ) -> HostArray:
         """Make a global that a device has only while it is mapped: ``declare target link(name)``."""
         array = self.arrays.make(name, shape, dtype, fill, phantom, "link", align, *self._arenas_of(0))
-        self.globals.declared.append(array)
+        self.globals.declare(array)
         return array
 
     def declare_mapper(self, kind: type, mapper: Mapper) -> None:
