@@ -274,7 +274,7 @@ def _rpc_bytes(spec: MachineSpec, compute_units: int) -> int:
     """Return the bytes through which the device asks the host for services (`RPCServerTy::initDevice`).
 
     A port for each wavefront that the device can hold has two words, a header and a slot for each lane
-    (`rpc::Process::allocation_size` of libc/shared/rpc.h).
+    (`rpc::Process::allocation_size` of rpc.h in LLVM's libc).
     """
     ports = min(compute_units * spec.count("sm.max_warps"), spec.count("runtime.rpc_ports"))
     return ports * (_RPC_PORT + spec.count("sm.warp_size") * _RPC_SLOT)
