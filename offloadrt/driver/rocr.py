@@ -435,7 +435,16 @@ class RocrQueues:
                 self._device.hsa_queues.numbered(queue).submit(BarrierPacket(cause, unfinished))
             stream.submit(
                 KernelPacket(
-                    number, stream, cause, launch, run, done, touching.ranges, touching.serial_s, touching.fault
+                    number,
+                    stream,
+                    cause,
+                    launch,
+                    run,
+                    done,
+                    touching.ranges,
+                    touching.serial_s,
+                    touching.fault,
+                    data=touching.data,
                 )
             )
         finally:
