@@ -372,6 +372,8 @@ class Touching:
     """What the kernel does with managed memory."""
     trace: AddressTrace | None = None
     """Which places of managed memory each thread comes to, where the kernel's source says it; None: it sweeps."""
+    data: AddressTrace | None = None
+    """How to find where elements lie whose indices have no affine form; None where no numbers say it."""
 
 
 NOTHING = Touching()
