@@ -217,8 +217,8 @@ def test_lines_of_a_cuda_program_are_those_of_its_calls() -> None:
         "h2d": 6 * 16 * (1 << 17) * 8
     }
     assert copy.path_ps > 0.9 * sum(use.path_ps for use in uses.values())
-    called = (run.result.calls[name].total_s for name in copy.directives)
-    assert copy.threads_ps == pytest.approx(sum(called) * 1e12, abs=12)
+    one, other = (run.result.calls[name] for name in ("cuMemcpyHtoDAsync", "cuStreamSynchronize"))
+    assert one.total_s <= copy.threads_ps * 1e-12 <= one.total_s + other.total_s  # the last one is the team's own
     assert set(faults.directives) == {"cuStreamCreate"}
     slices = timeline_of(run.rows, run.path, (0, run.windows[-1][1]), run.causal_log).tracks
     at = {one.notes.partition("at: ")[2].partition(",")[0] for track in slices for one in track.slices if one.level < 2}
