@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -464,7 +465,7 @@ class RecordOptions:
 
     `samples` launches of each kernel and shape are traced; `stop_after` ends the program after so many directives or
     seconds; `host_touches` asks for the pages that host code touches. `check` asks for what a check needs: every launch
-    is traced, and each byte that host code touches is told apart.
+    is traced, and each byte that host code touches is told apart. It is run `repeats` times.
     """
 
     samples: int = 1
@@ -472,6 +473,7 @@ class RecordOptions:
     check: bool = False
     stop_directives: int | None = None
     stop_seconds: float | None = None
+    repeats: int = 1
 
 
 @frozen
@@ -491,6 +493,8 @@ class RecordedRun:
     """What the program, or the runtime, has written last before it died."""
     died_at: str = ""
     """The line of its own code where it died, if that is known."""
+    repeat: int = 0
+    """Which repeat of the run it is; 0 is the first."""
     directives: int = field(kw_only=True)
 
     def ending(self) -> str:
@@ -521,7 +525,7 @@ def record(
     options: RecordOptions,
     progress: Callable[[int, float], None] = lambda directives, seconds: None,
 ) -> list[RecordedRun]:
-    """Run the program once for each number of threads, and return what was recorded.
+    """Run the program for each number of threads, as often as the options say, and return what was recorded.
 
     `raw` is made anew. `progress` is told the directives and seconds so far, about twice a second. Raises
     RecordingRefused where the program cannot be run, or calls no offloading runtime, and where something else has the
@@ -536,16 +540,18 @@ def record(
         raise RecordingRefused(f"{raw}: is no folder of raw files, which would be made there; move it")
     shutil.rmtree(raw, ignore_errors=True)
     runs: list[RecordedRun] = []
-    for number, count in enumerate(threads):
+    for number, (count, repeat) in enumerate(itertools.product(threads, range(options.repeats))):
         folder = raw / f"run-{number}"
         folder.mkdir(parents=True)
         run = _run([program, *command[1:]], preloaded, folder, count, options, progress)
+        if run.signal == signal.SIGINT and repeat:
+            break  # the repeats before it are whole
         if not any(folder.glob("*.jsonl")):
             raise RecordingRefused(
                 f"{command[0]} {run.ending()} and called no OpenMP offloading runtime: is it linked with libomptarget "
                 "dynamically? Build it with `offloadrt cc -fopenmp` (or cxx, fc)"
             )
-        runs.append(run)
+        runs.append(attrs.evolve(run, repeat=repeat))
         _write_record(raw, command, runs)
         if run.signal == signal.SIGINT:
             break  # the user wants no further run

@@ -74,11 +74,14 @@ _COUNTS: Final = 1 << 50
 """More than a program counts in days, while it is recorded."""
 _THREADS: Final = 1 << 16
 _THREAD_LEVELS: Final = 4
+_FACTOR: Final = 1e6
+"""The largest factor between the host times of two repeats, or between the work of two launches."""
 _MOST: Final = {
     **dict.fromkeys(
         ("use.nbytes", "touch.offset", "touch.bytes", "operation.bytes", "range.begin", "range.end"), _ADDRESSES
     ),
-    **dict.fromkeys(("record.cpu", "launch.trip", "launch.gpu_threads", "launch.barriers", "launch.counts"), _COUNTS),
+    **dict.fromkeys(("record.cpu", "record.repeats", "launch.trip", "launch.gpu_threads"), _COUNTS),
+    **dict.fromkeys(("launch.barriers", "launch.counts"), _COUNTS),
     **dict.fromkeys(("trace.warp_instructions", "trace.warp_sectors", "trace.lanes", "trace.other_bytes"), _COUNTS),
     **dict.fromkeys(("use.load_bytes", "use.store_bytes"), _COUNTS),
     **dict.fromkeys(("task.thread", "task.number", "task.size", "launch.threads"), _THREADS),
@@ -112,7 +115,8 @@ def check(recording: Recording) -> None:
 def _check_shapes(recording: Recording) -> None:
     """Check that the columns of a table have one length, and hold only kinds that there are."""
     for name, column in recording.columns.items():
-        if column.shape[1:] != ((len(COUNTERS),) if name == "launch.counts" else ()):
+        widths = {"launch.counts": len(COUNTERS), "record.repeats": len(recording.meta.host_times)}
+        if column.shape[1:] != ((widths[name],) if name in widths else ()):
             raise RecordingDamaged(f"{recording.name}: column {name} has the shape {column.shape}")
     tables: dict[str, list[str]] = {}
     for name in COLUMNS:
@@ -291,8 +295,11 @@ def _check_sizes(recording: Recording) -> None:
         ("meta.devices", [meta.devices], _THREADS),
     ):
         sizes.append((what, np.array(numbers, object), most))
+    factors = (*meta.host_times, *meta.cost_errors.values())
+    if not all(1.0 / _FACTOR <= factor <= _FACTOR for factor in factors):
+        raise RecordingDamaged(f"{recording.name}: meta.host_times or meta.cost_errors is no factor: {factors}")
     for what, column, most in sizes:
-        if len(column) and not 0 <= int(column.min()) <= int(column.max()) <= most:
+        if column.size and not 0 <= int(column.min()) <= int(column.max()) <= most:
             wrong = int(column.min()) if column.min() < 0 else int(column.max())
             raise RecordingDamaged(f"{recording.name}: {what} is {wrong}; it can be 0 to {most}")
 
