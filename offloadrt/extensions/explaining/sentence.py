@@ -339,7 +339,9 @@ def by_call(part: PathPart) -> str:
 
 
 def by_line(part: PathPart) -> str:
-    return f"{part.directive or 'no directive'} ({part.place})" if part.place else part.directive or "no directive"
+    if not part.directive:
+        return part.place or "no directive"
+    return f"{part.directive} ({part.place})" if part.place else part.directive
 
 
 def limit_of(observed: Observed, resource: str = "") -> Limit:
@@ -437,7 +439,10 @@ def _behind(behind: Sequence[PathPart], how: str) -> str:
     if place.name == "no directive":
         return f"{_percent(call.share)} of that {what}{of}"
     directive, _, line = place.name.partition(" (")
-    return f"{_percent(call.share)} of that {what}, most in {directive}{of}{' (' + line if line else ''}"
+    where = (
+        f"in {directive}{of} ({line}" if line else f"at {directive}{of}" if of_place[0].place else f"in {directive}{of}"
+    )
+    return f"{_percent(call.share)} of that {what}, most {where}"
 
 
 def _percent(share: float) -> str:

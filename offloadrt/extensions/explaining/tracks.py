@@ -16,9 +16,10 @@ from typing import Final
 import attrs
 
 from offloadrt.extensions.explaining.critical_path import PathPart
+from offloadrt.extensions.explaining.drawing import HOST, LOCKS, Drawing, Notes
 from offloadrt.extensions.explaining.phases import ACTIVITIES
 from offloadrt.trace import CausalLog, Row
-from offloadrt.trace.drawing import HOST, LOCKS, Drawing, Notes
+from offloadrt.trace.causal_log import FIRST_CALL
 
 MOST_SLICES = 40_000
 """More than these are aggregated, so that a page stays small and quick."""
@@ -94,8 +95,10 @@ class Timeline:
     def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
         """Begin a slice."""
         on = self.tracks[track]
-        if on.group != HOST and (place := self._places.get(int(notes.get("directive", 0)))):
-            notes = {**notes, "at": place}
+        directive = int(notes.get("directive", 0))
+        if on.group != HOST and (place := self._places.get(directive)):
+            known = {key: value for key, value in notes.items() if key != "directive" or directive < FIRST_CALL}
+            notes = {**known, "at": place}
         on.open.append((time_ps, name, _text(notes)))
 
     def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:

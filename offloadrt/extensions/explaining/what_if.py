@@ -370,6 +370,13 @@ class Tried:
         return sum(1 + len(one.same) for one in self.what_ifs) + len(self.without_effect)
 
 
+def tried_of(tried: Tried) -> str:
+    """Say how many changes were tried, and how many were not."""
+    count = "1 change was" if tried.count == 1 else f"{tried.count} changes were"
+    left = f", {tried.left} are left for a larger --budget" if tried.left else ""
+    return f"{count} tried{left}" + (f", {len(tried.refused)} cannot be run" if tried.refused else "")
+
+
 def _merged(what_ifs: Iterable[WhatIf], without: Sequence[str]) -> tuple[WhatIf, ...]:
     """Put changes whose runs take equally long into one row; leave out those without effect."""
     rows: dict[tuple[float, float], WhatIf] = {}

@@ -92,9 +92,7 @@ class OpenMP(OffloadProgram[HostThread]):
         self.declarations = Declarations(
             self.globals, machine.spec.text("runtime.strided_update"), self.devices[0].plugin.grid
         )
-        self.helpers = HiddenHelpers(
-            machine.sim, machine.spec.count("runtime.hidden_helper_threads"), machine.host_time
-        )
+        self.helpers = HiddenHelpers(machine, machine.spec.count("runtime.hidden_helper_threads"))
         self.manager_locks: list[Lock] = []
         """Semaphores of the program's GPU memory managers."""
 
