@@ -11,7 +11,7 @@ import msgspec
 
 from offloadrt.extensions.recording.format.blocks import HostBlock, MemoryEvents
 from offloadrt.extensions.recording.format.launches import PAGE, LaunchTables, Run
-from offloadrt.extensions.recording.format.phases import NamedPhases
+from offloadrt.extensions.recording.format.phases import RecordedPhases
 from offloadrt.extensions.recording.format.ranks import RankCalls
 from offloadrt.extensions.recording.format.recording import (
     NONE,
@@ -542,7 +542,9 @@ class Assembler:
     """Whether it is recorded what the host touches; exact: each byte of it."""
     exact: bool = False
     ranks: RankCalls = attrs.field(init=False)
-    phases: NamedPhases = attrs.field(default=attrs.Factory(lambda self: NamedPhases(self.process), takes_self=True))
+    phases: RecordedPhases = attrs.field(
+        default=attrs.Factory(lambda self: RecordedPhases(self.process), takes_self=True)
+    )
 
     def __attrs_post_init__(self) -> None:
         self.calls = RuntimeCalls(self.process, self.memory)

@@ -32,7 +32,7 @@ class _Open:
 
 
 @attrs.define(eq=False)
-class NamedPhases:
+class RecordedPhases:
     """Follows the ranges of a process. `names` are those of all, in the order in which they came."""
 
     _process: RawProcess

@@ -16,7 +16,7 @@ _OF_THE_EMULATOR: Final = ("compute", "barrier", "taskwait", "taskgroup", "depen
 
 
 @attrs.define(eq=False)
-class NamedPhases:
+class ReplayedPhases:
     """Begins and ends phases of actors; nothing where nobody draws or explains the run."""
 
     _trace: Trace | None
