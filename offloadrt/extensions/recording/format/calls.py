@@ -542,12 +542,10 @@ class Assembler:
     """Whether it is recorded what the host touches; exact: each byte of it."""
     exact: bool = False
     ranks: RankCalls = attrs.field(init=False)
-    phases: RecordedPhases = attrs.field(
-        default=attrs.Factory(lambda self: RecordedPhases(self.process), takes_self=True)
-    )
+    phases: RecordedPhases = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.calls = RuntimeCalls(self.process, self.memory)
+        self.calls, self.phases = RuntimeCalls(self.process, self.memory), RecordedPhases(self.process)
         self.ranks = RankCalls(self.process, self.memory, self.touches, self.exact)
 
     def take(self, event: RecordedEvent) -> None:
