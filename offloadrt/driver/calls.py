@@ -305,6 +305,8 @@ class CallAccounts:
         """
         if cause is None:
             cause = (self.sim.running or self.sim.current).cause
+            if not cause and self.trace is not None and self.trace.causal_log is not None:
+                cause = self.trace.causal_log.call_at()
         return DriverCall(self, self.names.get(api, api), queue, cause, nbytes, self.sim.now)
 
 

@@ -568,14 +568,9 @@ class OffloadDevice:
     def error(self, kind: type[E], message: str, call: str, array: str) -> E:
         """Make an exception that says who, what, when."""
         return kind(
-            message,
-            call=call,
-            array=array,
-            thread=self.sim.current.name,
-            time_s=self.sim.now,
-            device=self.number,
+            message, call=call, array=array, thread=self.sim.current.name, time_s=self.sim.now, device=self.number,
             messages=tuple(self.messages),
-        )
+        )  # fmt: skip
 
     def check_alive(self, array: HostArray, call: str) -> None:
         """Raise FreedHostMemory when `call` uses an array that was freed."""

@@ -42,6 +42,7 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "alloc.empty_segment": _FREE,
     "alloc.host_*": ("driver: cuMemAllocHost", "driver: memory_pool_allocate"),
     "alloc.pool_*": ("driver: memory_pool_allocate",),
+    "async_events_lock.uncontended": ("behind async events lock*",),
     "async_handler.uncontended": ("behind device * async handler*",),
     "ats.copies": _COPY,
     "ats.enabled": _FAULTS,
