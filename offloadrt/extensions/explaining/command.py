@@ -126,8 +126,10 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
         ("the critical path by resource", page.path_by_resource),
         ("by call", page.path_by_call),
         ("by line", page.path_by_line),
+        ("by phase", page.path_by_phase),
     ):
-        yield _shares(title, shares)
+        if shares:
+            yield _shares(title, shares)
     table = table_of("\nresources", "", "in use", "mean queue", "95 %", "mostly by", right=(1, 2, 3))
     for use in page.resources[:_MOST]:
         p95 = "–" if use.p95_queue is None else f"{use.p95_queue:.0f}"

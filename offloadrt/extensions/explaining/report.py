@@ -594,6 +594,7 @@ def _path(one: _Drawn) -> str:
         _scrolled(_shares("by resource", page.path_by_resource)),
         _scrolled(_shares("by call", page.path_by_call)),
         _scrolled(_shares("by line", page.path_by_line)),
+        *([_scrolled(_shares("by phase", page.path_by_phase))] if page.path_by_phase else []),
     ]
     return f'<div class="columns">{"".join(tables)}</div>{_scrolled(_resources(page))}'
 

@@ -26,6 +26,7 @@ from offloadrt.extensions.explaining.critical_path import (
     history_of,
     plain,
 )
+from offloadrt.extensions.explaining.phases import NamedPhases
 from offloadrt.machine import MachineSpec
 from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.results import DeviceFigures, Result
@@ -184,6 +185,7 @@ class Observed:
     path: tuple[PathPart, ...]
     resources: tuple[ResourceUse, ...]
     history: History = attrs.field(repr=False)
+    phases: NamedPhases = attrs.field(repr=False)
     rows: Sequence[Row] = attrs.field(repr=False)
     """Every event of the run."""
     causal_log: CausalLog = attrs.field(repr=False)
@@ -224,7 +226,8 @@ def observe(scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> O
         result.devices, result.elapsed_s
     )
     of_run = result, run.spec, run.options.model
-    return Observed(*of_run, tuple(windows), tuple(path), tuple(uses), history, run.trace.rows, causal_log)
+    named = NamedPhases.of(causal_log.annotations.waiting, history.names)
+    return Observed(*of_run, tuple(windows), tuple(path), tuple(uses), history, named, run.trace.rows, causal_log)
 
 
 _NEAR = 0.75
@@ -314,6 +317,19 @@ def grouped(path: Iterable[PathPart], key: Callable[[PathPart], str]) -> list[Pa
     whole = sum(ps for ps, _ in sums.values()) or 1
     ordered = sorted(sums.items(), key=lambda item: (-item[1][0], item[0]))
     return [PathShare(name, ps, ps / whole, waited / ps if ps else 0.0) for name, (ps, waited) in ordered if ps]
+
+
+def by_phase(observed: Observed) -> list[PathShare]:
+    """Add up the critical path by the phases that the program names, with what has most of each.
+
+    Nothing where it names none.
+    """
+    of_phase: dict[str, list[PathPart]] = {}
+    for part, phase in observed.phases.parts(observed.path) if observed.phases else ():
+        of_phase.setdefault(phase, []).append(part)
+    words = {phase: f"{phase}: mostly {grouped(parts, by_resource)[0].name}" for phase, parts in of_phase.items()}
+    phases = {id(part): words[phase] for phase, parts in of_phase.items() for part in parts}
+    return grouped((part for parts in of_phase.values() for part in parts), lambda part: phases[id(part)])
 
 
 def by_resource(part: PathPart) -> str:
