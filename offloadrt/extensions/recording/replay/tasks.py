@@ -505,8 +505,12 @@ def _runs(signs: Signs, period: int) -> Iterator[tuple[int, int]]:
             yield first, count
 
 
-_READS = (1,)
-"""OMPT's ``in``; all other kinds of dependences exclude one another here, as ``inout`` does."""
+_READS: Final = 1
+"""OMPT's ``in``; a kind that is not listed excludes all others, as ``inout`` and ``mutexinoutset`` do."""
+_TOGETHER: Final = 7
+"""``inoutset``."""
+_ALL_MEMORY: Final = (34, 35)
+"""``omp_all_memory``, as ``out`` and ``inout``."""
 _CHUNK = 1 << 12
 
 
@@ -551,6 +555,7 @@ class TaskWalk:
         self._locks = {number: Lock(self._sim, f"lock {number} of the program") for number in range(len(kinds))}
         self._turns = {number: OrderedTurns(self._sim) for number, kind in enumerate(kinds) if kind == ORDERED}
         self._exclusions = ["ordered" if kind == ORDERED else "lock" for kind in kinds]
+        self._uses_all_memory = bool(np.isin(self._columns["dependence.kind"], _ALL_MEMORY).any())
         self._tree = TaskTree(self._columns)
         self._beside = ThreadsBeside()
         if phases is None or not phases.wanted:
@@ -707,7 +712,8 @@ class TaskWalk:
         kind = int(self._columns["task.kind"][task])
         depends = self._depends(dependences)
         if kind == TaskKind.UNDEFERRED:
-            await self._wait(running, dependences)
+            if depends:
+                await self._wait(running, dependences)
             await _run_on_top(self._walk(RunningTask(running.t, running.team, running.group), task))
             return
         program, on_helpers = self._offload, kind == TaskKind.TARGET
@@ -762,10 +768,21 @@ class TaskWalk:
                 tell(Awaited(task.done))
 
     def _depends(self, number: int) -> tuple[Depend, ...]:
+        """Return the dependences of a list.
+
+        What depends on all memory comes after all that depends on anything, and before all that does so later: it
+        writes an item that all the others read.
+        """
         columns = self._columns
-        return tuple(
-            omp.depend(in_=int(columns["dependence.address"][place]))
-            if int(columns["dependence.kind"][place]) in _READS
-            else omp.depend(inout=int(columns["dependence.address"][place]))
-            for place in self._recording.range_of("dependences", number)
-        )
+        depends: list[Depend] = []
+        for place in self._recording.range_of("dependences", number):
+            address, kind = int(columns["dependence.address"][place]), int(columns["dependence.kind"][place])
+            if kind in _ALL_MEMORY:
+                return (omp.depend(inout="omp_all_memory"),)
+            if kind == _READS:
+                depends.append(omp.depend(in_=address))
+            else:
+                depends.append(omp.depend(inoutset=address) if kind == _TOGETHER else omp.depend(inout=address))
+        if depends and self._uses_all_memory:
+            depends.append(omp.depend(in_="omp_all_memory"))
+        return tuple(depends)
