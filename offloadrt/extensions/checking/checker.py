@@ -234,7 +234,7 @@ class Checker:
             ev.KernelRan: self._kernel_ran,
             ev.KernelEnded: lambda event: lost.kernel_ended(event.cause),
             rec.KernelRaced: recorded.raced,
-            rec.KernelStrayed: recorded.strayed,
+            rec.KernelStrayed: lambda event: recorded.strayed(event, self._mappings.at(event.host_address)),
             rec.MapStrayed: recorded.map_strayed,
             rec.ConstantKnown: recorded.constant_known,
             rec.ProgramCut: self._program_cut,
@@ -555,7 +555,9 @@ class Checker:
         for item in event.items:
             if item.type & NON_CONTIG and strided_pieces(item, False) != strided_pieces(item, True):
                 strand = self._strands.current()
-                story = Story(strand.name, f"updates a strided section of {item.name}", self._line(strand), self.sim.now)
+                story = Story(
+                    strand.name, f"updates a strided section of {item.name}", self._line(strand), self.sim.now
+                )
                 self._lost.misplaced(item.name, story)
 
     # what is in the queue of a directive

@@ -159,6 +159,13 @@ class Mappings:
         if region:
             self._by_region.setdefault(region, []).append(made)
 
+    def at(self, host_address: int) -> tuple[str, Story] | None:
+        """Return the name of what is mapped there, and who has mapped it."""
+        for entry, mapping in self._live.items():
+            if entry.host_begin <= host_address < entry.host_end:
+                return entry.name or "data", mapping.entered
+        return None
+
     def region_ended(self, region: int) -> None:
         """Note that a region has ended: what it has left mapped, as a mapper may do, is left over."""
         for made in self._by_region.pop(region, ()):
@@ -202,7 +209,10 @@ class Mappings:
             return
         for access in mapping.borrowed:
             chain, epoch = mapping.end
-            if not access.strand.comes_after(chain, epoch) and not mapping.end_knows[access.strand.chain] >= access.epoch:
+            if (
+                not access.strand.comes_after(chain, epoch)
+                and not mapping.end_knows[access.strand.chain] >= access.epoch
+            ):
                 subject = f"{access.name} on device {access.memory}"
                 advice = (
                     "Nothing orders the region before the end of the map that it needs: a taskwait or a barrier would, "
@@ -348,8 +358,12 @@ class RecordedFaults:
         stories = (told,) if by is None else (by, told)
         self.mistakes.add("use after free", name, stories, advice, name, (event.kernel, name))
 
-    def strayed(self, event: KernelStrayed) -> None:
-        """Report an access outside of what the kernel may use."""
+    def strayed(self, event: KernelStrayed, mapping: tuple[str, Story] | None) -> None:
+        """Report an access outside of what the kernel may use.
+
+        mapping: what is mapped of it in this run, and by whom, though it was not when the program was recorded. The
+        run keeps every order that the program asks for, so that nothing orders the kernel and the end of the mapping.
+        """
         place = event.kernel, event.name, event.access.where
         if self._strayed.setdefault(place, event.access.writes) != event.access.writes:
             return
@@ -360,10 +374,12 @@ class RecordedFaults:
         told = _story(
             event.kernel, f"{name} {event.how}" if event.name else event.how, event.access, self.strands.sim.now
         )
-        if (freed := self._ended_beside(event.host_address)) is not None:
-            advice = f"Nothing orders the kernel before the end of the mapping: wait for it, then unmap {freed.name}."
-            stories = freed.story, told
-            self.mistakes.add("race", freed.name, stories, advice, freed.name, (event.kernel, freed.name), freed.name)
+        if mapping is None and (freed := self._ended_beside(event.host_address)) is not None:
+            mapping = freed.name, freed.story
+        if mapping is not None:
+            name = mapping[0]
+            advice = f"Nothing orders the kernel before the end of the mapping: wait for it, then unmap {name}."
+            self.mistakes.add("race", name, (mapping[1], told), advice, name, (event.kernel, name), name)
             return
         advice = f"The kernel reaches beyond what is mapped: map the whole section of {name} that it uses."
         if not event.name:

@@ -13,6 +13,7 @@ from offloadrt.extensions.recording.format.blocks import HostBlock, MemoryEvents
 from offloadrt.extensions.recording.format.launches import PAGE, LaunchTables, Run
 from offloadrt.extensions.recording.format.ranks import RankCalls
 from offloadrt.extensions.recording.format.recording import (
+    FLAG,
     NONE,
     ORDERED,
     ArrayEnd,
@@ -723,6 +724,8 @@ class Assembler:
             self._depends.setdefault(row[2], []).append((row[3], a_of(row)))
         elif kind == Slot.TASK_CREATE:
             thread.worked(row[4])
+            if row[5] & _TARGET_TASK:
+                self.memory.makes_target_task(thread.number)
             self._create(thread, row[2], row[5], nowait=bool(a_of(row)))
         else:
             self._schedule(thread, row)
@@ -768,6 +771,9 @@ class Assembler:
             return
         if phase == _ACQUIRED:
             lock, turn = self._lock(row[2], kind), NONE
+            if kind == FLAG:
+                thread.worked(row[4])
+                turn = row[5]
             if kind == ORDERED:
                 turn = self._turns[lock] = self._turns.get(lock, -1) + 1
             self.add(thread, Step.ACQUIRE, lock, turn)
@@ -778,7 +784,7 @@ class Assembler:
             self.add(thread, Step.RELEASE, self._lock(row[2], kind))
 
     def _lock(self, identifier: int, kind: int) -> int:
-        return self.locks.setdefault((identifier, ORDERED if kind == ORDERED else 0), len(self.locks))
+        return self.locks.setdefault((identifier, kind if kind in (ORDERED, FLAG) else 0), len(self.locks))
 
     # the end
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from offloadrt.extensions.recording.format.recording import (
+    FLAG,
     NONE,
     ORDERED,
     RECORD,
@@ -110,6 +111,10 @@ class RunningTask:
     """Its children that may begin; some have begun, at a barrier."""
     running: dict[RunningTask, None] = attrs.field(factory=dict)
     """Its children that have begun and not ended."""
+    may_wait: bool = False
+    """Whether its thread may wait for another one's flag: others would run the tasks that this one leaves."""
+    locks: int = 0
+    """How many it has."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -274,6 +279,28 @@ class ReplayTeam:
 
     def _wake(self) -> None:
         """Let the threads that wait in `work_until` look again: a task is ready, or something has ended."""
+        if self._changed is not None:
+            changed, self._changed = self._changed, None
+            changed.set()
+
+
+@attrs.define(eq=False)
+class Flag:
+    """An atomic variable of the program: how often it was released."""
+
+    sim: Simulation
+    releases: int = 0
+    _changed: Signal | None = None
+
+    async def wait_for(self, releases: int) -> None:
+        """Wait until it was released so often."""
+        while self.releases < releases:
+            if self._changed is None:
+                self._changed = Signal(self.sim, "a flag of the program")
+            await self._changed.wait()
+
+    def release(self) -> None:
+        self.releases += 1
         if self._changed is not None:
             changed, self._changed = self._changed, None
             changed.set()
@@ -554,7 +581,8 @@ class TaskWalk:
         kinds = self._columns["lock.kind"].tolist()
         self._locks = {number: Lock(self._sim, f"lock {number} of the program") for number in range(len(kinds))}
         self._turns = {number: OrderedTurns(self._sim) for number, kind in enumerate(kinds) if kind == ORDERED}
-        self._exclusions = ["ordered" if kind == ORDERED else "lock" for kind in kinds]
+        self._flags = {number: Flag(self._sim) for number, kind in enumerate(kinds) if kind == FLAG}
+        self._exclusions = ["ordered" if kind == ORDERED else "flag" if kind == FLAG else "lock" for kind in kinds]
         self._uses_all_memory = bool(np.isin(self._columns["dependence.kind"], _ALL_MEMORY).any())
         self._tree = TaskTree(self._columns)
         self._beside = ThreadsBeside()
@@ -574,7 +602,7 @@ class TaskWalk:
         if task in self._beside.began:
             with t.doing("the creation of the thread"):
                 await self._ordered(self._beside.began[task])
-        await stacked(self._member(RunningTask(t, self._team(1)), task, awaits=False))
+        await stacked(self._member(RunningTask(t, self._team(1), may_wait=True), task, awaits=False))
         if task in self._beside.ended:
             self._tell(self._beside.ended[task])
 
@@ -673,18 +701,26 @@ class TaskWalk:
                 await self._end_group(running)
         elif step == Step.ACQUIRE:
             with running.t.doing(self._exclusions[subject]):
-                await self._acquire(subject, detail)
+                await self._acquire(running, subject, detail)
         else:
             if (tell := self._offload.tell) is not None:
                 tell(Signalled((self, subject)))
-            if subject in self._turns:
+            running.locks -= subject not in self._flags
+            if subject in self._flags:
+                self._flags[subject].release()
+            elif subject in self._turns:
                 self._turns[subject].give_up()
             else:
                 self._locks[subject].release()
 
-    async def _acquire(self, lock: int, turn: int) -> None:
+    async def _acquire(self, running: RunningTask, lock: int, turn: int) -> None:
         since = self._sim.now
-        if lock in self._turns:
+        running.locks += lock not in self._flags
+        if lock in self._flags:
+            # Who has a lock, or runs a task, might wait for what comes only behind it in this run.
+            if running.may_wait and not running.locks and self._repeats is None:
+                await self._flags[lock].wait_for(turn)
+        elif lock in self._turns:
             await self._turns[lock].take(turn)
         else:
             await self._locks[lock].acquire()
@@ -700,7 +736,7 @@ class TaskWalk:
         team = self._team(len(members))
 
         async def member(t: ProgramThread) -> None:
-            await stacked(self._member(RunningTask(t, team), members[t.number]))
+            await stacked(self._member(RunningTask(t, team, may_wait=True), members[t.number]))
 
         since = self._sim.now
         await self._offload.parallel(member, num_threads=len(members))
