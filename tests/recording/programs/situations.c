@@ -1025,7 +1025,7 @@ NI void c_device_race_hist(void) { /* race */
 }
 NI void c_simd_collapse(void) { /* ok */
   static double m[20][30]; 
-#pragma omp target teams distribute parallel for simd collapse(2) map(from:m)
+#pragma omp target teams distribute parallel for collapse(2) map(from:m)
   for(int i=0;i<20;i++)for(int j=0;j<30;j++)m[i][j]=i*j;
   sink=sum(&m[0][0],600);
 }
