@@ -237,6 +237,8 @@ class Evaluation:
         """What the scalars hold."""
         self.tests: dict[str, Probability] = {}
         """What the scalars that hold the outcome of a comparison stand for."""
+        self.scope: str | None = None
+        """Of the atomic operation that the statement is."""
         self.guards = [Value()]
         """What decides whether the walk comes here, from the outside in."""
         for name in nest.parameters:
@@ -386,6 +388,9 @@ class Evaluation:
             return Value.whole(Polynomial.symbol(f"{text(node.args[0])}.shape[0]"))
         if name == "expect":
             return attrs.evolve(self.condition(node, path)[1], near=self.hint(node, "near"))
+        if name == "atomic":
+            self.scope = str(ast.literal_eval(node.args[1])) if len(node.args) > 1 else "device"
+            return self.expression(node.args[0], path)
         if isinstance(node.func, ast.Attribute) and name == "conjugate":
             return self.complex_operand(node.func.value, node, path)
         first, *others = [self.expression(argument, path) for argument in node.args]
@@ -535,6 +540,11 @@ class _Walker:
             case RangeLoop():
                 self.loop(node, path)
         if isinstance(node, Assignment):
+            if (scope := self.now.scope) is not None:
+                self.now.scope = None
+                if node.scalar is not None:
+                    self.nest.source.refuse(node.node, f"{text(node.node)} updates a scalar", "update an element")
+                self.now.met.atomics.append((self.now.met.accesses[-1], scope))
             self.note_reduction(node, path)
 
     def store(self, target: ast.expr, value: Value, path: Path) -> None:

@@ -137,7 +137,10 @@ class Kernels:
     def _packet(self, launch: Launch, run: Move | None, stream: Stream, cause: int, touching: Touching) -> KernelPacket:
         number = self._machine.next_number()
         done = Signal(self._context.sim, f"kernel {number} ({launch.kernel.name})")
-        return KernelPacket(number, stream, cause, launch, run, done, accesses=touching.accesses, trace=touching.trace)
+        return KernelPacket(
+            number, stream, cause, launch, run, done,
+            accesses=touching.accesses, trace=touching.trace, data=touching.data,
+        )  # fmt: skip
 
     async def _submit(self, packet: KernelPacket) -> None:
         """Put the packet of a kernel into its stream."""

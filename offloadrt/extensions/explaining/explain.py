@@ -37,6 +37,7 @@ from offloadrt.extensions.explaining.sentence import (
     ResourceUse,
     by_call,
     by_line,
+    by_phase,
     by_resource,
     grouped,
     limit_of,
@@ -88,6 +89,8 @@ class Page:
     path_by_resource: tuple[PathShare, ...]
     path_by_call: tuple[PathShare, ...]
     path_by_line: tuple[PathShare, ...]
+    path_by_phase: tuple[PathShare, ...]
+    """By the phases that the program names; empty where it names none."""
     resources: tuple[ResourceUse, ...]
     tried: Tried
     sure: Robustness | None
@@ -119,7 +122,9 @@ class Page:
                 ("the critical path by resource", self.path_by_resource),
                 ("by call", self.path_by_call),
                 ("by line", self.path_by_line),
+                ("by phase", self.path_by_phase),
             )
+            if shares
         ]
         what_ifs = [
             (one.change.name, one.change.kind, seconds(one.elapsed_s), f"{one.gain:.4g}")
@@ -293,6 +298,7 @@ def _page(
         path_by_resource=tuple(grouped(observed.path, by_resource)),
         path_by_call=tuple(grouped(observed.path, by_call)),
         path_by_line=tuple(grouped(observed.path, by_line)),
+        path_by_phase=tuple(by_phase(observed)),
         resources=observed.resources,
         tried=tried,
         sure=sure,

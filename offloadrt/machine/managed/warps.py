@@ -8,6 +8,7 @@ comes lets go on only those that wait for it.  Here the pages of each warp are f
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ from offloadrt.machine.managed.pages import ManagedPages, Translations
 
 Whole = NDArray[np.int64]
 
+_LOOKED_AT = 1 << 16
+"""Elements of an index array from which it is told whether it is the one of an earlier launch."""
 WARP = 32
 """Threads that execute an instruction together."""
 _AHEAD = 128
@@ -46,11 +49,26 @@ class AddressTrace:
 
     def visits(self, iterations: Whole, grain: int) -> tuple[list[Visits], int]:
         """Return what some iterations come to (``ElementTrace.visits``), by the numbers that arrays hold now."""
-        values = {
+        return attrs.evolve(self.elements, arguments=self._values(), grain=grain).visits(iterations)
+
+    def _values(self) -> dict[str, Any]:
+        return {
             name: self.view(self.arguments[name]) if isinstance(known, np.ndarray) else known
             for name, known in self.elements.arguments.items()
         }
-        return attrs.evolve(self.elements, arguments=values, grain=grain).visits(iterations)
+
+    def measured(self, launch: Launch, resident: int, warp: int, sector: int, cache: float) -> Launch:
+        """Return a launch with where its elements lie, by the numbers that its index arrays hold now."""
+        values, analysis = self._values(), self.elements.analysis
+        numbers = [
+            (name, value.shape, zlib.crc32(value.reshape(-1)[:: 1 + value.size // _LOOKED_AT].tobytes()))
+            if isinstance(value, np.ndarray) else value for name, value in values.items()
+        ]  # fmt: skip
+        asked = resident, warp, sector, cache, *numbers
+        if (places := analysis.places.get(asked)) is None:
+            elements = attrs.evolve(self.elements, arguments=values, grain=1)
+            places = analysis.places[asked] = elements.places(resident, warp, sector, cache)
+        return launch.at(places)
 
 
 @attrs.frozen(eq=False)

@@ -28,12 +28,19 @@ from offloadrt.driver.cuda.context import GraphNode
 from offloadrt.kernels import Kernel, Launch, Tile
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, Stream
-from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream, PrimaryContext
-from offloadrt.models.cuda.told import CopyEnd, device_of
-from offloadrt.models.host.arrays import Section, array_of, extent
+from offloadrt.models.cuda.calling_thread import CallingThread, CopyEnd, DefaultStream, PrimaryContext, device_of
 from offloadrt.runtime.events import ArrayMade
-from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_values, shape_of
-from offloadrt.runtime.launch.target import accesses_of
+from offloadrt.runtime.host_array import (
+    HostArray,
+    HostSpan,
+    Section,
+    array_of,
+    element_of,
+    extent,
+    make_values,
+    shape_of,
+)
+from offloadrt.runtime.launch.target import accesses_of, data_of
 
 Shape = int | tuple[int, int]
 
@@ -657,6 +664,8 @@ class HostThread(CallingThread):
             return argument.values if isinstance(argument, HostArray) else memory.array(argument)
 
         touching = accesses_of(0, launch, (), tuple(arguments), in_place, [True] * len(in_place), view)
+        if (data := data_of(launch, arguments, view)) is not None:
+            touching = attrs.evolve(touching, data=data)
         values = [argument.values if isinstance(argument, HostArray) else argument for argument in arguments]
         return PreparedLaunch(launch, values, touching, uses)
 

@@ -63,16 +63,8 @@ def draw_mark(area: Any, mark: Mark) -> None:
         area.axvline(mark.x[0], color=mark.colour, linestyle=dashed, linewidth=1.3, zorder=1.5)
     elif mark.low == mark.high:
         line = dashed if mark.is_curve else "none"
-        area.plot(
-            mark.x,
-            mark.low,
-            color=mark.colour,
-            linestyle=line,
-            linewidth=1.3,
-            marker=mark.marker,
-            markersize=7.0,
-            **hollow,
-        )
+        hollow |= {"linestyle": line, "linewidth": 1.3, "marker": mark.marker, "markersize": 7.0}
+        area.plot(mark.x, mark.low, color=mark.colour, **hollow)
     elif mark.is_curve:
         area.fill_between(mark.x, mark.low, mark.high, color=mark.colour, alpha=0.13, linewidth=0, zorder=0.8)
         for edge in (mark.low, mark.high):

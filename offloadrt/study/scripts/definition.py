@@ -212,19 +212,11 @@ def scenario(
                     f"scenario {function.__name__}: shrinks names {shrunk}, which is no parameter with a whole number"
                 )
         return Scenario(
-            name=name or function.__name__,
-            function=function,
-            machine=machine,
-            runtime=runtime,
-            parameters=parameters,
-            figure=figure,
-            sweep=axes,
-            measures=tuple(measures),
-            results=tuple(results),
-            shrinks=tuple(shrinks),
+            name=name or function.__name__, function=function, machine=machine, runtime=runtime,
+            parameters=parameters, figure=figure, sweep=axes, measures=tuple(measures), results=tuple(results),
+            shrinks=tuple(shrinks), kernels=kernels,
             path=Path(inspect.getsourcefile(function) or function.__code__.co_filename).resolve(),
-            kernels=kernels,
-        )
+        )  # fmt: skip
 
     return decorate if function is None else decorate(function)
 

@@ -45,7 +45,7 @@ from offloadrt.kernels import expect, kernel
 from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.models import cuda
 from offloadrt.models.cuda import CUDAOptions
-from offloadrt.models.host.arrays import section
+from offloadrt.runtime.host_array import section
 from offloadrt.study import Run
 from offloadrt.study.scripts.parameters import Range, Value
 
