@@ -366,9 +366,10 @@ class MemoryEvents:
     def __attrs_post_init__(self) -> None:
         self.arrays.on_new = self._place
 
-    def makes_target_task(self, thread: int) -> None:
-        """Note that a thread makes a deferred target task; what it has touched before comes before that."""
-        self._unplaced[thread] = deque(maxlen=_MOST_UNPLACED)
+    def makes_task(self, thread: int, is_target: bool) -> None:
+        """Note that a thread makes a task; what it has touched before a target task comes before that."""
+        if is_target:
+            self._unplaced.setdefault(thread, deque(maxlen=_MOST_UNPLACED))
 
     def _place(self, block: HostBlock) -> None:
         """Give an array that becomes known, as it is mapped, what was touched of it before."""

@@ -729,14 +729,13 @@ class Assembler:
             self._depends.setdefault(row[2], []).append((row[3], a_of(row)))
         elif kind == Slot.TASK_CREATE:
             thread.worked(row[4])
-            if row[5] & _TARGET_TASK:
-                self.memory.makes_target_task(thread.number)
             self._create(thread, row[2], row[5], nowait=bool(a_of(row)))
         else:
             self._schedule(thread, row)
 
     def _create(self, thread: _Thread, identifier: int, flags: int, nowait: bool) -> None:
         maker = self.task_of(thread)
+        self.memory.makes_task(thread.number, bool(flags & _TARGET_TASK))
         if flags & _TASKWAIT_TASK and nowait:
             task = self.make_task(TaskKind.TASKWAIT, thread.number, identifier)
             self._made[identifier] = maker, self.add(thread, Step.TASK, task.index)
@@ -775,10 +774,7 @@ class Assembler:
         if kind == _ATOMIC:
             return
         if phase == _ACQUIRED:
-            lock, turn = self._lock(row[2], kind), NONE
-            if kind == FLAG:
-                thread.worked(row[4])
-                turn = row[5]
+            lock, turn = self._lock(row[2], kind), row[5] if kind == FLAG else NONE
             if kind == ORDERED:
                 turn = self._turns[lock] = self._turns.get(lock, -1) + 1
             self.add(thread, Step.ACQUIRE, lock, turn)
