@@ -736,12 +736,9 @@ class Assembler:
     def _create(self, thread: _Thread, identifier: int, flags: int, nowait: bool) -> None:
         maker = self.task_of(thread)
         self.memory.makes_task(thread.number, bool(flags & _TARGET_TASK))
-        if flags & _TASKWAIT_TASK and nowait:
-            task = self.make_task(TaskKind.TASKWAIT, thread.number, identifier)
-            self._made[identifier] = maker, self.add(thread, Step.TASK, task.index)
-            return
         if flags & _TASKWAIT_TASK:
-            self._made[identifier] = maker, self.add(thread, Step.TASKWAIT, 0)
+            made = self.make_task(TaskKind.TASKWAIT, thread.number, identifier).index if nowait else 0
+            self._made[identifier] = maker, self.add(thread, Step.TASK if nowait else Step.TASKWAIT, made)
             return
         deferred = TaskKind.TARGET if flags & _TARGET_TASK else TaskKind.EXPLICIT
         task = self.make_task(TaskKind.UNDEFERRED if flags & _UNDEFERRED else deferred, thread.number, identifier)
