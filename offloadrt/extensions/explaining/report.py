@@ -28,7 +28,6 @@ from offloadrt.extensions.explaining.lines import (
     Sources,
     lines_of,
     roofline_of,
-    verdicts_of,
 )
 from offloadrt.extensions.explaining.sentence import Holder, Observed, PathShare
 from offloadrt.extensions.explaining.tracks import (
@@ -510,7 +509,7 @@ def _kernels(one: _Drawn) -> str:
             *map(seconds, (verdict.as_run_s, verdict.mapped_s, verdict.host_s)),
             verdict.best,
         )
-        for verdict in verdicts_of(one.run.observed, one.lines)[:_MOST_KERNELS]
+        for verdict in one.run.page.verdicts[:_MOST_KERNELS]
     ]
     columns = ("line", "launches", "as it ran", "data kept mapped", "on the host", "where it belongs")
     note = (
@@ -595,6 +594,7 @@ def _path(one: _Drawn) -> str:
         _scrolled(_shares("by resource", page.path_by_resource)),
         _scrolled(_shares("by call", page.path_by_call)),
         _scrolled(_shares("by line", page.path_by_line)),
+        *([_scrolled(_shares("by phase", page.path_by_phase))] if page.path_by_phase else []),
     ]
     return f'<div class="columns">{"".join(tables)}</div>{_scrolled(_resources(page))}'
 

@@ -17,6 +17,7 @@ import attrs
 
 from offloadrt.extensions.explaining.critical_path import PathPart
 from offloadrt.extensions.explaining.drawing import HOST, LOCKS, Drawing, Notes
+from offloadrt.extensions.explaining.phases import ACTIVITIES
 from offloadrt.trace import CausalLog, Row
 from offloadrt.trace.causal_log import FIRST_CALL
 
@@ -144,7 +145,7 @@ def phases_of(causal_log: CausalLog) -> dict[str, int]:
     """Return when each phase that the program names first begins (`Run.phase`); ask before the run is drawn."""
     begins: dict[str, int] = {}
     for annotation in causal_log.annotations.waiting:
-        if annotation.what == "begin" and annotation.name not in _ACTIVITIES:
+        if annotation.what == "begin" and annotation.name not in ACTIVITIES:
             begins.setdefault(annotation.name, annotation.time_ps)
     return begins
 
@@ -358,11 +359,6 @@ _OF_DEVICE = re.compile(r"wait for (copy|kernel|event|drain|queue|signal|memcpy|
 _CALL = re.compile(r"(cu|hip|hsa|acc_|omp_)\w+")
 
 
-_ACTIVITIES = {
-    "compute": "computes on the host",
-    **dict.fromkeys(("barrier", "taskwait", "taskgroup", "depend", "critical"), "waits for other threads"),
-}
-"""What threads are annotated to do (`Annotations.begin`)."""
 _BY_WORDS: Final[Iterable[tuple[str, tuple[str, ...]]]] = (
     ("page faults", ("page fault", "eviction", "prefetch")),
     ("copy to the device", ("h2d",)),
@@ -388,8 +384,8 @@ def kind_of(track: TimelineTrack, one: Slice) -> str:
     if name.startswith("wait for "):
         return "waits for the device" if _OF_DEVICE.match(name) else "waits for a turn"
     if track.group == HOST:
-        if name in _ACTIVITIES:
-            return _ACTIVITIES[name]
+        if name in ACTIVITIES:
+            return ACTIVITIES[name]
         if name.startswith(FAULT_TRACK) or name in ("evict", "map", "unmap"):
             return "page faults"
         is_directive = one.notes.startswith("directive: ") or not (one.level or _CALL.fullmatch(name))

@@ -37,6 +37,8 @@ def recording(path: Path) -> Iterable[RenderableType]:
         yield "\nall runs have the same directives, each as often"
     yield from (f"  {escape(text)}" for text in differences)
     yield from (escape(text) for text in doubts(runs))
+    if phases := summary.phases_of(runs[0]):
+        yield "\nphases: " + ", ".join(escape(f"{name} ({times:,})") for name, times in phases.items())
     yield from (_sites(runs[0]), _kernels(runs[0]), _arrays(runs[0]), _threads(runs[0]))
     if ranks := [run for run in runs if run.meta.mpi is not None]:
         yield _ranks(ranks)
@@ -217,6 +219,8 @@ class RecordedRunRecord:
     """Of each repeat, its host time over that of the medians; empty without repeats."""
     doubts: list[str]
     """What is doubtful in its numbers."""
+    phases: dict[str, int]
+    """How often each range of the program's own was begun."""
     messages: list[MessageSummary]
     """Its calls of MPI; empty without any."""
     last_call: str
@@ -231,7 +235,7 @@ class RecordedRunRecord:
         died = "" if meta.died is None else str(meta.died)
         messages = summary.messages_of(run)
         last = summary.last_call_of(run) if messages else ""
-        sure = list(meta.host_times), doubts_of(run)
+        sure = list(meta.host_times), doubts_of(run), summary.phases_of(run)
         return cls(run.run, threads, meta.rank, run.directives, *known, meta.ended, died, *sure, messages, last)
 
 

@@ -127,6 +127,12 @@ def device_runtime(compiler: Compiler) -> Path:
     return _compiled(compiler, "device.o", _sources("device", "c"), flags, ["-r", "-nostdlib"])
 
 
+def program_markers(compiler: Compiler) -> Path:
+    """Return the object that stands for the libraries of NVTX and rocTX in programs. Raises ToolchainMissing."""
+    flags = ["-std=gnu17", "-O2", "-fPIC"]
+    return _compiled(compiler, "program.o", _sources("markers", "c"), flags, ["-r", "-nostdlib"])
+
+
 def compiler_plugin(compiler: Compiler) -> Path | None:
     """Return the plugin that makes code count; None where LLVM's headers are not installed. Raises ToolchainMissing."""
     headers = _llvm_headers(compiler)
@@ -340,7 +346,8 @@ _OPENMP = ("-fopenmp", "-fiopenmp", "-qopenmp", "-mp", "-qsmp=omp", "-homp")
 
 # Flags that choose a GPU or its libraries, or that LLVM's compilers do not have: single ones, beginnings of others, and
 # those that take the next argument with them.
-_DROPPED = ("-flto", "-fopenmp-target-fast", "-ipo", "-fast", "-cuda", "-stdpar=multicore", "-qoffload", "-nogpulib")
+_DROPPED = ("-flto", "-fopenmp-target-fast", "-ipo", "-fast", "-cuda", "-stdpar=multicore", "-qoffload", "-nogpulib",
+            "-lnvToolsExt", "-lroctx64", "-lrocprofiler-sdk-roctx")  # fmt: skip
 _DROPPED_PREFIXES = (
     "-fopenmp-targets=",
     "-foffload",
@@ -432,7 +439,10 @@ def compiler_command(language: Language, arguments: Sequence[str]) -> list[str]:
         added += ["-fopenmp", f"-fopenmp-targets={_HOST}"]
         if links(kept):
             added += ["-Xoffload-linker", str(device_runtime(find_compiler("cc")))]
-    return [str(compiler.path), *added, *kept, *(["-ldl"] if links(kept) else [])]
+    if language != "fc":
+        added += ["-idirafter", str(_NATIVE / "headers")]
+    linked = [str(program_markers(find_compiler("cc"))), "-ldl"] if links(kept) else []
+    return [str(compiler.path), *added, *kept, *linked]
 
 
 def _plugin_of(compiler: Compiler) -> str | None:
@@ -563,6 +573,10 @@ def _write_record(raw: Path, command: Sequence[str], runs: Sequence[RecordedRun]
     (raw / "record.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
 
 
+_ASKED_FOR_RECORDER: Final = ("NVTX_INJECTION64_PATH", "KOKKOS_TOOLS_LIBS")
+"""Variables by which NVTX's headers and Kokkos find the library that wants a program's own ranges."""
+
+
 def _environment(
     libraries: Sequence[Path], folder: Path, threads: int | None, options: RecordOptions
 ) -> dict[str, str]:
@@ -576,6 +590,8 @@ def _environment(
         # A second team shows what teams do to one another, however few iterations there are.
         "OFFLOADRT_LEAST_TEAMS": "2" if options.check else "1",
     }
+    for variable in _ASKED_FOR_RECORDER:
+        environment.setdefault(variable, str(libraries[0]))
     if options.stop_directives is not None:
         environment["OFFLOADRT_STOP_AFTER"] = str(options.stop_directives)
     if threads is not None:

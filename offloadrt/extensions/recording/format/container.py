@@ -209,6 +209,8 @@ def _check_steps(recording: Recording) -> None:
         (Step.FREE, "detail", NONE, len(dictionaries.ends), "end of an array"),
         (Step.MPI, "subject", 0, len(dictionaries.mpi_calls), "call of MPI"),
         (Step.MPI, "detail", 0, len(columns["parts.first"]) - 1, "list of parts"),
+        (Step.PHASE_BEGIN, "subject", 0, len(dictionaries.phases), "phase"),
+        (Step.PHASE_END, "subject", 0, len(dictionaries.phases), "phase"),
     ):
         _refer(recording, "a record", columns[f"record.{name}"][steps == step], least, count, f"{what} ")
 
@@ -329,9 +331,11 @@ def _check_sectors(recording: Recording) -> None:
 
 
 FORMAT: Final = "offloadrt recording"
-VERSION: Final = 2
-_FIRST: Final = 1
-"""The version of recordings without calls of MPI, which readers of before can read."""
+VERSION: Final = 3
+_FIRST, _OF_RANKS = 1, 2
+"""The versions of recordings without phases of the program's own, and without calls of MPI: readers of before can read
+them.
+"""
 
 
 class RunSummary(msgspec.Struct, frozen=True):
@@ -462,8 +466,12 @@ def is_recording(path: Path) -> bool:
 def write(path: Path, recordings: Sequence[tuple[RunSummary, Dictionaries, Mapping[str, Column]]]) -> None:
     """Write a recording: a zip, which replaces what was there; or into a folder when `path` is one."""
     parts: dict[str, bytes] = {}
-    ranks = any(dictionaries.mpi_calls for _, dictionaries, _ in recordings)
-    index = _Index(FORMAT, VERSION if ranks else _FIRST, [summary for summary, _, _ in recordings])
+    version = _FIRST
+    if any(dictionaries.phases for _, dictionaries, _ in recordings):
+        version = VERSION
+    elif any(dictionaries.mpi_calls for _, dictionaries, _ in recordings):
+        version = _OF_RANKS
+    index = _Index(FORMAT, version, [summary for summary, _, _ in recordings])
     parts["meta.json"] = msgspec.json.format(msgspec.json.encode(index))
     for summary, dictionaries, columns in recordings:
         parts[f"{summary.folder}/dictionaries.json"] = msgspec.json.encode(dictionaries)

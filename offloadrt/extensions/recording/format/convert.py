@@ -172,6 +172,7 @@ def tables_of(
         tuple(memory.ends),
         tuple(assembler.ranks.sites),
         assembler.ranks.communicators(),
+        tuple(assembler.phases.names),
         assembler.initial.beside(next(iter(tree.first_threads()), NONE)),
     ), columns
 

@@ -55,6 +55,11 @@ class Step(enum.IntEnum):
     """What ends the window of the parallel algorithms before; subject: site."""
     MPI = 13
     """A call of MPI; subject: its place in `Dictionaries.mpi_calls`; detail: list of parts."""
+    PHASE_BEGIN = 14
+    """A range that the program names begins; subject: its name in `Dictionaries.phases`; detail: its number, where it
+    ends in another task.
+    """
+    PHASE_END = 15
 
 
 class PartKind(enum.IntEnum):
@@ -413,6 +418,8 @@ class Dictionaries(msgspec.Struct, frozen=True):
     """What the details of `Step.FREE` name."""
     mpi_calls: tuple[MpiCall, ...] = ()
     communicators: tuple[Communicator, ...] = ()
+    phases: tuple[str, ...] = ()
+    """The names of ranges of the program's own, with their domains."""
     beside: dict[int, tuple[int, int]] = {}
     """By the initial task of a thread that OpenMP did not make: how many records of the first thread (the first that is
     not idle) had been done when it began, and how many had begun when it ended.

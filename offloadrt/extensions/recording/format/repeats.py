@@ -147,6 +147,8 @@ def _sign(
             return step, "a task", int(columns["task.kind"][subject])
         case Step.ACQUIRE | Step.RELEASE:
             return step, "a lock", int(columns["lock.kind"][subject])
+        case Step.PHASE_BEGIN | Step.PHASE_END:
+            return step, "a range", dictionaries.phases[subject]
         case Step.MPI:
             call = dictionaries.mpi_calls[subject]
             return step, call.call, call.where
@@ -218,6 +220,8 @@ def _words(sign: Hashable) -> str:
         return f"{name} at {where}{f' of {nbytes} B' if nbytes else ''}"
     if step == Step.FORK:
         return f"a parallel region of {rest[0]} threads"
+    if step in (Step.PHASE_BEGIN, Step.PHASE_END):
+        return f"the {'begin' if step == Step.PHASE_BEGIN else 'end'} of {rest[0]}"
     if step == Step.MPI and str(rest[0]) != what:
         return f"{what} at {rest[0]}"
     return {Step.ACQUIRE: "the begin of a lock", Step.RELEASE: "the end of a lock"}.get(Step(int(str(step))), str(what))

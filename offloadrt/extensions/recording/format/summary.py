@@ -121,6 +121,14 @@ def messages_of(recording: Recording) -> list[MessageSummary]:
     return sorted(made, key=lambda one: (one.source.rpartition(":")[0], _line_of(one.source), one.call))
 
 
+def phases_of(recording: Recording) -> dict[str, int]:
+    """Return how often each range of the program's own was begun, by its name."""
+    columns = recording.columns
+    begun = columns["record.subject"][columns["record.step"] == Step.PHASE_BEGIN]
+    times = np.bincount(begun, minlength=len(recording.dictionaries.phases)).tolist()
+    return dict(zip(recording.dictionaries.phases, times, strict=True))
+
+
 def last_call_of(recording: Recording) -> str:
     """Name the last call of MPI of a rank, with its place, and say so if it never returned."""
     columns, calls = recording.columns, recording.dictionaries.mpi_calls
