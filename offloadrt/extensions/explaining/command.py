@@ -115,6 +115,7 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of
+    from offloadrt.extensions.explaining.lines import AS_IT_IS
     from offloadrt.extensions.explaining.what_if import THREADS, tried_of
     from offloadrt.study.reporting.words import percent, seconds
 
@@ -135,6 +136,13 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
         holders = "; ".join(holder_labels(use.holders)[:2])
         table.add_row(escape(use.name), percent(use.utilisation), f"{use.mean_queue:.2f}", p95, escape(holders))
     yield table
+    if any(verdict.best != AS_IT_IS for verdict in page.verdicts):
+        columns = ("line", "launches", "as it ran", "data kept mapped", "on the host", "where it belongs")
+        table = table_of("\nregions, by estimate", *columns, right=(1, 2, 3, 4))
+        for verdict in page.verdicts[:_MOST]:
+            times = map(seconds, (verdict.as_run_s, verdict.mapped_s, verdict.host_s))
+            table.add_row(escape(verdict.place), f"{verdict.runs:,}", *times, verdict.best)
+        yield table
     if page.tried.what_ifs:
         table = table_of(
             f"\nwhat if ({page.tried.merit})", "change", "kind", "elapsed", "gain", *_head_of_draws(page), right=(2, 3)

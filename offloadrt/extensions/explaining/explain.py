@@ -30,6 +30,7 @@ from offloadrt.extensions.explaining.how_sure import (
     with_gains_in_draws,
     with_rival,
 )
+from offloadrt.extensions.explaining.lines import Verdict, lines_of, verdicts_of
 from offloadrt.extensions.explaining.sentence import (
     Limit,
     Observed,
@@ -97,6 +98,8 @@ class Page:
     """In how many draws the sentence holds; None when nothing was drawn."""
     indices: SobolIndices | None
     """On which entries of the machine the sentence's share depends; None when nobody asked."""
+    verdicts: tuple[Verdict, ...] = ()
+    """Where each target region belongs, by estimate: those with the largest times first."""
     order_effects: tuple[str, ...] = ()
     """Changes that turn round: over the draws, over parts of a cost, or since less of something takes longer."""
 
@@ -303,6 +306,7 @@ def _page(
         tried=tried,
         sure=sure,
         indices=indices,
+        verdicts=tuple(verdicts_of(observed, lines_of(observed))),
         order_effects=tuple(order_effects(tried)),
     )
 

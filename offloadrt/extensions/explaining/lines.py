@@ -195,6 +195,9 @@ def _launches(observed: Observed, runs: Iterable[KernelRun]) -> list[tuple[Kerne
 # ---------------------------------------------------------------------- is a region worth a device?
 
 
+AS_IT_IS: Final = "the device, as it is"
+
+
 @attrs.frozen
 class Verdict:
     """What a line's target regions take as they ran, and by estimate elsewhere; seconds, of all their executions."""
@@ -216,7 +219,7 @@ class Verdict:
         if self.mapped_s < 0.8 * self.as_run_s:
             text = f"the device, with data kept mapped: up to {self.as_run_s / self.mapped_s:.3g} times as fast"
             return text + ("; as it is, the host is faster" if self.host_s < self.as_run_s else "")
-        return "the device, as it is"
+        return AS_IT_IS
 
 
 def verdicts_of(observed: Observed, lines: Iterable[LineUse]) -> list[Verdict]:

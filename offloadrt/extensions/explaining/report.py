@@ -28,7 +28,6 @@ from offloadrt.extensions.explaining.lines import (
     Sources,
     lines_of,
     roofline_of,
-    verdicts_of,
 )
 from offloadrt.extensions.explaining.sentence import Holder, Observed, PathShare
 from offloadrt.extensions.explaining.tracks import (
@@ -510,7 +509,7 @@ def _kernels(one: _Drawn) -> str:
             *map(seconds, (verdict.as_run_s, verdict.mapped_s, verdict.host_s)),
             verdict.best,
         )
-        for verdict in verdicts_of(one.run.observed, one.lines)[:_MOST_KERNELS]
+        for verdict in one.run.page.verdicts[:_MOST_KERNELS]
     ]
     columns = ("line", "launches", "as it ran", "data kept mapped", "on the host", "where it belongs")
     note = (

@@ -172,14 +172,9 @@ def _name_marks(canvas: Any, area: Any, series: Sequence[Series], marks: Sequenc
 
 
 def _name(
-    canvas: Any,
-    area: Any,
-    series: Sequence[Series],
-    text: str,
-    points: Sequence[tuple[float, float]],
-    colour: str,
+    canvas: Any, area: Any, series: Sequence[Series], text: str, points: Sequence[tuple[float, float]], colour: str,
     directions: Sequence[tuple[float, float]] = _DIRECTIONS,
-) -> None:
+) -> None:  # fmt: skip
     """Write a text near one of several points, in one of several directions, where it covers least."""
     covered = _covered(area, series)
     note = area.annotate(
@@ -297,16 +292,9 @@ def check_swept(named: Mapping[str, Sequence[str]], swept: Iterable[str]) -> Non
 
 
 def chosen(
-    figure: Figure | None,
-    axes: Mapping[str, Sequence[Any]],
-    results: Sequence[Result],
-    machine: str | None,
-    *,
-    x: str | None,
-    y: str | None,
-    series: Sequence[str],
-    log: bool | None,
-) -> Figure | None:
+    figure: Figure | None, axes: Mapping[str, Sequence[Any]], results: Sequence[Result], machine: str | None, *,
+    x: str | None, y: str | None, series: Sequence[str], log: bool | None,
+) -> Figure | None:  # fmt: skip
     """Return the figure of a sweep as `figure_for` does, but with what the user says of it.
 
     Raises UserError for a `y` that is no figure of the results.

@@ -124,16 +124,10 @@ where it has a parameter `ranks`. A parameter that is None is no choice.
 
 
 def execute(
-    scenario: Scenario,
-    given: Mapping[str, Any] | None = None,
-    *,
-    spec: RunSpec | None = None,
-    sinks: Sequence[Any] = (),
-    causal_log: CausalLog | None = None,
-    on_progress: Progress | None = None,
-    before_run: Callable[[Run], object] | None = None,
-    **fields: Any,
-) -> Result:
+    scenario: Scenario, given: Mapping[str, Any] | None = None, *, spec: RunSpec | None = None,
+    sinks: Sequence[Any] = (), causal_log: CausalLog | None = None, on_progress: Progress | None = None,
+    before_run: Callable[[Run], object] | None = None, **fields: Any,
+) -> Result:  # fmt: skip
     """Run `scenario` with the parameters `given`, as `spec` and these fields of it say, and return its result.
 
     Texts among the parameters are read as on the command line; the rest take their defaults. A parameter of the name of
@@ -160,14 +154,9 @@ def execute(
 
 
 def _execute_once(
-    scenario: Scenario,
-    given: Mapping[str, Any],
-    spec: RunSpec,
-    sinks: Sequence[Any],
-    causal_log: CausalLog | None,
-    on_progress: Progress | None,
-    before_run: Callable[[Run], object] | None,
-) -> Result:
+    scenario: Scenario, given: Mapping[str, Any], spec: RunSpec, sinks: Sequence[Any], causal_log: CausalLog | None,
+    on_progress: Progress | None, before_run: Callable[[Run], object] | None,
+) -> Result:  # fmt: skip
     parameters = with_policies(scenario.bind(given), spec)
     spec = _on_its_machine(scenario, spec)
     run = run_of(scenario, parameters, spec, sinks=sinks, causal_log=causal_log, on_progress=on_progress)
@@ -276,14 +265,9 @@ def with_policies(parameters: Mapping[str, Value], spec: RunSpec) -> dict[str, V
 
 
 def run_of(
-    scenario: Scenario,
-    parameters: Mapping[str, Value],
-    spec: RunSpec,
-    *,
-    sinks: Sequence[Any] = (),
-    causal_log: CausalLog | None = None,
-    on_progress: Progress | None = None,
-) -> Run:
+    scenario: Scenario, parameters: Mapping[str, Value], spec: RunSpec, *, sinks: Sequence[Any] = (),
+    causal_log: CausalLog | None = None, on_progress: Progress | None = None,
+) -> Run:  # fmt: skip
     """Make the run of a scenario, on its own machine and runtime unless the spec has others. Raises UserError."""
     spec = _on_its_machine(scenario, spec)
     run = Run(spec, sinks=sinks, causal_log=causal_log, on_progress=on_progress)

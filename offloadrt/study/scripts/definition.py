@@ -155,33 +155,16 @@ class Scenario:
 def scenario(function: Function, /) -> Scenario: ...
 @overload
 def scenario(
-    *,
-    machine: str = ...,
-    runtime: str | None = ...,
-    name: str | None = ...,
-    figure: Figure | None = ...,
-    sweep: Mapping[str, Sequence[Any]] | None = ...,
-    measures: Sequence[str] = ...,
-    results: Sequence[str] = ...,
-    shrinks: Sequence[str] = ...,
-    kernels: Callable[[], Iterable[Kernel]] | None = ...,
-) -> Callable[[Function], Scenario]: ...
-
-
+    *, machine: str = ..., runtime: str | None = ..., name: str | None = ..., figure: Figure | None = ...,
+    sweep: Mapping[str, Sequence[Any]] | None = ..., measures: Sequence[str] = ..., results: Sequence[str] = ...,
+    shrinks: Sequence[str] = ..., kernels: Callable[[], Iterable[Kernel]] | None = ...,
+) -> Callable[[Function], Scenario]: ...  # fmt: skip
 def scenario(
-    function: Function | None = None,
-    /,
-    *,
-    machine: str = "alex-a100",
-    runtime: str | None = None,
-    name: str | None = None,
-    figure: Figure | None = None,
-    sweep: Mapping[str, Sequence[Any]] | None = None,
-    measures: Sequence[str] = (),
-    results: Sequence[str] = (),
-    shrinks: Sequence[str] = (),
+    function: Function | None = None, /, *, machine: str = "alex-a100", runtime: str | None = None,
+    name: str | None = None, figure: Figure | None = None, sweep: Mapping[str, Sequence[Any]] | None = None,
+    measures: Sequence[str] = (), results: Sequence[str] = (), shrinks: Sequence[str] = (),
     kernels: Callable[[], Iterable[Kernel]] | None = None,
-) -> Scenario | Callable[[Function], Scenario]:
+) -> Scenario | Callable[[Function], Scenario]:  # fmt: skip
     """Make a scenario of an async function whose first argument is the `Run` and whose others are its parameters.
 
     `machine` and `runtime` name the profiles it runs on unless the user chooses others; `measures` what `offloadrt
