@@ -10,11 +10,6 @@ from offloadrt.study import execute, find_scenario
 from offloadrt.study.running import phases
 
 PROGRAMS: list[tuple[str, dict[str, Any], int]] = [
-    ("stdpar", {"application": "babelstream", "size": 1 << 16, "steps": 60}, 60),
-    ("stdpar", {"application": "minibude", "size": 1 << 10, "steps": 60}, 60),
-    ("stdpar", {"application": "cloverleaf", "size": 64, "steps": 40}, 40),
-    ("stdpar", {"application": "tealeaf", "size": 64, "steps": 60}, 60),
-    ("stdpar", {"application": "lulesh", "size": 6, "steps": 20, "implementation": "nvcpp"}, 20),
     ("specaccel", {"benchmark": "stencil", "fraction": 0.005}, 79),
     ("specaccel", {"benchmark": "lbm", "fraction": 0.02}, 49),
     ("specaccel", {"benchmark": "ep", "fraction": 0.02}, 38),
