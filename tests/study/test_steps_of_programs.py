@@ -37,8 +37,3 @@ def test_a_few_steps_stand_for_all(name: str, parameters: dict[str, Any], steps:
     for figure, value in whole.measured.items():
         if figure not in STARTS_ONCE and isinstance(value, (int, float)):
             assert few.measured[figure] == pytest.approx(value, rel=0.06, abs=2), figure
-
-
-def test_real_numbers_are_computed_to_their_end() -> None:
-    asked = {"application": "cloverleaf", "size": 16, "steps": 15, "phantom": False}
-    assert not execute(find_scenario("stdpar"), asked, sample_phases=True).phases

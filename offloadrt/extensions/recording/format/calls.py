@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import re
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Final
@@ -49,6 +46,7 @@ from offloadrt.extensions.recording.format.slots import (
     kind_of,
     memory_of,
     signed,
+    user_of_helper,
 )
 from offloadrt.extensions.recording.format.threads import InitialTasks
 from offloadrt.runtime.mapping.map_item import ATTACH, FIRST_MEMBER, LITERAL, MEMBER_OF, NON_CONTIG, PTR_AND_OBJ
@@ -58,50 +56,6 @@ _FIRST_ROUTINE, _LAST_ROUTINE = 20, 39
 _FORTRAN: Final = (".f", ".for", ".f90", ".f95", ".f03", ".f08", ".f18")
 _ASYNC: Final = 16
 """What OMPT adds to the number of an operation that is asynchronous."""
-
-
-_LAMBDA: Final = re.compile(r"\)(?: const)?::(?:\{lambda|\$_)")
-_OPENS: Final = {")": "(", ">": "<"}
-
-
-@functools.cache
-def _user_of_helper(symbol: str) -> str:
-    """Name the function whose lambda the program's own template gave to an algorithm: ` for FUNCTION`, or nothing.
-
-    Such a template (CloverLeaf's `par_ranged2`) has one line for the kernels of many functions. The symbol of a kernel
-    has the types of all lambdas around it; the C++ library reads it.
-    """
-    owners: dict[str, bool] = {}
-    text = _demangled(symbol)
-    for match in _LAMBDA.finditer(text):
-        begin = end = match.start() + 1
-        for last in ")>":  # back over the parameters, and the template's arguments
-            depth = 0
-            while begin and (depth or text[begin - 1] == last):
-                begin -= 1
-                depth += (text[begin] == last) - (text[begin] == _OPENS[last])
-        name = re.search(r"[\w:~]*$", text[:begin])
-        assert name is not None
-        if not name[0].startswith(("std::", "offload_stdpar::")):
-            owners.setdefault(name[0], "lambda" in text[begin:end] or "$_" in text[begin:end])
-    users = [name for name, has_other in owners.items() if not has_other]
-    return f" for {users[0].rpartition('::')[2]}" if users and len(owners) > 1 else ""
-
-
-def _demangled(symbol: str) -> str:
-    """Return the C++ name in the symbol of a kernel; empty where there is none, or no C++ library reads it."""
-    mangled = re.search(r"_Z\w[\w$.]*(?=_l\d+$)", symbol)
-    try:
-        library, status = ctypes.CDLL("libstdc++.so.6"), ctypes.c_int()
-    except OSError:
-        return ""
-    library.__cxa_demangle.restype = ctypes.c_void_p
-    text = mangled and library.__cxa_demangle(mangled[0].encode(), None, None, ctypes.byref(status))
-    if not text:
-        return ""
-    name = ctypes.string_at(text).decode(errors="replace")
-    ctypes.CDLL(None).free(ctypes.c_void_p(text))
-    return name
 
 
 @attrs.define(eq=False)
@@ -377,7 +331,7 @@ class RuntimeCalls:
         else:  # the real name is that of a template
             _, algorithm, *_ = self._location(call.algorithm.row[5])
             number = call.algorithm.kernels.index(address)
-            caller = self._caller(call) + _user_of_helper(self._entries.get(address, ""))
+            caller = self._caller(call) + user_of_helper(self._entries.get(address, ""))
             name = f"{algorithm} at {caller}{f', kernel {number + 1}' if number else ''}"
         return self.kernels.setdefault(name, len(self.kernels))
 

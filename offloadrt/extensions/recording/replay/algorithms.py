@@ -4,8 +4,8 @@ Each algorithm of the recording is a call of that model, with the recorded count
 allocations are the model's, which takes them over or leaves them to the host, at addresses of its own; what the host
 touches, and where AdaptiveCpp's compiler lets a barrier stay, is what the program did. Nothing has values.
 
-Under `sycl` and `native` it is the program that its authors wrote with device memory and copies of its own: what kernels use
-lies there, what the host touches of it is copied, and it waits for results, copies, and where its clock is read.
+Under `sycl` and `native` the program has device memory and copies of its own: what kernels use lies there, what the
+host touches of it is copied, and the program waits for results, for copies, and where its clock is read.
 """
 
 from __future__ import annotations
@@ -317,7 +317,9 @@ class ReplayedAlgorithms:
         arguments = self._pointers(t, recorded.items)
         arrays: Sequence[UsmArray | None] = self._arrays
         if _copies(t):
-            arrays = [array if array is not None and array.memory in ("device", "scratch") else None for array in arrays]
+            arrays = [
+                array if array is not None and array.memory in ("device", "scratch") else None for array in arrays
+            ]
         launches = []
         for kernel_site, launch, items in recorded.kernels:
             of_kernel = self.recording.dictionaries.sites[kernel_site]
