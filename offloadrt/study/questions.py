@@ -8,6 +8,7 @@ of one, in a list, are an axis. `explain` and `report` (`extensions/explaining/q
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -15,11 +16,12 @@ from typing import Any
 
 import attrs
 
+from offloadrt.registry import Registry
 from offloadrt.study.certainty import Effort
 from offloadrt.study.errors import ParameterError, did_you_mean
 from offloadrt.study.reporting.compare import Comparison
 from offloadrt.study.reporting.compare import compare as compare_runs
-from offloadrt.study.reporting.results import Result
+from offloadrt.study.reporting.results import REDRAWN, Result
 from offloadrt.study.running.execution import execute as execute_run
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
@@ -50,7 +52,18 @@ def execute(
     chosen = found(scenario)
     watched = {name: keywords.pop(name) for name in _WATCHERS if name in keywords}
     parameters, fields = divided(chosen, keywords)
-    return execute_run(chosen, {**(given or {}), **parameters}, spec=RunSpec.of(spec, fields), **watched)
+    whole, options = {**(given or {}), **parameters}, RunSpec.of(spec, fields)
+    result = execute_run(chosen, whole, spec=options, **watched)
+
+    once = attrs.evolve(options, repeat=1, seed=result.seed).changed()  # which keeps no result alive
+
+    def drawn_again(**keywords: Any) -> Any:
+        draw = Registry[Any]("function", "offloadrt.functions").load("timeline")
+        return draw(chosen, **whole, **once, **keywords)
+
+    REDRAWN[id(result)] = drawn_again
+    weakref.finalize(result, REDRAWN.pop, id(result), None)
+    return result
 
 
 _WATCHERS = ("sinks", "causal_log", "on_progress", "before_run")

@@ -188,7 +188,7 @@ class ReplayedAlgorithms:
         self._kernels = RecordedKernels(self.recording, DEFAULT_THREADS, grid, lambda address, was_freed: None)
         self._total = self.recording.directives
         self._of_devices = _arrays_of_devices(self.recording)
-        self.helpers = HiddenHelpers(self.offload.sim, 0, machine.host_time)
+        self.helpers = HiddenHelpers(machine, 0)
 
     # memory
 
