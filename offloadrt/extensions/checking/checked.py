@@ -125,8 +125,6 @@ def check(
 
 _MOST_OPERATIONS: Final = 6000
 """The operations that the runs for repairs may have together, which bounds the time that a check takes for them."""
-_LEAST_SHARE: Final = 0.001
-"""The share of a run that a repair may save at most for which a run of its own is worth its time."""
 
 
 def _ranked(
@@ -137,8 +135,7 @@ def _ranked(
     left = _MOST_OPERATIONS
     for waste, repair in sorted(repairs, key=lambda pair: -pair[0].time_s):
         left -= repair.operations
-        is_worth = elapsed_s is not None and waste.time_s >= _LEAST_SHARE * elapsed_s
-        without = time_without(repair) if left >= 0 and is_worth else None
+        without = time_without(repair) if left >= 0 and elapsed_s is not None else None
         if elapsed_s is not None and without is not None:
             # Where others come in another order without them, the run may take longer: then nothing is saved here.
             waste = attrs.evolve(waste, time_s=max(0.0, elapsed_s - without), is_sum=False)
