@@ -24,12 +24,12 @@ from offloadrt.extensions.evidence.validation.validate import (
     AnswersByTakenInputs,
     DrawnShare,
     describe_draws,
+    draws_of,
     shares_of,
     validate,
 )
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.certainty import MOST as DRAWS
-from offloadrt.study.certainty import draws_of
 from offloadrt.study.inputs import InputRange, inputs_at, inputs_of
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles

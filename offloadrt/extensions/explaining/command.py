@@ -19,7 +19,6 @@ from offloadrt.cli.options import (
     Json,
     ParameterValues,
     ScenarioName,
-    Whole,
     seconds_of,
     several,
     single,
@@ -32,6 +31,15 @@ if TYPE_CHECKING:
 
     from offloadrt.extensions.explaining.explain import Page
     from offloadrt.extensions.explaining.sentence import Holder, PathShare
+
+Whole = Annotated[
+    bool,
+    Parameter(
+        help="Run all of a long program, instead of a few instances of each of its repeated phases (see `run "
+        "--sample-phases`).",
+        negative=(),
+    ),
+]
 
 _MOST = 8
 """Lines of a table."""
@@ -67,8 +75,7 @@ def why(
     """
     import attrs
 
-    from offloadrt.extensions.explaining.explain import Interrupted, explain
-    from offloadrt.study.errors import UserError
+    from offloadrt.extensions.explaining.explain import Interrupted, check_sobol, explain
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
     from offloadrt.study.sweep import executor as executor_of
@@ -78,8 +85,7 @@ def why(
     given = chosen.bind(split_assignments(parameters))
     workers = jobs if jobs is not None else processors()
     seconds = seconds_of(budget)
-    if sobol < 0 or sobol & (sobol - 1):
-        raise UserError(f"--sobol {sobol}: it is a power of two, as 16 or 64")
+    check_sobol(sobol)
     code = 0
     try:
         with (
@@ -157,15 +163,15 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
         yield f"the sentence {escape(str(page.sure))}"
         for other, count in page.sure.others.items():
             yield f"  in {count}: {escape(other)}"
-        if page.sure.deciders:
-            yield "what to measure next, by how much the time moves over its range:"
-            yield from (f"  {escape(str(decider))}" for decider in page.sure.deciders)
     elif draws:
         yield "no draw was run within the budget"
     if page.indices is not None:
         yield escape(str(page.indices))
     more = f"{page.tried.count} changes tried, {page.tried.left} left for a larger --budget"
     yield more + (f", {len(page.tried.refused)} cannot be run" if page.tried.refused else "")
+    if page.sure is not None and page.sure.deciders:
+        yield "what to measure next, by how much the time moves over its range:"
+        yield from (f"  {escape(str(decider))}" for decider in page.sure.deciders)
 
 
 def _without_effect(changes: Sequence[str]) -> str:

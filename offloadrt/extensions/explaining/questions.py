@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.extensions.explaining.explain import Interrupted, Page, Stage
+from offloadrt.extensions.explaining.explain import Interrupted, Page, Stage, check_sobol
 from offloadrt.extensions.explaining.explain import explain as explain_run
 from offloadrt.extensions.explaining.lines import Sources
 from offloadrt.extensions.explaining.report import ReportedRun, write_page
@@ -31,7 +31,15 @@ MOST_RUNS = 4
 
 
 def explain(
-    scenario: Asked, /, *, budget_s: float = 50.0, draws: int = 0, jobs: int | None = None, **keywords: Any
+    scenario: Asked,
+    /,
+    *,
+    budget_s: float = 50.0,
+    draws: int | None = None,
+    sobol: int = 0,
+    whole: bool = False,
+    jobs: int | None = None,
+    **keywords: Any,
 ) -> Page:
     """Say what limits a run, and try for `budget_s` seconds of real time what would make it faster.
 
@@ -39,16 +47,19 @@ def explain(
 
         offloadrt.explain("exahype", threads=64, machine="h100")
 
-    draws: places in the machine's ranges at which it is looked whether the sentence holds.
+    budget_s: with 0 it tries no changes, and draws only what `draws` asks for. draws: places in all ranges at which it
+    is looked whether the sentence holds; by default 16, 0 makes none. sobol: base samples for total-order Sobol
+    indices, a power of two. whole: run all instances of repeated phases.
 
     Raises as `offloadrt.execute`.
     """
     chosen = found(scenario)
     parameters, fields = divided(chosen, keywords)
-    options = RunSpec.of(None, {"sample_phases": True, **fields})
+    check_sobol(sobol)
+    options = RunSpec.of(None, {"sample_phases": not whole, **fields})
     with workers(chosen, jobs) as (pool, count), progress(f"explain {chosen.name}") as shown:
         return explain_run(
-            chosen, parameters, pool, options=options, jobs=count, budget_s=budget_s, draws=draws,
+            chosen, parameters, pool, options=options, jobs=count, budget_s=budget_s, draws=draws, sobol=sobol,
             stage=lambda name, done, of: shown(done, of),
         )  # fmt: skip
 
@@ -74,6 +85,8 @@ def report(
     /,
     *,
     budget_s: float = 0.0,
+    draws: int | None = None,
+    whole: bool = False,
     window_s: tuple[float, float] | None = None,
     sources: Sequence[Path | str] = (),
     date: str = "",
@@ -86,7 +99,8 @@ def report(
 
         offloadrt.report("exahype", threads=[1, 8]).save("exahype.html")
 
-    budget_s: real time for trying what would make each run faster. window_s: what to show of a long run, in seconds of
+    budget_s: real time, for each run, for trying what would make it faster, and for draws. draws and whole: as in
+    `explain`. window_s: what to show of a long run, in seconds of
     virtual time; by default all that is measured. sources: folders with the program's source files. date: of the page,
     in words.
 
@@ -97,10 +111,10 @@ def report(
     window = None if window_s is None else (round(window_s[0] * 1e12), round(window_s[1] * 1e12))
     if window is not None and not 0 <= window[0] < window[1]:
         raise UserError(f"window_s={window_s}: a window begins at 0 s or later and ends after it begins")
-    options = attrs.evolve(spec, sample_phases=True)
+    options = attrs.evolve(spec, sample_phases=not whole)
     with workers(chosen, jobs) as (pool, count), progress(f"report {chosen.name}") as shown:
         runs = reported(
-            chosen, axes, pool, options=options, jobs=count, budget_s=budget_s, window=window,
+            chosen, axes, pool, options=options, jobs=count, budget_s=budget_s, draws=draws, window=window,
             sources=tuple(map(Path, sources)), stage=lambda name, done, of: shown(done, of),
         )  # fmt: skip
     return Report(page_of(runs, date=date))
