@@ -10,7 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 
-import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,7 +22,7 @@ from offloadrt.extensions.explaining import deciding
 from offloadrt.extensions.explaining.deciding import screen
 from offloadrt.extensions.explaining.questions import explain, report
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.certainty import NO_DRAWS, Draws, Effort, Ranking, sample, steps_of, uncertain
+from offloadrt.study.certainty import NO_DRAWS, Draws, Effort, Ranking, facts, sample, steps_of, uncertain
 from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.compare import Comparison, compare
 from offloadrt.study.reporting.results import Interval

@@ -307,7 +307,7 @@ _NO_PRICES = (*NO_COSTS, "process.time_slice", "stream.time_slice", "runlist.qua
 
 
 def slower_for_less(points: Sequence[Point], screening: Screening) -> list[str]:
-    """Say which entries make a run slower where something takes less: another actor then comes first."""
+    """Say which entries make a run slower where something takes less, most first: another actor then comes first."""
     found = []
     for effect in screening.effects:
         for number, point in enumerate(points):
@@ -320,11 +320,9 @@ def slower_for_less(points: Sequence[Point], screening: Screening) -> list[str]:
             more = time_s[number] / screening.nominal[number] - 1.0
             if more > NOTED:
                 what = _named(point, points) or "the run"
-                found.append(
-                    f"{effect.entry} at the {end} end of its range makes {what} {percent(more)} slower, although "
-                    "nothing takes longer by itself"
-                )
-    return found
+                told = f"{effect.entry} at the {end} end of its range makes {what} {percent(more)} slower"
+                found.append((-more, f"{told}, although nothing takes longer by itself"))
+    return [text for _, text in sorted(found)]
 
 
 def _named(point: Point, points: Sequence[Point]) -> str:
