@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from offloadrt.extensions.explaining.questions import explain as explain
     from offloadrt.extensions.explaining.questions import report as report
     from offloadrt.extensions.explaining.questions import timeline as timeline
-    from offloadrt.kernels import Kernel, expect, kernel
+    from offloadrt.kernels import Kernel, atomic, expect, kernel
     from offloadrt.models import cuda, openmp
     from offloadrt.models.host.program import Model
     from offloadrt.registry import Registry
@@ -49,6 +49,7 @@ __all__ = [
     "Scenario",
     "Simulation",
     "__version__",
+    "atomic",
     "compare",
     "cuda",
     "execute",
@@ -62,7 +63,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "offloadrt.kernels": ("Kernel", "expect", "kernel"),
+    "offloadrt.kernels": ("Kernel", "atomic", "expect", "kernel"),
     "offloadrt.sim": ("Simulation",),
     "offloadrt.study": (
         "Figure", "ParameterError", "Range", "Result", "Run", "Scenario", "scenario", "to_pandas", "to_polars",

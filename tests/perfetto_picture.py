@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("perfetto", reason="the extra 'perfetto' is not installed")
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
-from offloadrt.trace.drawing import FIRST_ARROW
+from offloadrt.extensions.explaining.drawing import FIRST_ARROW
 
 
 @attrs.define

@@ -97,7 +97,7 @@ def test_a_disk_that_is_full_leaves_the_report_that_was_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "report.html"
-    command = ["report", str(out), "overlap", "n=64", "threads=1", "--draws", "0"]
+    command = ["report", str(out), "overlap", "n=64", "threads=1", "--budget", "0s"]
     shown(capsys, *command)
     whole = out.read_bytes()
 

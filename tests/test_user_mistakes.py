@@ -159,6 +159,7 @@ RAISES = [
     ("await t.target_enter_data(omp.map(to=a[2:4]))", "is written omp.section(a, lower, length)"),
     ("await t.target(scale, a, 2.0, device=7)", "device number 7 is invalid"),
     ("raise SystemExit(3)", "SystemExit: 3"),
+    ("await run.parallel(lambda t: 3)", "returned 3, nothing to await; write it as `async def`"),
     ("t.array('b', n / 2)", "array 'b': its size is 4.0, but a size is a whole number"),
     ("t.array('b', -1)", "array 'b': its size is -1, but a size is a whole number from 0"),
     ("t.array(5, n)", "array 5: its name comes first"),

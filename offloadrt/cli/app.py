@@ -6,6 +6,7 @@ entry points of the group `offloadrt.commands`, which `add_commands` finds.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -53,6 +54,9 @@ def add_commands(tokens: Sequence[str]) -> list[str]:
     from offloadrt.study.errors import UserError
 
     first = next(iter(tokens), "")
+    with contextlib.suppress(NotInstalled, StopIteration):
+        tokens = COMMAND_LINES.load(first)(tokens) if first in COMMAND_LINES.points() else list(tokens)
+        first = next(iter(tokens))
     names = COMMANDS.names()
     if first in names:
         names = [first]
@@ -72,7 +76,7 @@ def add_commands(tokens: Sequence[str]) -> list[str]:
             ) from error
         else:
             app.command(command) if isinstance(command, App) else app.command(command, name=name)
-    return COMMAND_LINES.load(first)(tokens) if first in COMMAND_LINES.points() else list(tokens)
+    return list(tokens)
 
 
 @app.command(name="list")

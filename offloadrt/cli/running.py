@@ -322,17 +322,9 @@ def compare(
             if out is not None:
                 check_folder(out)
             compared = compare_runs(
-                chosen,
-                axes,
-                pool,
-                baseline=base,
-                measures=measure or (),
-                options=single(spec),
-                jobs=workers,
-                effort=effort,
-                advanced=advanced,
-                stage=shown,
-            )
+                chosen, axes, pool, baseline=base, measures=measure or (), options=single(spec), jobs=workers,
+                effort=effort, advanced=advanced, stage=shown,
+            )  # fmt: skip
     written = [] if out is None else [*write(compared, out), *draw(compared, chosen, out)]
     warn(compared.results, sampled=spec.sample_phases)
     if json:

@@ -305,6 +305,8 @@ class CallAccounts:
         """
         if cause is None:
             cause = (self.sim.running or self.sim.current).cause
+            if not cause and self.trace is not None and self.trace.causal_log is not None:
+                cause = self.trace.causal_log.call_at()
         return DriverCall(self, self.names.get(api, api), queue, cause, nbytes, self.sim.now)
 
 
@@ -370,6 +372,8 @@ class Touching:
     """What the kernel does with managed memory."""
     trace: AddressTrace | None = None
     """Which places of managed memory each thread comes to, where the kernel's source says it; None: it sweeps."""
+    data: AddressTrace | None = None
+    """How to find where elements lie whose indices have no affine form; None where no numbers say it."""
 
 
 NOTHING = Touching()

@@ -2,7 +2,8 @@
 
 Its calls run in the calling host thread.  Three locks order them, and each process has its own.  Who sets attributes
 of a range of host memory (a prefault does) takes the *mmap lock* of the process (`MmapLock`) for writing, and
-for reading while it maps pages; first touches by the host and services of kernels' faults hold it for reading.  The
+for reading while it maps pages; first touches by the host and services of kernels' faults hold it for reading, but
+the first fault in a range takes it for writing before, to make the range (``svm_range_restore_pages``).  The
 *svms lock* keeps services and the setting of attributes apart all the while.  Allocations and frees that need the
 kernel, and the setting of attributes, hold the driver's *process lock*.  Memory of the pool never faults: the GPU's
 page table is filled in bulk when it is allocated.  The faults of kernels are served by an
@@ -53,14 +54,17 @@ class KfdCosts:
     """The part under the locks that does not depend on the range."""
     prefault_insert: Annotated[float, "prefault.insert_{page}"]
     """Added for each page that is new to the GPU."""
-    prefault_populate: Annotated[float, "prefault.populate_{page}"]
-    """Added for each page that the host has not touched yet."""
     fault_service: Annotated[float, "fault.service_2m"]
     """The service of one fault of a kernel, which maps a range of ``fault.range``."""
-    fault_populate: Annotated[float, "fault.populate_{page}"]
-    """Added for each page that the host has not touched yet."""
-    host_fault: Annotated[float, "fault.cpu_{page}"]
-    """The first touch of a page by the host."""
+    populate: Annotated[float, "fault.populate_{page}"]
+    """Populating a page that nobody has touched: allocating and clearing it, whoever asks for it.
+
+    The host's first touch, the service of a kernel's fault and a prefault all end in ``handle_mm_fault`` (the latter
+    two by way of ``hmm_range_fault``), which clears the page with one core.  Memory of the pool is cleared elsewhere:
+    TTM asks the page allocator for cleared pages (``__GFP_ZERO``), which clears a huge page from front to back.
+    """
+    host_fault: Annotated[float, "fault.cpu_touch"]
+    """Added for a page that the host touches first: its exception."""
 
     @classmethod
     def of(cls, spec: MachineSpec, page_size: int) -> KfdCosts:
@@ -119,6 +123,8 @@ class AddressSpace:
     mmap_lock: MmapLock
     svms: AbstractAsyncContextManager[object]
     """The lock of its ranges."""
+    ranges: PageTable
+    """Where the kernel driver has ranges: what has been asked for once."""
 
 
 class PageFaultHandler:
@@ -181,7 +187,12 @@ class PageFaultHandler:
         nbytes, space = fault.high - fault.low, self._spaces[fault.process]
         if self._pages.covers(fault.low, nbytes):
             return 0, 0.0
-        await space.mmap_lock.acquire_read()
+        if space.ranges.covers(fault.low, nbytes):
+            await space.mmap_lock.acquire_read()
+        else:  # svm_range_create_unregistered_range needs the lock for writing
+            await space.mmap_lock.acquire_write()
+            space.ranges.insert(fault.low, fault.high)
+            space.mmap_lock.downgrade()
         try:
             async with space.svms:
                 return await self._serve_locked(fault, space.host_pages)
@@ -196,7 +207,7 @@ class PageFaultHandler:
             if self._pages.covers(fault.low, nbytes):
                 return 0, 0.0
             unpopulated = host_pages.missing_pages(fault.low, nbytes)
-            service = self._costs.fault_service + unpopulated * self._costs.fault_populate
+            service = self._costs.fault_service + unpopulated * self._costs.populate
             pages = self._pages.missing_pages(fault.low, nbytes)
             opened = self._phase and self._phase("service", fault.cause, events.NONE, pages, 1)
             await self._sim.sleep(self._jitter(service))
@@ -272,7 +283,9 @@ class Kfd:
             self._counts = _Counts()
         else:
             self._handler, self._counts = beside._handler, beside._counts
-        self._handler.serve_process(machine.local_process, AddressSpace(self.host_pages, self.mmap_lock, self._svms))
+        self._ranges = PageTable(self.faults.spec.range)
+        space = AddressSpace(self.host_pages, self.mmap_lock, self._svms, self._ranges)
+        self._handler.serve_process(machine.local_process, space)
         self._host_time = machine.host_time
 
     def start(self) -> None:
@@ -373,12 +386,13 @@ class Kfd:
                 async with self._svms:
                     self._host_time.add("driver lock", sim.now - since)
                     await self._work(costs.prefault_locked)
+                    self._ranges.insert(begin, begin + nbytes)
                     new = pages.missing_pages(begin, nbytes)
                     if not new:
                         return 0
                     self.mmap_lock.downgrade()
                     unpopulated = self.host_pages.missing_pages(begin, nbytes)
-                    await self._work(new * costs.prefault_insert + unpopulated * costs.prefault_populate)
+                    await self._work(new * costs.prefault_insert + unpopulated * costs.populate)
                     self.host_pages.insert(begin, begin + nbytes)
                     return pages.insert(begin, begin + nbytes)  # fewer than counted if the locks exclude nobody
             finally:
@@ -406,7 +420,7 @@ class Kfd:
         if of_program:
             self._host_time.add("driver lock", self.machine.sim.now - since)
         try:
-            cost = self.host_pages.missing_pages(low, high - low) * self.costs.host_fault
+            cost = self.host_pages.missing_pages(low, high - low) * (self.costs.host_fault + self.costs.populate)
             await (self._work(cost) if of_program else self._work_unaccounted(cost))
             return self.host_pages.insert(low, high)
         finally:

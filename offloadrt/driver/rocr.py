@@ -62,7 +62,7 @@ class RocrCosts:
     """Added to the first copy through a DMA ring."""
     signal_create: Annotated[float, "signal.create"]
     handler: Annotated[float, "signal.register"]
-    """Asking for an asynchronous handler; the handler itself costs ``signal.handler`` in its own thread."""
+    """Asking for an asynchronous handler, under their list's lock; it itself costs ``signal.handler`` in its thread."""
     blit_from: Annotated[int, "dma.blit_from"]
     """Bytes from which on a copy is made by a kernel of the library, not through a DMA ring."""
     pin: Annotated[float, "pin.lock"]
@@ -339,6 +339,8 @@ class RocrSignals:
         self._calls = context.calls
         self._handler = handler
         self._work = context.machine.work
+        self.lock = context.make_lock("async events lock", "async_events_lock.uncontended")
+        """The lock of the list of handlers (``AsyncEventsInfo``)."""
 
     async def create(self) -> None:
         """Create a signal for the plugin's pool (hsa_signal_create); the object itself is the plugin's."""
@@ -346,10 +348,16 @@ class RocrSignals:
             await self._work(self._costs.signal_create, "driver")
 
     async def async_handler(self, signal: HsaSignal, handler: RunHandler) -> None:
-        """Have the library's thread run a handler when a signal is set (hsa_amd_signal_async_handler)."""
+        """Have the library's thread run a handler when a signal is set (hsa_amd_signal_async_handler).
+
+        ``Runtime::SetAsyncSignalHandler`` adds it to the list of all and wakes the thread, both under the list's lock.
+        """
         with self._calls.call("signal_async_handler"):
-            await self._work(self._costs.handler, "driver")
-            signal.set_callback(partial(self._handler.submit, handler))
+            await self.lock.enter(self._costs.handler)
+            try:
+                signal.set_callback(partial(self._handler.submit, handler))
+            finally:
+                self.lock.release()
 
     async def wait(self, stream: Stream, signal: Signal, category: str = "") -> None:
         """Wait for the completion of what was submitted last to a stream (hsa_signal_wait_scacquire).
@@ -427,7 +435,16 @@ class RocrQueues:
                 self._device.hsa_queues.numbered(queue).submit(BarrierPacket(cause, unfinished))
             stream.submit(
                 KernelPacket(
-                    number, stream, cause, launch, run, done, touching.ranges, touching.serial_s, touching.fault
+                    number,
+                    stream,
+                    cause,
+                    launch,
+                    run,
+                    done,
+                    touching.ranges,
+                    touching.serial_s,
+                    touching.fault,
+                    data=touching.data,
                 )
             )
         finally:
@@ -647,7 +664,8 @@ class Rocr:
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of its locks and the kernel driver's, by name."""
         kfd = self.kfd.statistics()
-        locks = {lock.name: lock.statistics() for lock in (*self.copies.locks.values(), *self.queues.locks.values())}
+        own = (*self.copies.locks.values(), *self.queues.locks.values(), self.signals.lock)
+        locks = {lock.name: lock.statistics() for lock in own}
         locks[self.kfd.process_lock.name] = kfd.process
         locks[self.kfd.svms_lock.name] = kfd.svms
         locks[self.kfd.mmap_lock.name] = kfd.mmap.combined()

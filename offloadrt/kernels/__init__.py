@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from offloadrt.kernels.array_use import ArrayUse, IndexOutOfRange, KernelError, SourceRefused
 from offloadrt.kernels.kernel import Kernel, Launch, Tile, kernel
-from offloadrt.kernels.loop_subset import expect
+from offloadrt.kernels.loop_subset import atomic, expect
 
 if TYPE_CHECKING:
     from offloadrt.kernels.costs import KernelAnalysis
@@ -38,6 +38,7 @@ __all__ = [
     "Launch",
     "SourceRefused",
     "Tile",
+    "atomic",
     "expect",
     "kernel",
 ]

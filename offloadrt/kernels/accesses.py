@@ -226,6 +226,8 @@ class Work:
 
     operations: int
     path: Path
+    further: int = 0
+    """What its code executes besides, in operations of the arithmetic units."""
 
 
 @attrs.frozen
@@ -251,6 +253,8 @@ class Walk:
     """Expressions whose value is a complex number."""
     complex_scalars: set[str] = attrs.field(factory=set)
     """Scalars that may hold a complex number."""
+    atomics: list[tuple[ArrayAccess, str]] = attrs.field(factory=list)
+    """Stores of atomic operations, with their scope."""
     operations: dict[str, SymbolicOperation] = attrs.field(factory=dict)
     """What symbols stand for that are no scalar, length or loop variable; each after those that it is made of."""
 

@@ -109,6 +109,21 @@ class ArrayCounts:
 
 
 @attrs.frozen
+class AtomicCounts:
+    """Atomic operations of a launch on one array."""
+
+    array: str
+    scope: str
+    operations: float
+    hottest: float
+    """Those on the element that gets most of them; where data decide and have no numbers, as many as on each."""
+    neighbours: int = 0
+    """Bytes of an element where threads that follow one another come to elements that do; 0: they come anywhere."""
+    combined: bool = False
+    """Whether a compiler has each warp combine its own before: all come to one element, a whole number."""
+
+
+@attrs.frozen
 class LaunchCounts:
     """One launch of a kernel."""
 
@@ -122,6 +137,9 @@ class LaunchCounts:
     """Branches and loops of which neither the arguments nor a hint said how often they run."""
     moves: Moves
     """Where the bytes lie, which decides how many sectors of memory they are in."""
+    atomics: tuple[AtomicCounts, ...] = ()
+    further: float = 0.0
+    """Operations beside the flops: what divisions and functions are made of, and those on whole numbers."""
     outside: Outside | None = None
     """An access that surely leaves its array."""
 
@@ -141,11 +159,22 @@ class LaunchCounts:
         raise KeyError(name)
 
 
+@attrs.frozen
+class Places:
+    """Where a launch's elements lie of the arrays whose indices are data or have no affine form, by array."""
+
+    moved: Mapping[str, tuple[float, float]]
+    """What moves for each byte of elements: to the SMs, warp by warp, and from memory."""
+    hottest: Mapping[str, float]
+    """The part of the stores that goes to the element that gets most."""
+
+
 def count_launch(walked: Walk, uses: Sequence[ArrayUse], counting: Counting, arguments: Sequence[Any]) -> LaunchCounts:
     """Count what a launch of a walked nest does. uses: what the nest does with its arrays."""
-    flops = 0.0
+    flops = further = 0.0
     for work in walked.work:
-        flops += work.operations * counting.runs(work.path)
+        runs = counting.runs(work.path)
+        flops, further = flops + work.operations * runs, further + work.further * runs
     moved = 0.0
     arrays = []
     beyond: Outside | None = None
@@ -162,7 +191,35 @@ def count_launch(walked: Walk, uses: Sequence[ArrayUse], counting: Counting, arg
     waiting = waits(happening, sizes, functools.partial(runs_without, counting))
     moves = Moves(functools.partial(_moves, walked, counting, arguments, arrays))
     assumed = tuple(sorted(counting.assumed))
-    return LaunchCounts(iterations, flops, moved, tuple(arrays), waiting, assumed, moves, beyond)
+    return LaunchCounts(
+        iterations,
+        flops,
+        moved,
+        tuple(arrays),
+        waiting,
+        assumed,
+        moves,
+        _atomics(walked, counting, arguments, arrays),
+        further,
+        beyond,
+    )
+
+
+def _atomics(
+    walked: Walk, counting: Counting, arguments: Sequence[Any], arrays: Sequence[ArrayCounts]
+) -> tuple[AtomicCounts, ...]:
+    of_array = {counts.name: counts for counts in arrays}
+    found = []
+    for access, scope in walked.atomics:
+        operations, counts = counting.runs(access.path), of_array[access.array]
+        argument = arguments[counts.position]
+        different = touched(counting, [access], getattr(argument, "shape", None), counts.elements)[0]
+        constant = access.pattern == "constant"
+        combined = constant and getattr(getattr(argument, "dtype", None), "kind", "f") in "iu"
+        hottest = operations / max(1.0, different)
+        neighbours = counts.element_size if access.pattern == "affine" else 0
+        found.append(AtomicCounts(access.array, scope, operations, hottest, neighbours, combined))
+    return tuple(found)
 
 
 def _moves(walked: Walk, counting: Counting, arguments: Sequence[Any], arrays: Sequence[ArrayCounts]) -> list[Moved]:
@@ -171,7 +228,7 @@ def _moves(walked: Walk, counting: Counting, arguments: Sequence[Any], arrays: S
         accesses = [access for access in walked.accesses if access.array == counts.name]
         shape = getattr(arguments[counts.position], "shape", None)
         nbytes = math.inf if counts.elements is None else float(counts.elements * counts.element_size)
-        moved += moved_of(counting, accesses, shape, nbytes, counts.element_size)
+        moved += moved_of(counting, accesses, shape, nbytes, counts.element_size, counts.name)
     return moved
 
 
@@ -331,6 +388,8 @@ class KernelAnalysis:
     waits: Waits
     """Loads from memory of an iteration, and how often its thread waits for some."""
     nest: LoopNest = attrs.field(repr=False)
+    places: Memo[Any, Any] = attrs.field(factory=partial(Memo, 256), init=False, repr=False)
+    """Where elements lie whose indices are data (`ElementTrace.places`), by launch and numbers."""
     _launches: Memo[Any, LaunchCounts] = attrs.field(factory=partial(Memo, 256), init=False, repr=False)
     """Counts of launches that were counted before, by their arguments."""
 
@@ -387,6 +446,11 @@ class KernelAnalysis:
     @property
     def accesses(self) -> Sequence[ArrayAccess]:
         return self.walked.accesses
+
+    @functools.cached_property
+    def without_form(self) -> frozenset[str]:
+        """Return the arrays some of whose indices are data, or are computed in no affine way."""
+        return frozenset([each.array for each in self.accesses if each.pattern in ("irregular", "indirect")])
 
     @property
     def reductions(self) -> Sequence[Reduction]:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offloadrt.kernels.accesses import BRANCH, UNKNOWN_LOOP, ArrayAccess, Branch, Loop, loops_of
-from offloadrt.kernels.costs import KernelAnalysis
+from offloadrt.kernels.costs import KernelAnalysis, Places
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.loop_subset import LoopNest
 from offloadrt.kernels.ranges import flat_index, shape_of
@@ -40,6 +40,8 @@ class _Unknown:
 
 
 UNKNOWN: Final = _Unknown()
+_WINDOWS, _MOST_SAMPLED = 3, 1 << 17
+"""Of how many windows of threads the places are looked at, and how many accesses of each."""
 _LEVELS: Final = 4
 """Moments of a statement: loads that wait for one another, and the store behind them."""
 _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
@@ -234,6 +236,50 @@ class ElementTrace:
             moments = frame.run(_innermost(self.nest))
         return frame.found, moments
 
+    def places(self, resident: int, warp: int, sector: int, cache: float) -> Places:
+        """Return how the elements of the wanted arrays lie in sectors.
+
+        A warp gets a sector once for what its threads load at one moment. From memory it comes once for all resident
+        threads, as far as the L2 cache holds what they get; an array of at most ``cache`` bytes comes once in a launch.
+        First, middle and last of these windows stand for all.
+        """
+        assert self.shape is not None
+        total = math.prod(self.shape)
+        each = max(warp, min(resident, int(_MOST_SAMPLED * total / max(self.size, 1.0))))
+        begins = np.unique(np.linspace(0, max(0, total - each), _WINDOWS).astype(np.int64) // warp * warp)
+        counted: dict[str, Whole] = {}
+        stored: dict[str, list[Whole]] = {}
+        for begin in begins.tolist():
+            iterations = np.arange(begin, min(begin + each, total))
+            found, length = self.visits(iterations)
+            met: dict[tuple[str, bool], list[tuple[Whole, Whole]]] = {}
+            for visits in found:
+                size = self.arguments[visits.array].dtype.itemsize
+                sectors = visits.elements * size // sector
+                at_once = _different_pairs(visits.lanes // warp * length + visits.moments, sectors)
+                counted.setdefault(visits.array, np.zeros(3, np.int64))[:2] += visits.elements.size * size, at_once
+                met.setdefault((visits.array, visits.stores), []).append((visits.lanes, sectors))
+                if visits.stores:
+                    stored.setdefault(visits.array, []).append(visits.elements)
+            lists = {key: [np.concatenate(part) for part in zip(*pairs, strict=True)] for key, pairs in met.items()}
+            held = sum(np.unique(sectors).size for _, sectors in lists.values()) * sector
+            turns = max(1, -(-held // int(max(cache, sector))))  # threads of so many turns do not find what others got
+            for (array, _), (lanes, sectors) in lists.items():
+                counted[array][2] += _different_pairs(lanes * turns // iterations.size, sectors)
+        moved, scale = {}, total / max(1, min(total, each * begins.size))
+        for array, (nbytes, at_once, in_windows) in counted.items():
+            whole = math.prod(self.arguments[array].shape) * self.arguments[array].dtype.itemsize
+            from_memory = in_windows * sector * scale
+            if whole <= cache:
+                from_memory = min(from_memory, whole)
+            moved[array] = at_once * sector / nbytes, from_memory / (nbytes * scale)
+        hottest = {array: np.concatenate(of_array) for array, of_array in stored.items()}
+        return Places(moved, {array: float(np.bincount(of).max() / of.size) for array, of in hottest.items()})
+
+
+def _different_pairs(first: Whole, second: Whole) -> int:
+    return int(np.unique(first * (int(second.max(initial=0)) + 1) + second).size)
+
 
 def _innermost(nest: LoopNest) -> Sequence[Statement]:
     """Return the body of the innermost distributed loop."""
@@ -405,7 +451,7 @@ class _Frame:
         if name == "len":
             return self.trace.arguments[text(node.args[0])].shape[0]
         values = [self.value(argument, now) for argument in node.args]
-        if name == "expect":
+        if name in ("expect", "atomic"):
             return values[0]
         if any(isinstance(value, _Unknown) for value in values):
             return UNKNOWN

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, overlo
 import attrs
 
 from offloadrt.kernels.array_use import ArrayUse, KernelError
-from offloadrt.kernels.costs import KernelAnalysis
+from offloadrt.kernels.costs import AtomicCounts, KernelAnalysis, Places
 from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.loop_subset import may_loop, read, refuse_loops, written_out
 from offloadrt.kernels.source import Source, is_loop_nest
@@ -109,10 +109,16 @@ class Kernel:
     """
     bytes_per_load: float = attrs.field(default=8.0, validator=_positive)
     """Bytes that move for each of these loads, the stores that go with it counted in."""
+    atomics_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
+    """Atomic operations in device memory, of a kernel that is declared by its costs."""
+    atomic_addresses: float = attrs.field(default=1.0, validator=_positive)
+    """To how many addresses they go, evenly."""
     precision: Literal["double", "single"] = attrs.field(default="double", validator=_a_precision)
     """The precision in which its operations count, whatever its arrays hold; devices have a rate for each."""
     single_flops_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
     """Operations of one iteration in single precision, besides those in the kernel's precision."""
+    further_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
+    """Operations of one iteration that its code has besides, as a division is made of several."""
     moves: Moves | None = attrs.field(default=None, eq=False, repr=False)
     """Where the bytes of a launch lie; None: not known, they are taken to lie side by side."""
     arrays: tuple[ArrayUse, ...] = attrs.field(default=(), converter=_as_tuple)
@@ -202,6 +208,7 @@ class Kernel:
             bytes_per_iteration=counts.bytes_per_iteration,
             loads_in_flight=counts.waits.loads_in_flight,
             bytes_per_load=counts.waits.bytes_per_load(counts.bytes),
+            further_per_iteration=counts.further / counts.iterations if counts.iterations else 0.0,
             moves=counts.moves,
         )
 
@@ -248,6 +255,7 @@ class Launch:
                 kernel,
                 flops_per_iteration=kernel.flops_per_iteration * factor,
                 single_flops_per_iteration=kernel.single_flops_per_iteration * factor,
+                further_per_iteration=kernel.further_per_iteration * factor,
                 bytes_per_iteration=kernel.bytes_per_iteration * factor,
                 dependent_accesses=kernel.dependent_accesses * factor,
             ),
@@ -272,6 +280,26 @@ class Launch:
     def bytes(self) -> float:
         """Return the bytes of the elements that the whole launch moves to and from the device's memory."""
         return self.iterations * self.kernel.bytes_per_iteration
+
+    def at(self, places: Places) -> Launch:
+        """Return the launch with what its index arrays say of where its elements lie."""
+        if self.counts is None or self.kernel.moves is None:
+            return self
+        atomics = [
+            attrs.evolve(each, hottest=each.operations * places.hottest.get(each.array, each.hottest / each.operations))
+            for each in self.counts.atomics
+        ]
+        moving = attrs.evolve(self.kernel, moves=self.kernel.moves.at(places.moved))
+        return attrs.evolve(self, kernel=moving, counts=attrs.evolve(self.counts, atomics=tuple(atomics)))
+
+    @property
+    def atomics(self) -> tuple[AtomicCounts, ...]:
+        """Return the atomic operations, as the source says or the kernel declares."""
+        if self.counts is not None and self.counts.atomics:
+            return self.counts.atomics
+        if not (operations := self.kernel.atomics_per_iteration * self.iterations):
+            return ()
+        return (AtomicCounts("", "device", operations, operations / self.kernel.atomic_addresses),)
 
     def bytes_moved(self, sector: int, cache: float) -> float:
         """Return the bytes that move where memory gives sectors of so many bytes, and a cache holds so many."""
@@ -317,6 +345,8 @@ class KernelFields(TypedDict, total=False):
     precision: Literal["double", "single"]
     efficiency: float
     dependent_accesses: float
+    atomics_per_iteration: float
+    atomic_addresses: float
     loads_in_flight: float
     bytes_per_load: float
     arrays: Sequence[ArrayUse]

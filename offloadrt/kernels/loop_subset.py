@@ -8,7 +8,7 @@ loops over written numbers become statements.
 
 Expressions: numbers, names, elements ``a[i, j]`` of array parameters, ``+ - * / // % & | ^ << >>``, ``**`` with a
 literal exponent, comparisons, ``and or not``, ``x if c else y``, ``min max abs int float bool len``, ``a.shape[k]``,
-``a.size``, the functions of ``math`` in `MATH`, numbers that are globals, and `expect`.
+``a.size``, the functions of ``math`` in `MATH`, numbers that are globals, `expect` and `atomic`.
 
 Elements and numbers whose parameter is annotated as complex (``NDArray[np.complex128]``, ``complex``) are complex:
 ``+ - * /``, ``**``, ``== !=``, ``z.real``, ``z.imag``, ``z.conjugate()``, ``complex(x, y)`` and numbers such as ``2j``.
@@ -27,7 +27,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from types import CodeType
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 import attrs
 
@@ -46,6 +46,7 @@ from offloadrt.kernels.source import (
 )
 
 T = TypeVar("T")
+Scope = Literal["device", "team"]
 
 
 def expect(value: T, *, probability: float | None = None, trips: float | None = None, near: float | None = None) -> T:
@@ -67,6 +68,19 @@ def expect(value: T, *, probability: float | None = None, trips: float | None = 
     mesh that is numbered well). The others may lie anywhere; without the hint all may. An index that is data as it
     stands (``a[expect(neighbours[i], near=1)]``) lies near its own number, and so within the range of `i`; one that is
     computed from data lies near an unknown place.
+    """
+    return value
+
+
+def atomic(value: T, scope: Scope = "device") -> T:
+    """Return `value` itself; an update of an element by it is one atomic operation, as atomicAdd or `omp atomic`.
+
+        histogram[bins[i]] += atomic(1.0)
+        nearest[cells[i]] = min(nearest[cells[i]], atomic(distance[i]))
+
+    scope: ``device`` for all threads, in the L2 cache; ``team`` for a copy that each team has in the memory that its
+    threads share. How long the operations of a launch wait for one another follows from how many of them come to the
+    element that gets most, which is counted where indices have numbers.
     """
     return value
 
@@ -236,7 +250,8 @@ MATH = (
 """Functions of the module `math` that a kernel may call."""
 
 _CALLABLE = {id(getattr(math, name)): name for name in MATH} | {
-    id(function): function.__name__ for function in (min, max, abs, int, float, bool, complex, len, range, expect)
+    id(function): function.__name__
+    for function in (min, max, abs, int, float, bool, complex, len, range, expect, atomic)
 }
 _TWO_OPERANDS = {"atan2", "pow", "complex"}
 _OF_COMPLEX = ("real", "imag", "conjugate")
@@ -515,6 +530,11 @@ class _Reader:
             self.hints(node, assigned)
             if arguments == 1 and range_of(node.args[0]) is None:
                 self.expression(node.args[0], assigned)
+            return
+        if name == "atomic" and 1 <= arguments <= 2 and not node.keywords:
+            if arguments == 2 and getattr(node.args[1], "value", None) not in get_args(Scope):
+                self.refuse(node, text(node), f"write one of {', '.join(map(repr, get_args(Scope)))} as its scope")
+            self.expression(node.args[0], assigned)
             return
         if name is None or name == "range" or node.keywords:
             word = text(node.func)

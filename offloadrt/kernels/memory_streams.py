@@ -266,9 +266,15 @@ class Moved:
     """Whether pieces lie near one another in time."""
     spread: Callable[[int], float] = lambda sector: 1.0
     """Bytes that move for each byte of elements."""
+    name: str = ""
+    """The array, where its indices have no affine form: a launch with numbers knows better (`Moves.at`)."""
+    known: tuple[float, float] | None = None
+    """What moves for each byte of elements, to the SMs and from memory, where indices have numbers."""
 
     def bytes(self, sector: int, cache: float) -> float:
         """Return the bytes that move in sectors of so many bytes, with a cache of so many."""
+        if self.known is not None:
+            return self.nbytes * self.known[cache > 0.0]
         if not self.pieces:
             return self.nbytes * self.spread(sector)
         pieces = self.nbytes + self.pieces * max(0, sector - self.element_size)
@@ -288,6 +294,10 @@ class Moves:
     def _moved(self) -> Sequence[Moved]:
         return [moved for moved in self._find() if moved.nbytes]
 
+    def at(self, places: Mapping[str, tuple[float, float]]) -> Moves:
+        """Return what moves where it is known how the elements of some arrays lie (`Moved.known`)."""
+        return Moves(lambda: [attrs.evolve(part, known=places.get(part.name)) for part in self._moved])
+
     def per_byte(self, sector: int, cache: float) -> float:
         """Return the bytes that move for each byte of elements, with sectors and a cache of so many bytes."""
         known = self._known.get((sector, cache))
@@ -299,7 +309,7 @@ class Moves:
 
 
 def moved_of(
-    counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, array: float, element_size: int
+    counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, array: float, element_size: int, name: str
 ) -> list[Moved]:
     """Find what the accesses to one array of so many bytes move."""
     happening = [access for access in accesses if counting.runs(access.path)]
@@ -319,10 +329,10 @@ def moved_of(
     by_data = {access: nearness_of(counting, access) for access in happening if access.pattern == "indirect"}
     for part in sorted(set(by_data.values())):
         some = [access for access, near in by_data.items() if near == part]
-        moves += _moved(some, runs, beginning, part, element_size, array)
-        moves += _moved(some, runs, beginning, 1.0 - part, element_size, array, ordered=False)
+        moves += _moved(some, runs, beginning, part, element_size, array, name=name)
+        moves += _moved(some, runs, beginning, 1.0 - part, element_size, array, ordered=False, name=name)
     irregular = sum(elements([access for access in happening if access.pattern == "irregular"], runs))
-    return [*moves, Moved(irregular * element_size, element_size, array)]
+    return [*moves, Moved(irregular * element_size, element_size, array, name=name)]
 
 
 def _moved(
@@ -333,10 +343,11 @@ def _moved(
     element_size: int,
     array: float,
     ordered: bool = True,
+    name: str = "",
 ) -> list[Moved]:
     """Find a part of what some accesses move at places that data choose, for either direction."""
     return [
-        Moved(moved * part * element_size, element_size, array, pieces * part, ordered)
+        Moved(moved * part * element_size, element_size, array, pieces * part, ordered, name=name)
         for moved, pieces in zip(elements(accesses, runs), elements(accesses, beginning), strict=True)
     ]
 

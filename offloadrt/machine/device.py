@@ -312,6 +312,7 @@ class DiscreteGpu(Device):
 
         Raises ProfileError when the profile lacks an entry.
         """
+        _check_pages(self._spec)
         spec = self._spec.read(ManagedSpec)
         pages = ManagedPages(spec.block, spec.page, spec.reported, self._story)
         ports = {
@@ -461,6 +462,16 @@ class Apu(Device):
         self._start_queue(queue)
         self._made.append(queue)
         return queue
+
+
+def _check_pages(spec: MachineSpec) -> None:
+    """Raise ProfileError where a page of managed memory is larger than what is made of such pages."""
+    sizes = ("page.gpu_fault", "page.uvm_page", "page.uvm_big", "page.uvm_block")
+    for small, large in itertools.pairwise(sizes):
+        if spec.value(small) > spec.value(large):
+            raise ProfileError(
+                spec.path, small, f"is {spec.value(small):.0f} bytes, more than {large} ({spec.value(large):.0f})"
+            )
 
 
 def _capacity(spec: MachineSpec) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import types
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from math import inf
 from typing import Annotated, Any, Final, Literal, Protocol
 
@@ -53,14 +53,16 @@ class CoreStatistics:
 class Cores:
     """``count`` equal cores.  A thread that waits for anything else gives its core up.
 
-    With ``uncontended`` every thread has a core of its own (an ablation).
+    A thread that is pinned (``pin``) has one core, where it takes turns with others that are pinned there; that core is
+    left to them, as an operating system leaves it while other cores are idle.  With ``uncontended`` every thread has a
+    core of its own (an ablation).
     """
 
     takes_turns = True
 
     __slots__ = (
-        "_born", "_busy", "_busy_s", "_computed", "_host_seconds", "_places", "_sim", "_wait_s", "_waited",
-        "_waiters", "count", "name",
+        "_born", "_busy", "_busy_s", "_computed", "_host_seconds", "_own", "_pinned", "_places", "_sim", "_slice",
+        "_wait_s", "_waited", "_waiters", "count", "name",
     )  # fmt: skip
 
     def __init__(self, sim: Simulation, count: int, host_time: HostTime, *, uncontended: bool = False) -> None:
@@ -70,6 +72,11 @@ class Cores:
         self._waiters: deque[tuple[Actor, float | None]] = deque()
         """Who waits for a core, and for how long it will work there; None: until it gives the core back."""
         self._places = inf if uncontended else count
+        self._own: dict[int, Cores] = {}
+        """The cores to which threads are pinned, by number."""
+        self._pinned: dict[Actor, Cores] = {}
+        self._slice = inf
+        """Seconds after which a thread that works on a core of these leaves it to another that waits."""
         self._host_seconds = host_time.seconds
         self._computed = 0
         self._waited = 0
@@ -94,6 +101,8 @@ class Cores:
         sim = self._sim
         if (me := sim.running) is None:
             me = sim.current
+        if self._pinned and me in self._pinned and dt > self._slice:
+            return self._in_slices(dt, category)
         begin = sim.now
         if not self.begin(me, dt):
             return self._at_work(me, begin, category)
@@ -111,6 +120,35 @@ class Cores:
         self._host_seconds[category] += sim.now - begin
         if me.interruption is not None:
             yield from me.interrupted()
+
+    async def _in_slices(self, dt: float, category: str) -> None:
+        """Work for ``dt`` seconds, and let others that are pinned to the core have it after each time slice."""
+        while dt > 0.0:
+            await self.compute(min(dt, self._slice), category)
+            dt -= self._slice
+
+    def pin(self, actor: Actor, core: int, time_slice: float) -> None:
+        """Have a thread run on one core from now on, whose users leave it to one another after ``time_slice`` seconds.
+
+        ValueError for a core that there is not.
+        """
+        if not 0 <= core < self.count:
+            raise ValueError(f"core is {core!r}; there are cores 0 to {self.count - 1}")
+        if core not in self._own and self._places < inf:
+            self._own[core] = Cores(self._sim, 1, HostTime())
+            self._own[core].name = f"core {core}"
+            self._places = max(1, self.count - len(self._own))
+        self._slice = time_slice
+        if core in self._own:
+            self._pinned[actor] = self._own[core]
+
+    def inherit(self, actors: Iterable[Actor], parent: Actor) -> None:
+        """Pin threads to the core of the one that makes them, if that is pinned."""
+        if (own := self._pinned.get(parent)) is not None:
+            self._pinned |= dict.fromkeys(actors, own)
+
+    def is_pinned(self, actor: Actor) -> bool:
+        return actor in self._pinned
 
     @uninterrupted
     def take(self) -> Awaitable[None]:
@@ -140,6 +178,8 @@ class Cores:
         until then. True if there is nothing to wait for: the core is its own from now on, or the work is over already,
         because the actor runs and nothing else was to happen before (`Simulation.set_timer`).
         """
+        if self._pinned and (own := self._pinned.get(actor)) is not None:
+            return own.begin(actor, dt)
         sim = self._sim
         self._computed += 1
         if self._busy < self._places:
@@ -162,6 +202,9 @@ class Cores:
 
         There is nothing to give up if the actor was cancelled while it waited for a core.
         """
+        if self._pinned and (own := self._pinned.get(actor)) is not None:
+            own.ended(actor)
+            return
         sim = self._sim
         if actor.value is self:
             actor.value = None
@@ -189,9 +232,11 @@ class Cores:
     def statistics(self) -> CoreStatistics:
         """Return what the cores did so far."""
         now = self._sim.now
-        busy_s = self._busy_s + self._busy * now
+        each = (self, *self._own.values())
+        busy_s = sum([cores._busy_s + cores._busy * now for cores in each])
         idle_s = max((now - self._born) * self.count - busy_s, 0.0)
-        return CoreStatistics(self.count, self._computed, self._waited, self._wait_s, busy_s, idle_s)
+        computed, waited = (sum([getattr(cores, name) for cores in each]) for name in ("_computed", "_waited"))
+        return CoreStatistics(self.count, computed, waited, sum([cores._wait_s for cores in each]), busy_s, idle_s)
 
 
 # ---------------------------------------------------------------------- arrays by their addresses

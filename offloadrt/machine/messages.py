@@ -206,6 +206,8 @@ class KernelPacket(msgspec.Struct, frozen=True, eq=False):
     """What the kernel does with managed memory, on a device that migrates pages."""
     trace: AddressTrace | None = None
     """Which places of managed memory each thread comes to, where the kernel's source says it; None: it sweeps."""
+    data: AddressTrace | None = None
+    """Where elements lie whose indices have no affine form, as far as numbers say it."""
     blit: BlitCopy | None = None
     """The copy that the kernel makes, if it is one of the driver library and not of the program."""
     gap: float | None = None

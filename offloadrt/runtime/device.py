@@ -15,7 +15,7 @@ import enum
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Protocol, TypeVar
 
 import attrs
 
@@ -29,7 +29,6 @@ from offloadrt.runtime.allocators import allocator as allocator_named
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, FreedHostMemory, OffloadError, UnifiedMemoryUnavailable
 from offloadrt.runtime.events import BlockAllocated, BlockFreed, DataCopied, KernelWatch, Reported, Tell
 from offloadrt.runtime.host_array import HostArray, HostSpan
-from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapFlags, MapItem
 from offloadrt.runtime.mapping.present_table import Entry, EntryLocks, PresentTable, TargetPointer
@@ -233,6 +232,18 @@ class MapHooks:
     """What the configuration knows of the device."""
 
 
+class ArgumentPassing(Protocol):
+    """Passes the arguments of launches on one device through its memory."""
+
+    async def around(self, queue: DirectiveQueue, arguments: int, launch: Callable[[], Awaitable[None]]) -> None:
+        """Launch with so many arguments, which it sends in the same queue."""
+
+    async def release(self) -> None:
+        """Free what it has, at the end of the program."""
+
+    def locks(self) -> dict[str, LockStatistics]: ...
+
+
 class MemoryConfiguration(ABC):
     """A strategy behind `MappingInfoTy::getTargetPointer` and `getTgtPtrBegin` of LLVM's runtime.
 
@@ -332,7 +343,7 @@ class OffloadDevice:
         )
         self.allocator: DeviceAllocator = make_allocator(options.allocator, site)
         self.allocator_site = site
-        self.argument_blocks: ArgumentBlocks | None = None
+        self.argument_blocks: ArgumentPassing | None = None
         """How launches pass their arguments through device memory; None where the driver passes them itself."""
         self.table = PresentTable()
         chosen = options.table_policy
@@ -557,14 +568,9 @@ class OffloadDevice:
     def error(self, kind: type[E], message: str, call: str, array: str) -> E:
         """Make an exception that says who, what, when."""
         return kind(
-            message,
-            call=call,
-            array=array,
-            thread=self.sim.current.name,
-            time_s=self.sim.now,
-            device=self.number,
+            message, call=call, array=array, thread=self.sim.current.name, time_s=self.sim.now, device=self.number,
             messages=tuple(self.messages),
-        )
+        )  # fmt: skip
 
     def check_alive(self, array: HostArray, call: str) -> None:
         """Raise FreedHostMemory when `call` uses an array that was freed."""
@@ -581,7 +587,7 @@ class OffloadDevice:
         }
         found.update(self.allocator.locks())
         if self.argument_blocks is not None:
-            found.update(self.argument_blocks.allocator.locks())
+            found.update(self.argument_blocks.locks())
         return found
 
 

@@ -442,6 +442,10 @@ class ProgramObserver(Protocol):
         the number of the directive.
         """
 
+    @property
+    def watch_calls(self) -> Callable[..., Any]:
+        """Return what follows the calls of a CUDA program; it is called with that, this, and the devices of streams."""
+
 
 class KernelWatch(Protocol):
     """Follows one launch, for an observer that wants to know what kernels use."""

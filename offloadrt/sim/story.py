@@ -164,10 +164,24 @@ def livelock(sim: Scheduler, steps: int) -> Livelock:
     return Livelock(f"t={sim.now:g}: {steps:,} steps without virtual time advancing; somebody spins.\n{everybody(sim)}")
 
 
+_INSTEAD: Final = {
+    **dict.fromkeys(("Lock", "StrictFIFOLock"), "offloadrt.sim.Lock(run.sim, 'name')"),
+    **dict.fromkeys(("Semaphore", "CapacityLimiter"), "offloadrt.sim.Semaphore(run.sim, 1, 'name')"),
+    **dict.fromkeys(("Event", "Condition"), "offloadrt.sim.Signal(run.sim, 'name')"),
+    **dict.fromkeys(("MemorySendChannel", "MemoryReceiveChannel"), "offloadrt.sim.Mailbox(run.sim, 'name')"),
+    "NurseryManager": "run.sim.open_nursery()",
+}
+"""What stands in for a class of Trio's."""
+
+
 def detached_call(sim: Scheduler, actor: Actor, frames: Frames) -> DetachedTrioCall:
     """Make the error for a call of Trio's; `frames` are the actor's, down to the call."""
-    site, called = call(frames)
-    instead = "use the run's own primitives"
+    frames = list(frames)
+    (site, called), (_, frame) = call(frames), _split(frames)
+    owner = "" if frame is None else type(frame.f_locals.get("self")).__name__
+    instead = f"use {_INSTEAD.get(owner, 'the primitives of offloadrt.sim')}"
+    if not called and owner in _INSTEAD:
+        called = f"trio.{owner}"
     if called.startswith("trio.sleep"):
         instead = "write 'await t.compute(seconds)' for work, 'await run.sim.sleep(seconds)' for a pause"
     return DetachedTrioCall(

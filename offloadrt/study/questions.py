@@ -9,6 +9,7 @@ those of `--draws`, `budget_s` is `--budget` in seconds. Several values of one, 
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -16,11 +17,12 @@ from typing import Any
 
 import attrs
 
+from offloadrt.registry import Registry
 from offloadrt.study.certainty import Effort, banded, clock_of, sample
 from offloadrt.study.errors import ParameterError, did_you_mean
 from offloadrt.study.reporting.compare import Comparison
 from offloadrt.study.reporting.compare import compare as compare_runs
-from offloadrt.study.reporting.results import Result
+from offloadrt.study.reporting.results import REDRAWN, Result
 from offloadrt.study.running.execution import execute as execute_run
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
@@ -60,11 +62,20 @@ def execute(
     parameters, fields = divided(chosen, keywords)
     whole, options = {**(given or {}), **parameters}, RunSpec.of(spec, fields)
     result = execute_run(chosen, whole, spec=options, **watched)
-    if draws == 0:
-        return result
-    point = Point(registry.reference(chosen), chosen.bind(whole), options)
-    drawn = sample([point], [result], InProcess(), Effort.of(draws, budget_s, 4.0, 8))
-    return drawn.with_intervals([result])[0]
+    if draws != 0:
+        point = Point(registry.reference(chosen), chosen.bind(whole), options)
+        drawn = sample([point], [result], InProcess(), Effort.of(draws, budget_s, 4.0, 8))
+        (result,) = drawn.with_intervals([result])
+
+    once = attrs.evolve(options, repeat=1, seed=result.seed).changed()  # which keeps no result alive
+
+    def drawn_again(**keywords: Any) -> Any:
+        draw = Registry[Any]("function", "offloadrt.functions").load("timeline")
+        return draw(chosen, **whole, **once, **keywords)
+
+    REDRAWN[id(result)] = drawn_again
+    weakref.finalize(result, REDRAWN.pop, id(result), None)
+    return result
 
 
 _WATCHERS = ("sinks", "causal_log", "on_progress", "before_run")

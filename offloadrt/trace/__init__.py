@@ -9,10 +9,9 @@ Open `events.py` first, then `recorder.py`.
     statistics  `Calls` (API calls by name) and `HostTime` (where the time of the host threads went), always on;
                 `TraceStatistics`: per lock, engine, kernel and API call, from events
     logs        `JsonLines`: one JSON object an event, by structlog
-    perfetto    `PerfettoFile`: for ui.perfetto.dev, drawn by `drawing` on `tracks`
 
-Logs and Perfetto are imported by their own names when somebody wants them: neither structlog nor perfetto is loaded
-here.
+Logs are imported by their own name when somebody wants them: structlog is not loaded here. Files for other tools, such
+as Perfetto's, are entry points of the group `offloadrt.trace_files`.
 """
 
 from offloadrt.trace import events

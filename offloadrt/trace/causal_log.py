@@ -6,22 +6,26 @@ that records them is the run that does not.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
+
+import trio
 
 from offloadrt.sim import Actor
 from offloadrt.sim.scheduler import SELF
-from offloadrt.trace.events import PS_PER_S
+from offloadrt.trace.events import NO_CAUSE, PS_PER_S
 
 # ---------------------------------------------------------------------- annotations
 # `Annotations`: what a picture of a run shows besides its events: waits for other threads, arguments of calls.
 #
 # They are recorded beside the events, each with the number of events before it, so that the two can be put in one
-# order and neither the trace hash nor any count knows of them. `offloadrt.trace.drawing` draws them.
+# order and neither the trace hash nor any count knows of them. `offloadrt.extensions.explaining.drawing` draws them.
 FIRST_TASK = 1 << 50
 """The number of the first deferred task's arrow; smaller ones are numbers of directives and of resumptions."""
 
@@ -91,24 +95,22 @@ class Annotations:
         self._add(position, now, actor, "arguments", "", 0, arguments)
 
     def _add(
-        self,
-        position: int,
-        now: float,
-        actor: int,
-        what: str,
-        name: str,
-        other: int = 0,
+        self, position: int, now: float, actor: int, what: str, name: str, other: int = 0,
         arguments: Arguments | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.waiting.append(Annotation(position, round(now * PS_PER_S), actor, what, name, other, arguments))
 
 
 NOBODY = -1
 """The giver of a resumption that no actor made: a timeout of Trio's, or the beginning of the run."""
 
+FIRST_CALL = 1 << 45
+"""The number of the first line that calls the driver outside of every directive, as a CUDA program does."""
 _PROJECT = __name__.partition(".")[0]
 _FOLDER = f"{Path(__file__).parents[1]}/"
 """Where the emulator's own code is. A directive stands in the first frame outside, or in a package of programs."""
+_LIBRARY, _EVENT_LOOP = f"{Path(contextlib.__file__).parent}/", f"{Path(trio.__file__).parent}/"
+"""Frames of the standard library are passed over. What the event loop called itself is no program."""
 
 
 class Resumption(NamedTuple):
@@ -141,7 +143,7 @@ class CausalLog:
         self._history = history
         self.position: Callable[[], int] = int
         self.source_lines: dict[int, str] = {}
-        """Where in the source each directive stands, as "patch.cpp:41", by its number."""
+        """Where each directive stands in the source, as "patch.cpp:41", by number; of other calls from FIRST_CALL."""
         self.arrivals: dict[int, tuple[int, int]] = {}
         """When each kernel reached the compute units, in picoseconds, and how many resumptions there had been."""
         self.launches: dict[int, Any] = {}
@@ -149,6 +151,7 @@ class CausalLog:
         self._rows: list[Any] = []
         """The fields of one resumption after another, times in seconds: no tuple is made that lasts."""
         self._ended = NOBODY
+        self._calling: dict[str, int] = {}
 
     def resumed(self, sim: Any, actor: Actor) -> None:
         """Note that the running actor lets `actor` go on, or has set the timer with which it does."""
@@ -208,12 +211,15 @@ class CausalLog:
     def locate(self, directive: int, actor: Actor) -> None:
         """Note where the directive stands that the running actor begins."""
         line = actor.data.get("place")
-        if line is None:
-            frame = sys._getframe(2)
-            while (short := _name_outside(frame.f_code.co_filename)) is None and frame.f_back is not None:
-                frame = frame.f_back
-            line = "" if short is None else f"{short}:{frame.f_lineno}"
-        self.source_lines[directive] = line
+        self.source_lines[directive] = _line_outside(sys._getframe(2)) if line is None else line
+
+    def call_at(self) -> int:
+        """Return the number of the program's line that calls the driver; NO_CAUSE where no history is kept."""
+        if not self._history or not (line := _line_outside(sys._getframe(2))):
+            return NO_CAUSE
+        number = self._calling.setdefault(line, FIRST_CALL + len(self._calling))
+        self.source_lines[number] = line
+        return number
 
     @property
     def rows(self) -> list[Resumption]:
@@ -231,12 +237,23 @@ def _nature(kind: type) -> tuple[bool, bool]:
     return getattr(kind, "is_service", False), getattr(kind, "takes_turns", False)
 
 
+def _line_outside(frame: FrameType | None) -> str:
+    """Return where the innermost frame of a program stands, as "patch.cpp:41"; empty where there is none."""
+    while frame is not None and (short := _name_outside(frame.f_code.co_filename)) is None:
+        frame = frame.f_back
+    return f"{short}:{frame.f_lineno}" if frame is not None and short else ""
+
+
 @cache
 def _name_outside(path: str) -> str | None:
-    """Return the name of a source file, or None for one of the emulator's own.
+    """Return the name of a source file, None for one of the emulator's own, and "" for the event loop.
 
     A package in it that has programs, as a user's would be, says so by `HOLDS_PROGRAMS`.
     """
+    if path.startswith(_EVENT_LOOP):
+        return ""
+    if path.startswith(_LIBRARY) and "-packages" not in path:
+        return None
     if path.startswith(_FOLDER):
         package = sys.modules.get(f"{_PROJECT}.{path.removeprefix(_FOLDER).partition('/')[0]}")
         if package is not None and not getattr(package, "HOLDS_PROGRAMS", False):

@@ -5,7 +5,7 @@ import pytest
 from cuda_rig import run_of
 
 from offloadrt.kernels import Kernel
-from offloadrt.models.host.arrays import section
+from offloadrt.runtime.host_array import section
 
 MIB, GIB = 1 << 20, 1 << 30
 PAGE, HUGE = 4096, 2 * MIB

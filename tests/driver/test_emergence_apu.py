@@ -133,7 +133,7 @@ OBJECTS = [
         faults,
         lambda rig: rig.faults.service_s / rig.faults.faults,
         lambda rig: rig.faults.wait_s,
-        {"svms_lock.uncontended": True},
+        {"svms_lock.uncontended": True, "mmap.uncontended": True},
     ),
 ]
 

@@ -61,6 +61,11 @@ async def handles(rig: Rig) -> None:
     await done.wait()
 
 
+async def registers(rig: Rig) -> None:
+    """A handler of a signal that is never set."""
+    await rig.rocr.signals.async_handler(HsaSignal(rig.sim, "never"), RunHandler(8, None, Signal(rig.sim)))
+
+
 async def copies(rig: Rig) -> None:
     stream, done = rig.rocr.device.hsa_queues.open_stream(), HsaSignal(rig.sim, "done")
     await rig.rocr.copies.copy(stream, 0, "h2d", 8, None, done)
@@ -94,17 +99,19 @@ class Contended:
     key: str
     thread: Callable[[Rig], Awaitable[None]]
     figures: Callable[[Rig], tuple[float, float]]
+    overrides: dict[str, Any] = attrs.field(factory=dict)
 
 
 OBJECTS = [
-    Contended("async_handler", handles, handler),
+    Contended("async_handler", handles, handler, {"async_events_lock.uncontended": True}),
+    Contended("async_events_lock", registers, lock("async events lock")),
     Contended("ring_lock", copies, lock("dma ring 0 lock")),
     Contended("queue_lock", launches, lock("hsa queue 0 lock", besides=1)),
 ]
 
 
 def elapsed(contended: Contended, threads: int, uncontended: bool = False) -> tuple[list[float], Rig]:
-    rig = make_rig({f"{contended.key}.uncontended": uncontended})
+    rig = make_rig({**contended.overrides, f"{contended.key}.uncontended": uncontended})
     return rig.together(contended.thread, threads), rig
 
 

@@ -19,7 +19,7 @@ HUGE = 2 * MIB
 COSTS = load("mi300a")
 SERVICE, POPULATE = COSTS.value("fault.service_2m"), COSTS.value("fault.populate_2m")
 CALL, LOCKED = COSTS.value("prefault.call"), COSTS.value("prefault.locked")
-INSERT, PREPOPULATE = COSTS.value("prefault.insert_2m"), COSTS.value("prefault.populate_2m")
+INSERT, TOUCH = COSTS.value("prefault.insert_2m"), POPULATE + COSTS.value("fault.cpu_touch")
 LATENCY = COSTS.value("launch.latency")
 SMALL = Kernel("small", None, 1e6, 0.0, 256).launch(4)
 
@@ -151,7 +151,7 @@ def test_a_prefault_costs_its_pages_once_and_then_the_call(apu, touched):
 
     for pages in (1, 10, 10_000):
         first, again = twice(pages)
-        assert first == pytest.approx(CALL + LOCKED + pages * (INSERT + (0 if touched else PREPOPULATE)))
+        assert first == pytest.approx(CALL + LOCKED + pages * (INSERT + (0 if touched else POPULATE)))
         assert again == pytest.approx(CALL + LOCKED), "whatever the size"
 
 
@@ -211,7 +211,7 @@ def test_the_host_touches_memory_while_a_prefault_maps_pages(apu):
         await rig.kfd.host_touch(*theirs)
 
     ends = rig.together(lambda: rig.kfd.svm_attributes_set(*ours), touch)
-    assert ends == pytest.approx([CALL + LOCKED + 1000 * INSERT, CALL + LOCKED + COSTS.value("fault.cpu_2m")])
+    assert ends == pytest.approx([CALL + LOCKED + 1000 * INSERT, CALL + LOCKED + TOUCH])
 
 
 def test_locking_memory_maps_it_once_and_then_costs_two_calls(apu):
@@ -259,7 +259,7 @@ def test_what_the_host_touched_first_need_not_be_populated(apu):
         return touched, rig.sim.now - begin - touched
 
     touched, kernel = rig.run(main)
-    assert touched == pytest.approx(10 * COSTS.value("fault.cpu_2m"))
+    assert touched == pytest.approx(10 * TOUCH)
     assert kernel == pytest.approx(alone(rig) + 10 * SERVICE)
     assert rig.kfd.statistics().cpu_faults == 10
 
@@ -268,7 +268,7 @@ def test_a_long_first_touch_by_the_host_lets_prefaults_in_between(apu):
     rig = apu()
     large, small = rig.array(1000 * HUGE), rig.array(HUGE, touched=True)
     ends = rig.together(lambda: rig.kfd.host_touch(*large), lambda: rig.kfd.svm_attributes_set(*small))
-    held = COSTS.value("fault.cpu_2m")
+    held = TOUCH
     assert ends[1] == pytest.approx(held + LOCKED + INSERT)
     assert ends[0] == pytest.approx(1000 * held + LOCKED), "pages are mapped beside the host's next fault"
 
@@ -382,3 +382,43 @@ def test_both_gears_have_the_same_history(apu):
         return rig.trace.hash()
 
     assert history("native") == history("turbo")
+
+
+def test_whoever_touches_a_page_first_pays_the_same_for_populating_it(apu):
+    """All three end in the kernel's handle_mm_fault; only the way there differs."""
+
+    def extra(of, nbytes=10 * HUGE):
+        seconds = []
+        for touched in (False, True):
+            rig = apu()
+            array = rig.array(nbytes, touched=touched)
+            seconds.append(rig.elapsed(lambda rig=rig, array=array: of(rig, array)))
+        return seconds[0] - seconds[1]
+
+    assert extra(lambda rig, array: rig.kernel(SMALL, array)) == pytest.approx(10 * POPULATE)
+    assert extra(lambda rig, array: rig.kfd.svm_attributes_set(*array)) == pytest.approx(10 * POPULATE)
+    assert extra(lambda rig, array: rig.kfd.host_touch(*array)) == pytest.approx(10 * TOUCH)
+
+
+def test_the_first_fault_in_a_range_waits_until_the_host_has_touched_its_page(apu):
+    """svm_range_restore_pages takes the mmap lock for writing to make a range, and for reading when there is one."""
+
+    def wait(of_known):
+        rig = apu({"launch.latency": 0, "launch.gap": 0})
+        array, other = rig.array(HUGE, touched=True), rig.array(HUGE)
+
+        async def main():
+            if of_known:
+                await rig.kfd.svm_attributes_set(*array)
+                rig.kfd.unmap(*array)
+            begin = rig.sim.now
+            async with rig.sim.open_nursery() as nursery:
+                nursery.spawn(rig.kfd.host_touch, *other, name="host")
+                await rig.sim.sleep(1e-6)
+                await rig.kernel(SMALL, array)
+                return rig.sim.now - begin - 1e-6
+
+        return rig.run(main) - SERVICE - rig.kfd.device.compute.spec.seconds_on_idle_device(SMALL)
+
+    assert wait(of_known=False) == pytest.approx(TOUCH - 1e-6)
+    assert wait(of_known=True) == pytest.approx(0.0, abs=1e-12)

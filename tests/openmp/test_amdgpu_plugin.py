@@ -217,6 +217,26 @@ def test_the_image_is_loaded_once() -> None:
     assert run.calls.count("signal_async_handler") == 0
 
 
+def test_the_image_has_a_buffer_of_a_port_for_each_wavefront_of_the_device() -> None:
+    """`rpc::Process::allocation_size`: two words, a header of 16 bytes and 64 bytes for each of 64 lanes."""
+
+    async def body(t: omp.HostThread) -> None:
+        await t.target(TOUCH)
+
+    def loading(**entries: object) -> float:
+        costs = {"alloc__host_pool": 0, "alloc__host_pinned_per_gib": 1.0, **entries}
+        run = run_body(body, 1, "implicit_zero_copy", **costs)
+        return run.calls.table()["memory_pool_allocate"].total_s
+
+    def ports(number: int) -> float:
+        return number * (2 * 4 + 16 + 64 * 64) / 2**30
+
+    most, a_few = loading(), loading(runtime__rpc_ports=10)
+    assert most - a_few == pytest.approx(ports(4096) - ports(10))
+    small = loading(gpu__sms=4, sm__max_warps=32)
+    assert small - a_few == pytest.approx(ports(4 * 32) - ports(10)), "a small device asks for fewer"
+
+
 @pytest.mark.parametrize("threads", [1, 3, 16])
 def test_a_launch_reuses_a_block_of_arguments_of_its_size_that_is_free(threads: int) -> None:
     """`MemoryManagerTy` finds blocks of exactly a size, so that kernels in flight at a time and sizes count."""

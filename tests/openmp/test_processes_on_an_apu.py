@@ -101,7 +101,9 @@ def kernels_at_one_time(run):
 
 
 def test_kernels_of_different_processes_run_at_one_time_unless_they_take_time_slices():
-    together, slices = run_of(4), run_of(4, process__sharing="time_slices")
+    together, slices = (
+        run_of(4, process__sharing=sharing, runtime__rpc_ports=1) for sharing in ("concurrent", "time_slices")
+    )
     for run in together, slices:
         finished(run, long_kernel)
     assert kernels_at_one_time(together) == 4

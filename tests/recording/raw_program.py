@@ -85,6 +85,12 @@ class RawProgram(Writer):
     def free(self, address: int, nbytes: int, tid: int = 0, how: int = 0, where: str = "") -> None:
         self.put(self.at(tid), Slot.FREE, self.now(), address, nbytes, 0, self.text(where), a=how)
 
+    def phase(self, what: str, name: str = "", domain: str = "", number: int = 0, tid: int = 0) -> None:
+        """A range of the program's own: push, pop, start or stop."""
+        line, texts = self.at(tid), [self.text(one) if one else 0 for one in (name, domain)]
+        place = ["push", "pop", "start", "stop"].index(what) + 1
+        self.put(line, Slot.PHASE, line["t"], *texts, line["c"], number, a=place)
+
     def touches(self, address: int, nbytes: int, kind: int, tid: int = 0) -> None:
         self.touch({**self.at(tid), "at": [[address, 0, nbytes, kind]]})
 

@@ -9,8 +9,9 @@ import pytest
 from raw_program import BEGIN, END, FROM, KERNEL, PARAM, TO, RawProgram
 
 from offloadrt.cli import main
+from offloadrt.extensions.recording.doubts import stragglers_of
 from offloadrt.extensions.recording.format import convert
-from offloadrt.extensions.recording.format.summary import ThreadSummary, stragglers_of
+from offloadrt.extensions.recording.format.summary import ThreadSummary
 
 X, DEVICE, SIZE = 1 << 20, 1 << 40, 1 << 20
 USE = {

@@ -232,8 +232,8 @@ def test_bad_files_are_refused_by_name(tmp_path: Path) -> None:
         RecordingFile.read(tmp_path / "cut.rec")
     with pytest.raises(NotARecording, match=r"meta.json does not say so"):
         RecordingFile.read(changed(path, "meta.json", b"{}"))
-    index = json.dumps({"format": "offloadrt recording", "version": 3, "runs": []}).encode()
-    with pytest.raises(RecordingTooNew, match=r"version 3 of the format; this offloadrt reads up to 2"):
+    index = json.dumps({"format": "offloadrt recording", "version": 4, "runs": []}).encode()
+    with pytest.raises(RecordingTooNew, match=r"version 4 of the format; this offloadrt reads up to 3"):
         RecordingFile.read(changed(path, "meta.json", index))
 
 
@@ -261,7 +261,7 @@ def test_parts_that_contradict_one_another_are_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "place", "value", "message"),
     [
-        ("record.step", 0, 99, "record.step holds a kind that is not from 0 to 13"),
+        ("record.step", 0, 99, "record.step holds a kind that is not from 0 to 15"),
         ("record.detail", -1, 9, "a record names list of items 9 of 1"),
         ("items.first", 0, 1, "items.first does not rise from 0"),
         ("task.count", 0, 5, "the tasks have 5 records together"),

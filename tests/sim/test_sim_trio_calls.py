@@ -62,6 +62,11 @@ async def opens_a_scope():
         await trio.sleep(0)
 
 
+async def takes_a_lock():
+    async with trio.Lock():
+        pass
+
+
 async def opens_a_nursery():
     async with trio.open_nursery():
         pass
@@ -119,11 +124,16 @@ def test_the_error_of_a_sleep_says_where_it_is_and_what_to_write_instead():
 
 
 @pytest.mark.parametrize(
-    ("raw", "name"),
-    [(checkpoints, "trio.lowlevel.checkpoint"), (waits_for_an_event, "trio.Event.wait"), (opens_a_nursery, "Trio")],
+    ("raw", "name", "instead"),
+    [
+        (checkpoints, "trio.lowlevel.checkpoint", "the primitives of offloadrt.sim"),
+        (waits_for_an_event, "trio.Event.wait", r"offloadrt.sim.Signal\(run.sim, 'name'\)"),
+        (takes_a_lock, "trio.Lock", r"offloadrt.sim.Lock\(run.sim, 'name'\)"),
+        (opens_a_nursery, "trio.NurseryManager", r"run.sim.open_nursery\(\)"),
+    ],
 )
-def test_the_error_names_the_call(raw, name):
-    with pytest.raises(DetachedTrioCall, match=f"main calls {name}, .*; use the run's own primitives"):
+def test_the_error_names_the_call_and_what_to_use_instead(raw, name, instead):
+    with pytest.raises(DetachedTrioCall, match=rf"main calls {name}, .*; use {instead}\n"):
         Simulation(gear="turbo").run(raw)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from offloadrt import Run, cuda, kernel, scenario
 from offloadrt import openmp as omp
+from offloadrt.sim import Lock
 
 MIB = 1 << 17
 """Doubles."""
@@ -413,3 +414,168 @@ async def two_near_ties(run: Run) -> None:
             await t.compute(0.9e-3)
 
     await run.parallel(body, 1)
+
+
+# ---------------------------------------------------------------------- what a sentence has to say more of
+
+
+@scenario
+async def many_tiny_maps(run: Run) -> None:
+    """A kernel has 64 tiny arrays in its map clauses."""
+
+    async def body(t: omp.HostThread) -> None:
+        arrays = [t.array(f"a{number}", 8) for number in range(64)]
+        for _ in range(3):
+            await t.target(scale, arrays[0], maps=omp.map(tofrom=arrays), teams=1, iterations=8)
+
+    await in_threads(run, 1, body)
+
+
+@scenario
+async def flag_of_a_loop(run: Run) -> None:
+    """A loop copies one flag to the device and back around each kernel."""
+
+    async def body(t: omp.HostThread) -> None:
+        a, flag = t.array("a", MIB), t.array("flag", 1)
+        async with t.target_data(omp.map(tofrom=a)):
+            for _ in range(50):
+                await t.target(scale, a, maps=omp.map(tofrom=flag), teams=108, iterations=1000)
+
+    await in_threads(run, 1, body)
+
+
+@scenario
+async def uneven_kernels(run: Run) -> None:
+    """One of four threads has a kernel that is 40 times as long, and the others wait for it at a barrier."""
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array(f"a{t.number}", 1000)
+        iterations = 20_000 if t.number == 2 else 500
+        await t.target(think, a, maps=omp.map(tofrom=a), teams=4, threads=128, iterations=iterations)
+        await t.barrier()
+
+    await in_threads(run, 4, body)
+
+
+@scenario(machine="a100-node4")
+async def late_rank(run: Run) -> None:
+    """All ranks wait at a barrier for one whose kernel is longer."""
+    run.configure(num_processes=4, phantom=True)
+
+    async def main(process: Any) -> None:
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", 1000)
+            iterations = 30_000 if process.rank == 3 else 1000
+            await t.target(think, a, maps=omp.map(tofrom=a), teams=4, threads=128, iterations=iterations)
+            await process.world.Barrier()
+
+        await process.parallel(body, num_threads=1)
+
+    await run.mpiexec(main)
+
+
+@scenario(machine="a100-node4")
+async def one_busy_device(run: Run) -> None:
+    """One of four GPUs has six times the work of each other one."""
+    run.configure(num_devices=4, phantom=True)
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array(f"a{t.number}", 1000)
+        maps = omp.map(tofrom=a)
+        for _ in range(6 if t.number == 2 else 1):
+            await t.target(think, a, maps=maps, teams=432, threads=128, iterations=1_000_000, device=t.number)
+
+    await run.parallel(body, num_threads=4)
+
+
+@scenario
+async def one_helper_thread(run: Run) -> None:
+    """Deferred target tasks share a single hidden helper thread."""
+    run.set("runtime.hidden_helper_threads", 1)
+
+    async def body(t: omp.HostThread) -> None:
+        arrays = [t.array(f"a{number}", 1000) for number in range(8)]
+        for a in arrays:
+            await t.target(think, a, maps=omp.map(tofrom=a), teams=4, iterations=1000, nowait=True)
+        await t.taskwait()
+
+    await in_threads(run, 1, body)
+
+
+@scenario
+async def mutex_around_target(run: Run) -> None:
+    """Eight threads offload under a lock of the program, one after the other."""
+    mutex = Lock(run.sim, "my mutex")
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array(f"a{t.number}", 1000)
+        async with mutex:
+            await t.target(think, a, maps=omp.map(tofrom=a), teams=4, threads=128, iterations=1000)
+
+    await in_threads(run, 8, body)
+
+
+@scenario
+async def graph_of_tiny_kernels(run: Run) -> None:
+    """A graph is a chain of 100 kernels that have next to nothing to do."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        stream = await t.stream_create(non_blocking=True)
+        await t.stream_begin_capture(stream)
+        for _ in range(100):
+            await t.launch(scale, grid=1, block=128, iterations=128, stream=stream)
+        graph = await t.graph_instantiate(await t.stream_end_capture(stream))
+        for _ in range(10):
+            await t.graph_launch(graph, stream=stream)
+        await t.stream_synchronize(stream)
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def pinned_in_a_loop(run: Run) -> None:
+    """Each step allocates pinned memory for one copy and gives it back."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        there = await t.malloc(MIB, "f8")
+        for _ in range(6):
+            host = await t.host_alloc("host", MIB, "f8")
+            await t.memcpy_async(there, host)
+            await t.stream_synchronize()
+            await t.free_host(host)
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def streams_in_a_loop(run: Run) -> None:
+    """Four threads make and destroy a stream around each small kernel."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        for _ in range(20):
+            stream = await t.stream_create()
+            await t.launch(scale, grid=1, block=128, iterations=128, stream=stream)
+            await t.stream_synchronize(stream)
+            await t.stream_destroy(stream)
+
+    await run.parallel(body, 4)
+
+
+@scenario(machine="a100-node4")
+async def small_messages(run: Run) -> None:
+    """Two ranks exchange hundreds of messages of eight bytes."""
+    run.configure(num_processes=2, num_nodes=2, phantom=True)
+
+    async def main(process: Any) -> None:
+        t = process.program.host_thread(0)
+        values = t.array("values", 1)
+        for _ in range(200):
+            if process.rank == 0:
+                await process.world.Send(values, dest=1)
+            else:
+                await process.world.Recv(values, source=0)
+
+    await run.mpiexec(main)

@@ -90,11 +90,11 @@ def test_a_scenario_of_a_cell_that_is_written_anew_is_run_anew(tmp_path: Path) -
 
 
 def test_a_report_is_shown_in_a_frame_of_its_own_and_saved(tmp_path: Path) -> None:
-    report = rt.report("overlap", jobs=1)
+    report = rt.report("overlap", jobs=1, budget_s=0.0)
     assert report._repr_html_().startswith("<iframe")
     assert report.save(tmp_path / "overlap.html").read_text(encoding="utf-8") == report.html
     with pytest.raises(UserError, match=r"ends with \.html"):
-        report.save(tmp_path / "overlap.pdf")
+        report.save(tmp_path / "overlap.png")
 
 
 def test_figures_are_matplotlibs_own() -> None:
@@ -103,6 +103,28 @@ def test_figures_are_matplotlibs_own() -> None:
     assert len(area.get_lines()) >= 2
     (time,) = rt.execute("overlap").figure().axes
     assert time.get_xlabel() == "share of the host threads' time (%)"
+
+
+def test_a_comparison_is_a_figure_and_a_frame_as_its_table_is() -> None:
+    compared = rt.compare(TOYS, threads=[1, 2, 4], jobs=1)
+    (area,) = compared.figure().axes
+    (line,) = area.get_lines()[:1]
+    ratios = [row["elapsed_s_ratio"] for row in compared.rows()]
+    assert ratios[0] == 1.0 and list(line.get_ydata()) == pytest.approx(ratios[1:])
+    assert compared.to_polars().to_dicts() == compared.rows()
+    assert list(compared.to_pandas()["elapsed_s"]) == [result.elapsed_s for result in compared.results]
+    assert list(compared.rows()[0]) == ["threads", "elapsed_s", "elapsed_s_ratio", "elapsed_s_cov"]
+
+
+def test_a_result_is_drawn_over_time_as_its_own_run() -> None:
+    result = rt.execute("overlap", {"threads": 2}, n=4096, overrides={"alloc.cudaFree": "500us"})
+    (area,) = result.timeline().axes
+    assert area.get_xlim()[1] == pytest.approx(result.elapsed_s * 1e3)
+    (part,) = result.timeline(window_s=(0.0, 1e-4), tracks=["host thread *"]).axes
+    assert [label.get_text() for label in part.get_yticklabels()] == ["host thread 0", "host thread 1"]
+    again = type(result)(**{name: getattr(result, name) for name in result.__slots__ if name[0] != "_"})
+    with pytest.raises(UserError, match=r"write `offloadrt\.timeline"):
+        again.timeline()
 
 
 @pytest.mark.parametrize(

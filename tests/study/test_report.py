@@ -36,6 +36,7 @@ from offloadrt.extensions.explaining.tracks import (
 from offloadrt.study import find_scenario
 from offloadrt.study.spec import RunSpec
 
+ALONE = ("--budget", "0s")
 SMALL = {"threads": 4, "patches": 8, "batch": 2, "memory": "map"}
 
 
@@ -134,7 +135,7 @@ def test_the_command_writes_a_page_of_two_runs_that_needs_no_network(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "report.html"
-    assert main(["report", str(out), "exahype", "threads=2", "patches=4", "memory=map,pool"]) == 0
+    assert main(["report", str(out), "exahype", "threads=2", "patches=4", "memory=map,pool", *ALONE]) == 0
     page = out.read_text(encoding="utf-8")
     assert not re.search(r"^<(script|link|img)[^>]+(src|href)=", page, re.M), "everything is in the page"
     data = data_of(page)
@@ -148,7 +149,7 @@ def test_the_page_says_at_its_top_what_it_is(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
     pages = []
     for name in ("a.html", "b.html"):
-        assert main(["report", str(tmp_path / name), "exahype", "threads=2", "patches=4"]) == 0
+        assert main(["report", str(tmp_path / name), "exahype", "threads=2", "patches=4", *ALONE]) == 0
         pages.append((tmp_path / name).read_text(encoding="utf-8"))
     assert pages[0] == pages[1], "a page can be made again"
     head = html.unescape(re.sub("<[^>]+>", " ", pages[0][pages[0].index("<header>") : pages[0].index("</header>")]))
@@ -161,7 +162,7 @@ def test_the_page_says_at_its_top_what_it_is(tmp_path: Path, monkeypatch: pytest
 def test_runs_can_be_aligned_by_a_phase_that_the_program_names(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     regions = Path(__file__).parent / "regions.py"
-    assert main(["report", str(out), str(regions), "where=device,mapped"]) == 0
+    assert main(["report", str(out), str(regions), "where=device,mapped", *ALONE]) == 0
     device, mapped = data_of(out.read_text(encoding="utf-8"))["runs"]
     assert device["phases"]["scaling"] == device["window"][0] < mapped["phases"]["scaling"]
     for run in (device, mapped):
@@ -205,6 +206,30 @@ def test_lines_share_the_critical_path_and_the_bytes_of_the_run(observed: Observ
     assert sum(len(use.kernels) for use in lines) == len(observed.history.kernels)
 
 
+def test_lines_of_a_cuda_program_are_those_of_its_calls() -> None:
+    """It has no directives: calls of the driver, copies and kernels belong to the line that asked for them."""
+    planted = Path(__file__).with_name("planted.py")
+    text = planted.read_text().splitlines()
+    run = observe(find_scenario(f"{planted}:pageable_copies"), {}, RunSpec())
+    uses = {text[int(use.place.partition(":")[2]) - 1].strip(): use for use in lines_of(run)}
+    copy, faults = uses["await t.memcpy(there, source)"], uses["await run.parallel(body, 1)"]
+    assert copy.directives == {"cuMemcpyHtoDAsync": 6, "cuStreamSynchronize": 6} and copy.bytes == {
+        "h2d": 6 * 16 * (1 << 17) * 8
+    }
+    assert copy.path_ps > 0.9 * sum(use.path_ps for use in uses.values())
+    one, other = (run.result.calls[name] for name in ("cuMemcpyHtoDAsync", "cuStreamSynchronize"))
+    assert one.total_s <= copy.threads_ps * 1e-12 <= one.total_s + other.total_s  # the last one is the team's own
+    assert set(faults.directives) == {"cuStreamCreate"}
+    slices = timeline_of(run.rows, run.path, (0, run.windows[-1][1]), run.causal_log).tracks
+    at = {one.notes.partition("at: ")[2].partition(",")[0] for track in slices for one in track.slices if one.level < 2}
+    assert copy.place in at
+
+
+def test_a_line_of_the_standard_library_is_no_line_of_the_program() -> None:
+    run = observe(find_scenario("stdpar_babelstream"), {"steps": 1}, RunSpec())
+    assert {use.place.partition(":")[0] for use in lines_of(run)} == {"babelstream.py"}
+
+
 def test_no_kernel_is_above_its_roofline(observed: Observed) -> None:
     roofline = roofline_of(observed)
     assert roofline is not None and roofline.kernels
@@ -231,7 +256,7 @@ def test_a_verdict_is_what_the_three_runs_say() -> None:
 
 def test_a_window_shows_its_part_only(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    assert main(["report", str(out), "exahype", "threads=2", "patches=4", "--window", "100us:200us"]) == 0
+    assert main(["report", str(out), "exahype", "threads=2", "patches=4", "--window", "100us:200us", *ALONE]) == 0
     (timeline,) = data_of(out.read_text(encoding="utf-8"))["runs"]
     assert timeline["window"] == [100_000_000, 200_000_000]
     for track in timeline["tracks"]:
@@ -294,7 +319,7 @@ def looked_at(page: Path, wide: int) -> dict[str, Any]:
 
 def test_the_page_works_in_a_browser(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    assert main(["report", str(out), "exahype", "threads=64", "patches=2", "batch=2"]) == 0
+    assert main(["report", str(out), "exahype", "threads=64", "patches=2", "batch=2", *ALONE]) == 0
     said = looked_at(out, 1400)
     assert "held by host thread" in said["holder"] and "held by host thread" in said["hint"]
     assert said["zoomed"] == pytest.approx(0.5) and said["whole"]
@@ -308,9 +333,32 @@ def test_the_page_works_in_a_browser(tmp_path: Path) -> None:
     assert said["overflow"] <= 0
 
 
+@pytest.mark.slow
+def test_the_page_prints_to_pdf(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chromium()
+    out = tmp_path / "report.html"
+    assert main(["report", str(out), "exahype", "threads=2,4", "patches=4", "--pdf", *ALONE]) == 0
+    printed = out.with_suffix(".pdf")
+    assert capsys.readouterr().out.split() == [str(out), str(printed)]
+    pages = re.findall(rb"/Type\s*/Page\b", printed.read_bytes())
+    assert printed.read_bytes().startswith(b"%PDF") and 2 <= len(pages) <= 8
+    (box,) = {*re.findall(rb"/MediaBox\s*\[([^]]*)\]", printed.read_bytes())}
+    _, _, wide, high = map(float, box.split())
+    assert wide > high, "landscape"
+
+
+def test_where_no_browser_is_installed_it_is_said_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["report", str(tmp_path / "report.html"), "exahype", "--pdf"]) == 2
+    assert "--pdf needs Chromium or Chrome" in capsys.readouterr().err
+    assert not (tmp_path / "report.html").exists()
+
+
 def test_the_page_fits_a_small_screen(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    assert main(["report", str(out), "exahype", "threads=2,4", "patches=4"]) == 0
+    assert main(["report", str(out), "exahype", "threads=2,4", "patches=4", *ALONE]) == 0
     # A window of Chromium is at least 500 wide: a frame of 400 in it is a small screen.
     text = html.escape(out.read_text(encoding="utf-8"), quote=True)
     asks = "document.querySelector('pre').textContent = String(this.contentDocument.documentElement.scrollWidth)"

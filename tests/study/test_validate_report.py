@@ -176,6 +176,36 @@ def over_ranges() -> tuple[ValidationReport, list[Point]]:
         return validate(PAPER, InProcess(), quick=True, ranges=True, draws=0), asked
 
 
+def test_ctrl_c_judges_the_claims_whose_runs_were_made(
+    invented_runs: list[Point], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = validate(PAPER, InProcess(), quick=True)
+    calls = 0
+
+    def sweep(points: Sequence[Point], *_: Any, advanced: Any, **rest: Any) -> SweepOutcome:
+        nonlocal calls
+        calls += 1
+        outcome = SweepOutcome(points, [whatever_is_asked(point) for point in points])
+        if calls > 1:  # the first one is of the digest
+            outcome.results[len(points) // 2 :] = [None] * (len(points) - len(points) // 2)
+            advanced(outcome)
+            raise KeyboardInterrupt
+        return outcome
+
+    monkeypatch.setattr("offloadrt.extensions.evidence.validation.validate.sweep", sweep)
+    cut = validate(PAPER, InProcess(), quick=True, ranges=True)
+    assert cut.note.endswith("; interrupted") and cut.digest == whole.digest and not cut.ranges
+    known = {finding.claim: finding for finding in cut.findings if "interrupted" not in finding.verdict}
+    assert 0 < len(known) < len(cut.findings) == len(whole.findings)
+    of_whole = {finding.claim: finding for finding in whole.findings}
+    assert {claim: of_whole[claim] for claim in known} == known
+    calls = 0
+    assert main(["validate", "--paper", "exahype", "--quick", "--jobs", "1"]) == 130
+    said = capsys.readouterr()
+    assert "interrupted before its runs were made" in said.out
+    assert "Ctrl-C judges the claims whose runs are made" in said.err
+
+
 def test_validate_hides_no_claim(invented_runs: list[Point]) -> None:
     report = validate(PAPER, InProcess())
     assert [finding.claim for finding in report.findings] == [

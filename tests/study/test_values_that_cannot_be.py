@@ -56,6 +56,9 @@ def test_numbers_of_numpy_are_figures() -> None:
         ("mem.bw", "1e-30 GB/s", "a rate is 1 kB/s to"),
         ("mem.bw", "1e30 GB/s", "a rate is 1 kB/s to"),
         ("mem.size", "1e30 GiB", "no memory has more than"),
+        ("page.size", "3 KiB", "it is a power of two from 4096 B to 1 GiB"),
+        ("page.uvm_page", "1 B", "it is a power of two from 4096 B to 1 GiB"),
+        ("remote.sector", "33 B", "it is a power of two from 8 B to 1 GiB"),
     ],
 )
 def test_a_cost_that_cannot_be_is_refused_with_the_limit(entry: str, value: str, why: str) -> None:
@@ -100,3 +103,19 @@ def test_what_is_no_file_is_not_read(words: tuple[str, ...], kind: str, tmp_path
         os.mkfifo(path)
     assert main([*words, str(path)]) == 2
     assert f"{path}: cannot be read" in capsys.readouterr().err
+
+
+def test_pages_are_no_larger_than_what_is_made_of_them(capsys: Any) -> None:
+    assert main(["run", "unified_memory", "--machine", "h100", "--set", "page.uvm_block=4KiB", "--draws", "0"]) == 2
+    assert "page.uvm_big: is 65536 bytes, more than page.uvm_block (4096)" in capsys.readouterr().err
+
+
+def test_a_real_sleep_in_a_scenario_is_told_with_what_to_write_instead(tmp_path: Path, capsys: Any) -> None:
+    script = tmp_path / "sleeps.py"
+    script.write_text(
+        "import time\nfrom offloadrt import Run, scenario\n\n\n@scenario\nasync def sleeps(run: Run):\n"
+        "    async def body(t):\n        time.sleep(0)\n\n    await run.parallel(body)\n"
+    )
+    assert main(["run", str(script), "--draws", "0"]) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "sleeps.py:8: time.sleep stops the emulator, and no virtual time passes; write `await t.compute" in told

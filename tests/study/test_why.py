@@ -190,13 +190,61 @@ BOTTLENECKS = {
     "faults_of_the_host": ("page faults of the host", "their service"),
     "bound_by_memory": ("kernel", "scale"),
     "first_use": ("driver", "cuDevicePrimaryCtxRetain"),
+    "many_tiny_maps": ("driver", "cuMemcpyDtoHAsync"),
+    "flag_of_a_loop": ("driver", "cuMemcpyDtoHAsync"),
+    "uneven_kernels": ("kernel", "think"),
+    "late_rank": ("kernel", "think"),
+    "one_busy_device": ("kernel", "think"),
+    "one_helper_thread": ("kernel", "think"),
+    "mutex_around_target": ("my mutex", "think"),
+    "graph_of_tiny_kernels": ("launch", "scale"),
+    "pinned_in_a_loop": ("driver", "cuMemAllocHost"),
+    "streams_in_a_loop": ("driver context", "cuStreamCreate"),
+    "small_messages": ("messages", ""),
 }
+SAID = {
+    "many_tiny_maps": "its 192 copies move 64 B each, so their number costs, and not their bytes",
+    "flag_of_a_loop": "its 50 copies move 8 B each, so their number costs, and not their bytes",
+    "pageable_copies": "the memory of the host is pageable, so that the thread copies all of it to a pinned buffer",
+    "uneven_kernels": "threads wait for one another 7\\d % of their time, most of the path is host thread 2",
+    "uneven_work": "threads wait for one another 5\\d % of their time, most of the path is host thread 2",
+    "late_rank": "ranks wait for one another [67]\\d % of their time, most of the path is host thread 0 of process 3",
+    "late_sender": "ranks wait for one another 50 % of their time, most of the path is rank 0",
+    "one_busy_device": "device 2 works 99 % of the time, and the others 16 % at most",
+    "one_helper_thread": "hidden helper thread 0 does most of it, while the threads of the program wait",
+    "mutex_around_target": 'The lock "my mutex" limits this run',
+    "slow_free": "The lock of the driver context limits this run",
+}
+"""What else the sentence has to say."""
 
 
 @pytest.mark.parametrize("name", BOTTLENECKS)
 def test_what_was_planted_is_named_first(name: str) -> None:
     limit = limit_of(seen(f"{PLANTED}:{name}"))
     assert (limit.resource, limit.call) == BOTTLENECKS[name], limit.sentence
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_the_sentence_says_what_is_special_about_it(name: str) -> None:
+    assert re.search(SAID[name], (sentence := limit_of(seen(f"{PLANTED}:{name}")).sentence)), sentence
+
+
+def test_more_hidden_helper_threads_are_tried_where_one_works() -> None:
+    chosen = find_scenario(f"{PLANTED}:one_helper_thread")
+    run = seen(f"{PLANTED}:one_helper_thread")
+    (found,) = [
+        change
+        for change in switches(run.spec, run.path, RunSpec(), run.model, chosen)
+        if "LIBOMP_NUM_HIDDEN_HELPERTHREADS" in change.environment
+    ]
+    assert found.environment["LIBOMP_NUM_HIDDEN_HELPERTHREADS"] == "2"
+
+
+def test_nothing_special_is_said_where_nothing_is() -> None:
+    words = ("uneven", "pageable", "copies move", "the others", "hidden helper")
+    for name in ("pinned_at_the_start", "bound_by_memory", "legacy_default_stream", "saturated_copy_engine"):
+        sentence = limit_of(seen(f"{PLANTED}:{name}")).sentence
+        assert [word for word in words if word in sentence] == [], sentence
 
 
 def test_the_sentence_tells_the_call_the_array_and_the_line() -> None:

@@ -11,7 +11,7 @@ import pytest
 from perfetto_picture import check, parsed
 
 from offloadrt.cli import main
-from offloadrt.trace.drawing import FIRST_ARROW
+from offloadrt.extensions.explaining.drawing import FIRST_ARROW
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
 SHELL = shutil.which("trace_processor_shell") or shutil.which("trace_processor")

@@ -10,8 +10,8 @@ from perfetto_picture import Picture, check, parsed
 from property_examples import examples
 from traced_offloading import Actor, StandIn, offload
 
+from offloadrt.extensions.explaining.perfetto import PACKETS, MissingExtra, PerfettoFile
 from offloadrt.trace import Event, Row, Trace, events
-from offloadrt.trace.perfetto import PACKETS, MissingExtra, PerfettoFile
 
 
 def test_a_run_parses_back(tmp_path: Path) -> None:

@@ -436,8 +436,9 @@ class Waiting:
 
     ``auto`` and ``yield``: a thread has no core while it waits, and returns ``sync.latency`` after the completion, as
     soon as a core is idle.  CUDA's auto spins while a process has no more contexts than the host has cores: as long as
-    no other thread wants the core, the two cannot be told apart.  ``spin``: a thread keeps its core, and gives it up
-    only when its time slice is over and another waits.  ``blocking_sync``: it sleeps, and waking it takes longer.
+    no other thread wants the core, the two cannot be told apart, so that only a thread that is pinned to a core spins.
+    ``spin``: a thread keeps its core, and gives it up only when its time slice is over and another waits.
+    ``blocking_sync``: it sleeps, and waking it takes longer.
     """
 
     def __init__(self, machine: Machine, wake: float) -> None:
@@ -450,11 +451,13 @@ class Waiting:
     @property
     def is_plain(self) -> bool:
         """Tell whether a thread only waits and then wakes up, so that nobody need ask ``until``."""
-        return self.schedule in ("auto", "yield")
+        return self.schedule == "yield" or (
+            self.schedule == "auto" and not self._machine.cores.is_pinned(self._sim.current)
+        )
 
     async def until(self, done: Signal, *, blocking_sync: bool = False) -> float:
         """Wait for a completion; returns the seconds of work that are left until the call can return."""
-        if self.schedule == "spin" and not blocking_sync:
+        if self.schedule in ("auto", "spin") and not blocking_sync and not self.is_plain:
             await self._spin(done)
             return 0.0
         await done.wait()

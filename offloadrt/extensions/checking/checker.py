@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from offloadrt.extensions.checking import recorded as rec
 from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Queued, Role, WatchedBlock
+from offloadrt.extensions.checking.cuda_calls import ToldCalls
 from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, RecordedFaults, Tasks
 from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistake, Mistakes, Story, Waste
 from offloadrt.extensions.checking.races import LostUpdates, Races
@@ -243,6 +244,7 @@ class Checker:
         }
 
     watch_kernel = Watch
+    watch_calls = ToldCalls
 
     def watch_array(self, array: HostArray, values: NDArray[Any]) -> NDArray[Any]:
         """Return an array that tells of each read and each write of its elements in Python."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 from numpy.typing import NDArray
 
+from offloadrt.extensions.checking.cuda_calls import ToldCalls
 from offloadrt.extensions.checking.mistakes import ADVICE, Waste, WasteKind, WastePart
 from offloadrt.extensions.checking.uses import Watch
 from offloadrt.extensions.checking.waste import DataOperation
@@ -190,6 +191,7 @@ class WithoutOperations:
     """Observes a run, and lets these operations take no time in it; the devices are there at the first event."""
 
     watch_kernel = Watch
+    watch_calls = ToldCalls
 
     def __init__(self, run: Run, keys: set[Key]) -> None:
         self._run = run

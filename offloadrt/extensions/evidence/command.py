@@ -10,7 +10,7 @@ import attrs
 from cyclopts import Parameter
 
 from offloadrt.cli.options import DEFAULTS, Jobs, Json
-from offloadrt.cli.terminal import NEGATIVE, console, print_json, stages
+from offloadrt.cli.terminal import INTERRUPTED, NEGATIVE, console, print_json, stages
 from offloadrt.registry import Registry
 from offloadrt.study.spec import Gear, Machine, Overrides, Runtime
 
@@ -76,6 +76,10 @@ def validate(
         return 0
     if file is not None:
         raise UserError(f"{file}: a file of measured results is for --independent or --leave-out")
+    how, shorter = ("a few minutes", "") if quick else ("minutes to an hour", "; --quick makes fewer runs")
+    print(
+        f"validate {paper}: {how}{shorter}; Ctrl-C judges the claims whose runs are made", file=sys.stderr, flush=True
+    )
     with executor_of("process", workers) as pool, stages(f"validate {paper}") as advanced:
         report = judge(
             paper_named(paper),
@@ -93,6 +97,8 @@ def validate(
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:
         console().print(*validation(report), sep="\n")
+    if report.note.endswith("; interrupted"):
+        return INTERRUPTED
     return NEGATIVE if {"fails", "depends"} & report.counts().keys() else 0
 
 
@@ -105,6 +111,10 @@ def _predict(file: Path | None, jobs: int, leave_out: str | None, *, quick: bool
     entries = _MEASURED.load("results")() if file is None else read(file)
     if leave_out is not None:
         entries = of_machine(entries, leave_out)
+    what = f"validate --independent: {len(entries)} measurements"
+    print(
+        what + ("" if quick else "; --quick leaves out their intervals, which take most of the time"), file=sys.stderr
+    )
     with executor_of("process", jobs) as pool, stages("validate --independent") as advanced:
         draws = 0 if quick else DRAWS
         report = predict(entries, str(file or "results.toml"), pool, jobs=jobs, draws=draws, advanced=advanced)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import sys
 import time
@@ -23,7 +25,7 @@ from offloadrt.cli.options import (
     several,
     single,
 )
-from offloadrt.cli.terminal import INTERRUPTED, console, print_json, stages
+from offloadrt.cli.terminal import INTERRUPTED, console, counted_runs, duration, print_json, stages
 from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ def why(
     seconds = seconds_of(budget)
     check_sobol(sobol)
     code = 0
+    announce(f"why {chosen.name}", 1, seconds, draws)
     try:
         with (
             executor_of(executor, workers if seconds or draws or sobol else 1) as pool,
@@ -118,7 +121,8 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of
-    from offloadrt.extensions.explaining.what_if import THREADS
+    from offloadrt.extensions.explaining.lines import AS_IT_IS
+    from offloadrt.extensions.explaining.what_if import THREADS, tried_of
     from offloadrt.study.reporting.words import percent, seconds
 
     yield f"[bold]{escape(page.limit.sentence)}[/]"
@@ -128,14 +132,23 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
         ("the critical path by resource", page.path_by_resource),
         ("by call", page.path_by_call),
         ("by line", page.path_by_line),
+        ("by phase", page.path_by_phase),
     ):
-        yield _shares(title, shares)
+        if shares:
+            yield _shares(title, shares)
     table = table_of("\nresources", "", "in use", "mean queue", "95 %", "mostly by", right=(1, 2, 3))
     for use in page.resources[:_MOST]:
         p95 = "–" if use.p95_queue is None else f"{use.p95_queue:.0f}"
         holders = "; ".join(holder_labels(use.holders)[:2])
         table.add_row(escape(use.name), percent(use.utilisation), f"{use.mean_queue:.2f}", p95, escape(holders))
     yield table
+    if any(verdict.best != AS_IT_IS for verdict in page.verdicts):
+        columns = ("line", "launches", "as it ran", "data kept mapped", "on the host", "where it belongs")
+        table = table_of("\nregions, by estimate", *columns, right=(1, 2, 3, 4))
+        for verdict in page.verdicts[:_MOST]:
+            times = map(seconds, (verdict.as_run_s, verdict.mapped_s, verdict.host_s))
+            table.add_row(escape(verdict.place), f"{verdict.runs:,}", *times, verdict.best)
+        yield table
     if page.tried.what_ifs:
         table = table_of(
             f"\nwhat if ({page.tried.merit})", "change", "kind", "elapsed", "gain", *_head_of_draws(page), right=(2, 3)
@@ -167,8 +180,7 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
         yield "no draw was run within the budget"
     if page.indices is not None:
         yield escape(str(page.indices))
-    more = f"{page.tried.count} changes tried, {page.tried.left} left for a larger --budget"
-    yield more + (f", {len(page.tried.refused)} cannot be run" if page.tried.refused else "")
+    yield tried_of(page.tried)
     if page.sure is not None and page.sure.deciders:
         yield "what to measure next, by how much the time moves over its range:"
         yield from (f"  {escape(str(decider))}" for decider in page.sure.deciders)
@@ -213,10 +225,11 @@ def report(
     scenario: ScenarioName,
     /,
     *parameters: str,
-    budget: str = "0s",
+    budget: str = "40s",
     draws: DrawCount = None,
     window: str = "",
     source: SourceFolders = None,
+    pdf: Pdf = False,
     whole: Whole = False,
     jobs: Jobs = None,
     spec: RunSpec = DEFAULTS,
@@ -234,14 +247,15 @@ def report(
     parameters:
         The scenario's parameters, as name=value; one of them may be name=value1,value2.
     budget:
-        Real time, for each run, for draws and for trying what would make it faster (see `offloadrt why`), as in 30s;
-        none by default.
+        Real time, for all runs together, for draws and for trying what would make them faster (see `offloadrt why`), as
+        in 90s; 0s tries no changes, and draws only what --draws asks for.
     window:
         What to show of a long run, in virtual time, as in 1ms:2.5ms; by default all that is measured.
     """
     import attrs
 
     from offloadrt.cli.options import check_files
+    from offloadrt.extensions.explaining.pdf import browser, print_page
     from offloadrt.extensions.explaining.questions import reported
     from offloadrt.extensions.explaining.report import report as page_of
     from offloadrt.extensions.explaining.report import write_page
@@ -252,14 +266,18 @@ def report(
     from offloadrt.study.sweep import executor, processors
 
     if out.suffix != ".html":
-        raise UserError(f"{out}: a report is a file that ends with .html")
+        raise UserError(f"{out}: a report is a file that ends with .html; --pdf writes a PDF file beside it")
     chosen = registry.find(scenario)
-    check_files({"report": out}, [chosen.path])
+    on_paper = out.with_suffix(".pdf") if pdf else None
+    check_files({"report": out, "--pdf": on_paper}, [chosen.path])
+    if on_paper is not None:
+        browser()
     spec, varied = several(spec)
     axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | varied
     shown = window_of(window)
     workers = jobs if jobs is not None else processors()
     seconds = seconds_of(budget)
+    announce(f"report {chosen.name}", math.prod(map(len, axes.values())), seconds, draws)
     with executor("process", workers if seconds or draws else 1) as pool, stages(f"report {chosen.name}") as advanced:
         runs = reported(
             chosen,
@@ -274,6 +292,18 @@ def report(
             stage=advanced,
         )
     print(write_page(out, page_of(runs, date=today())))
+    if on_paper is not None:
+        print(print_page(out, on_paper))
+
+
+def announce(what: str, runs: int, budget_s: float, draws: int | None) -> None:
+    """Say on standard error, before it begins, what will be done, how long it takes, and how to make it shorter."""
+    parts = [counted_runs(runs)]
+    if budget_s:
+        parts.append(f"then changes and draws for {duration(budget_s)} in all (--budget 0s leaves them out)")
+    elif draws:
+        parts.append(f"then {draws} draws of each (--draws 0 leaves them out)")
+    print(f"{what}: {', '.join(parts)}", file=sys.stderr, flush=True)
 
 
 def today() -> str:
@@ -290,6 +320,12 @@ SourceFolders = Annotated[
         name="--source",
         negative=(),
     ),
+]
+
+
+Pdf = Annotated[
+    bool,
+    Parameter(help="Print the page to a PDF file beside it as well; needs Chromium or Chrome.", negative=()),
 ]
 
 
@@ -322,3 +358,55 @@ def kernels(scenario: str, /, *, predicated: Predicated = False, json: Json = Fa
         console().print(*predicated_kernels_of(scenario), sep="\n", soft_wrap=True)
     else:
         console().print(*kernels_of(scenario), sep="\n")
+
+
+_PICTURES = (".pftrace", ".perfetto-trace", ".pb")
+
+
+def of_logs(tokens: Sequence[str]) -> list[str]:
+    """Name the command that compares logs where `compare` is given two of them, and no scenario.
+
+    Raises UserError for a log beside something else, and for a trace of Perfetto.
+    """
+    from offloadrt.study.errors import UserError
+
+    names = [token for token in tokens[1:] if not token.startswith("-")]
+    for name in names[:2]:
+        if name.endswith(_PICTURES) and Path(name).is_file():
+            raise UserError(f"{name}: is a picture for Perfetto; `compare` reads logs, which `run --log FILE` writes")
+    logs = [name for name in names if _is_log(name)]
+    if not logs or not _is_log(names[0]):
+        return list(tokens)
+    if len(names) != 2 or len(logs) != 2:
+        others = ", ".join(name for name in names if name not in logs) or "nothing else"
+        raise UserError(f"compare {' '.join(logs)}: two logs are compared, or a scenario's runs; here is {others}")
+    return ["compare-logs", *tokens[1:]]
+
+
+def _is_log(name: str) -> bool:
+    if name.endswith(".jsonl"):
+        return True
+    with contextlib.suppress(OSError):
+        if Path(name).is_file():
+            with Path(name).open("rb") as file:
+                return file.read(1) == b"{"
+    return False
+
+
+def compare_logs(one: Path, other: Path, /, *, json: Json = False) -> None:
+    """Compare two logs: what took most more or less time, and where they first differ (`compare A.jsonl B.jsonl`).
+
+    Parameters
+    ----------
+    one:
+        A file that `offloadrt run --log` wrote.
+    other:
+        A second one.
+    """
+    from offloadrt.extensions.explaining import logs
+
+    found = logs.compared(one, other)
+    if json:
+        print_json(found)
+    else:
+        console().print(*logs.printed(found), sep="\n")

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import attrs
 
 from offloadrt.trace import Resumption, Row
+from offloadrt.trace.causal_log import FIRST_CALL
 from offloadrt.trace.events import lock_family, plain_kernel
 
 _NUMBERS = re.compile(r"[\s_.\[(]*\d[\d\s_.,\])]*$")
@@ -238,7 +239,7 @@ class _Reading:
             case "CallBegin":
                 return Doing(cause or directive, ApiCall(row[6]), locks, copy, migrates)
             case "CallEnd":
-                return Doing(directive, None, locks, copy, migrates)
+                return Doing(directive if directive < FIRST_CALL else NOTHING, None, locks, copy, migrates)
             case "DirectiveBegin":
                 self._history.directives[row[6]] = row[7]
                 return Doing(row[6], call, locks, copy, migrates)

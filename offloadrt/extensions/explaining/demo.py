@@ -18,7 +18,7 @@ _TOUR = {
         change that could help is tried by a run of its own:""",
     "compare overlap threads=8 n=65536 configuration=copy,managed --draws 0": """
         So try one: the same program with maps that copy, and in managed memory, beside one another:""",
-    "report {folder}/demo.html overlap threads=1,8 n=65536": """
+    "report {folder}/demo.html overlap threads=1,8 n=65536 --budget 12s": """
         At last a page for a colleague, with a timeline of two runs, one of a single thread and one of eight:""",
 }
 

@@ -30,6 +30,7 @@ from offloadrt.extensions.explaining.how_sure import (
     with_gains_in_draws,
     with_rival,
 )
+from offloadrt.extensions.explaining.lines import Verdict, lines_of, verdicts_of
 from offloadrt.extensions.explaining.sentence import (
     Limit,
     Observed,
@@ -37,6 +38,7 @@ from offloadrt.extensions.explaining.sentence import (
     ResourceUse,
     by_call,
     by_line,
+    by_phase,
     by_resource,
     grouped,
     limit_of,
@@ -89,12 +91,16 @@ class Page:
     path_by_resource: tuple[PathShare, ...]
     path_by_call: tuple[PathShare, ...]
     path_by_line: tuple[PathShare, ...]
+    path_by_phase: tuple[PathShare, ...]
+    """By the phases that the program names; empty where it names none."""
     resources: tuple[ResourceUse, ...]
     tried: Tried
     sure: Robustness | None
     """In how many draws the sentence holds; None when nothing was drawn."""
     indices: SobolIndices | None
     """On which entries of the machine the sentence's share depends; None when nobody asked."""
+    verdicts: tuple[Verdict, ...] = ()
+    """Where each target region belongs, by estimate: those with the largest times first."""
     order_effects: tuple[str, ...] = ()
     """Changes that turn round: over the draws, over parts of a cost, or since less of something takes longer."""
 
@@ -120,7 +126,9 @@ class Page:
                 ("the critical path by resource", self.path_by_resource),
                 ("by call", self.path_by_call),
                 ("by line", self.path_by_line),
+                ("by phase", self.path_by_phase),
             )
+            if shares
         ]
         what_ifs = [
             (one.change.name, one.change.kind, seconds(one.elapsed_s), f"{one.gain:.4g}")
@@ -300,10 +308,12 @@ def _page(
         path_by_resource=tuple(grouped(observed.path, by_resource)),
         path_by_call=tuple(grouped(observed.path, by_call)),
         path_by_line=tuple(grouped(observed.path, by_line)),
+        path_by_phase=tuple(by_phase(observed)),
         resources=observed.resources,
         tried=tried,
         sure=sure,
         indices=indices,
+        verdicts=tuple(verdicts_of(observed, lines_of(observed))),
         order_effects=(*order_effects(tried), *(() if sure is None else sure.slower_for_less)),
     )
 

@@ -21,6 +21,7 @@ from offloadrt.machine import MachineSpec
 from offloadrt.machine.compute.residency import ComputeSpec
 from offloadrt.machine.host import HostWorkersSpec
 from offloadrt.study.errors import UserError
+from offloadrt.trace.causal_log import FIRST_CALL
 
 # ---------------------------------------------------------------------- what the directives of a line did
 
@@ -32,7 +33,7 @@ class LineUse:
     place: str
     """File and line, as "patch.cpp:41"."""
     directives: dict[str, int] = attrs.field(factory=dict)
-    """How often each directive of the line was run."""
+    """How often each directive of the line was run, or each call outside of directives."""
     path_ps: int = 0
     """Its part of the critical path."""
     threads_ps: int = 0
@@ -66,14 +67,16 @@ def lines_of(observed: Observed) -> list[LineUse]:
     entered: dict[int, list[tuple[str, int]]] = {}
     waiting: dict[int, tuple[str, int]] = {}
     for label, time_ps, actor, _, _, cause, *payload in observed.rows:
-        if not (place := places.get(cause, "")):
+        outer = entered.get(actor)
+        place = places.get(cause, "") or (outer[-1][0] if outer and label in _OF_WAITS else "")
+        if not place:
             continue
-        if label == "DirectiveBegin":
+        if label == "DirectiveBegin" or (label == "CallBegin" and cause >= FIRST_CALL):
             entered.setdefault(actor, []).append((place, time_ps))
-            use = line(place)
-            use.directives[payload[1]] = use.directives.get(payload[1], 0) + 1
+            use, name = line(place), payload[-1]
+            use.directives[name] = use.directives.get(name, 0) + 1
             use.threads.add(actor)
-        elif label == "DirectiveEnd" and (outer := entered.get(actor)):
+        elif outer and (label == "DirectiveEnd" or (label == "CallEnd" and cause >= FIRST_CALL)):
             own, begin_ps = outer.pop()
             if all(one != own for one, _ in outer):  # a directive within one of its own line is in its time already
                 line(own).threads_ps += _measured(observed, begin_ps, time_ps)
@@ -94,6 +97,9 @@ def lines_of(observed: Observed) -> list[LineUse]:
             use.stalled_ps += sum(_measured(observed, *stall) for stall in run.stalls if stall[1] >= 0)
             use.kernels.append(run)
     return sorted(lines.values(), key=lambda use: (-use.path_ps, -use.threads_ps, use.place))
+
+
+_OF_WAITS = ("LockWait", "LockAcquire", "SignalWaitBegin", "SignalWaitEnd")
 
 
 def _measured(observed: Observed, begin_ps: int, end_ps: int) -> int:
@@ -189,6 +195,9 @@ def _launches(observed: Observed, runs: Iterable[KernelRun]) -> list[tuple[Kerne
 # ---------------------------------------------------------------------- is a region worth a device?
 
 
+AS_IT_IS: Final = "the device, as it is"
+
+
 @attrs.frozen
 class Verdict:
     """What a line's target regions take as they ran, and by estimate elsewhere; seconds, of all their executions."""
@@ -210,7 +219,7 @@ class Verdict:
         if self.mapped_s < 0.8 * self.as_run_s:
             text = f"the device, with data kept mapped: up to {self.as_run_s / self.mapped_s:.3g} times as fast"
             return text + ("; as it is, the host is faster" if self.host_s < self.as_run_s else "")
-        return "the device, as it is"
+        return AS_IT_IS
 
 
 def verdicts_of(observed: Observed, lines: Iterable[LineUse]) -> list[Verdict]:

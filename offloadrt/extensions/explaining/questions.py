@@ -6,6 +6,7 @@ They take what `offloadrt.execute` takes (`study/questions.py`).
 from __future__ import annotations
 
 import html
+import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -16,6 +17,7 @@ import attrs
 from offloadrt.extensions.explaining.explain import Interrupted, Page, Stage, check_sobol
 from offloadrt.extensions.explaining.explain import explain as explain_run
 from offloadrt.extensions.explaining.lines import Sources
+from offloadrt.extensions.explaining.pdf import print_page
 from offloadrt.extensions.explaining.report import ReportedRun, write_page
 from offloadrt.extensions.explaining.report import report as page_of
 from offloadrt.extensions.explaining.sentence import Observed
@@ -66,13 +68,19 @@ def explain(
 
 @attrs.frozen
 class Report:
-    """A page about a run, or about two beside one another. A notebook shows it; `save` writes it to a file."""
+    """A page about a run, or about several beside one another. A notebook shows it; `save` writes it to a file."""
 
     html: str = attrs.field(repr=False)
 
     def save(self, path: Path | str) -> Path:
-        """Write the page, and return its path. Raises UserError for a path that is no .html, or cannot be written."""
-        return write_page(Path(path), self.html)
+        """Write the page to a file that ends with .html, or print it to one that ends with .pdf; return its path.
+
+        Raises UserError for another ending, for a file that cannot be written, and for .pdf without Chromium.
+        """
+        if Path(path).suffix != ".pdf":
+            return write_page(Path(path), self.html)
+        with tempfile.TemporaryDirectory(prefix="offloadrt-page-") as folder:
+            return print_page(write_page(Path(folder) / "page.html", self.html), Path(path))
 
     def _repr_html_(self) -> str:
         """Show the page in a frame of its own, so that neither its style nor its script meets the notebook's."""
@@ -84,7 +92,7 @@ def report(
     scenario: Asked,
     /,
     *,
-    budget_s: float = 0.0,
+    budget_s: float = 40.0,
     draws: int | None = None,
     whole: bool = False,
     window_s: tuple[float, float] | None = None,
@@ -99,10 +107,9 @@ def report(
 
         offloadrt.report("exahype", threads=[1, 8]).save("exahype.html")
 
-    budget_s: real time, for each run, for trying what would make it faster, and for draws. draws and whole: as in
-    `explain`. window_s: what to show of a long run, in seconds of
-    virtual time; by default all that is measured. sources: folders with the program's source files. date: of the page,
-    in words.
+    budget_s: real time, for all runs together, for trying what would make them faster, and for draws; 0 tries nothing.
+    draws and whole: as in `explain`. window_s: what to show of a long run, in seconds of virtual time; by default all
+    that is measured. sources: folders with the program's source files. date: of the page, in words.
 
     Raises as `offloadrt.execute`; UserError for a folder that there is not.
     """
@@ -137,6 +144,8 @@ def reported(
 
     Ctrl-C ends it with the runs that there are, and what is known of the last one.
 
+    budget_s: of all runs together.
+
     Raises UserError when more than one axis has several values, or one has more than a page shows; for a folder of
     sources that there is not; otherwise as `explain`.
     """
@@ -149,13 +158,14 @@ def reported(
         )
     files = Sources(sources, scenario.path)
     runs: list[ReportedRun] = []
-    for point in grid(scenario, axes, options):
+    points = grid(scenario, axes, options)
+    for point in points:
         seen: list[Observed] = []
         name = ", ".join(f"{name}={point.axis_values[name]}" for name in doubled)
         try:
             page = explain_run(
-                scenario, point.parameters, pool, options=point.options, jobs=jobs, budget_s=budget_s, draws=draws,
-                stage=stage, watched=seen.append,
+                scenario, point.parameters, pool, options=point.options, jobs=jobs, budget_s=budget_s / len(points),
+                draws=draws, stage=stage, watched=seen.append,
             )  # fmt: skip
         except Interrupted as interrupted:
             page = interrupted.page

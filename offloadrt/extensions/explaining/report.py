@@ -28,7 +28,6 @@ from offloadrt.extensions.explaining.lines import (
     Sources,
     lines_of,
     roofline_of,
-    verdicts_of,
 )
 from offloadrt.extensions.explaining.sentence import Holder, Observed, PathShare
 from offloadrt.extensions.explaining.tracks import (
@@ -49,7 +48,7 @@ from offloadrt.extensions.explaining.tracks import (
     threads_of,
     timeline_of,
 )
-from offloadrt.extensions.explaining.what_if import WhatIf
+from offloadrt.extensions.explaining.what_if import WhatIf, tried_of
 from offloadrt.study.errors import UserError, writing
 from offloadrt.study.reporting.words import html_table, named, percent, seconds, size
 from offloadrt.trace import Row
@@ -164,7 +163,7 @@ def _program(page: Page) -> str:
 
 def _certainty(page: Page) -> str:
     if page.sure is None:
-        return "How sure this is was not asked; --budget 60s draws the machine's uncertain entries, and tries changes."
+        return "No draw was run: a --budget, or a larger one, says in how many draws of uncertain costs this holds."
     text = f"This {page.sure}."
     if page.sure.interval is not None:
         low, high = seconds(page.sure.interval.low), seconds(page.sure.interval.high)
@@ -220,24 +219,30 @@ def _what_if(one: _Drawn) -> str:
     page = one.run.page
     tried = page.tried.what_ifs[:_MOST_LINES]
     if not tried:
-        return '<p class="note">No change was tried: --budget 60s tries the most promising ones.</p>'
-    most = max([1.0, *(what_if.gain for what_if in tried), *(i.high for w in tried if (i := w.interval) is not None)])
-    rows = "".join(_change_row(what_if, most) for what_if in tried)
+        return '<p class="note">No change was tried: a --budget, or a larger one, tries the most promising ones.</p>'
+    gains = [
+        1.0,
+        1.1,
+        *(what_if.gain for what_if in tried),
+        *(end for w in tried if (i := w.interval) for end in (i.low, i.high)),
+    ]
+    span = min(gain for gain in gains if gain > 0.0), max(gain for gain in gains if math.isfinite(gain))
+    rows = "".join(_change_row(what_if, span) for what_if in tried)
     head = "<tr><th>change</th><th>gain</th><th>80 % of the draws</th><th></th><th>elapsed</th><th>kind</th></tr>"
     caption = f"<caption>Gain in {html.escape(page.tried.merit)}</caption>"
     table = f'<table class="changes">{caption}<thead>{head}</thead><tbody>{rows}</tbody></table>'
-    left = f"{len(page.tried.what_ifs)} changes tried, {page.tried.left} left for a larger --budget."
+    left = f"{tried_of(page.tried)}."
     effects = "".join(f"<p>An order effect: {html.escape(text)}.</p>" for text in page.order_effects[:_MOST_CURVES])
     curves = [what_if for what_if in tried if what_if.curve][:_MOST_CURVES]
     return f'{_scrolled(table)}<p class="note">{left}</p>{effects}{_curves(curves)}'
 
 
-def _change_row(tried: WhatIf, most: float) -> str:
-    """Write a change with a bar from a gain of 1, and a line over its interval."""
+def _change_row(tried: WhatIf, span: tuple[float, float]) -> str:
+    """Write a change with a bar from a gain of 1, and a line over its interval; equal factors are equally long."""
     between = "" if tried.interval is None else f"{tried.interval.low:.4g} to {tried.interval.high:.4g}"
 
     def x(gain: float) -> float:
-        return 120 * max(gain, 0.0) / most
+        return 120 * math.log(min(max(gain, span[0]), span[1]) / span[0]) / math.log(span[1] / span[0])
 
     bar = f'<rect x="{min(x(1.0), x(tried.gain)):.1f}" y="3" width="{abs(x(tried.gain) - x(1.0)):.1f}" height="8"/>'
     if tried.interval is not None:
@@ -357,7 +362,7 @@ def _listing(lines: Sequence[LineUse], whole: int, sources: Sources) -> str:
                 f'<span class="share">{share}</span><code>{code}</code></div>'
             )
         listing = f'<div class="listing">{"".join(rows)}</div>'
-        parts.append(f"<details><summary>{html.escape(name)}</summary>{listing}</details>")
+        parts.append(f'<details class="source"><summary>{html.escape(name)}</summary>{listing}</details>')
     return "".join(parts)
 
 
@@ -504,7 +509,7 @@ def _kernels(one: _Drawn) -> str:
             *map(seconds, (verdict.as_run_s, verdict.mapped_s, verdict.host_s)),
             verdict.best,
         )
-        for verdict in verdicts_of(one.run.observed, one.lines)[:_MOST_KERNELS]
+        for verdict in one.run.page.verdicts[:_MOST_KERNELS]
     ]
     columns = ("line", "launches", "as it ran", "data kept mapped", "on the host", "where it belongs")
     note = (
@@ -589,6 +594,7 @@ def _path(one: _Drawn) -> str:
         _scrolled(_shares("by resource", page.path_by_resource)),
         _scrolled(_shares("by call", page.path_by_call)),
         _scrolled(_shares("by line", page.path_by_line)),
+        *([_scrolled(_shares("by phase", page.path_by_phase))] if page.path_by_phase else []),
     ]
     return f'<div class="columns">{"".join(tables)}</div>{_scrolled(_resources(page))}'
 

@@ -7,13 +7,16 @@ and how many waited for it.
 from __future__ import annotations
 
 import bisect
+import heapq
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 import attrs
 
+from offloadrt.extensions.explaining.charged_in import CHARGED_IN
 from offloadrt.extensions.explaining.critical_path import (
     Doing,
     History,
@@ -23,9 +26,11 @@ from offloadrt.extensions.explaining.critical_path import (
     history_of,
     plain,
 )
+from offloadrt.extensions.explaining.phases import NamedPhases
 from offloadrt.machine import MachineSpec
 from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.results import DeviceFigures, Result
+from offloadrt.study.reporting.words import size
 from offloadrt.study.running.execution import execute
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
@@ -180,6 +185,7 @@ class Observed:
     path: tuple[PathPart, ...]
     resources: tuple[ResourceUse, ...]
     history: History = attrs.field(repr=False)
+    phases: NamedPhases = attrs.field(repr=False)
     rows: Sequence[Row] = attrs.field(repr=False)
     """Every event of the run."""
     causal_log: CausalLog = attrs.field(repr=False)
@@ -220,7 +226,8 @@ def observe(scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> O
         result.devices, result.elapsed_s
     )
     of_run = result, run.spec, run.options.model
-    return Observed(*of_run, tuple(windows), tuple(path), tuple(uses), history, run.trace.rows, causal_log)
+    named = NamedPhases.of(causal_log.annotations.waiting, history.names)
+    return Observed(*of_run, tuple(windows), tuple(path), tuple(uses), history, named, run.trace.rows, causal_log)
 
 
 _NEAR = 0.75
@@ -312,6 +319,19 @@ def grouped(path: Iterable[PathPart], key: Callable[[PathPart], str]) -> list[Pa
     return [PathShare(name, ps, ps / whole, waited / ps if ps else 0.0) for name, (ps, waited) in ordered if ps]
 
 
+def by_phase(observed: Observed) -> list[PathShare]:
+    """Add up the critical path by the phases that the program names, with what has most of each.
+
+    Nothing where it names none.
+    """
+    of_phase: dict[str, list[PathPart]] = {}
+    for part, phase in observed.phases.parts(observed.path) if observed.phases else ():
+        of_phase.setdefault(phase, []).append(part)
+    words = {phase: f"{phase}: mostly {grouped(parts, by_resource)[0].name}" for phase, parts in of_phase.items()}
+    phases = {id(part): words[phase] for phase, parts in of_phase.items() for part in parts}
+    return grouped((part for parts in of_phase.values() for part in parts), lambda part: phases[id(part)])
+
+
 def by_resource(part: PathPart) -> str:
     return f"waiting for {part.waited_for}" if part.waited_for else _WORK.get(part.resource, part.resource).lower()
 
@@ -323,7 +343,9 @@ def by_call(part: PathPart) -> str:
 
 
 def by_line(part: PathPart) -> str:
-    return f"{part.directive or 'no directive'} ({part.place})" if part.place else part.directive or "no directive"
+    if not part.directive:
+        return part.place or "no directive"
+    return f"{part.directive} ({part.place})" if part.place else part.directive
 
 
 def limit_of(observed: Observed, resource: str = "") -> Limit:
@@ -373,7 +395,7 @@ def _of_neighbours(observed: Observed) -> str:
 def _of_turns(first: PathShare, behind: Sequence[PathPart], use: ResourceUse | None, more: str) -> str:
     name = _named(first.name)
     if use is not None and use.holders and not name.endswith("locks"):
-        name = name if name.endswith("lock") else f"lock of the {name}"
+        name = name if name.endswith("lock") else f"lock of the {name}" if _is_known(first.name) else f'lock "{name}"'
     many = name.startswith(("cores", "time slices")) or name.endswith("locks")
     limit, it, is_ = ("limit", "them", "they are") if many else ("limits", "it", "it is")
     used = "" if use is None else f"; {is_} {'held' if use.holders else 'busy'} {_percent(use.utilisation)} of the time"
@@ -383,22 +405,91 @@ def _of_turns(first: PathShare, behind: Sequence[PathPart], use: ResourceUse | N
     )
 
 
+def _is_known(lock: str) -> bool:
+    """Tell whether a lock is the runtime's or the driver's, and not one of the program."""
+    places = (where for places in CHARGED_IN.values() for where in places)
+    return any(fnmatchcase(lock, where.removeprefix("behind ")) for where in places if where.startswith("behind "))
+
+
 def _of_work(observed: Observed, first: PathShare, behind: Sequence[PathPart], use: ResourceUse | None) -> str:
     name = _WORK.get(first.name, f"The {first.name}")
     verb = "limit" if name in ("Kernels", "Calls of the driver", "Page faults", "Page faults of the host") else "limits"
     busy = "" if use is None else f"; it is busy {_percent(use.utilisation)} of the time"
     more = ""
     if first.name == "kernel":
-        more = _too_small(observed, behind)
-    elif first.name == "program":
-        waiting = observed.result.where_time_went.get("threads")
-        if waiting is not None and waiting.share >= _WAITING:
-            (late, *_) = grouped(behind, lambda part: part.actor)
-            more = (
-                f"; the work is uneven: threads wait for one another {_percent(waiting.share)} of their time, most of "
-                f"the path is {late.name}"
-            )
+        more = _too_small(observed, behind) + _one_device(observed)
+    elif first.name == "driver":
+        more = _of_copies(observed, behind)
+    if first.name in ("kernel", "program"):
+        more += _uneven(observed, behind)
     return f"{name} {verb} this run: {_percent(first.share)} of the critical path, {_behind(behind, 'in')}{more}{busy}."
+
+
+def _uneven(observed: Observed, behind: Sequence[PathPart]) -> str:
+    """Say whose work the others wait for, where threads or ranks spend much of their time so."""
+    went = observed.result.where_time_went
+    waiting = {what: went[name].share for name, what in (("threads", "threads"), ("ranks", "ranks")) if name in went}
+    who = max(waiting, key=lambda name: waiting[name], default="")
+    if not who or waiting[who] < _WAITING:
+        return ""
+    # The path goes over the device where a kernel is late; whose kernel it is, the submitter says.
+    longest = heapq.nlargest(_ENOUGH, behind, key=lambda part: part.ps)
+    late = grouped(longest, lambda part: _worker(observed, part))[0]
+    if late.name.startswith("hidden helper thread"):
+        return f"; {late.name} does most of it, while the threads of the program wait"
+    most = f", most of the path is {late.name}" if late.name else ""
+    return f"; the work is uneven: {who} wait for one another {_percent(waiting[who])} of their time{most}"
+
+
+_ENOUGH = 200
+"""Parts of a path that tell who is late."""
+
+
+def _worker(observed: Observed, part: PathPart) -> str:
+    """Return the thread that does a part of the path, or that submitted the kernel which does."""
+    if part.resource != "kernel":
+        return part.actor
+    at = [run for run in observed.history.kernels.values() if run.start < part.end_ps <= run.end]
+    submitters = {observed.history.names.get(run.submitted[0], "") for run in at if run.name == part.call}
+    return submitters.pop() if len(submitters) == 1 else ""
+
+
+def _one_device(observed: Observed) -> str:
+    """Say which of several devices does most of the work."""
+    uses = [use for use in observed.resources if re.fullmatch(r"device \d+ compute units", use.name)]
+    if len(uses) < 2 or uses[1].utilisation > _IDLE * uses[0].utilisation:  # the busiest comes first
+        return ""
+    name, others = uses[0].name.removesuffix(" compute units"), _percent(uses[1].utilisation)
+    return f"; {name} works {_percent(uses[0].utilisation)} of the time, and the others {others} at most"
+
+
+_IDLE = 0.6
+"""The part of the busiest device's work below which the others have too little."""
+_TINY = 1 << 14
+"""Bytes of a copy below which it costs about as much as an empty one."""
+_MANY = 16
+
+
+def _of_copies(observed: Observed, behind: Sequence[PathPart]) -> str:
+    """Say what is special about the copies of the call behind most of some parts: tiny ones, or pageable memory."""
+    call = grouped(behind, by_call)[0].name
+    direction = "h2d" if "HtoD" in call else "d2h" if "DtoH" in call else ""
+    if not direction:
+        return ""
+    place = grouped([part for part in behind if by_call(part) == call], lambda part: part.place)[0].name
+    lines = observed.causal_log.source_lines
+    copies = [
+        (row[9], row[10])
+        for row in observed.rows
+        if row[0] == "CopyBegin" and row[7] == direction and (not place or lines.get(row[5], "") == place)
+    ]
+    whole = sum(nbytes for nbytes, _ in copies)
+    if len(copies) >= _MANY and whole < _TINY * len(copies):
+        mean = size(whole // len(copies))
+        return f"; its {len(copies):,} copies move {mean} each, so their number costs, and not their bytes"
+    if sum(nbytes for nbytes, memory in copies if memory == "staged") > whole / 2:
+        return "; the memory of the host is pageable, so that the thread copies all of it to a pinned buffer as well"
+    return ""
 
 
 def _too_small(observed: Observed, behind: Sequence[PathPart]) -> str:
@@ -421,7 +512,10 @@ def _behind(behind: Sequence[PathPart], how: str) -> str:
     if place.name == "no directive":
         return f"{_percent(call.share)} of that {what}{of}"
     directive, _, line = place.name.partition(" (")
-    return f"{_percent(call.share)} of that {what}, most in {directive}{of}{' (' + line if line else ''}"
+    where = (
+        f"in {directive}{of} ({line}" if line else f"at {directive}{of}" if of_place[0].place else f"in {directive}{of}"
+    )
+    return f"{_percent(call.share)} of that {what}, most {where}"
 
 
 def _percent(share: float) -> str:

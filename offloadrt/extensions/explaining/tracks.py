@@ -16,8 +16,10 @@ from typing import Final
 import attrs
 
 from offloadrt.extensions.explaining.critical_path import PathPart
+from offloadrt.extensions.explaining.drawing import HOST, LOCKS, Drawing, Notes
+from offloadrt.extensions.explaining.phases import ACTIVITIES
 from offloadrt.trace import CausalLog, Row
-from offloadrt.trace.drawing import HOST, LOCKS, Drawing, Notes
+from offloadrt.trace.causal_log import FIRST_CALL
 
 MOST_SLICES = 40_000
 """More than these are aggregated, so that a page stays small and quick."""
@@ -93,8 +95,10 @@ class Timeline:
     def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
         """Begin a slice."""
         on = self.tracks[track]
-        if on.group != HOST and (place := self._places.get(int(notes.get("directive", 0)))):
-            notes = {**notes, "at": place}
+        directive = int(notes.get("directive", 0))
+        if on.group != HOST and (place := self._places.get(directive)):
+            known = {key: value for key, value in notes.items() if key != "directive" or directive < FIRST_CALL}
+            notes = {**known, "at": place}
         on.open.append((time_ps, name, _text(notes)))
 
     def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
@@ -141,7 +145,7 @@ def phases_of(causal_log: CausalLog) -> dict[str, int]:
     """Return when each phase that the program names first begins (`Run.phase`); ask before the run is drawn."""
     begins: dict[str, int] = {}
     for annotation in causal_log.annotations.waiting:
-        if annotation.what == "begin" and annotation.name not in _ACTIVITIES:
+        if annotation.what == "begin" and annotation.name not in ACTIVITIES:
             begins.setdefault(annotation.name, annotation.time_ps)
     return begins
 
@@ -355,11 +359,6 @@ _OF_DEVICE = re.compile(r"wait for (copy|kernel|event|drain|queue|signal|memcpy|
 _CALL = re.compile(r"(cu|hip|hsa|acc_|omp_)\w+")
 
 
-_ACTIVITIES = {
-    "compute": "computes on the host",
-    **dict.fromkeys(("barrier", "taskwait", "taskgroup", "depend", "critical"), "waits for other threads"),
-}
-"""What threads are annotated to do (`Annotations.begin`)."""
 _BY_WORDS: Final[Iterable[tuple[str, tuple[str, ...]]]] = (
     ("page faults", ("page fault", "eviction", "prefetch")),
     ("copy to the device", ("h2d",)),
@@ -385,8 +384,8 @@ def kind_of(track: TimelineTrack, one: Slice) -> str:
     if name.startswith("wait for "):
         return "waits for the device" if _OF_DEVICE.match(name) else "waits for a turn"
     if track.group == HOST:
-        if name in _ACTIVITIES:
-            return _ACTIVITIES[name]
+        if name in ACTIVITIES:
+            return ACTIVITIES[name]
         if name.startswith(FAULT_TRACK) or name in ("evict", "map", "unmap"):
             return "page faults"
         is_directive = one.notes.startswith("directive: ") or not (one.level or _CALL.fullmatch(name))

@@ -131,7 +131,7 @@ def switches(
 
     model: the program's. A switch is tried where the path has something that it acts on.
     """
-    shares = _shares(path)
+    shares, whole_ps = _shares(path), sum(part.ps for part in path)
     found: list[Proposal] = []
     for switch in SWITCHES:
         entry = spec.entries.get(switch.entry)
@@ -143,6 +143,8 @@ def switches(
             share * max((_weight(where, *part) for where in switch.acts_on), default=0.0)
             for part, share in shares.items()
         )
+        if switch.of_actors:
+            match += sum(part.ps for part in path if part.actor.startswith(switch.of_actors)) / (whole_ps or 1)
         resource = "" if "*" in switch.acts_on else _resource(switch.acts_on, shares)
         found += [
             Proposal("decision", promise=_SWITCH * match, environment={switch.name: value}, resource=resource)
@@ -167,6 +169,8 @@ class Switch:
     """Places as in `charged_in.py`."""
     entry: str = ""
     models: tuple[str, ...] = ("openmp",)
+    of_actors: str = ""
+    """It also acts on what actors do whose names begin so."""
 
     def values_beside(self, entry: ProfileEntry | None) -> list[str]:
         """Return the values to try where the machine has this one."""
@@ -196,7 +200,13 @@ SWITCHES: Final = (
     Switch("LIBOMPTARGET_AMDGPU_TEAMS_PER_CU", ("2x",), ("kernel",), "teams.per_cu"),
     Switch("LIBOMPTARGET_MINTHREADS_FOR_LOW_TRIP_COUNT", ("2x",), ("kernel",), "teams.least_threads"),
     Switch("LIBOMPTARGET_REUSE_BLOCKS_FOR_HIGH_TRIP_COUNT", ("true", "false"), ("kernel",), "teams.reuse"),
-    Switch("LIBOMP_NUM_HIDDEN_HELPERTHREADS", ("2x",), ("behind hidden helper*",), "runtime.hidden_helper_threads"),
+    Switch(
+        "LIBOMP_NUM_HIDDEN_HELPERTHREADS",
+        ("2x",),
+        ("behind hidden helper*",),
+        "runtime.hidden_helper_threads",
+        of_actors="hidden helper",
+    ),
     Switch("CUDA_MODULE_LOADING", ("EAGER", "LAZY"), _MODULES, "module.loading", _EITHER),
     Switch("CUDA_API_PER_THREAD_DEFAULT_STREAM", ("1",), ("behind device * stream order",), "", ("cuda",)),
     Switch("OMP_TARGET_OFFLOAD", ("disabled",), ("*",)),
@@ -368,6 +378,13 @@ class Tried:
     def count(self) -> int:
         """Return how many changes were tried."""
         return sum(1 + len(one.same) for one in self.what_ifs) + len(self.without_effect)
+
+
+def tried_of(tried: Tried) -> str:
+    """Say how many changes were tried, and how many were not."""
+    count = "1 change was" if tried.count == 1 else f"{tried.count} changes were"
+    left = f", {tried.left} are left for a larger --budget" if tried.left else ""
+    return f"{count} tried{left}" + (f", {len(tried.refused)} cannot be run" if tried.refused else "")
 
 
 def _merged(what_ifs: Iterable[WhatIf], without: Sequence[str]) -> tuple[WhatIf, ...]:

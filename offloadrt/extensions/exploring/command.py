@@ -10,7 +10,7 @@ import attrs
 from cyclopts import Parameter
 
 from offloadrt.cli.options import DEFAULTS, Jobs, Json, ParameterValues, ScenarioName, single
-from offloadrt.cli.terminal import NEGATIVE, bars, console, print_json
+from offloadrt.cli.terminal import NEGATIVE, bars, console, duration, print_json
 from offloadrt.study.spec import Configuration, Environment, Faults, Gear, Machine, Overrides, RunSpec, Runtime, Seed
 
 if TYPE_CHECKING:
@@ -99,6 +99,9 @@ def explore(
     workers = jobs if jobs is not None else processors()
     if runs <= 100:
         workers = 1  # a pool takes longer to start
+    print(
+        f"explore {chosen.name}: {runs} runs at most under {strategy}; --runs makes fewer", file=sys.stderr, flush=True
+    )
     begin = told = time.monotonic()
     with executor("process", workers) as pool, bars() as (progress, shown):
         task = progress.add_task(chosen.name, total=runs)
@@ -108,7 +111,9 @@ def explore(
             progress.update(task, completed=so_far.runs - 1)
             if not shown and time.monotonic() - told > _TOLD_EVERY_S:
                 told = time.monotonic()
-                print(f"{chosen.name}: {so_far.runs - 1} of {runs} runs", file=sys.stderr, flush=True)
+                left_s = (told - begin) / max(1, so_far.runs - 1) * (runs - so_far.runs + 1)
+                done = f"{so_far.runs - 1} of {runs} runs, about {duration(left_s)} left at most"
+                print(f"{chosen.name}: {done}", file=sys.stderr, flush=True)
 
         found = search(explored, plan, runs, pool, jobs=workers, keep_going=keep_going, advanced=advanced)
     seconds = time.monotonic() - begin

@@ -8,10 +8,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from offloadrt.models.host.arrays import Section, array_of, extent
 from offloadrt.models.host.process import Process
 from offloadrt.runtime.errors import OffloadError
-from offloadrt.runtime.host_array import Bytes, HostArray
+from offloadrt.runtime.host_array import Bytes, HostArray, Section, array_of, extent
 from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.sim import Simulation
 

@@ -67,7 +67,6 @@ from offloadrt.extensions.openacc.jacc.generation import (
 from offloadrt.extensions.openacc.jacc.routines import Effects, Jacc
 from offloadrt.extensions.openacc.program import OpenACC, OpenACCOptions
 from offloadrt.extensions.openacc.runtime_library import COMPILERS, CompilerModel, KernelTimes, compiler_model
-from offloadrt.models.host.arrays import Section, section
 from offloadrt.runtime import (
     DevicePointer,
     HostArray,
@@ -78,6 +77,7 @@ from offloadrt.runtime import (
     NotPresent,
     OffloadError,
 )
+from offloadrt.runtime.host_array import Section, section
 
 __all__ = [
     "ACC_ASYNC_NOVAL",

@@ -32,21 +32,20 @@ from offloadrt.extensions.openacc.runtime_library import (
 )
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.integers import is_integer
-from offloadrt.models.host.arrays import Arena, Section, Span, array_of, literal_item, map_item
+from offloadrt.models.host.arrays import Arena
 from offloadrt.models.host.directive import (
     Region,
     Work,
     beginning,
-    check_launch,
+    construct_launch,
     ending,
     in_directive,
-    launch_of,
     leave_region,
     updating,
 )
 from offloadrt.models.host.program import Barrier, OffloadProgram, ProgramThread
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.host_array import HostArray, Section, Span, array_of
 from offloadrt.runtime.launch.target import OffloadedRegion, target
 from offloadrt.runtime.mapping.map_item import (
     ALLOC,
@@ -59,6 +58,8 @@ from offloadrt.runtime.mapping.map_item import (
     DirectiveQueue,
     MapItem,
     MapItems,
+    literal_item,
+    map_item,
 )
 from offloadrt.runtime.mapping.present_table import DevicePointer
 
@@ -366,9 +367,10 @@ class HostThread(ProgramThread):
         async_: int | None,
         wait: int | Sequence[int],
     ) -> Running:
-        check_launch(construct, kernel, arguments, num_gangs=teams, vector_length=threads, iterations=iterations)
-        items = lower_compute(construct, data, arguments, default)
-        offloaded = OffloadedRegion(launch_of(kernel, arguments, teams, threads, iterations), items, arguments)
+        launch = construct_launch(
+            construct, kernel, arguments, teams, threads, iterations, clauses=("num_gangs", "vector_length")
+        )
+        offloaded = OffloadedRegion(launch, lower_compute(construct, data, arguments, default), arguments)
         records = self.library.records
         times = records.of_constructs.setdefault(records.name(kernel), KernelTimes())
 

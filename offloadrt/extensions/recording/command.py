@@ -15,10 +15,11 @@ from offloadrt.cli.terminal import PROGRAM_FAILED
 if TYPE_CHECKING:
     from offloadrt.extensions.recording.toolchain import Language
 
+_MOST_REPEATS = 99
 Arguments = Annotated[str, Parameter(allow_leading_hyphen=True)]
 
 
-_WITH_VALUE = ("--output", "-o", "--threads", "--samples", "--stop-after")
+_WITH_VALUE = ("--output", "-o", "--threads", "--samples", "--stop-after", "--repeat")
 
 
 def program_apart(tokens: Sequence[str]) -> list[str]:
@@ -74,6 +75,7 @@ def record(
     output: Annotated[Path, Parameter(name=["--output", "-o"])],
     threads: str | None = None,
     samples: int = 1,
+    repeat: int = 1,
     check: Annotated[bool, Parameter(negative=())] = False,
     stop_after: str | None = None,
     host_touches: bool = True,
@@ -89,6 +91,8 @@ def record(
         The recording to write.
     threads:
         Record once for each of these values of OMP_NUM_THREADS, as in 1,4,16.
+    repeat:
+        Run the program so many times. Its host times are the medians; runs with draws take them from all repeats.
     check:
         Record all that `offloadrt check` can judge: every launch is traced, and each byte that the host touches is told
         apart. It takes longer, and the host's recorded work has that in it.
@@ -104,7 +108,7 @@ def record(
     from offloadrt.cli.options import check_not_read
     from offloadrt.extensions.recording import toolchain
     from offloadrt.extensions.recording.format import RecordingError, convert, is_recording
-    from offloadrt.extensions.recording.shown import loaded, stragglers
+    from offloadrt.extensions.recording.shown import doubts, loaded
     from offloadrt.extensions.recording.toolchain import RecordingRefused
     from offloadrt.study.errors import UserError, writing
 
@@ -115,21 +119,30 @@ def record(
         raise UserError(f"-o {output}: is a folder and no recording; name a file, as in app.rec")
     try:
         counts = _numbers(threads)
+        if not 0 < repeat <= _MOST_REPEATS:
+            raise RecordingRefused(f"--repeat {repeat}: give a number from 1 to {_MOST_REPEATS}")
         directives, seconds = (None, None) if stop_after is None else toolchain.parse_stop_after(stop_after)
-        wishes = toolchain.RecordOptions(samples, host_touches, check, directives, seconds)
+        if repeat > 1 and seconds is not None:
+            raise RecordingRefused(
+                f"--stop-after {stop_after} --repeat {repeat}: each repeat would end elsewhere; give a number of "
+                "directives (1000)"
+            )
+        wishes = toolchain.RecordOptions(samples, host_touches, check, directives, seconds, repeat)
         raw = output.with_name(output.name + ".raw")
         runs = toolchain.record(command, raw, counts, wishes, _progress)
         with writing(output):
             processes = convert(raw, output)
     except (RecordingRefused, RecordingError) as error:
         raise UserError(str(error)) from None
-    for run in runs:
+    for run in (run for run in runs if not run.repeat):
         with_threads = "" if run.threads is None else f" with {run.threads} threads"
-        print(f"{command[0]}{with_threads} {run.ending()}: {run.directives} directives in {output}", file=sys.stderr)
+        times = "" if repeat == 1 else f", {sum(one.threads == run.threads for one in runs)} times"
+        ending = f"{run.ending()}{times}: {run.directives} directives in {output}"
+        print(f"{command[0]}{with_threads} {ending}", file=sys.stderr)
         for process in processes:
             if process.died and process.folder.startswith(f"{run.folder}/"):
                 print(f"  process {process.pid} {process.died}", file=sys.stderr)
-    for text in stragglers(loaded(output)):
+    for text in doubts(loaded(output)):
         print(f"offloadrt: warning: {text}", file=sys.stderr)
     if not keep_raw:
         shutil.rmtree(raw)

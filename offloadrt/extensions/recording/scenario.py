@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -12,6 +12,7 @@ import attrs
 
 from offloadrt.driver.calls import DriverError
 from offloadrt.extensions import stdpar
+from offloadrt.extensions.recording.doubts import RecordedRanges, doubts_of, ranges_by_threads
 from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.extensions.recording.format.container import RunSummary
 from offloadrt.extensions.recording.replay import Outcome, check_configuration, replay
@@ -53,8 +54,9 @@ def scenario_of(path: Path) -> Scenario:
     known = list(dict.fromkeys(run.threads for run in runs))
     recorded_ranks = max(run.ranks for run in runs)
     with _of_recordings():
+        ranges = ranges_by_threads(path.stem, [(run.threads, file.meta(run)) for run in runs], known)
         if file.meta(runs[0]).algorithms:
-            return _of_algorithms(path, runs)
+            return _of_algorithms(path, runs, ranges)
         asked: _Configuration = UNIFIED if requires_unified_shared_memory(file.meta(runs[0])) else "copy"
 
     async def replayed(
@@ -84,12 +86,12 @@ def scenario_of(path: Path) -> Scenario:
         """
         try:
             if (process == _TOGETHER or ranks > max(1, recorded_ranks)) and not run.is_observed:
-                of_ranks = [loaded(path, one) for one in ranks_of(runs, threads, ranks, path)]
+                of_ranks = [_as_drawn(run, path, one, ranges) for one in ranks_of(runs, threads, ranks, path)]
                 run.configure(num_devices=gpus_per_node or max(len(one.device_numbers) for one in of_ranks) or 1)
                 return await _replay_ranks(run, of_ranks, host_compute, costs)
             run.configure(num_processes=1, num_nodes=1)
             chosen = run_of(runs, threads, max(0, process), path)
-            return await _replay(run, loaded(path, chosen), host_compute, costs)
+            return await _replay(run, _as_drawn(run, path, chosen, ranges), host_compute, costs)
         except (Exception, BaseExceptionGroup) as error:
             inner = innermost(error)
             if isinstance(inner, _OF_THE_PROGRAM):
@@ -121,7 +123,7 @@ def _parameters(replayed: Callable[..., Any], runs: Sequence[RunSummary]) -> dic
     return parameters
 
 
-def _of_algorithms(path: Path, runs: Sequence[RunSummary]) -> Scenario:
+def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, RecordedRanges]) -> Scenario:
     """Make a scenario of a recorded program of C++ parallel algorithms."""
     known = list(dict.fromkeys(run.threads for run in runs))
 
@@ -176,7 +178,7 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary]) -> Scenario:
             phantom=True,
         )
         try:
-            recording = loaded(path, run_of(runs, threads, process, path))
+            recording = _as_drawn(run, path, run_of(runs, threads, process, path), ranges)
             part = Timed.at(timed, recording, run.measure) if timed else None
             await replay_algorithms(
                 recording, run.program_as(stdpar.StdPar), host_time=host_compute, progress=run.progress,
@@ -292,6 +294,20 @@ def _of_recordings() -> Iterator[None]:
         yield
     except RecordingError as error:
         raise UserError(str(error)) from None
+
+
+def _as_drawn(run: Run, path: Path, chosen: RunSummary, ranges: Mapping[int, RecordedRanges]) -> Recording:
+    """Load a process with host times and costs from their ranges, and let the run warn of what is doubtful in it."""
+    recording = loaded(path, chosen)
+    if run.is_observed:
+        return recording
+    run.doubts += _doubts(path, chosen, recording)
+    return ranges[chosen.threads].drawn(recording)
+
+
+@functools.lru_cache(maxsize=64)
+def _doubts(path: Path, run: RunSummary, recording: Recording) -> tuple[str, ...]:
+    return tuple(f"{path.name}: {text}" for text in doubts_of(recording))
 
 
 def loaded(path: Path, run: RunSummary) -> Recording:

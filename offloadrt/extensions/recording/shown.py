@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from offloadrt.cli.render import table_of
+from offloadrt.extensions.recording.doubts import doubts_of
 from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile, summary
 from offloadrt.extensions.recording.format.recording import Meta
 from offloadrt.extensions.recording.format.summary import ArraySummary, KernelSummary, MessageSummary, ThreadSummary
@@ -27,6 +28,7 @@ def recording(path: Path) -> Iterable[RenderableType]:
     runs = loaded(path)
     yield f"[bold]{escape(path.name)}[/]: {escape(' '.join(runs[0].meta.program))}  ({escape(str(path))})"
     yield _runs(runs)
+    yield from _host_times(runs)
     if runs[0].meta.separate_copies:
         yield "\nit relies on host and device having copies of their own:"
         yield from (f"  {escape(text)}" for text in runs[0].meta.separate_copies)
@@ -34,18 +36,35 @@ def recording(path: Path) -> Iterable[RenderableType]:
     if len(runs) > 1 and not differences:
         yield "\nall runs have the same directives, each as often"
     yield from (f"  {escape(text)}" for text in differences)
-    yield from (escape(text) for text in stragglers(runs))
+    yield from (escape(text) for text in doubts(runs))
+    if phases := summary.phases_of(runs[0]):
+        yield "\nphases: " + ", ".join(escape(f"{name} ({times:,})") for name, times in phases.items())
     yield from (_sites(runs[0]), _kernels(runs[0]), _arrays(runs[0]), _threads(runs[0]))
     if ranks := [run for run in runs if run.meta.mpi is not None]:
         yield _ranks(ranks)
         yield _messages(ranks[0])
 
 
-def stragglers(runs: Iterable[Recording]) -> Iterable[str]:
-    """Name the threads of each run that took far longer than others, and what to do about it."""
+def _host_times(runs: Iterable[Recording]) -> Iterable[str]:
+    """Say of repeats, whose host times are medians, how they differ."""
     for run in runs:
-        for text in summary.stragglers_of(summary.threads_of(run)):
-            yield f"straggler in {run.name}: {text}: if the host was busy, record it again"
+        if ratios := run.meta.host_times:
+            least, most = min(ratios), max(ratios)
+            yield (
+                f"\n{run.run}: host times are medians of {len(ratios)} repeats, which took {least:.3g} to {most:.3g} "
+                "times as long"
+            )
+
+
+def doubts(runs: Iterable[Recording]) -> Iterable[str]:
+    """Name what is doubtful in the numbers of each run, and what to do about it."""
+    for run in runs:
+        for text in doubts_of(run):
+            again = "" if text.startswith("costs") else f"; if the host was busy, {AGAIN[bool(run.meta.host_times)]}"
+            yield f"{run.name}: {text}{again}"
+
+
+AGAIN = {True: "record it again", False: "record it again, with --repeat 5"}
 
 
 def statistics(path: Path) -> Iterable[RenderableType]:
@@ -196,6 +215,12 @@ class RecordedRunRecord:
     ended: str
     died: str
     """How, where and with which message it died; empty if it did not."""
+    host_times: list[float]
+    """Of each repeat, its host time over that of the medians; empty without repeats."""
+    doubts: list[str]
+    """What is doubtful in its numbers."""
+    phases: dict[str, int]
+    """How often each range of the program's own was begun."""
     messages: list[MessageSummary]
     """Its calls of MPI; empty without any."""
     last_call: str
@@ -210,7 +235,8 @@ class RecordedRunRecord:
         died = "" if meta.died is None else str(meta.died)
         messages = summary.messages_of(run)
         last = summary.last_call_of(run) if messages else ""
-        return cls(run.run, threads, meta.rank, run.directives, *known, meta.ended, died, messages, last)
+        sure = list(meta.host_times), doubts_of(run), summary.phases_of(run)
+        return cls(run.run, threads, meta.rank, run.directives, *known, meta.ended, died, *sure, messages, last)
 
 
 @attrs.frozen

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -124,6 +125,12 @@ def device_runtime(compiler: Compiler) -> Path:
     """Return the object that is linked into device images: it plays the grid. Raises ToolchainMissing."""
     flags = ["-std=gnu17", "-O2", "-g", "-fPIC", _layout()]
     return _compiled(compiler, "device.o", _sources("device", "c"), flags, ["-r", "-nostdlib"])
+
+
+def program_markers(compiler: Compiler) -> Path:
+    """Return the object that stands for the libraries of NVTX and rocTX in programs. Raises ToolchainMissing."""
+    flags = ["-std=gnu17", "-O2", "-fPIC"]
+    return _compiled(compiler, "program.o", _sources("markers", "c"), flags, ["-r", "-nostdlib"])
 
 
 def compiler_plugin(compiler: Compiler) -> Path | None:
@@ -339,7 +346,8 @@ _OPENMP = ("-fopenmp", "-fiopenmp", "-qopenmp", "-mp", "-qsmp=omp", "-homp")
 
 # Flags that choose a GPU or its libraries, or that LLVM's compilers do not have: single ones, beginnings of others, and
 # those that take the next argument with them.
-_DROPPED = ("-flto", "-fopenmp-target-fast", "-ipo", "-fast", "-cuda", "-stdpar=multicore", "-qoffload", "-nogpulib")
+_DROPPED = ("-flto", "-fopenmp-target-fast", "-ipo", "-fast", "-cuda", "-stdpar=multicore", "-qoffload", "-nogpulib",
+            "-lnvToolsExt", "-lroctx64", "-lrocprofiler-sdk-roctx")  # fmt: skip
 _DROPPED_PREFIXES = (
     "-fopenmp-targets=",
     "-foffload",
@@ -431,7 +439,10 @@ def compiler_command(language: Language, arguments: Sequence[str]) -> list[str]:
         added += ["-fopenmp", f"-fopenmp-targets={_HOST}"]
         if links(kept):
             added += ["-Xoffload-linker", str(device_runtime(find_compiler("cc")))]
-    return [str(compiler.path), *added, *kept, *(["-ldl"] if links(kept) else [])]
+    if language != "fc":
+        added += ["-idirafter", str(_NATIVE / "headers")]
+    linked = [str(program_markers(find_compiler("cc"))), "-ldl"] if links(kept) else []
+    return [str(compiler.path), *added, *kept, *linked]
 
 
 def _plugin_of(compiler: Compiler) -> str | None:
@@ -464,7 +475,7 @@ class RecordOptions:
 
     `samples` launches of each kernel and shape are traced; `stop_after` ends the program after so many directives or
     seconds; `host_touches` asks for the pages that host code touches. `check` asks for what a check needs: every launch
-    is traced, and each byte that host code touches is told apart.
+    is traced, and each byte that host code touches is told apart. It is run `repeats` times.
     """
 
     samples: int = 1
@@ -472,6 +483,7 @@ class RecordOptions:
     check: bool = False
     stop_directives: int | None = None
     stop_seconds: float | None = None
+    repeats: int = 1
 
 
 @frozen
@@ -491,6 +503,8 @@ class RecordedRun:
     """What the program, or the runtime, has written last before it died."""
     died_at: str = ""
     """The line of its own code where it died, if that is known."""
+    repeat: int = 0
+    """Which repeat of the run it is; 0 is the first."""
     directives: int = field(kw_only=True)
 
     def ending(self) -> str:
@@ -521,7 +535,7 @@ def record(
     options: RecordOptions,
     progress: Callable[[int, float], None] = lambda directives, seconds: None,
 ) -> list[RecordedRun]:
-    """Run the program once for each number of threads, and return what was recorded.
+    """Run the program for each number of threads, as often as the options say, and return what was recorded.
 
     `raw` is made anew. `progress` is told the directives and seconds so far, about twice a second. Raises
     RecordingRefused where the program cannot be run, or calls no offloading runtime, and where something else has the
@@ -536,16 +550,18 @@ def record(
         raise RecordingRefused(f"{raw}: is no folder of raw files, which would be made there; move it")
     shutil.rmtree(raw, ignore_errors=True)
     runs: list[RecordedRun] = []
-    for number, count in enumerate(threads):
+    for number, (count, repeat) in enumerate(itertools.product(threads, range(options.repeats))):
         folder = raw / f"run-{number}"
         folder.mkdir(parents=True)
         run = _run([program, *command[1:]], preloaded, folder, count, options, progress)
+        if run.signal == signal.SIGINT and repeat:
+            break  # the repeats before it are whole
         if not any(folder.glob("*.jsonl")):
             raise RecordingRefused(
                 f"{command[0]} {run.ending()} and called no OpenMP offloading runtime: is it linked with libomptarget "
                 "dynamically? Build it with `offloadrt cc -fopenmp` (or cxx, fc)"
             )
-        runs.append(run)
+        runs.append(attrs.evolve(run, repeat=repeat))
         _write_record(raw, command, runs)
         if run.signal == signal.SIGINT:
             break  # the user wants no further run
@@ -555,6 +571,10 @@ def record(
 def _write_record(raw: Path, command: Sequence[str], runs: Sequence[RecordedRun]) -> None:
     record = {"version": RAW_VERSION, "command": list(command), "runs": [attrs.asdict(run) for run in runs]}
     (raw / "record.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+
+
+_ASKED_FOR_RECORDER: Final = ("NVTX_INJECTION64_PATH", "KOKKOS_TOOLS_LIBS")
+"""Variables by which NVTX's headers and Kokkos find the library that wants a program's own ranges."""
 
 
 def _environment(
@@ -570,6 +590,8 @@ def _environment(
         # A second team shows what teams do to one another, however few iterations there are.
         "OFFLOADRT_LEAST_TEAMS": "2" if options.check else "1",
     }
+    for variable in _ASKED_FOR_RECORDER:
+        environment.setdefault(variable, str(libraries[0]))
     if options.stop_directives is not None:
         environment["OFFLOADRT_STOP_AFTER"] = str(options.stop_directives)
     if threads is not None:

@@ -42,10 +42,10 @@ from offloadrt.extensions.stdpar.implementations import HostPointer, StdParOptio
 from offloadrt.extensions.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.kernels import Kernel
 from offloadrt.machine import Machine
-from offloadrt.models.host.arrays import Arena, Section, array_of
+from offloadrt.models.host.arrays import Arena
 from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramThread
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.host_array import HostArray, Kind
+from offloadrt.runtime.host_array import HostArray, Kind, Section, array_of
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
 

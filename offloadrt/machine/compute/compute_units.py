@@ -309,6 +309,12 @@ class ComputeUnits:
                 row = (packet.number, launch.kernel.name, launch.teams)
                 trace(events.KernelStart, self.device, queue, packet.cause, *row)
         in_pages = faults is not None and faults.translates_slowly and bool(packet.touches)
+        if packet.data is not None:
+            limits, sms = context.spec.limits, context.spec.sms
+            resident_threads = min(launch.teams, sms * limits.resident_teams(launch)) * launch.threads
+            launch = packet.data.measured(
+                launch, resident_threads, limits.warp_size, context.spec.sector, context.spec.cache
+            )
         alone, demand, per_sm, nbytes = context.costs(launch, faults.spec.small_pages if in_pages and faults else None)
         alone += packet.serial_s
         resident = ResidentKernel(packet, self.sim.now, alone, demand, nbytes / alone if alone else 0.0)

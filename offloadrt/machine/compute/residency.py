@@ -310,6 +310,12 @@ class ComputeSpec:
     saturating_occupancy: Annotated[float, "sm.saturating_occupancy"]
     sm_bandwidth: Annotated[float, "sm.bandwidth"]
     team_dispatch: Annotated[float, "gpu.team_dispatch"]
+    atomic_sector: Annotated[float, "atomic.sector"]
+    """Seconds of all atomic units together for the operations of a warp in one sector."""
+    atomic_address: Annotated[float, "atomic.address"]
+    """Seconds from one operation on an address to the next one there, in the L2 cache."""
+    atomic_team_address: Annotated[float, "atomic.team_address"]
+    """The same in the memory that a team's threads share."""
     placement: Annotated[str, "gpu.placement"]
     max_resident: Annotated[int, "gpu.max_concurrent_kernels"]
     launch_latency: Annotated[float, "launch.latency"]
@@ -357,7 +363,7 @@ class ComputeSpec:
         team makes them, and a slot is free for the next team only when they are over (wave quantization, as in
         `_filled`): those of later waves of teams hide behind the roofline of others, or the roofline behind them.
         """
-        roofline, chain = self._roofline(launch), self._chain(launch)
+        roofline, chain = max(self._roofline(launch), self._atomic(launch)), self._chain(launch)
         if not chain:
             return roofline
         return chain + max(roofline, (self._waves(launch) - 1) * chain)
@@ -385,6 +391,22 @@ class ComputeSpec:
             min(self.sms, teams) * self.sm_bandwidth / kernel.moved_per_byte(self.sector, 0.0),
             in_flight / self.memory_latency,
         )
+
+    def _atomic(self, launch: Launch) -> float:
+        """Return the seconds that the atomic units take, which work beside arithmetic and memory.
+
+        An address has one unit, which serves one operation after the other; what comes to different ones goes on at a
+        time. Two kernels at a time do not contend for an address, and a unit is not shared with other memory traffic.
+        """
+        seconds = 0.0
+        for atomics in launch.atomics:
+            if atomics.scope == "team":
+                seconds += atomics.hottest / min(self.sms, launch.teams) * self.atomic_team_address
+                continue
+            served = atomics.hottest / (self.limits.warp_size if atomics.combined else 1)
+            together = max(1, self.sector // atomics.neighbours) if atomics.neighbours else 1
+            seconds += max(atomics.operations / together * self.atomic_sector, served * self.atomic_address)
+        return seconds
 
     def _chain(self, launch: Launch) -> float:
         """Return the seconds for which a team waits for accesses that depend on one another."""
@@ -417,7 +439,7 @@ class ComputeSpec:
         """
         peak = self.flops_single if launch.kernel.precision == "single" else self.flops
         part = launch.kernel.efficiency * self.limits.working_lanes(launch)
-        seconds = launch.flops / (peak * part)
+        seconds = (launch.flops + launch.kernel.further_per_iteration * launch.iterations) / (peak * part)
         if launch.kernel.single_flops_per_iteration:
             seconds += launch.single_flops / (self.flops_single * part)
         return seconds + max(0.0, seconds - self.boost_time) * (1.0 / self.sustained - 1.0)

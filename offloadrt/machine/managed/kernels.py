@@ -1,7 +1,8 @@
 """Kernels over managed memory, as the compute units run them: how far each gets, and the faults that it raises.
 
 A kernel has at most as many faults at a time as the uTLBs of its SMs can hold back (``utlb.outstanding_faults`` each);
-where thread blocks come to several pages, SMs report theirs side by side (``sweep.py``).  A page that many
+where thread blocks come to several pages, SMs report theirs side by side (``sweep.py``); where each warp has its own,
+a uTLB that holds something back takes no new requests (``warps.py``).  A page that many
 blocks touch has an entry of the fault buffer for each TLB in which the miss is not under way yet (``fault.reports``).
 While a kernel waits it leaves the SMs to others.  It is replayed when the handler has served a batch, whoever asked for
 that; what it still lacks it reports again, so that the buffer holds duplicates of what the handler has not fetched yet.
@@ -269,7 +270,8 @@ class ManagedKernels:
         resident_warps: ResidentWarps | None = None
         if (trace := resident.packet.trace) is not None:
             windows = -(-launch.teams // teams)
-            resident_warps = ResidentWarps(trace, launch, compute.sms, self.spec.sharers, windows, self.spec.reports)
+            held, reports = self.spec.outstanding, self.spec.reports
+            resident_warps = ResidentWarps(trace, launch, compute.sms, self.spec.sharers, held, windows, reports)
         order = None
         if trace is None:
             order = order_of(launch, Residence(compute.sms, on_sm, held_back, self.spec.reported), swept)

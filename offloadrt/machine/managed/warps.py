@@ -8,6 +8,7 @@ comes lets go on only those that wait for it.  Here the pages of each warp are f
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,19 +18,19 @@ from numpy.typing import NDArray
 
 from offloadrt.kernels import Launch
 from offloadrt.kernels.element_traces import ElementTrace, Visits
-from offloadrt.machine.managed.block import PageSets, runs
+from offloadrt.machine.managed.block import PageSets
 from offloadrt.machine.managed.pages import ManagedPages, Translations
 
 Whole = NDArray[np.int64]
 
+_LOOKED_AT = 1 << 16
+"""Elements of an index array from which it is told whether it is the one of an earlier launch."""
 WARP = 32
 """Threads that execute an instruction together."""
 _AHEAD = 128
 """Pages of a warp that are looked at together."""
 _MOST_REPORTED = 1024
 """Pages that a launch reports after a replay: several batches. The next replay has it report what is left."""
-_MOST_WARPS = 512
-"""Warps that report theirs after a replay, those of all SMs in turn."""
 
 
 @attrs.frozen(eq=False)
@@ -46,11 +47,26 @@ class AddressTrace:
 
     def visits(self, iterations: Whole, grain: int) -> tuple[list[Visits], int]:
         """Return what some iterations come to (``ElementTrace.visits``), by the numbers that arrays hold now."""
-        values = {
+        return attrs.evolve(self.elements, arguments=self._values(), grain=grain).visits(iterations)
+
+    def _values(self) -> dict[str, Any]:
+        return {
             name: self.view(self.arguments[name]) if isinstance(known, np.ndarray) else known
             for name, known in self.elements.arguments.items()
         }
-        return attrs.evolve(self.elements, arguments=values, grain=grain).visits(iterations)
+
+    def measured(self, launch: Launch, resident: int, warp: int, sector: int, cache: float) -> Launch:
+        """Return a launch with where its elements lie, by the numbers that its index arrays hold now."""
+        values, analysis = self._values(), self.elements.analysis
+        numbers = [
+            (name, value.shape, zlib.crc32(value.reshape(-1)[:: 1 + value.size // _LOOKED_AT].tobytes()))
+            if isinstance(value, np.ndarray) else value for name, value in values.items()
+        ]  # fmt: skip
+        asked = resident, warp, sector, cache, *numbers
+        if (places := analysis.places.get(asked)) is None:
+            elements = attrs.evolve(self.elements, arguments=values, grain=1)
+            places = analysis.places[asked] = elements.places(resident, warp, sector, cache)
+        return launch.at(places)
 
 
 @attrs.frozen(eq=False)
@@ -62,6 +78,8 @@ class ResidentWarps:
     sms: int
     sharers: int
     """SMs that share a uTLB."""
+    outstanding: int
+    """Faults that a uTLB holds back."""
     groups: int
     reports: float
     """How often a page is reported, at most, for which warps on several SMs wait."""
@@ -102,13 +120,15 @@ class ResidentWarps:
         late, far = int(when.max(initial=0)) + 1, int(page.max(initial=0)) + 1
         keys = _different((of_warp * late + when) * far + page)
         of_entries, page = np.divmod(keys, far)
-        ends = np.searchsorted(of_entries, np.arange(1, count + 1) * late)
-        begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+        new = np.diff(of_entries, prepend=-1) != 0
+        (begins,), requests = new.nonzero(), np.cumsum(new, dtype=np.int64) - 1
+        ends = np.searchsorted(of_entries[begins], np.arange(1, count + 1) * late)
+        firsts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
         sm = (np.arange(count) // warps_a_team + first) % self.sms
         turn = np.arange(count) // warps_a_team // self.sms * warps_a_team + np.arange(count) % warps_a_team
-        waits = np.lexsort((sm, turn))
-        waits = waits[begins[waits] < ends[waits]]
-        return Warps(page // 2 + low, of_entries, page % 2 == 1, begins, ends, sm, turn, sm // self.sharers, waits)
+        starts, order, stores = np.append(begins, of_entries.size), turn * self.sms + sm, page % 2 == 1
+        tlb, room = sm // self.sharers, self.outstanding
+        return Warps(page // 2 + low, stores, requests, starts, firsts, ends, tlb, order, room)
 
     def _iterations(self, first: int, last: int) -> Whole:
         """Return the iterations of the teams [first, last)."""
@@ -123,85 +143,151 @@ class ResidentWarps:
 
 @attrs.define(eq=False)
 class Warps:
-    """How far the warps of one window have come."""
+    """How far the warps of one window have come.
+
+    What the lanes of a warp come to at one moment is a *request*.  A uTLB takes the requests of its warps in the order
+    in which they are made.  From the first fault on it takes no new ones; those that are under way then either find
+    their pages or are held back, as many as it has room for.  It goes on when none is held back any more
+    (L. Dunning et al., "Replaying memory transactions while resolving memory access faults", US patent 9575892).  So a
+    page that is there waits behind one that is not, and may be gone when its turn comes.
+    """
 
     _pages: Whole
     """The pages that they come to, one warp after the other, each in its own order."""
-    _moments: Whole
-    """The moments at which they come to them, ascending: those of each warp are its own."""
     _stores: NDArray[np.bool_]
+    _requests: Whole
+    """The request that each of these entries belongs to; they are counted through all warps."""
+    _starts: Whole
+    """The first entry of each request, and the end of the last one."""
     _next: Whole
-    """The entry of each warp that it has not got past."""
+    """The request of each warp that it has not got past."""
     _ends: Whole
-    _sm: Whole
-    """The SM of each warp."""
-    _turn: Whole
-    """Its place among the warps of its SM."""
     _tlb: Whole
-    _waiting: Whole
-    """The warps that wait for a page, or have not begun, in the order in which their SMs report."""
+    _order: Whole
+    """The place of each warp among those that make their requests at the same time."""
+    _room: int
+    """Pages that a uTLB holds requests back for."""
+    _since: Whole = attrs.field(init=False)
+    """When each warp has made its request: in which turn of its uTLB."""
+    _done: NDArray[np.bool_] = attrs.field(init=False)
+    """Entries that have found their page while others of their request have not."""
+    _held: Whole = attrs.field(init=False, factory=lambda: np.zeros(0, np.int64))
+    """Entries that are held back, in the order in which each uTLB reports them."""
+    _holders: Whole = attrs.field(init=False, factory=lambda: np.zeros(0, np.int64))
+    """The warp of each of them."""
+    _look: int = attrs.field(init=False)
+    """Entries of a warp that are looked at together: those of its next requests, of one at least."""
+
+    def __attrs_post_init__(self) -> None:
+        """Let all warps make their first requests."""
+        self._since = np.zeros(self._next.size, np.int64)
+        self._done = np.zeros(self._pages.size, np.bool_)
+        self._look = max(_AHEAD, int(np.diff(self._starts).max(initial=0)))
 
     def go_on(self, pages: ManagedPages, served: Mapping[int, int]) -> None:
-        """Let each warp that waits go on to the next page that is missing.
+        """Let each uTLB that holds nothing back any more take requests up to the next page that is missing.
 
         served: pages by block that have come since it waited; they count as touched, even when they are gone again
         """
-        loads, stores = pages.table_for(False), pages.table_for(True)
-        front, base = self._next[self._waiting], pages.per_block
-        again = ~_missing(loads, stores, self._pages[front], self._stores[front])
-        came = np.zeros(0, np.int64)
-        if served:
-            stretches = [(index * base, *stretch) for index, those in served.items() for stretch in runs(those)]
-            came = np.concatenate([came, *(first + np.arange(low, high) for first, low, high in stretches)])
-            blocks = np.fromiter(served, np.int64, len(served))
-            again |= np.isin(self._pages[front] // base, blocks)
-        active = self._waiting[again]
+        self._release(pages, served)
+        holds = np.zeros(int(self._tlb.max(initial=0)) + 1, np.bool_)
+        holds[self._tlb[self._holders]] = True
+        active = np.flatnonzero((self._next < self._ends) & ~holds[self._tlb])
         while active.size:
-            at = self._next[active]
-            places, there = self._next_of(at, self._ends[active])
-            page = self._pages[places]
-            misses = there & _missing(loads, stores, page, self._stores[places])
-            if came.size:
-                together = np.nonzero(misses & (places < self._together_until(at)[:, None]))
-                misses[together] = ~np.isin(page[together], came)
-            stops = misses.any(axis=1)
-            ahead = np.where(stops, misses.argmax(axis=1), _AHEAD)
-            self._next[active] = np.minimum(at + ahead, self._ends[active])
-            active = active[~stops & (self._next[active] < self._ends[active])]
-        self._waiting = self._waiting[self._next[self._waiting] < self._ends[self._waiting]]
+            tlb, ends = self._tlb[active], self._ends[active]
+            at, stops = self._first_missing(pages, active)
+            steps = np.full(holds.size, 1 << 62)
+            np.minimum.at(steps, tlb, np.where(at < ends, at - self._next[active], 1 << 62))
+            turn = np.minimum(self._next[active] + steps[tlb], ends)
+            stops &= at == turn
+            self._since[active] += turn - self._next[active]
+            self._next[active] = turn
+            holds[:] = False
+            holds[tlb[stops]] = True
+            stopped = holds[tlb] & (turn < ends)
+            self._hold(pages, active[stopped], stops[stopped])
+            active = active[~holds[tlb] & (turn < ends)]
 
-    def _next_of(self, at: Whole, ends: Whole) -> tuple[Whole, NDArray[np.bool_]]:
-        """Return the entries from each of some on, a row each, and which of a row lie before its end."""
-        places = at[:, None] + np.arange(min(_AHEAD, int((ends - at).max(initial=1))))
-        there = places < ends[:, None]
-        return np.where(there, places, at[:, None]), there
+    def _release(self, pages: ManagedPages, served: Mapping[int, int]) -> None:
+        """Let go what is held back for pages that are there, or were."""
+        waits = self._misses(pages, self._held)
+        if served and self._held.size:
+            index, place = np.divmod(self._pages[self._held], pages.per_block)
+            blocks, width = sorted(served), -(-pages.per_block // 8)
+            came = np.frombuffer(b"".join([served[block].to_bytes(width, "little") for block in blocks]), np.uint8)
+            row = np.minimum(np.searchsorted(blocks, index), len(blocks) - 1)
+            in_block = np.asarray(blocks)[row] == index
+            waits &= ~(in_block & (came[row * width + place // 8] >> place % 8 & 1 > 0))
+        self._done[self._held[~waits]] = True
+        self._held, self._holders = self._held[waits], self._holders[waits]
 
-    def _together_until(self, at: Whole) -> Whole:
-        """Return the ends of the entries that warps come to at one moment with some."""
-        return np.searchsorted(self._moments, self._moments[at], side="right")
+    def _misses(self, pages: ManagedPages, entries: Whole) -> NDArray[np.bool_]:
+        """Tell of each of some entries whether its page is missing, and was when its request was made."""
+        missing = _missing(pages.table_for(False), pages.table_for(True), self._pages[entries], self._stores[entries])
+        return missing & ~self._done[entries]
+
+    def _first_missing(self, pages: ManagedPages, warps: Whole) -> tuple[Whole, NDArray[np.bool_]]:
+        """Return for each of some warps the first request with a missing page, and whether it is known to be one.
+
+        Of those that have none, up to where they have been looked at, it is the request to look at next.
+        """
+        first, end = self._starts[self._next[warps]], self._starts[self._ends[warps]]
+        places = first[:, None] + np.arange(min(self._look, int((end - first).max(initial=1))))
+        there = places < end[:, None]
+        places = np.where(there, places, first[:, None])
+        misses = there & self._misses(pages, places)
+        stops: NDArray[np.bool_] = np.any(misses, axis=1)
+        last = first + places.shape[1]
+        beyond = np.where(last < end, self._requests[np.minimum(last, end - 1)], self._ends[warps])
+        found = self._requests[places[np.arange(warps.size), misses.argmax(axis=1)]]
+        return np.where(stops, found, beyond), stops
+
+    def _hold(self, pages: ManagedPages, warps: Whole, stops: NDArray[np.bool_]) -> None:
+        """Hold back the requests that some warps make in one turn of their uTLBs, of which ``stops`` miss pages.
+
+        Where a uTLB has no room for all, the requests behind are not made yet.
+        """
+        order = np.lexsort((self._order[warps], self._since[warps], self._tlb[warps]))
+        warps, stops = warps[order], stops[order]
+        first, size = self._starts[self._next[warps]], np.diff(self._starts)[self._next[warps]]
+        which, begins = np.repeat(np.arange(warps.size), size), np.cumsum(size) - size
+        entries = np.arange(which.size) + np.repeat(first - begins, size)
+        misses = self._misses(pages, entries)
+        (late,) = misses.nonzero()
+        tlb, missed = self._tlb[warps[which[late]]], entries[late]
+        _, new = np.unique(tlb * (int(self._pages.max()) + 1) + self._pages[missed], return_index=True)
+        count = np.cumsum(np.isin(np.arange(late.size), new))
+        before = np.searchsorted(tlb, tlb)
+        held = count - count[before] < self._room
+        self._held = np.concatenate([self._held, missed[held]])
+        self._holders = np.concatenate([self._holders, warps[which[late[held]]]])
+        # What has found its page is over, but for that behind the first for which there is no room.
+        full = np.full(int(self._tlb.max()) + 1, which.size)
+        np.minimum.at(full, tlb[~held], late[~held])
+        issued = np.arange(which.size) < full[self._tlb[warps[which]]]
+        self._done[entries[issued & ~misses]] = True
+        goes_on = warps[~stops & (begins < full[self._tlb[warps]])]
+        self._next[goes_on] += 1
+        self._since[goes_on] += 1
 
     def missing(self, pages: ManagedPages, reports: float) -> tuple[PageSets, int, dict[int, int]]:
-        """Return the pages that warps wait for in the order of their reports, their entries, and those of stores.
+        """Return the pages that requests are held back for in the order of their reports, their entries, and stores'.
 
         reports: entries of one page, at most, for which several uTLBs wait
         """
-        loads, stores = pages.table_for(False), pages.table_for(True)
-        warps = self._waiting[:_MOST_WARPS]
-        at = self._next[warps]
-        places, there = self._next_of(at, self._together_until(at))
-        there &= _missing(loads, stores, self._pages[places], self._stores[places])
-        row, column = np.nonzero(there)
-        sm, sms = self._sm[warps][row], int(self._sm.max(initial=0)) + 1
-        order = np.argsort((self._turn[warps][row] * _AHEAD + column) * sms + sm, kind="stable")
-        row, column = row[order], column[order]
-        page, stored = self._pages[places[row, column]], self._stores[places[row, column]]
+        tlb = self._tlb[self._holders]
+        order = np.argsort(tlb, kind="stable")
+        place = np.empty(order.size, np.int64)
+        place[order] = np.arange(order.size) - np.searchsorted(tlb[order], tlb[order])
+        order = np.lexsort((tlb, place))
+        tlb, page, stored = tlb[order], self._pages[self._held[order]], self._stores[self._held[order]]
         unique, first, which = np.unique(page, return_index=True, return_inverse=True)
-        few, tlbs = np.argsort(first)[:_MOST_REPORTED], int(self._tlb.max(initial=0)) + 1
-        reported = np.minimum(np.bincount(_different(which * tlbs + self._tlb[warps][row]) // tlbs), reports)
+        few, tlbs = np.argsort(first)[:_MOST_REPORTED], int(tlb.max(initial=0)) + 1
+        reported = np.minimum(np.bincount(_different(which * tlbs + tlb) // tlbs), reports)
         by_block: dict[int, int] = {}
         for number in np.unique(page[stored]).tolist() if pages.for_stores is not None else ():
-            index, place = divmod(number, pages.per_block)
-            by_block[index] = by_block.get(index, 0) | 1 << place
+            index, place_in = divmod(number, pages.per_block)
+            by_block[index] = by_block.get(index, 0) | 1 << place_in
         return _in_order(unique[few], pages.per_block), round(float(reported[few].sum())), by_block
 
 

@@ -160,8 +160,15 @@ FORMATS: dict[str, Callable[[str], object]] = {
 }
 """Formats of texts that are not choices, each with the function that reads it and raises ValueError."""
 
-_POSITIVE = frozenset({"alloc.alignment", "alloc.segment", "fault.range", "mpi.device.chunk", "staging.chunk"})
+_POSITIVE = frozenset({"alloc.segment", "mpi.device.chunk", "staging.chunk"})
 """Sizes by which other sizes are divided: 0 would be a division by zero."""
+_POWERS_OF_TWO: dict[str, int] = {
+    **dict.fromkeys(("page.size", "page.size_thp", "page.gpu_fault"), 4096),
+    **dict.fromkeys(("page.uvm_page", "page.uvm_big", "page.uvm_block", "fault.range"), 4096),
+    **dict.fromkeys(("mem.sector", "remote.sector", "remote.line", "access_counter.access"), 8),
+    **dict.fromkeys(("alloc.alignment", "alloc.managed_alignment", "access_counter.sub_region"), 8),
+}
+"""Sizes of pages, sectors and steps of addresses, with the least that they can be; the most is 1 GiB."""
 _AT_MOST: dict[str, float] = {"jitter": 1.0, "runtime.hidden_helper_threads": 1024}
 """Upper limits of fractions of a whole, and of what has an actor each."""
 _AT_MOST_UNITS: dict[str, float] = dict.fromkeys(("cards", "engines", "queues", "connections", "devices"), 1024)
@@ -422,6 +429,9 @@ def _number(given: object, unit: units.Unit, key: str) -> float:
         raise EntryError(f"{given!r} cannot be: {why}")
     if key in _POSITIVE and value != int(value):
         raise EntryError(f"{given!r} must be a whole number of bytes")
+    least = _POWERS_OF_TWO.get(key)
+    if least and (not least <= value <= 1 << 30 or int(value) != value or int(value).bit_count() != 1):
+        raise EntryError(f"{given!r} cannot be: it is a power of two from {least} B to 1 GiB")
     if unit.is_count and value != int(value):
         raise EntryError(f"{given!r} must be a whole number ({unit.text})")
     return float(value)

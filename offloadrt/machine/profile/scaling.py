@@ -66,7 +66,7 @@ PARTS = (
     ScaledPart(
         "the GPU's clock", "gpu.cycle", 1.2,
         (
-            "launch.*", "graph.gap", "gpu.team_dispatch", "fault.arrival", "mem.latency", "sm.bandwidth",
+            "launch.*", "graph.gap", "gpu.team_dispatch", "atomic.*", "fault.arrival", "mem.latency", "sm.bandwidth",
             "process.context_switch", "usm.global_indirection",
         ),
     ),

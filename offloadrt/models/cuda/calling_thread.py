@@ -10,14 +10,20 @@ import attrs
 from offloadrt.driver import CudaDriver
 from offloadrt.driver.calls import INVALID, DriverCall
 from offloadrt.kernels.integers import is_integer
-from offloadrt.machine import DeviceArray, InvalidDeviceAddress, Stream
-from offloadrt.models.cuda.told import ToldCalls, device_of
+from offloadrt.machine import DeviceArray, InvalidDeviceAddress, Machine, Stream
 from offloadrt.models.host.program import OffloadProgram, ProgramThread
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.host_array import HostArray, Section
 from offloadrt.runtime.plugins.plugin import DevicePlugin
 from offloadrt.sim import Simulation
 
+CopyEnd = HostArray | Section | DeviceArray
+"""An end of a copy: memory of the host, or of a device."""
 ILLEGAL_ADDRESS = "CUDA_ERROR_ILLEGAL_ADDRESS"
+
+
+def device_of(machine: Machine, address: int) -> int | None:
+    """Return the number of the device in whose memory an address of this process lies; None: in no device's."""
+    return next((number for number, device in enumerate(machine.devices) if device.memory.reaches(address)), None)
 
 
 @attrs.frozen
@@ -142,8 +148,8 @@ class ProgramState:
     """Whether a call without a stream means the thread's own (nvcc --default-stream per-thread)."""
     devices: dict[Stream, int] = attrs.field(factory=dict)
     """The device of each stream that is not destroyed."""
-    told: ToldCalls | None = None
-    """Tells the program's observer; None where nobody observes it."""
+    told: Any = None
+    """Follows the calls for the program's observer (`ProgramObserver.watch_calls`); None where nobody observes it."""
 
 
 class CallingThread(ProgramThread):

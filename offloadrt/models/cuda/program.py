@@ -12,7 +12,6 @@ from offloadrt.driver import CudaDriver, DriverError
 from offloadrt.machine import Machine, MachineSpec
 from offloadrt.models.cuda.calling_thread import Allocations, MappedMemory, PrimaryContext, ProgramState
 from offloadrt.models.cuda.host_thread import HostThread
-from offloadrt.models.cuda.told import ToldCalls
 from offloadrt.models.host.arrays import Arena
 from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramOptions, has_devices
 from offloadrt.runtime.device import OffloadDevice
@@ -75,7 +74,7 @@ class CUDA(OffloadProgram[HostThread]):
 
     def observe(self, observer: ProgramObserver) -> None:
         super().observe(observer)
-        self._state.told = ToldCalls(self, observer, self._state.devices)
+        self._state.told = observer.watch_calls(self, observer, self._state.devices)
 
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
         return HostThread(self, self.context, self._state, number, num_threads, barrier, heap, stack)

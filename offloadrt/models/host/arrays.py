@@ -1,8 +1,7 @@
-"""The arrays of a program in the memory of the host: sections of them, where they lie, and globals of declare target.
+"""The arrays of a program in the memory of the host: where they lie, and globals of declare target.
 
-`Section` is ``a[lower:length:stride]``, and `map_item` makes what the runtime is told of one. `Arena` is a thread's
-part of the heap, as in glibc's malloc, or its stack. `ProgramArrays` makes the arrays of a program. `DeviceGlobals`
-knows where globals of declare target lie on each device, and how a kernel reaches them.
+`Arena` is a thread's part of the heap, as in glibc's malloc, or its stack. `ProgramArrays` makes the arrays of a
+program. `DeviceGlobals` knows where globals of declare target lie on each device, and how a kernel reaches them.
 
 Addresses matter to the runtime: a lookup in the present table also locks the neighbour by address. Small heap blocks
 come from the arena of the thread that allocates (`HEAP_MAX_SIZE`, 64 MiB), large ones from `mmap` (`M_MMAP_THRESHOLD`,
@@ -26,7 +25,6 @@ import attrs
 import numpy as np
 from numpy.typing import DTypeLike
 
-from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import HostMemory, Machine
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import InvalidFree
@@ -35,206 +33,8 @@ from offloadrt.runtime.host_array import POINTER_BYTES, Bytes, HostArray, Kind, 
 from offloadrt.runtime.launch.kernel_arguments import reaches_host
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.mapping.data_environment import enter_entry
-from offloadrt.runtime.mapping.map_item import (
-    IMPLICIT,
-    LITERAL,
-    NON_CONTIG,
-    PTR_AND_OBJ,
-    TARGET_PARAM,
-    Dimension,
-    MapItem,
-)
-from offloadrt.runtime.mapping.present_table import INFINITE, ON_HOST, Binding, DevicePointer, Entry
+from offloadrt.runtime.mapping.present_table import INFINITE, ON_HOST, Binding, Entry
 from offloadrt.sim import Lock
-
-
-@attrs.frozen
-class SectionExtent:
-    """``[lower : length : stride]`` of one dimension; a subscript ``[lower]`` has the length 1."""
-
-    lower: int
-    length: int
-    stride: int = 1
-    is_subscript: bool = False
-
-    def __str__(self) -> str:
-        if self.is_subscript:
-            return f"[{self.lower}]"
-        return f"[{self.lower}:{self.length}" + (f":{self.stride}]" if self.stride != 1 else "]")
-
-
-@attrs.frozen(eq=False)
-class Section:
-    """``array[lower : length : stride]`` along the first dimension, with `inner` along those after it.
-
-    The dimensions that are not named are whole. subscript: the first dimension is one index. Raises ValueError if the
-    section lies outside.
-    """
-
-    array: HostArray
-    lower: int
-    length: int
-    stride: int = 1
-    inner: tuple[SectionExtent, ...] = ()
-    subscript: bool = False
-
-    def __attrs_post_init__(self) -> None:
-        ordinals = ("first", "second", "third")
-        for position, extent in enumerate(self.extents):
-            if not (is_integer(extent.lower) and is_integer(extent.length) and is_integer(extent.stride)):
-                raise TypeError(f"{self} is no array section: its numbers are whole")
-            if extent.lower < 0 or extent.length < 0 or extent.stride < 1 or position >= len(self.array.shape):
-                raise ValueError(f"{self} is no array section")
-            last = extent.lower + (extent.length - 1) * extent.stride + 1 if extent.length else extent.lower
-            if last > self.array.shape[position]:
-                named = ordinals[position] if position < len(ordinals) else f"{position + 1}th"
-                raise ValueError(
-                    f"{self} reaches beyond the {self.array.shape[position]} elements of the {named} dimension"
-                )
-
-    def __str__(self) -> str:
-        return self.array.name + "".join(map(str, self.extents))
-
-    @property
-    def extents(self) -> tuple[SectionExtent, ...]:
-        """Return the dimensions that are named, outermost first."""
-        return (SectionExtent(self.lower, self.length, self.stride, self.subscript), *self.inner)
-
-    def bytes_of(self, dimension: int) -> int:
-        """Return the bytes from one index of a dimension to the next."""
-        size = self.array.itemsize
-        for length in self.array.shape[dimension + 1 :]:
-            size *= length
-        return size
-
-    @property
-    def row_bytes(self) -> int:
-        return self.bytes_of(0)
-
-    @property
-    def begin(self) -> int:
-        begin = self.array.address + self.lower * self.row_bytes
-        for dimension, extent in enumerate(self.inner, 1):
-            begin += extent.lower * self.bytes_of(dimension)
-        return begin
-
-    @property
-    def nbytes(self) -> int:
-        """Return the bytes of a section that is contiguous."""
-        nbytes = self.length * self.row_bytes
-        for dimension, extent in enumerate(self.inner, 1):
-            nbytes = nbytes // self.array.shape[dimension] * extent.length
-        return nbytes
-
-    @property
-    def is_contiguous(self) -> bool:
-        """Tell whether its elements lie one after the other."""
-        if not self.inner:
-            return self.stride == 1
-        several = False
-        for extent, length in zip(self.extents, self.array.shape, strict=False):
-            if several and (extent.lower, extent.length, extent.stride) != (0, length, 1):
-                return False
-            several = several or extent.length != 1
-        return all(extent.stride == 1 or extent.length == 1 for extent in self.extents)
-
-    @property
-    def dimensions(self) -> tuple[Dimension, ...]:
-        """Return the descriptor of a section with gaps, as clang 22 makes it: it leaves out leading subscripts."""
-        extents = self.extents
-        found = [
-            Dimension(extent.lower, extent.length, extent.stride * self.bytes_of(position))
-            for position, extent in enumerate(extents)
-            if not all(outer.is_subscript for outer in extents[: position + 1])
-        ]
-        return (*found, Dimension(0, 1, self.bytes_of(len(extents) - 1)))
-
-
-def section(array: HostArray, lower: int = 0, length: int | None = None, stride: int = 1) -> Section:
-    """Make an array section; without a length it goes up to the end of the array."""
-    if length is None:
-        length = max(0, -(-(array.shape[0] - lower) // stride))
-    return Section(array, lower, length, stride)
-
-
-def array_section(array: HostArray, *dimensions: int | tuple[int, ...]) -> Section:
-    """Make an array section in several dimensions, each an index, ``(lower, length)`` or ``(lower, length, stride)``.
-
-    ``b[1:2][0:4]`` is ``array_section(b, (1, 2), (0, 4))``. Raises ValueError for a section that lies outside.
-    """
-    if not dimensions:
-        return section(array)
-    extents = []
-    for given in dimensions:
-        if isinstance(given, tuple) and len(given) not in (2, 3):
-            raise ValueError(
-                f"a dimension of an array section is (lower, length) or (lower, length, stride), not {given}"
-            )
-        extents.append(
-            SectionExtent(given[0], given[1], given[2] if len(given) > 2 else 1)
-            if isinstance(given, tuple)
-            else SectionExtent(given, 1, 1, True)
-        )
-    first, *inner = extents
-    return Section(array, first.lower, first.length, first.stride, tuple(inner), first.is_subscript)
-
-
-Span = HostArray | Section
-"""What a list item of a data clause names."""
-
-
-def extent(span: object, call: str) -> tuple[int, int]:
-    """Return the first address and the bytes of an array, or of what lies between the ends of a section.
-
-    Raises TypeError for what is neither.
-    """
-    if isinstance(span, HostArray):
-        return span.address, span.nbytes
-    if isinstance(span, Section):
-        extents = span.extents
-        nbytes = span.bytes_of(len(extents) - 1)
-        for dimension, named in enumerate(extents):
-            if not named.length:
-                return span.begin, 0
-            nbytes += (named.length - 1) * named.stride * span.bytes_of(dimension)
-        return span.begin, nbytes
-    what = "a NumPy array, which is none of the program's" if isinstance(span, np.ndarray) else repr(span)
-    raise TypeError(f"{call} takes an array of the program or a section of one, not {what}")
-
-
-def array_of(span: Span) -> HostArray:
-    """Return the array that a span belongs to."""
-    return span.array if isinstance(span, Section) else span
-
-
-def begin_of(span: Span) -> int:
-    """Return the host address of its first byte."""
-    return span.begin if isinstance(span, Section) else span.address
-
-
-def literal_item(value: Any) -> MapItem:
-    """Make the item of a kernel's argument that is passed as it is: a number, or a device pointer."""
-    if isinstance(value, DevicePointer):
-        return MapItem(None, value.address, value.address, POINTER_BYTES, LITERAL | TARGET_PARAM, value=value)
-    return MapItem(None, 0, 0, POINTER_BYTES, LITERAL | IMPLICIT | TARGET_PARAM, value=value)
-
-
-def map_item(span: Span, bits: int) -> MapItem:
-    """Make the runtime's item for a span, with these bits of `map_type`.
-
-    A global with a reference pointer is reached through it: of `link`, and under unified shared memory of `enter`.
-    """
-    if isinstance(span, Section):
-        array, begin, nbytes = span.array, span.begin, span.nbytes
-    else:
-        array, begin, nbytes = span, span.address, span.nbytes
-    if array.kind != "heap" and array.pointer_address:
-        return MapItem(array, array.pointer_address, begin, nbytes, bits | PTR_AND_OBJ)
-    if not isinstance(span, Section) or span.is_contiguous:
-        return MapItem(array, array.address, begin, nbytes, bits)
-    dimensions = span.dimensions
-    return MapItem(array, array.address, begin, len(dimensions), bits | NON_CONTIG, dimensions)
-
 
 HEAP_MAX_SIZE: Final = 64 << 20
 MMAP_THRESHOLD: Final = 128 << 10
@@ -422,14 +222,17 @@ class DeviceGlobals:
     _loaded: int = 0
     _bare: list[OffloadDevice] = attrs.field(init=False)
     """Devices without the image."""
+    pending: bool = attrs.field(init=False)
+    """Whether there is anything to load."""
 
     def __attrs_post_init__(self) -> None:
         self._bare = [device for device in self.devices if device.plugin.image_pending]
+        self.pending = bool(self._bare)
 
-    @property
-    def pending(self) -> bool:
-        """Tell whether there is anything to load."""
-        return bool(self._bare) or self._loaded < len(self.declared)
+    def declare(self, array: HostArray) -> None:
+        """Add a variable of ``declare target``, or one in ``link``, to what the image holds."""
+        self.declared.append(array)
+        self.pending = True
 
     async def load(self) -> None:
         """Done by the first thread that reaches a device; others wait for it."""
@@ -444,6 +247,7 @@ class DeviceGlobals:
                 for device in self.devices:
                     await self._load_one(device, array)
                 self._loaded += 1
+            self.pending = False
         finally:
             self.lock.release()
 

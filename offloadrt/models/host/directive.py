@@ -61,15 +61,24 @@ def launch_of(
     return kernel.launch(teams, per_team or grid.threads, iterations, known)
 
 
-def check_launch(construct: str, kernel: Kernel, arguments: Sequence[Any], **sizes: object) -> None:
-    """Raise the error of a compiler that refuses a construct's launch of a kernel.
+def construct_launch(
+    construct: str,
+    kernel: Kernel,
+    arguments: Sequence[Any],
+    teams: int | None,
+    threads: int | None,
+    iterations: int | None,
+    grid: GridDefaults = _A_THREAD_EACH,
+    clauses: tuple[str, str] = ("teams", "threads"),
+) -> Launch:
+    """Make the launch of a construct, or raise the error of a compiler that refuses it.
 
-    ValueError for a size that is no whole number from 1 (from 0 for the iterations). TypeError for what is no kernel,
-    and for an array that is none of the program's; KernelError for more or fewer arguments than its body takes.
+    clauses: what the model calls teams and threads. ValueError for a size that is no whole number from 1 (from 0 for
+    the iterations). TypeError for what is no kernel, and for an array that is none of the program's; KernelError for
+    more or fewer arguments than its body takes.
     """
-    for clause, value in sizes.items():
-        least = 0 if clause == "iterations" else 1
-        if value is not None and not (is_integer(value) and value >= least):
+    for clause, value, least in zip((*clauses, "iterations"), (teams, threads, iterations), (1, 1, 0), strict=True):
+        if value is not None and not ((type(value) is int or is_integer(value)) and value >= least):
             raise ValueError(f"{construct}: {clause} is {value!r}, but must be a whole number from {least}")
     given: object = kernel
     if not isinstance(given, Kernel):
@@ -86,6 +95,7 @@ def check_launch(construct: str, kernel: Kernel, arguments: Sequence[Any], **siz
         names = ", ".join(_parameters(kernel))
         takes = "1 argument" if least == 1 else f"{least} arguments"
         raise KernelError(f"kernel {kernel.name!r} takes {takes} ({names}), not {len(arguments)}")
+    return launch_of(kernel, arguments, teams, threads, iterations, grid)
 
 
 def _named(kernel: Kernel, position: int) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike
 from offloadrt.driver import Driver, DriverError
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine, MachineSpec
-from offloadrt.models.host.arrays import Arena, DeviceGlobals, ProgramArrays, Span, array_of, extent
+from offloadrt.models.host.arrays import Arena, DeviceGlobals, ProgramArrays
 from offloadrt.registry import Registry
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import FAILED_FREE, DeviceOptions, OffloadDevice, RuntimeCosts
@@ -36,7 +36,7 @@ from offloadrt.runtime.events import (
     StrandEnded,
     Tell,
 )
-from offloadrt.runtime.host_array import HostArray, Kind
+from offloadrt.runtime.host_array import HostArray, Kind, Span, array_of, extent
 from offloadrt.runtime.lock_wait import take
 from offloadrt.sim import Lock, LockStatistics, Signal, Simulation
 from offloadrt.trace import Trace, doing
@@ -282,7 +282,11 @@ class OffloadProgram(ABC, Generic[T]):
             born = self.sim.now
             if tell is not None:
                 tell(StrandBegan(self.machine.named(f"host thread {number}"), (fork,)))
-            results[number] = await body(thread)
+            running: object = body(thread)
+            if not isinstance(running, Awaitable):
+                name = getattr(body, "__qualname__", body)
+                raise TypeError(f"parallel: {name} returned {running!r}, nothing to await; write it as `async def`")
+            results[number] = await running
             await thread.leave_team()
             if tell is not None:
                 tell(StrandEnded(join))
@@ -301,6 +305,8 @@ class OffloadProgram(ABC, Generic[T]):
 
     def device(self, number: int, call: str = "") -> OffloadDevice:
         """Return a device by number. Raises InvalidDevice."""
+        if type(number) is int and 0 <= number < self.num_devices:
+            return self.devices[number]
         if not is_integer(number):
             raise TypeError(f"{call}: device is {number!r}, which is no number of a device")
         if not 0 <= number < self.num_devices:
@@ -471,6 +477,16 @@ class ProgramThread(ABC):
         """Occupy a core for so long."""
         with self.doing("compute"):
             await self.program.machine.cores.compute(seconds)
+
+    def pin(self, core: int) -> None:
+        """Have this thread run on one core only (sched_setaffinity, or a place of OMP_PLACES).
+
+        Others that are pinned to the core share it with this one in time slices (`stream.time_slice`), also while one
+        of them spins. Threads that a thread makes are pinned with it: LLVM's hidden helpers, where their first task is
+        its. ValueError for a core that the machine has not.
+        """
+        machine = self.program.machine
+        machine.cores.pin(self.sim.current, core, machine.spec.value("stream.time_slice"))
 
     def doing(self, activity: str) -> AbstractContextManager[None]:
         """Name, for a picture of the run, what the thread does in the body of ``with``."""

@@ -23,7 +23,6 @@ points `offloadrt.openmp`.
 
 from typing import TYPE_CHECKING, Any
 
-from offloadrt.models.host.arrays import Section, SectionExtent, array_section, section
 from offloadrt.models.openmp.clauses import (
     Depend,
     Map,
@@ -60,7 +59,7 @@ from offloadrt.runtime import (
     PlacementError,
     UnifiedMemoryUnavailable,
 )
-from offloadrt.runtime.mapping.map_item import Dimension
+from offloadrt.runtime.host_array import Dimension, Section, SectionExtent, array_section, section
 
 if TYPE_CHECKING:  # type checkers cannot see entry points
     from offloadrt.extensions.recording.replay.lowered import LoweredItem, LoweredProgram

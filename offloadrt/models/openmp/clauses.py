@@ -22,8 +22,7 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from offloadrt.models.host.arrays import Section, Span, array_of
-from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Section, Span, array_of
 from offloadrt.runtime.launch.kernel_arguments import Pointees
 from offloadrt.runtime.mapping.map_item import ALLOC, ALWAYS, CLOSE, DELETE, FROM, OMPX_HOLD, PRESENT, TO
 from offloadrt.runtime.mapping.present_table import DevicePointer
@@ -102,8 +101,8 @@ def items_of(items: Any) -> tuple[Any, ...]:
 
 
 def lists_of(*clauses: Any) -> list[tuple[Any, ...]]:
-    """Return the items of each of these clauses."""
-    return [items_of(items) for items in clauses]
+    """Return the items of each of these clauses; of what `map` gives, the map clauses one by one."""
+    return [flatten(items_of(items)) for items in clauses]
 
 
 def _each(items: Iterable[Any]) -> tuple[Any, ...]:
@@ -215,15 +214,12 @@ def pointees(pointers: HostArray, shape: int | Sequence[int], dtype: Any, member
     return Pointees(pointers, lengths, np.dtype(dtype), member, lower)
 
 
-def flatten(clauses: Iterable[Clause]) -> list[Map | Motion | UseDevice | Depend]:
-    """Return the clauses one by one."""
-    flat: list[Map | Motion | UseDevice | Depend] = []
+def flatten(clauses: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the clauses one by one: those of `Maps` in its place."""
+    flat: list[Any] = []
     for clause in clauses:
-        if isinstance(clause, Maps):
-            flat.extend(clause.clauses)
-        else:
-            flat.append(clause)
-    return flat
+        flat.extend(clause.clauses if isinstance(clause, Maps) else (clause,))
+    return tuple(flat)
 
 
 @attrs.frozen(eq=False)

@@ -43,7 +43,7 @@ from offloadrt.models.openmp.lowering import (
     target_construct,
     update_construct,
 )
-from offloadrt.models.openmp.routines import RoutineCaller, in_place, initial_device, is_host
+from offloadrt.models.openmp.routines import RoutineCaller, chosen, in_place, initial_device, is_host
 from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion, taskwait, wait_before, wait_for
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray
@@ -367,10 +367,11 @@ class HostThread(RoutineCaller):
     def run(self, construct: Construct) -> Running:
         """Run a construct."""
         name, work, depends = construct.name, construct.work, construct.depends
-        device = self.default_device if construct.device is None else construct.device
+        device = chosen(self, construct.device)
+        on_host = device == self.program.num_devices
         if self.recording is not None:
-            self.recording.note(construct, device, on_host=is_host(self, device))
-        if is_host(self, device):
+            self.recording.note(construct, device, on_host=on_host)
+        if on_host:
             return self._run_on_host(construct)
         if construct.nowait:
             return self._defer(name, device, work, depends)

@@ -36,8 +36,8 @@ import numpy as np
 
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import Machine
-from offloadrt.models.host.arrays import DeviceGlobals, Section, begin_of, literal_item, map_item
-from offloadrt.models.host.directive import Work, beginning, check_launch, ending, launch_of, updating
+from offloadrt.models.host.arrays import DeviceGlobals
+from offloadrt.models.host.directive import Work, beginning, construct_launch, ending, updating
 from offloadrt.models.host.program import ProgramThread
 from offloadrt.models.openmp.clauses import (
     Clause,
@@ -51,7 +51,7 @@ from offloadrt.models.openmp.clauses import (
     flatten,
     lists_of,
 )
-from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Section, begin_of
 from offloadrt.runtime.launch.kernel_arguments import Pointees, required_alignment
 from offloadrt.runtime.launch.target import OffloadedRegion, target
 from offloadrt.runtime.mapping.map_item import (
@@ -69,6 +69,8 @@ from offloadrt.runtime.mapping.map_item import (
     TO,
     MapItem,
     MapItems,
+    literal_item,
+    map_item,
 )
 from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.runtime.plugins.plugin import GridDefaults
@@ -263,14 +265,13 @@ def lower_target(
     on_device: Sequence[Any] = (),
     implicit: Callable[[HostArray], MapItem] | None = None,
 ) -> list[MapItem]:
-    """Lower a target region whose kernel has these arguments to its items.
+    """Lower a target region whose kernel has these arguments to its items; its clauses are flat.
 
     on_device: arrays whose device address is passed as it is (has_device_addr). implicit: how an array is mapped that
     no clause names.
     """
-    flat = flatten(clauses)
-    _check_clauses(flat, "target")
-    variables = _variables([clause for clause in flat if isinstance(clause, Map)], mappers)
+    _check_clauses(clauses, "target")
+    variables = _variables([clause for clause in clauses if isinstance(clause, Map)], mappers)
     implicit = implicit or implicit_item
     items: list[MapItem] = []
     captured: dict[HostArray, None] = {}
@@ -521,7 +522,7 @@ def target_construct(
     """
     for name in unknown:
         raise _no_target_clause(name)
-    check_launch("target", kernel, arguments, teams=teams, threads=threads, iterations=iterations)
+    launch = construct_launch("target", kernel, arguments, teams, threads, iterations, declarations.grid)
     mapped, pointers, on_device, copied, uninitialised, depends = lists_of(
         maps, is_device_ptr, has_device_addr, firstprivate, private, depend
     )
@@ -545,7 +546,6 @@ def target_construct(
         )
     )
     follows = [argument for argument in arguments if isinstance(argument, (DevicePointer, Pointees))]
-    launch = launch_of(kernel, arguments, teams, threads, iterations, declarations.grid)
     offloaded = OffloadedRegion(launch, items, arguments, follows)
     region = functools.partial(target, region=offloaded, call="target", globals_of=declarations.globals.binding)
     where = device if if_ else INITIAL_DEVICE
@@ -615,7 +615,7 @@ def _check_arrays(arguments: Sequence[Any], **clauses: Sequence[Any]) -> None:
 
 def _check_not_private(maps: Sequence[Any], own: Sequence[HostArray]) -> None:
     """Raise ValueError for an array that is both mapped and private."""
-    for listed in flatten(maps):
+    for listed in maps:
         for item in listed.items if isinstance(listed, Map) else ():
             array = item.array if isinstance(item, Section) else item
             if array in own:

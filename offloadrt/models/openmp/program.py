@@ -92,9 +92,7 @@ class OpenMP(OffloadProgram[HostThread]):
         self.declarations = Declarations(
             self.globals, machine.spec.text("runtime.strided_update"), self.devices[0].plugin.grid
         )
-        self.helpers = HiddenHelpers(
-            machine.sim, machine.spec.count("runtime.hidden_helper_threads"), machine.host_time
-        )
+        self.helpers = HiddenHelpers(machine, machine.spec.count("runtime.hidden_helper_threads"))
         self.manager_locks: list[Lock] = []
         """Semaphores of the program's GPU memory managers."""
 
@@ -125,7 +123,7 @@ class OpenMP(OffloadProgram[HostThread]):
         The device image holds zeros, not `fill`.
         """
         array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, *self._arenas_of(0))
-        self.globals.declared.append(array)
+        self.globals.declare(array)
         return array
 
     def declare_target_link(
@@ -139,7 +137,7 @@ class OpenMP(OffloadProgram[HostThread]):
     ) -> HostArray:
         """Make a global that a device has only while it is mapped: ``declare target link(name)``."""
         array = self.arrays.make(name, shape, dtype, fill, phantom, "link", align, *self._arenas_of(0))
-        self.globals.declared.append(array)
+        self.globals.declare(array)
         return array
 
     def declare_mapper(self, kind: type, mapper: Mapper) -> None:

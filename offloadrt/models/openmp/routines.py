@@ -22,7 +22,6 @@ from numpy.typing import DTypeLike
 from offloadrt.driver import Advice, DriverError
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine
-from offloadrt.models.host.arrays import Section, array_of, extent
 from offloadrt.models.host.directive import Work, in_directive
 from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.models.openmp.clauses import Depend
@@ -32,7 +31,16 @@ from offloadrt.runtime.configurations.managed import why_nothing_migrates
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import CopyFailed, InvalidFree, OutsideArray, UnifiedMemoryUnavailable
 from offloadrt.runtime.events import ArrayMade, DataCopied, HostUsed
-from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_values, shape_of
+from offloadrt.runtime.host_array import (
+    HostArray,
+    HostSpan,
+    Section,
+    array_of,
+    element_of,
+    extent,
+    make_values,
+    shape_of,
+)
 from offloadrt.runtime.mapping.data_environment import get_present_pointer
 from offloadrt.runtime.mapping.map_item import DirectiveQueue
 from offloadrt.runtime.mapping.present_table import DevicePointer

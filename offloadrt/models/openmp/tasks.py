@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 
 import attrs
 
+from offloadrt.machine import Machine
 from offloadrt.models.openmp.clauses import Depend
 from offloadrt.runtime.events import Awaited, Signalled, StrandBegan, StrandEnded, TaskMade, Tell
-from offloadrt.sim import Mailbox, Signal, Simulation
-from offloadrt.trace import HostTime
+from offloadrt.sim import Actor, Mailbox, Signal
 
 
 @attrs.define(eq=False)
@@ -130,17 +130,21 @@ class HiddenHelpers:
     A helper lives, for the accounting of host time, while it runs a task.
     """
 
-    def __init__(self, sim: Simulation, count: int, host_time: HostTime) -> None:
-        self.sim = sim
+    def __init__(self, machine: Machine, count: int) -> None:
+        self.sim = sim = machine.sim
         self.count = count
-        self._host_time = host_time
+        self._host_time = machine.host_time
+        self._inherit = machine.cores.inherit
+        self._threads: list[Actor] = []
+        """Those that no task has come to yet: the maker of the first one makes them."""
         self._unfinished: dict[Task, None] = {}
         self._ready = Mailbox(sim, "hidden helper threads")
         self.tell: Tell | None = None
 
     def start(self) -> None:
         for number in range(self.count):
-            self.sim.spawn(self._serve, name=f"hidden helper thread {number}", daemon=True, serves=self._ready)
+            name = f"hidden helper thread {number}"
+            self._threads.append(self.sim.spawn(self._serve, name=name, daemon=True, serves=self._ready))
 
     async def _serve(self) -> None:
         while True:
@@ -191,6 +195,9 @@ class HiddenHelpers:
             task.after = tuple([one.done for one in region.ordered_before(depends)])
             self.tell(TaskMade(task, f"the task of {name} nowait"))
         region.enter(task, depends)
+        if self._threads:
+            self._inherit(self._threads, self.sim.current)
+            self._threads = []
         self._unfinished[task] = None
         task.waiting_for = len(before)
         for predecessor in before:

@@ -17,11 +17,10 @@ import attrs
 import numpy as np
 
 from offloadrt.driver import OutOfDeviceMemory
-from offloadrt.models.host.arrays import Section
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.models.openmp.routines import check_managed_memory, must_copy
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.host_array import HostArray, Section
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.sim import Lock

@@ -1,5 +1,4 @@
 """A target region: `target.py` maps its items, binds and launches its kernel, and unmaps.
 
-It has the region as well, with the memory that it touches. `kernel_arguments.py` and `argument_blocks.py` have the
-arguments that the kernel gets.
+It has the region as well, with the memory that it touches. `kernel_arguments.py` has the arguments of the kernel.
 """

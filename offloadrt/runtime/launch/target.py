@@ -85,6 +85,11 @@ class OffloadedRegion:
         named = [argument.pointers if isinstance(argument, Pointees) else argument for argument in self.arguments]
         self.arrays = [array for array in named if isinstance(array, HostArray)]
 
+    @functools.cached_property
+    def data(self) -> AddressTrace | None:
+        """Return how to find where the kernel's elements lie (`data_of`)."""
+        return data_of(self.launch, self.arguments)
+
     def touching(self, device: OffloadDevice, on_host: Sequence[bool], queue: DirectiveQueue, call: str) -> Touching:
         """Say what of the host's memory the kernel touches, to a device that can reach it.
 
@@ -277,6 +282,19 @@ def _trace_of(
     return AddressTrace(trace, named, places, view or _no_view)
 
 
+def data_of(launch: Launch, arguments: Sequence[Any], view: Callable[[Any], Any] | None = None) -> AddressTrace | None:
+    """Return how to find where elements lie whose indices have no affine form; None where nothing says it."""
+    analysis = launch.kernel.analysis
+    if analysis is None or launch.kernel.body is None or not analysis.without_form:
+        return None
+    named = dict(zip(analysis.parameters, arguments, strict=True))
+    known = {name: _of_its_shape(argument) for name, argument in named.items()}
+    if not all(isinstance(known[name], np.ndarray) for name in analysis.signature.arrays):
+        return None
+    trace = ElementTrace(analysis, analysis.counting(arguments), known, analysis.without_form, 1, launch.kernel.name)
+    return AddressTrace(trace, named, {}, view or _no_view) if trace.shape is not None and trace.is_known else None
+
+
 def _elements(array: HostArray, mapped: Sequence[Range]) -> tuple[int, int]:
     """Return the first element of what is mapped of an array, and how many there are up to the last."""
     begin = min((begin for begin, _ in mapped), default=array.address) - array.address
@@ -452,12 +470,13 @@ def _submission(
         watch = device.watch_kernel(device, device.tell, region, bindings, private.placed, queue.cause)
     run = body_of(device, launch, region.arguments, bindings, queue, call, None if watch is None else watch.view)
     touching = region.touching(device, [bindings[array].is_host for array in region.arrays], queue, call)
-    if (trace := touching.trace) is not None:
+    if (trace := touching.trace) is not None or region.data is not None:
 
         def view(argument: Any) -> Any:
             return resolver_of(device, argument, bindings)()
 
-        touching = attrs.evolve(touching, trace=attrs.evolve(trace, view=view))
+        seen = [each and attrs.evolve(each, view=view) for each in (trace, region.data if run is not None else None)]
+        touching = attrs.evolve(touching, trace=seen[0], data=seen[1])
     if watch is not None:
         run = watch.submitted(run)
     elif device.tell is not None:

@@ -689,7 +689,7 @@ def strided_pieces(item: MapItem, specification: bool) -> list[tuple[int, int]]:
     LLVM 22 multiplies each lower bound by the stride; of the innermost dimension that is not merged with the next it
     moves the first element only; and it counts from the begin of the array, without leading subscripts.
 
-    >>> from offloadrt.runtime.mapping.map_item import Dimension
+    >>> from offloadrt.runtime.host_array import Dimension
     >>> row = MapItem(None, 0, 4, 2, NON_CONTIG, (Dimension(1, 2, 8), Dimension(0, 1, 4)))
     >>> strided_pieces(row, specification=False)
     [(8, 4), (16, 4)]

@@ -14,7 +14,8 @@ import attrs
 
 from offloadrt.driver import Touching
 from offloadrt.kernels import Launch
-from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
+from offloadrt.runtime.host_array import POINTER_BYTES, Dimension, HostArray, Section, Span
+from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.sim import Signal
 
 ALLOC: Final = 0x000
@@ -127,18 +128,6 @@ def words(bits: int) -> str:
     return " ".join(name for bit, name in _NAMES.items() if bits & bit) or "alloc"
 
 
-@attrs.frozen
-class Dimension:
-    """One dimension of a strided section: `count` pieces, `stride` bytes apart.
-
-    `offset` is the lower bound in elements.
-    """
-
-    offset: int
-    count: int
-    stride: int
-
-
 @attrs.define(eq=False)  # nobody changes one; a frozen object takes seven times as long to make
 class MapItem:
     """base and begin are host addresses, size is bytes, type is bits of `map_type`.
@@ -198,6 +187,30 @@ class MapItem:
 
     def locate(self, address: int) -> str:
         return "<addr>" if self.array is None else self.array.locate(address)
+
+
+def literal_item(value: Any) -> MapItem:
+    """Make the item of a kernel's argument that is passed as it is: a number, or a device pointer."""
+    if isinstance(value, DevicePointer):
+        return MapItem(None, value.address, value.address, POINTER_BYTES, LITERAL | TARGET_PARAM, value=value)
+    return MapItem(None, 0, 0, POINTER_BYTES, LITERAL | IMPLICIT | TARGET_PARAM, value=value)
+
+
+def map_item(span: Span, bits: int) -> MapItem:
+    """Make the runtime's item for a span, with these bits of `map_type`.
+
+    A global with a reference pointer is reached through it: of `link`, and under unified shared memory of `enter`.
+    """
+    if isinstance(span, Section):
+        array, begin, nbytes = span.array, span.begin, span.nbytes
+    else:
+        array, begin, nbytes = span, span.address, span.nbytes
+    if array.kind != "heap" and array.pointer_address:
+        return MapItem(array, array.pointer_address, begin, nbytes, bits | PTR_AND_OBJ)
+    if not isinstance(span, Section) or span.is_contiguous:
+        return MapItem(array, array.address, begin, nbytes, bits)
+    dimensions = span.dimensions
+    return MapItem(array, array.address, begin, len(dimensions), bits | NON_CONTIG, dimensions)
 
 
 @attrs.frozen

@@ -15,7 +15,7 @@ import numpy as np
 from offloadrt.driver import NOTHING, DriverError, HsaSignal, Rocr, RunHandler, Touching
 from offloadrt.driver.calls import INVALID_ARGUMENT
 from offloadrt.kernels import Launch
-from offloadrt.machine import InvalidDeviceAddress, Machine, Stream
+from offloadrt.machine import InvalidDeviceAddress, Machine, MachineSpec, Stream
 from offloadrt.machine.memory import Bytes
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
@@ -263,7 +263,21 @@ _ARGUMENT: Final = 8
 """Bytes of an argument of a kernel."""
 _HIDDEN_ARGUMENTS: Final = 8 + 256
 """Bytes of the hidden ones: the launch environment, and those of code objects of version 5 and later."""
+_RPC_PORT: Final = 2 * 4 + 16
+"""Bytes of a port of the RPC server: an inbox, an outbox and a header."""
+_RPC_SLOT: Final = 64
+"""Bytes that each lane of a wavefront has in a port."""
 _ONE_MEMORY: Final = "CPU and GPU share one memory: nothing is managed, and nothing could migrate"
+
+
+def _rpc_bytes(spec: MachineSpec, compute_units: int) -> int:
+    """Return the bytes through which the device asks the host for services (`RPCServerTy::initDevice`).
+
+    A port for each wavefront that the device can hold has two words, a header and a slot for each lane
+    (`rpc::Process::allocation_size` of rpc.h in LLVM's libc).
+    """
+    ports = min(compute_units * spec.count("sm.max_warps"), spec.count("runtime.rpc_ports"))
+    return ports * (_RPC_PORT + spec.count("sm.warp_size") * _RPC_SLOT)
 
 
 class AmdgpuPlugin(DevicePlugin):
@@ -293,8 +307,9 @@ class AmdgpuPlugin(DevicePlugin):
         self.global_indirection = spec.value("usm.global_indirection")
         self._start = spec.text("runtime.start")
         self._is_first = number == 0
-        self._image_blocks = spec.count("runtime.image_allocations") - 1
-        """Blocks of the host's pool that loading the program has still to allocate."""
+        most, sms = spec.count("runtime.image_allocations") - 1, machine.devices[number].compute.spec.sms
+        self._image_blocks = [_rpc_bytes(spec, sms), *[self._memory.alignment] * most][:most]
+        """Bytes of the blocks of the host's pool that loading the program has still to allocate."""
         self._image_copies = spec.count("runtime.image_copies")
         self._synchronous = machine.apu(number).hsa_queues.open_stream()
         """The stream of copies that go through none of the plugin's own."""
@@ -314,8 +329,8 @@ class AmdgpuPlugin(DevicePlugin):
         if self._image_block is None:
             self._image_block = await self.driver.memory.alloc(self._memory.alignment, phantom=True)
         while self._image_blocks:
-            await self._resources.allocate(self._memory.alignment)
-            self._image_blocks -= 1  # now: loading may be left early and done again
+            await self._resources.allocate(self._image_blocks[0])
+            del self._image_blocks[0]  # now: loading may be left early and done again
         queue = self._image_queue
         queue.cause = cause
         for _ in range(self._image_copies):

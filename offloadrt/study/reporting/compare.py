@@ -14,26 +14,32 @@ import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import msgspec
 
 from offloadrt.study.certainty import NO_DRAWS, SCREENINGS, Effort, Ranking, clock_of, order_of, sample
-from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, writing
+from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, library, writing
 from offloadrt.study.reporting import figures
 from offloadrt.study.reporting.results import Result, TimeShare, builtins, row
-from offloadrt.study.reporting.words import figure, html_page, html_table, named, where, word
+from offloadrt.study.reporting.words import Cell, figure, html_page, html_table, named, where, word
 from offloadrt.study.running import profiles
-from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.definition import Figure, Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import Failure, SweepOutcome, grid, read_axis, read_value, sweep
 from offloadrt.trace import CallStatistics
 
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
 ELAPSED = "elapsed_s"
 MOST = 3
 """The most categories of host-thread time that are shown for each pair of runs."""
+_ENDS = "", "_ratio", "_cov"
+"""What the columns of a figure end with, in the order of `Compared`."""
 _NO_CALLS = CallStatistics(0, 0.0, 0.0, 0.0, 0.0)
 _NO_TIME = TimeShare(0.0, 0.0)
 
@@ -146,6 +152,48 @@ class Comparison:
     def order(self) -> Ranking | None:
         """Return the order of the variants, where there is one case."""
         return self.cases[0].order if len(self.cases) == 1 else None
+
+    def rows(self) -> list[dict[str, Cell]]:
+        """Return for each run the swept parameters, and each figure with its ratio and its coefficient of variation."""
+        return [
+            {**case.parameters, **variant.parameters}
+            | {f"{name}{end}": cell for name in self.measures
+               for end, cell in zip(_ENDS, attrs.astuple(variant.figures[name]), strict=True)}
+            for case in self.cases for variant in case.variants
+        ]  # fmt: skip
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return `rows` as a data frame of polars. Raises UserError when polars is not installed."""
+        table: polars.DataFrame = library("polars").DataFrame(self.rows(), infer_schema_length=None)
+        return table
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return `rows` as a data frame of pandas. Raises UserError when pandas is not installed."""
+        table: pandas.DataFrame = library("pandas", "pandas").DataFrame(self.rows())
+        return table
+
+    def figure(self, of: Figure | None = None, machine: str | None = None, **changes: Any) -> Any:
+        """Draw the ratios of one measure over what was compared, as a figure of matplotlib.
+
+        of: the scenario's own figure, if it is to look so; `changes` are fields of `Figure`, as x, y and lines.
+
+        Raises UserError when nothing can lie along x, or without matplotlib.
+        """
+        drawn = self._figure(of, machine)
+        if drawn is None:
+            raise UserError(f"{self.scenario}: nothing was compared that can lie along x")
+        return figures.canvas_of(attrs.evolve(drawn, **changes), self.results)
+
+    def _figure(self, of: Figure | None, machine: str | None, asked: Sequence[str] = ()) -> Figure | None:
+        names = (*self.cases[0].parameters, *self.baseline)
+        swept = {name: tuple(dict.fromkeys(one.parameters[name] for one in self.results)) for name in names}
+        drawn = figures.figure_for(of, swept, self.results, machine)
+        if drawn is None:
+            return None
+        y = next(iter(asked), drawn.y if of is not None else ELAPSED)
+        if drawn.y != y:
+            drawn = attrs.evolve(drawn, y=y, ylabel=None, published=())
+        return attrs.evolve(drawn, baseline=self.baseline)
 
     def to_json(self) -> bytes:
         """Encode the comparison as one JSON object on one line."""
@@ -304,14 +352,11 @@ def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> 
     """
     ratios, calls = folder / f"{stem}.csv", folder / f"{stem}_calls.csv"
     names = [*comparison.cases[0].parameters, *comparison.baseline]
-    heads = [f"{name}{part}" for name in comparison.measures for part in ("", "_ratio", "_cov")]
+    heads = [f"{name}{end}" for name in comparison.measures for end in _ENDS]
     runs = [
         ({**case.parameters, **variant.parameters}, variant) for case in comparison.cases for variant in case.variants
     ]
-    lines = [
-        [*place.values(), *(part for name in comparison.measures for part in _parts(variant.figures[name]))]
-        for place, variant in runs
-    ]
+    lines = [list(cells.values()) for cells in comparison.rows()]
     counted = [
         [*place.values(), name, call.count, call.total_s, call.ratio]
         for place, variant in runs
@@ -336,20 +381,9 @@ def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]
     Raises UserError when matplotlib is not installed.
     """
     figures.delete(folder, stem="comparison")
-    results = comparison.results
-    swept = {
-        name: tuple(dict.fromkeys(result.parameters[name] for result in results))
-        for name in (*comparison.cases[0].parameters, *comparison.baseline)
-    }
-    figure = figures.figure_for(scenario.figure, swept, results, scenario.machine)
-    if figure is None:
-        return []
     asked = [name for name in comparison.measures[1:] if name not in scenario.measures]
-    y = asked[0] if asked else figure.y if scenario.figure is not None else ELAPSED
-    if figure.y != y:
-        figure = attrs.evolve(figure, y=y, ylabel=None, published=())
-    figure = attrs.evolve(figure, baseline=comparison.baseline)
-    return figures.draw(figure, results, folder, stem="comparison")
+    figure = comparison._figure(scenario.figure, scenario.machine, asked)
+    return [] if figure is None else figures.draw(figure, comparison.results, folder, stem="comparison")
 
 
 def read_axes(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
@@ -417,10 +451,6 @@ def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: 
                 name, f"the baseline {chosen[name]} is not among the values {', '.join(map(str, swept[name]))}"
             )
     return chosen
-
-
-def _parts(figure: Compared) -> tuple[float | None, ...]:
-    return figure.value, figure.ratio, figure.cov
 
 
 def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[ComparedVariant]:

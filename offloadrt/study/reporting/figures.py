@@ -63,16 +63,8 @@ def draw_mark(area: Any, mark: Mark) -> None:
         area.axvline(mark.x[0], color=mark.colour, linestyle=dashed, linewidth=1.3, zorder=1.5)
     elif mark.low == mark.high:
         line = dashed if mark.is_curve else "none"
-        area.plot(
-            mark.x,
-            mark.low,
-            color=mark.colour,
-            linestyle=line,
-            linewidth=1.3,
-            marker=mark.marker,
-            markersize=7.0,
-            **hollow,
-        )
+        hollow |= {"linestyle": line, "linewidth": 1.3, "marker": mark.marker, "markersize": 7.0}
+        area.plot(mark.x, mark.low, color=mark.colour, **hollow)
     elif mark.is_curve:
         area.fill_between(mark.x, mark.low, mark.high, color=mark.colour, alpha=0.13, linewidth=0, zorder=0.8)
         for edge in (mark.low, mark.high):
@@ -180,14 +172,9 @@ def _name_marks(canvas: Any, area: Any, series: Sequence[Series], marks: Sequenc
 
 
 def _name(
-    canvas: Any,
-    area: Any,
-    series: Sequence[Series],
-    text: str,
-    points: Sequence[tuple[float, float]],
-    colour: str,
+    canvas: Any, area: Any, series: Sequence[Series], text: str, points: Sequence[tuple[float, float]], colour: str,
     directions: Sequence[tuple[float, float]] = _DIRECTIONS,
-) -> None:
+) -> None:  # fmt: skip
     """Write a text near one of several points, in one of several directions, where it covers least."""
     covered = _covered(area, series)
     note = area.annotate(
@@ -307,16 +294,9 @@ def check_swept(named: Mapping[str, Sequence[str]], swept: Iterable[str]) -> Non
 
 
 def chosen(
-    figure: Figure | None,
-    axes: Mapping[str, Sequence[Any]],
-    results: Sequence[Result],
-    machine: str | None,
-    *,
-    x: str | None,
-    y: str | None,
-    series: Sequence[str],
-    log: bool | None,
-) -> Figure | None:
+    figure: Figure | None, axes: Mapping[str, Sequence[Any]], results: Sequence[Result], machine: str | None, *,
+    x: str | None, y: str | None, series: Sequence[str], log: bool | None,
+) -> Figure | None:  # fmt: skip
     """Return the figure of a sweep as `figure_for` does, but with what the user says of it.
 
     Raises UserError for a `y` that is no figure of the results.

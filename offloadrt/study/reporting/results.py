@@ -10,7 +10,7 @@ import re
 import reprlib
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 CallFigures = CallStatistics
 """The name by which judges know it: stored reports hold a digest of the judges' code."""
+REDRAWN: dict[int, Callable[..., Any]] = {}
+"""What draws a run over time, by the `id` of its result; as long as there is the result."""
 MOST_IN_HTML = 8
 """The most rows that a notebook shows of a table that may be long."""
 
@@ -239,6 +241,15 @@ class Result:
     def figure(self) -> Any:
         """Draw where the host threads' time went, as a figure of matplotlib. Raises as `time_figure`."""
         return time_figure(self)
+
+    def timeline(self, **keywords: Any) -> Any:
+        """Draw the run over virtual time, as `offloadrt.timeline` does: `result.timeline(window_s=(0.0, 1e-3))`.
+
+        It is made once more, bit by bit. Raises UserError for a result that `offloadrt.execute` did not make here.
+        """
+        if id(self) not in REDRAWN:
+            raise UserError("only what `offloadrt.execute` returns is drawn; write `offloadrt.timeline(SCENARIO, ...)`")
+        return REDRAWN[id(self)](**keywords)
 
     def to_polars(self) -> polars.DataFrame:
         """Return a frame of one row, as the function `to_polars` does of several results."""

@@ -74,14 +74,9 @@ class Built:
 
 
 def build(
-    sim: Simulation,
-    spec: MachineSpec,
-    options: ProgramOptions,
-    environment: Mapping[str, str],
-    trace: Trace | None,
-    calls: Calls,
-    injector: Injector | None = None,
-) -> Built:
+    sim: Simulation, spec: MachineSpec, options: ProgramOptions, environment: Mapping[str, str], trace: Trace | None,
+    calls: Calls, injector: Injector | None = None,
+) -> Built:  # fmt: skip
     """Build machine, drivers and program; API calls are counted in `calls`, faults injected by `injector`.
 
     Raises UserError for options that do not go together, or that the machine has no hardware for.

@@ -8,7 +8,10 @@ files that a run can write while it goes: its log and its Perfetto trace.
 
 from __future__ import annotations
 
+import dis
+import functools
 import gc
+import inspect
 import math
 import re
 import sys
@@ -16,6 +19,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import attrs
@@ -25,6 +29,7 @@ from offloadrt.driver.calls import DriverError
 from offloadrt.kernels.array_use import SourceRefused
 from offloadrt.machine.injection import ThreadDied
 from offloadrt.machine.memory import MemoryAccessFault
+from offloadrt.registry import Registry
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
 from offloadrt.sim import Simulation
 from offloadrt.study.errors import ScenarioRefused, UserError, beside
@@ -119,16 +124,10 @@ where it has a parameter `ranks`. A parameter that is None is no choice.
 
 
 def execute(
-    scenario: Scenario,
-    given: Mapping[str, Any] | None = None,
-    *,
-    spec: RunSpec | None = None,
-    sinks: Sequence[Any] = (),
-    causal_log: CausalLog | None = None,
-    on_progress: Progress | None = None,
-    before_run: Callable[[Run], object] | None = None,
-    **fields: Any,
-) -> Result:
+    scenario: Scenario, given: Mapping[str, Any] | None = None, *, spec: RunSpec | None = None,
+    sinks: Sequence[Any] = (), causal_log: CausalLog | None = None, on_progress: Progress | None = None,
+    before_run: Callable[[Run], object] | None = None, **fields: Any,
+) -> Result:  # fmt: skip
     """Run `scenario` with the parameters `given`, as `spec` and these fields of it say, and return its result.
 
     Texts among the parameters are read as on the command line; the rest take their defaults. A parameter of the name of
@@ -155,18 +154,13 @@ def execute(
 
 
 def _execute_once(
-    scenario: Scenario,
-    given: Mapping[str, Any],
-    spec: RunSpec,
-    sinks: Sequence[Any],
-    causal_log: CausalLog | None,
-    on_progress: Progress | None,
-    before_run: Callable[[Run], object] | None,
-) -> Result:
+    scenario: Scenario, given: Mapping[str, Any], spec: RunSpec, sinks: Sequence[Any], causal_log: CausalLog | None,
+    on_progress: Progress | None, before_run: Callable[[Run], object] | None,
+) -> Result:  # fmt: skip
     parameters = with_policies(scenario.bind(given), spec)
     spec = _on_its_machine(scenario, spec)
-    doubtful = far_off(str(spec.machine), spec.runtime, spec.overrides)
     run = run_of(scenario, parameters, spec, sinks=sinks, causal_log=causal_log, on_progress=on_progress)
+    run.doubts += far_off(str(spec.machine), spec.runtime, spec.overrides)
     if before_run is not None:
         before_run(run)
     with inputs_at(spec.inputs) as taken:
@@ -180,7 +174,14 @@ def _execute_once(
         result(run, scenario, parameters, measured),
         options=_options(used, parameters, sampled=bool(run.windows.skipped)),
         inputs=taken,
-        warnings=[*doubtful, *_oversubscribed(run), *_unused_faults(run), *_unknown_uses(run), *_drawn_uses(run)],
+        warnings=[
+            *run.doubts,
+            *_real_sleeps(scenario),
+            *_oversubscribed(run),
+            *_unused_faults(run),
+            *_unknown_uses(run),
+            *_drawn_uses(run),
+        ],
     )
 
 
@@ -205,6 +206,25 @@ def _oversubscribed(run: Run) -> list[str]:
         return []
     of = run.spec.name if nodes == 1 else f"each of {nodes} nodes of {run.spec.name}"
     return [f"{run.most_threads} host threads share the {cores} cores of {of} (entry cpu.cores)"]
+
+
+@functools.cache
+def _real_sleeps(scenario: Scenario) -> list[str]:
+    """Warn of each call of `time.sleep` in a scenario's function: it stops the emulator, and no virtual time passes."""
+    codes, found = [inspect.unwrap(scenario.function).__code__], list[str]()
+    for code in codes:
+        codes += [each for each in code.co_consts if isinstance(each, CodeType)]
+        if "sleep" in code.co_names and scenario.function.__globals__.get("time") is sys.modules["time"]:
+            owner, line = None, code.co_firstlineno
+            for step in dis.get_instructions(code):
+                line = step.positions.lineno or line if step.positions else line
+                if step.argval == "sleep" and owner == "time":
+                    found.append(
+                        f"{scenario.path}:{line}: time.sleep stops the emulator, and no virtual time passes; write "
+                        "`await t.compute(seconds)` for work, `await run.sim.sleep(seconds)` for a pause"
+                    )
+                owner = step.argval
+    return found
 
 
 def _unused_faults(run: Run) -> list[str]:
@@ -245,14 +265,9 @@ def with_policies(parameters: Mapping[str, Value], spec: RunSpec) -> dict[str, V
 
 
 def run_of(
-    scenario: Scenario,
-    parameters: Mapping[str, Value],
-    spec: RunSpec,
-    *,
-    sinks: Sequence[Any] = (),
-    causal_log: CausalLog | None = None,
-    on_progress: Progress | None = None,
-) -> Run:
+    scenario: Scenario, parameters: Mapping[str, Value], spec: RunSpec, *, sinks: Sequence[Any] = (),
+    causal_log: CausalLog | None = None, on_progress: Progress | None = None,
+) -> Run:  # fmt: skip
     """Make the run of a scenario, on its own machine and runtime unless the spec has others. Raises UserError."""
     spec = _on_its_machine(scenario, spec)
     run = Run(spec, sinks=sinks, causal_log=causal_log, on_progress=on_progress)
@@ -458,16 +473,18 @@ def open_sinks(
             part = beside(log)
             sinks.append(_FileSink(log, part, JsonLines(part)))
         if perfetto is not None:
-            from offloadrt.trace.perfetto import PerfettoFile
-
             part = beside(perfetto)
-            sinks.append(_FileSink(perfetto, part, PerfettoFile(part, causal_log)))
+            sinks.append(_FileSink(perfetto, part, _TRACE_FILES.load("perfetto")(part, causal_log)))
     except OSError as error:
         failed = log if perfetto is None or not (sinks or log is None) else perfetto
         raise UserError(f"{failed}: cannot be written: {error.strerror}") from None
-    except ImportError as error:
+    except (ImportError, ValueError) as error:
         raise UserError(str(error)) from None
     return sinks
+
+
+_TRACE_FILES: Registry[Callable[[Path, CausalLog | None], Sink]] = Registry("trace file", "offloadrt.trace_files")
+"""Opens a file in which another tool looks at a run, such as Perfetto's: the path, and the causal log or None."""
 
 
 @attrs.frozen

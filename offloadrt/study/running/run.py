@@ -92,7 +92,7 @@ class Run:
 
     __slots__ = (
         "_built", "_counting", "_environment", "_forced", "_observer", "_on_progress", "_options", "_spec",
-        "injector", "most_threads", "seed", "sim", "trace", "windows",
+        "doubts", "injector", "most_threads", "seed", "sim", "trace", "windows",
     )  # fmt: skip
     # With slots, a script that sets what is no attribute gets an error instead of being ignored.
 
@@ -126,10 +126,10 @@ class Run:
         self._on_progress = on_progress
         self._observer: ProgramObserver | None = None
         self._counting = Calls()
-        self.injector: Injector | None = None
+        self.injector = Injector(self.sim, plan_of(spec.faults)) if spec.faults else None
         """What injects faults; None in a run without."""
-        if spec.faults:
-            self.injector = Injector(self.sim, plan_of(spec.faults))
+        self.doubts: list[str] = []
+        """What the program's reader has to warn of: its result does."""
         self.windows = Windows(
             self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting, spec.sample_phases
         )

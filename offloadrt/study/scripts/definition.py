@@ -176,33 +176,16 @@ class Scenario:
 def scenario(function: Function, /) -> Scenario: ...
 @overload
 def scenario(
-    *,
-    machine: str = ...,
-    runtime: str | None = ...,
-    name: str | None = ...,
-    figure: Figure | None = ...,
-    sweep: Mapping[str, Sequence[Any]] | None = ...,
-    measures: Sequence[str] = ...,
-    results: Sequence[str] = ...,
-    shrinks: Sequence[str] = ...,
-    kernels: Callable[[], Iterable[Kernel]] | None = ...,
-) -> Callable[[Function], Scenario]: ...
-
-
+    *, machine: str = ..., runtime: str | None = ..., name: str | None = ..., figure: Figure | None = ...,
+    sweep: Mapping[str, Sequence[Any]] | None = ..., measures: Sequence[str] = ..., results: Sequence[str] = ...,
+    shrinks: Sequence[str] = ..., kernels: Callable[[], Iterable[Kernel]] | None = ...,
+) -> Callable[[Function], Scenario]: ...  # fmt: skip
 def scenario(
-    function: Function | None = None,
-    /,
-    *,
-    machine: str = "alex-a100",
-    runtime: str | None = None,
-    name: str | None = None,
-    figure: Figure | None = None,
-    sweep: Mapping[str, Sequence[Any]] | None = None,
-    measures: Sequence[str] = (),
-    results: Sequence[str] = (),
-    shrinks: Sequence[str] = (),
+    function: Function | None = None, /, *, machine: str = "alex-a100", runtime: str | None = None,
+    name: str | None = None, figure: Figure | None = None, sweep: Mapping[str, Sequence[Any]] | None = None,
+    measures: Sequence[str] = (), results: Sequence[str] = (), shrinks: Sequence[str] = (),
     kernels: Callable[[], Iterable[Kernel]] | None = None,
-) -> Scenario | Callable[[Function], Scenario]:
+) -> Scenario | Callable[[Function], Scenario]:  # fmt: skip
     """Make a scenario of an async function whose first argument is the `Run` and whose others are its parameters.
 
     `machine` and `runtime` name the profiles it runs on unless the user chooses others; `measures` what `offloadrt
@@ -233,19 +216,11 @@ def scenario(
                     f"scenario {function.__name__}: shrinks names {shrunk}, which is no parameter with a whole number"
                 )
         return Scenario(
-            name=name or function.__name__,
-            function=function,
-            machine=machine,
-            runtime=runtime,
-            parameters=parameters,
-            figure=figure,
-            sweep=axes,
-            measures=tuple(measures),
-            results=tuple(results),
-            shrinks=tuple(shrinks),
+            name=name or function.__name__, function=function, machine=machine, runtime=runtime,
+            parameters=parameters, figure=figure, sweep=axes, measures=tuple(measures), results=tuple(results),
+            shrinks=tuple(shrinks), kernels=kernels,
             path=Path(inspect.getsourcefile(function) or function.__code__.co_filename).resolve(),
-            kernels=kernels,
-        )
+        )  # fmt: skip
 
     return decorate if function is None else decorate(function)
 

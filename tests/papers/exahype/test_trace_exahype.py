@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from perfetto_picture import check, parsed
 
+from offloadrt.extensions.explaining.perfetto import PerfettoFile
 from offloadrt.study import execute, find_scenario
 from offloadrt.trace import Row, TraceStatistics
 from offloadrt.trace.logs import JsonLines, read_json_lines
-from offloadrt.trace.perfetto import PerfettoFile
 
 
 class Rows:

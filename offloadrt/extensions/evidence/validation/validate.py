@@ -42,6 +42,7 @@ from offloadrt.extensions.evidence.validation.claims import Claim, JudgedKind
 from offloadrt.extensions.evidence.validation.judging import (
     Answers,
     Extent,
+    InputCheck,
     Judge,
     Judgement,
     JudgingGrid,
@@ -582,19 +583,10 @@ class ValidationReport:
 
 
 def validate(
-    paper: Paper,
-    pool: Executor,
-    *,
-    jobs: int = 1,
-    quick: bool = False,
-    ranges: bool = False,
-    machine: str | None = None,
-    runtime: str | None = None,
-    overrides: Mapping[str, str] | None = None,
-    file: Path | None = None,
-    draws: int = DRAWS,
-    advanced: Advanced | None = None,
-) -> ValidationReport:
+    paper: Paper, pool: Executor, *, jobs: int = 1, quick: bool = False, ranges: bool = False,
+    machine: str | None = None, runtime: str | None = None, overrides: Mapping[str, str] | None = None,
+    file: Path | None = None, draws: int = DRAWS, advanced: Advanced | None = None,
+) -> ValidationReport:  # fmt: skip
     """Judge every claim of `paper`, with the runs on `pool`.
 
     `quick` makes fewer runs; `ranges` does as well, and judges again with each entry that matters changed, and at
@@ -605,6 +597,7 @@ def validate(
 
     Raises UserError for a machine that the claims say nothing about, and for an override that does not fit; RunFailed
     when a run that a judge asks for fails, unless that is at a place that was drawn: there its claims are not judged.
+    KeyboardInterrupt ends the runs of the grid, and those claims are judged whose runs were made.
     """
     bench = paper.bench
     claims = [claim for claim in bench.claims.values() if claim.role == "predict" or claim.id in bench.judges]
@@ -621,13 +614,17 @@ def validate(
     grid = paper.grid(extent, options)
     runs = _Runs(pool, jobs, advanced, file)
     digest = digest_of(paper, options, runs.stage("digest"))
-    judgements = hear([*judges, *bench.checks.values()], grid, runs.stage(f"{extent} grid"))
+    heard: list[Judge | InputCheck] = [*judges, *bench.checks.values()]
+    try:
+        judgements = hear(heard, grid, runs.stage(f"{extent} grid"))
+    except KeyboardInterrupt:
+        judgements, ranges = runs.heard_by_now(heard, grid), False
     inputs = [
         StructuralInput(id, check.claim.reported, judgements[id].emulated, judgements[id].reason)
         for id, check in bench.checks.items()
     ]
     how = "the full grid" if extent == "full" else "quick: fewer thread counts and batches, and less work"
-    note = f"{how} ({grid.described}); {runs.made} runs"
+    note = f"{how} ({grid.described}); {runs.made} runs" + ("; interrupted" if runs.interrupted else "")
     effects = RangeEffects()
     if ranges:
         small = paper.grid("ends", options)
@@ -648,18 +645,9 @@ def validate(
 
 def _finding(claim: Claim, emulated: str, verdict: str, reason: str, holds: bool | None) -> Finding:
     return Finding(
-        claim.id,
-        claim.reported,
-        emulated,
-        claim.evaluated,
-        verdict,
-        reason,
-        claim.role,
-        claim.judged_kind,
-        claim.failing,
-        claim.by_construction if verdict == "holds" else "",
-        claim.cause if holds is False else "",
-    )
+        claim.id, claim.reported, emulated, claim.evaluated, verdict, reason, claim.role, claim.judged_kind,
+        claim.failing, claim.by_construction if verdict == "holds" else "", claim.cause if holds is False else "",
+    )  # fmt: skip
 
 
 def _verdict(judgement: Judgement, turned: Sequence[MachineVariant]) -> str:
@@ -693,19 +681,48 @@ class _Runs:
     advanced: Advanced | None
     file: Path | None = None
     made: int = 0
+    interrupted: bool = False
+    _known: dict[str, Result] = attrs.field(factory=dict)
+    """The results of the last part of the work, by key."""
+
+    def heard_by_now(self, judges: Sequence[Judge | InputCheck], grid: JudgingGrid) -> dict[str, Judgement]:
+        """Hear after Ctrl-C the judges whose runs were made; the claims of the others are not applicable."""
+        self.interrupted, keys = True, Keys()
+
+        def known(points: Sequence[Point]) -> list[Result]:
+            return [self._known[keys.of(point)] for point in points]
+
+        judgements: dict[str, Judgement] = {}
+        for judge in judges:
+            try:
+                judgements |= hear([judge], grid, known)
+            except KeyError:
+                judgements[judge.claim.id] = Judgement("", None, "interrupted before its runs were made")
+        return judgements
 
     def stage(self, name: str) -> Callable[[Sequence[Point]], list[Result]]:
         """Make the answers for one part of the work, whose name goes with each progress report."""
         asked = finished = 0
+        so_far: SweepOutcome | None = None
+        keys = Keys()
+        self._known = {}
 
         def tell(outcome: SweepOutcome) -> None:
+            nonlocal so_far
+            so_far = outcome
             if self.advanced is not None:
                 self.advanced(name, finished + len(outcome.finished), asked)
 
         def answers(points: Sequence[Point]) -> list[Result]:
             nonlocal asked, finished
             asked += len(points)
-            outcome = sweep(points, self.pool, jobs=self.jobs, file=self.file, advanced=tell)
+            try:
+                outcome = sweep(points, self.pool, jobs=self.jobs, file=self.file, advanced=tell)
+            finally:
+                if so_far is not None:
+                    for point, result in zip(so_far.points, so_far.results, strict=True):
+                        if result is not None:
+                            self._known[keys.of(point)] = result
             if outcome.failures:
                 failure = outcome.failures[0]
                 raise RunFailed(
@@ -761,12 +778,9 @@ def validation(report: ValidationReport) -> Iterable[RenderableType]:
         yield f"[bold]{finding.claim}[/]: {escape(finding.verdict)}"
         yield f"    evaluated: {escape(finding.expression)}"
         details = {
-            "fails if": finding.fails_if,
-            "because": finding.reason,
-            "cause": finding.cause,
-            "holds in": finding.share,
+            "fails if": finding.fails_if, "because": finding.reason, "cause": finding.cause, "holds in": finding.share,
             "by construction": finding.by_construction,
-        }
+        }  # fmt: skip
         yield from (f"    {name}: {escape(text)}" for name, text in details.items() if text)
     if report.inputs:
         table = table_of(

@@ -2,6 +2,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const hint = document.getElementById("hint");
+const PAPER = 1000;  // the width of the timeline on paper, in CSS pixels; the page scales it
 const ROW = 14, GAP = 8, AXIS = 24, WIDE = 640, TALL = 64, FLAT = 24, COUNTER = 36;
 const KINDS = data.kinds.map(([name, colour]) => ({ name, colour, ink: luminance(colour) > 0.36 ? "#000" : "#fff" }));
 
@@ -73,10 +74,10 @@ class Timeline {
     this.legend(document.querySelector(".legend"));
     this.listen();
     this.place();
-    new ResizeObserver(() => { if (this.canvas.clientWidth !== this.drawnAt) { this.place(); this.draw(); } }).observe(box);
+    new ResizeObserver(() => { if (!this.printing && this.canvas.clientWidth !== this.drawnAt) { this.place(); this.draw(); } }).observe(box);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
-    addEventListener("beforeprint", () => this.draw(true));
-    addEventListener("afterprint", () => this.draw());
+    addEventListener("beforeprint", () => { this.printing = true; this.place(PAPER); this.place(Math.max(PAPER, this.height / 0.58)); this.draw(true); document.querySelectorAll("details.source").forEach((one) => (one.open = true)); });
+    addEventListener("afterprint", () => { this.printing = false; this.place(); this.draw(); });
     this.draw();
   }
 
@@ -159,8 +160,9 @@ class Timeline {
     });
   }
 
-  place() {
-    this.narrow = this.canvas.clientWidth < WIDE;
+  place(width = this.canvas.clientWidth) {
+    this.drawnAt = width;
+    this.narrow = width < WIDE;
     this.labels = this.narrow ? 0 : 200;
     const above = this.narrow ? 13 : 0;
     let y = AXIS, group = "", run = null;
@@ -231,7 +233,7 @@ class Timeline {
     document.querySelectorAll(".to-slices").forEach((button) => button.addEventListener("click", () => this.mark(button.dataset.place)));
   }
 
-  width() { return Math.max(1, this.canvas.clientWidth - this.labels); }
+  width() { return Math.max(1, this.drawnAt - this.labels); }
   part(event) { return Math.min(1, Math.max(0, (event.offsetX - this.labels) / this.width())); }
   x(ps, run = this.runs[0]) { return this.labels + ((ps - run.origin - this.from) / (this.to - this.from)) * this.width(); }
   ps(x, run) { return this.from + run.origin + ((x - this.labels) / this.width()) * (this.to - this.from); }
@@ -367,8 +369,8 @@ class Timeline {
   }
 
   draw(onPaper = false) {
-    const ratio = devicePixelRatio || 1, wide = (this.drawnAt = this.canvas.clientWidth);
-    this.canvas.style.height = `${this.height}px`;
+    const ratio = onPaper ? 3 : devicePixelRatio || 1, wide = this.drawnAt;
+    this.canvas.style.height = onPaper ? "auto" : `${this.height}px`;
     this.canvas.width = wide * ratio;
     this.canvas.height = this.height * ratio;
     const pen = this.canvas.getContext("2d"), style = getComputedStyle(document.documentElement);

@@ -11,6 +11,7 @@ import msgspec
 
 from offloadrt.extensions.recording.format.blocks import HostBlock, MemoryEvents
 from offloadrt.extensions.recording.format.launches import PAGE, LaunchTables, Run
+from offloadrt.extensions.recording.format.phases import RecordedPhases
 from offloadrt.extensions.recording.format.ranks import RankCalls
 from offloadrt.extensions.recording.format.recording import (
     NONE,
@@ -541,9 +542,10 @@ class Assembler:
     """Whether it is recorded what the host touches; exact: each byte of it."""
     exact: bool = False
     ranks: RankCalls = attrs.field(init=False)
+    phases: RecordedPhases = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.calls = RuntimeCalls(self.process, self.memory)
+        self.calls, self.phases = RuntimeCalls(self.process, self.memory), RecordedPhases(self.process)
         self.ranks = RankCalls(self.process, self.memory, self.touches, self.exact)
 
     def take(self, event: RecordedEvent) -> None:
@@ -583,6 +585,9 @@ class Assembler:
                 thread.worked(row[4])
                 self.ranks.reads(event.thread, event.parts)
                 self.ranks.begin(event.thread, row, event.parts, self.task_of(thread), self.add(thread, Step.MPI, 0))
+            case Slot.PHASE:
+                thread.worked(row[4])
+                self.phases.take(row, thread.number, self.task_of(thread), lambda *what: self.add(thread, *what))
             case Slot.MPI_END:
                 self.ranks.end(event.thread, event.parts)
                 thread.since = row[4]
@@ -786,6 +791,7 @@ class Assembler:
         """Complete what a crash may have left open, and what is known only at the end."""
         self.calls.finish()
         self.ranks.finish()
+        self.phases.finish()
         for thread in self._threads.values():
             if thread.task is not None and self.memory.has_touches(thread.number):
                 self.add(thread, Step.REST, 0)

@@ -74,11 +74,14 @@ _COUNTS: Final = 1 << 50
 """More than a program counts in days, while it is recorded."""
 _THREADS: Final = 1 << 16
 _THREAD_LEVELS: Final = 4
+_FACTOR: Final = 1e6
+"""The largest factor between the host times of two repeats, or between the work of two launches."""
 _MOST: Final = {
     **dict.fromkeys(
         ("use.nbytes", "touch.offset", "touch.bytes", "operation.bytes", "range.begin", "range.end"), _ADDRESSES
     ),
-    **dict.fromkeys(("record.cpu", "launch.trip", "launch.gpu_threads", "launch.barriers", "launch.counts"), _COUNTS),
+    **dict.fromkeys(("record.cpu", "record.repeats", "launch.trip", "launch.gpu_threads"), _COUNTS),
+    **dict.fromkeys(("launch.barriers", "launch.counts"), _COUNTS),
     **dict.fromkeys(("trace.warp_instructions", "trace.warp_sectors", "trace.lanes", "trace.other_bytes"), _COUNTS),
     **dict.fromkeys(("use.load_bytes", "use.store_bytes"), _COUNTS),
     **dict.fromkeys(("task.thread", "task.number", "task.size", "launch.threads"), _THREADS),
@@ -112,7 +115,8 @@ def check(recording: Recording) -> None:
 def _check_shapes(recording: Recording) -> None:
     """Check that the columns of a table have one length, and hold only kinds that there are."""
     for name, column in recording.columns.items():
-        if column.shape[1:] != ((len(COUNTERS),) if name == "launch.counts" else ()):
+        widths = {"launch.counts": len(COUNTERS), "record.repeats": len(recording.meta.host_times)}
+        if column.shape[1:] != ((widths[name],) if name in widths else ()):
             raise RecordingDamaged(f"{recording.name}: column {name} has the shape {column.shape}")
     tables: dict[str, list[str]] = {}
     for name in COLUMNS:
@@ -205,6 +209,8 @@ def _check_steps(recording: Recording) -> None:
         (Step.FREE, "detail", NONE, len(dictionaries.ends), "end of an array"),
         (Step.MPI, "subject", 0, len(dictionaries.mpi_calls), "call of MPI"),
         (Step.MPI, "detail", 0, len(columns["parts.first"]) - 1, "list of parts"),
+        (Step.PHASE_BEGIN, "subject", 0, len(dictionaries.phases), "phase"),
+        (Step.PHASE_END, "subject", 0, len(dictionaries.phases), "phase"),
     ):
         _refer(recording, "a record", columns[f"record.{name}"][steps == step], least, count, f"{what} ")
 
@@ -291,8 +297,11 @@ def _check_sizes(recording: Recording) -> None:
         ("meta.devices", [meta.devices], _THREADS),
     ):
         sizes.append((what, np.array(numbers, object), most))
+    factors = (*meta.host_times, *meta.cost_errors.values())
+    if not all(1.0 / _FACTOR <= factor <= _FACTOR for factor in factors):
+        raise RecordingDamaged(f"{recording.name}: meta.host_times or meta.cost_errors is no factor: {factors}")
     for what, column, most in sizes:
-        if len(column) and not 0 <= int(column.min()) <= int(column.max()) <= most:
+        if column.size and not 0 <= int(column.min()) <= int(column.max()) <= most:
             wrong = int(column.min()) if column.min() < 0 else int(column.max())
             raise RecordingDamaged(f"{recording.name}: {what} is {wrong}; it can be 0 to {most}")
 
@@ -322,9 +331,11 @@ def _check_sectors(recording: Recording) -> None:
 
 
 FORMAT: Final = "offloadrt recording"
-VERSION: Final = 2
-_FIRST: Final = 1
-"""The version of recordings without calls of MPI, which readers of before can read."""
+VERSION: Final = 3
+_FIRST, _OF_RANKS = 1, 2
+"""The versions of recordings without phases of the program's own, and without calls of MPI: readers of before can read
+them.
+"""
 
 
 class RunSummary(msgspec.Struct, frozen=True):
@@ -455,8 +466,12 @@ def is_recording(path: Path) -> bool:
 def write(path: Path, recordings: Sequence[tuple[RunSummary, Dictionaries, Mapping[str, Column]]]) -> None:
     """Write a recording: a zip, which replaces what was there; or into a folder when `path` is one."""
     parts: dict[str, bytes] = {}
-    ranks = any(dictionaries.mpi_calls for _, dictionaries, _ in recordings)
-    index = _Index(FORMAT, VERSION if ranks else _FIRST, [summary for summary, _, _ in recordings])
+    version = _FIRST
+    if any(dictionaries.phases for _, dictionaries, _ in recordings):
+        version = VERSION
+    elif any(dictionaries.mpi_calls for _, dictionaries, _ in recordings):
+        version = _OF_RANKS
+    index = _Index(FORMAT, version, [summary for summary, _, _ in recordings])
     parts["meta.json"] = msgspec.json.format(msgspec.json.encode(index))
     for summary, dictionaries, columns in recordings:
         parts[f"{summary.folder}/dictionaries.json"] = msgspec.json.encode(dictionaries)

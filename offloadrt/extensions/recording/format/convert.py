@@ -6,7 +6,7 @@ When the program crashed, or was stopped, the recording has what there was, and 
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from offloadrt.extensions.recording.format.calls import Assembler
 from offloadrt.extensions.recording.format.container import RunSummary, write
+from offloadrt.extensions.recording.format.launches import cost_errors
 from offloadrt.extensions.recording.format.recording import (
     FIELDS,
     NONE,
@@ -31,6 +32,7 @@ from offloadrt.extensions.recording.format.recording import (
     row_columns,
     task_columns,
 )
+from offloadrt.extensions.recording.format.repeats import RepeatsDiffer, longest_of, together
 from offloadrt.extensions.recording.format.slots import RAW_VERSION, RawProcess, events_of, processes_of
 
 
@@ -41,27 +43,71 @@ def convert(raw: Path, out: Path) -> list[RunSummary]:
     """
     record = _record(raw)
     made: list[tuple[RunSummary, Dictionaries, Mapping[str, Column]]] = []
-    for run in record["runs"]:
-        for process in processes_of(raw / run["folder"]):
-            dictionaries, columns = tables_of(process, record, run)
+    for runs in _repeated(record["runs"]):
+        of_repeats = [_processes(raw, record, run) for run in runs]
+        folder = str(runs[0]["folder"])
+        for process, dictionaries, columns in of_repeats[0] if len(runs) == 1 else _joined(folder, of_repeats):
             count = directives_in(columns, dictionaries.sites)
-            if count or dictionaries.mpi_calls:
-                meta = dictionaries.meta
-                summary = RunSummary(
-                    f"{run['folder']}/{process.pid}",
-                    meta.asked_threads or meta.threads,
-                    meta.rank,
-                    0 if meta.mpi is None else meta.mpi.ranks,
-                    process.pid,
-                    meta.ended,
-                    count,
-                    "" if meta.died is None else str(meta.died),
-                )
-                made.append((summary, dictionaries, columns))
+            meta = msgspec.structs.replace(dictionaries.meta, cost_errors=cost_errors(dictionaries, columns))
+            summary = RunSummary(
+                f"{folder}/{process}",
+                meta.asked_threads or meta.threads,
+                meta.rank,
+                0 if meta.mpi is None else meta.mpi.ranks,
+                process,
+                meta.ended,
+                count,
+                "" if meta.died is None else str(meta.died),
+            )
+            made.append((summary, msgspec.structs.replace(dictionaries, meta=meta), columns))
     if not made:
         raise NotARecording(f"{raw}: the program came to no directive of OpenMP that offloads")
     write(out, made)
     return [summary for summary, _, _ in made]
+
+
+_Process = tuple[int, Dictionaries, Mapping[str, Column]]
+"""The number of a process, and what was recorded of it."""
+
+
+def _processes(raw: Path, record: Mapping[str, Any], run: Mapping[str, Any]) -> list[_Process]:
+    """Make the tables of the processes of a run that offload or call MPI."""
+    found: list[_Process] = []
+    for process in processes_of(raw / run["folder"]):
+        dictionaries, columns = tables_of(process, record, run)
+        if directives_in(columns, dictionaries.sites) or dictionaries.mpi_calls:
+            found.append((process.pid, dictionaries, columns))
+    return found
+
+
+def _repeated(runs: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Yield each run with its repeats, which follow it."""
+    together: list[Mapping[str, Any]] = []
+    for run in runs:
+        if together and not run.get("repeat"):
+            yield together
+            together = []
+        together.append(run)
+    yield together
+
+
+def _joined(name: str, repeats: Sequence[Sequence[_Process]]) -> list[_Process]:
+    """Join the repeats of a run, process by process: by ranks, or in the order in which they began."""
+    ordered = [
+        sorted(processes, key=lambda one: NONE if one[1].meta.rank is None else one[1].meta.rank)
+        for processes in repeats
+    ]
+    if len({*map(len, ordered)}) > 1:
+        counts = " and ".join(str(count) for count in dict.fromkeys(map(len, ordered)))
+        raise RepeatsDiffer(f"{name}: the repeats differ: {counts} processes offload")
+    tables = [[(dictionaries, columns) for _, dictionaries, columns in of] for of in zip(*ordered, strict=True)]
+    joined, ratios = together(name, tables)
+    found: list[_Process] = []
+    for process, of_process, columns in zip(ordered[0], tables, joined, strict=True):
+        kept = longest_of(of_process)
+        meta = msgspec.structs.replace(kept.meta, host_times=ratios)
+        found.append((process[0], msgspec.structs.replace(kept, meta=meta), columns))
+    return found
 
 
 def _record(raw: Path) -> dict[str, Any]:
@@ -126,6 +172,7 @@ def tables_of(
         tuple(memory.ends),
         tuple(assembler.ranks.sites),
         assembler.ranks.communicators(),
+        tuple(assembler.phases.names),
         assembler.initial.beside(next(iter(tree.first_threads()), NONE)),
     ), columns
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Final, TypeVar
@@ -15,10 +16,12 @@ from offloadrt.extensions.recording.format.recording import (
     GONE,
     NONE,
     Column,
+    Dictionaries,
     Findings,
     KernelRace,
     KernelStray,
     Party,
+    Step,
     StrayKind,
     list_columns,
     row_columns,
@@ -300,3 +303,55 @@ def _item_of(items: Sequence[Row], host: int, device: int, nbytes: int) -> int:
         elif not type_bits & ATTACH and host and begin < host + nbytes and host < begin + max(1, size):
             return number
     return NONE
+
+
+_FLOPS: Final = ("f64", "f32", "f16", "div64", "div32", "div16", "special64", "special32")
+_BYTES: Final = ("load_bytes", "store_bytes")
+_OF_A_THREAD: Final = {_FLOPS: 3, _BYTES: 32}
+"""What each thread of a traced launch may do besides its iterations, which a launch that is only counted does once:
+it loads, adds and stores partial sums.
+"""
+_AS_TRACED: Final = 0.02
+"""Work that differs by no more is as that of the traced launch."""
+_FARTHEST: Final = 1e3
+
+
+def cost_errors(dictionaries: Dictionaries, columns: Mapping[str, Column]) -> dict[str, float]:
+    """Compare what launches were counted to do with the traced launches that stand for them, by kernel.
+
+    Returns the quotient of the two over all launches: of arithmetic or of loaded and stored bytes, whichever differs
+    more. A kernel whose launches are as those that were traced is left out.
+    """
+    directive = (columns["record.step"] == Step.DIRECTIVE) & (columns["record.launch"] != NONE)
+    kernels = np.array([site.kernel for site in dictionaries.sites] or [NONE], "i4")
+    pairs = np.stack([kernels[columns["record.subject"][directive]], columns["record.launch"][directive]], axis=1)
+    seen, times = np.unique(pairs, axis=0, return_counts=True)
+    sums: dict[tuple[str, tuple[str, ...]], tuple[float, float]] = {}
+    for counters in (_FLOPS, _BYTES):
+        work = columns["launch.counts"][:, [COUNTERS.index(name) for name in counters]].sum(axis=1, dtype="f8")
+        stands_for = _work_as_played(columns, work, _OF_A_THREAD[counters])
+        for (kernel, launch), often in zip(seen.tolist(), times.tolist(), strict=True):
+            if kernel != NONE and columns["launch.trace"][launch] != NONE:
+                key = dictionaries.kernels[kernel], counters
+                counted, played = sums.get(key, (0.0, 0.0))
+                sums[key] = counted + often * float(work[launch]), played + often * float(stands_for[launch])
+    errors: dict[str, float] = {}
+    for (name, _), (counted, played) in sums.items():
+        if played and abs(counted / played - 1.0) > _AS_TRACED:
+            quotient = min(max(counted / played, 1.0 / _FARTHEST), _FARTHEST)
+            errors[name] = max(errors.get(name, 1.0), quotient, key=lambda one: abs(math.log(one)))
+    return errors
+
+
+def _work_as_played(columns: Mapping[str, Column], work: Column, of_a_thread: int) -> Column:
+    """Return for each launch the work of the traced one that stands for it, without what only traced threads do."""
+    played: Column = work.copy()
+    for trace, own in enumerate(columns["trace.launch"].tolist()):
+        rows = np.flatnonzero((columns["launch.trace"] == trace) & (columns["launch.traced"] == 0))
+        if not len(rows):
+            continue
+        least, most, traced = float(work[rows].min()), float(work[rows].max()), float(work[own])
+        alike = most - least <= _AS_TRACED * most
+        beside = 0.0 < traced - most <= of_a_thread * float(columns["launch.gpu_threads"][own])
+        played[rows] = work[rows] if alike and beside else traced
+    return played

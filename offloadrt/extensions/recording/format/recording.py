@@ -55,6 +55,11 @@ class Step(enum.IntEnum):
     """What ends the window of the parallel algorithms before; subject: site."""
     MPI = 13
     """A call of MPI; subject: its place in `Dictionaries.mpi_calls`; detail: list of parts."""
+    PHASE_BEGIN = 14
+    """A range that the program names begins; subject: its name in `Dictionaries.phases`; detail: its number, where it
+    ends in another task.
+    """
+    PHASE_END = 15
 
 
 class PartKind(enum.IntEnum):
@@ -394,6 +399,10 @@ class Meta(msgspec.Struct, frozen=True):
     """Devices of the machine that it was recorded on, which is the number of the initial device; 0: not known."""
     mpi: MpiWorld | None = None
     """None: it does not begin MPI, or was recorded without its calls."""
+    host_times: tuple[float, ...] = ()
+    """Of each repeat (`record --repeat`), the host time of all its processes over that of the medians."""
+    cost_errors: dict[str, float] = {}
+    """By kernel: the work that its launches were counted to do, over what its traced launches stand for."""
 
 
 class Dictionaries(msgspec.Struct, frozen=True):
@@ -409,6 +418,8 @@ class Dictionaries(msgspec.Struct, frozen=True):
     """What the details of `Step.FREE` name."""
     mpi_calls: tuple[MpiCall, ...] = ()
     communicators: tuple[Communicator, ...] = ()
+    phases: tuple[str, ...] = ()
+    """The names of ranges of the program's own, with their domains."""
     beside: dict[int, tuple[int, int]] = {}
     """By the initial task of a thread that OpenMP did not make: how many records of the first thread (the first that is
     not idle) had been done when it began, and how many had begun when it ended.
@@ -442,6 +453,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "parts.first": "u8", "part.kind": "u1", "part.flags": "u2", "part.communicator": "i4", "part.peer": "i4",
     "part.tag": "i8", "part.request": "i4", "part.bytes": "u8", "part.blocks": "u8", "part.memory": "u1",
     "part.array": "i4", "part.address": "u8",
+    "record.repeats": "u8",
 }  # fmt: skip
 """Every column and its type when loaded; files hold the narrowest type of the same kind that fits."""
 
@@ -450,7 +462,7 @@ LATER: Final = (
     "use.first_range", "range.kind", "range.begin", "range.end", "launch.traced",
     "record.copies", "copies.first", "copy.kind", "copy.host", "copy.bytes", "copy.content", "copy.brings_nothing",
     "parts.first", "part.kind", "part.flags", "part.communicator", "part.peer", "part.tag", "part.request",
-    "part.bytes", "part.blocks", "part.memory", "part.array", "part.address",
+    "part.bytes", "part.blocks", "part.memory", "part.array", "part.address", "record.repeats",
 )  # fmt: skip
 """Columns that the first recordings do not have."""
 
@@ -469,6 +481,8 @@ def with_later_columns(columns: Mapping[str, Column]) -> dict[str, Column]:
     if "parts.first" not in columns:
         made |= {name: np.zeros(0, COLUMNS[name]) for name in LATER if name.startswith("part.")}
         made["parts.first"] = np.zeros(1, "u8")
+    if "record.repeats" not in columns and "record.step" in columns:
+        made["record.repeats"] = np.zeros((len(columns["record.step"]), 0), "u8")
     return made
 
 

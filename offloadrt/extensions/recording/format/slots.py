@@ -61,6 +61,7 @@ class Slot(enum.IntEnum):
     MPI = 31
     MPI_END = 32
     MPI_PART = 33
+    PHASE = 34
 
 
 CALLS: Final = {

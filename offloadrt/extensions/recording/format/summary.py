@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -120,6 +119,14 @@ def messages_of(recording: Recording) -> list[MessageSummary]:
         found.setdefault(call, []).append((parts, times))
     made = [_messages_at(recording, call, lists) for call, lists in found.items()]
     return sorted(made, key=lambda one: (one.source.rpartition(":")[0], _line_of(one.source), one.call))
+
+
+def phases_of(recording: Recording) -> dict[str, int]:
+    """Return how often each range of the program's own was begun, by its name."""
+    columns = recording.columns
+    begun = columns["record.subject"][columns["record.step"] == Step.PHASE_BEGIN]
+    times = np.bincount(begun, minlength=len(recording.dictionaries.phases)).tolist()
+    return dict(zip(recording.dictionaries.phases, times, strict=True))
 
 
 def last_call_of(recording: Recording) -> str:
@@ -291,35 +298,6 @@ def threads_of(recording: Recording) -> list[ThreadSummary]:
         tasks = int(np.count_nonzero((columns["task.thread"] == thread) & (counts > 0)))
         seconds = int(columns["record.cpu"][own].sum()) * 1e-9
         found.append(ThreadSummary(int(thread), tasks, int(np.count_nonzero(own & directive)), seconds))
-    return found
-
-
-_LATE: Final = 2.0
-"""A straggler has this many times the CPU time of the thread in the middle,"""
-_LATE_S: Final = 1e-3
-"""and so many seconds more: less is the noise of any system."""
-
-
-def stragglers_of(threads: Sequence[ThreadSummary]) -> list[str]:
-    """Say which host threads took far longer than others that did as much, as on a host that others used as well.
-
-    A replay has each thread's CPU time: a straggler makes all wait for it.
-    """
-    found = []
-    for thread in threads:
-        alike = [
-            other.seconds
-            for other in threads
-            if other is not thread and abs(other.directives - thread.directives) <= 0.1 * thread.directives
-        ]
-        if len(alike) < 2:
-            continue
-        usual = statistics.median(alike)
-        if thread.seconds > _LATE * usual and thread.seconds > usual + _LATE_S:
-            found.append(
-                f"thread {thread.number} took {1e3 * thread.seconds:.3g} ms of CPU time, "
-                f"others with as many directives {1e3 * usual:.3g} ms"
-            )
     return found
 
 

@@ -47,7 +47,8 @@ enum slot_kind {
   SLOT_RANGES,
   SLOT_MPI, /* a call of MPI begins: its parts follow (ranks.h) */
   SLOT_MPI_END,
-  SLOT_MPI_PART
+  SLOT_MPI_PART,
+  SLOT_PHASE /* a range of the program's own begins or ends (phases.h) */
 };
 
 /* `a` of SLOT_CALL and SLOT_RET: the entry point of the runtime that was called. */

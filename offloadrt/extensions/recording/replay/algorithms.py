@@ -160,7 +160,7 @@ class ReplayedAlgorithms:
         grid = GridDefaults(sys.maxsize, DEFAULT_THREADS, DEFAULT_THREADS)
         self._kernels = RecordedKernels(self.recording, DEFAULT_THREADS, grid, lambda address, was_freed: None)
         self._total = self.recording.directives
-        self.helpers = HiddenHelpers(self.offload.sim, 0, machine.host_time)
+        self.helpers = HiddenHelpers(machine, 0)
 
     # memory
 

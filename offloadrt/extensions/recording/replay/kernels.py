@@ -163,6 +163,8 @@ class RecordedKernels:
             moved / iterations,
             threads,
             single_flops_per_iteration=single / iterations,
+            atomics_per_iteration=counted["atomics"] / iterations,
+            atomic_addresses=max(1.0, _atomic_bytes(uses) * counted["atomics"] / max(1, counted["atomic_bytes"])),
             moves=moves,
             arrays=tuple(_array_use(used, position, iterations) for used, position in own),
         )
@@ -348,6 +350,11 @@ def _array_use(used: _Used, position: int, iterations: int) -> ArrayUse:
         elements_read=read * SECTOR / 8 / iterations,
         elements_written=written * SECTOR / 8 / iterations,
     )
+
+
+def _atomic_bytes(uses: Sequence[_Used]) -> int:
+    """Count the bytes that atomic accesses alone came to."""
+    return sum(last + 1 - first for used in uses for first, last in used.touched.get("atomic", ()))
 
 
 def _array_counts(used: _Used, position: int) -> ArrayCounts:

@@ -24,7 +24,7 @@ from offloadrt.models.host.directive import beginning, ending, launch_of, updati
 from offloadrt.models.openmp.clauses import Depend
 from offloadrt.models.openmp.lowering import Construct, HostRegion
 from offloadrt.models.openmp.program import OpenMP
-from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind
+from offloadrt.runtime.host_array import POINTER_BYTES, Dimension, HostArray, Kind
 from offloadrt.runtime.launch.kernel_arguments import required_alignment
 from offloadrt.runtime.launch.target import OffloadedRegion, target
 from offloadrt.runtime.mapping.data_environment import strided_pieces
@@ -37,7 +37,6 @@ from offloadrt.runtime.mapping.map_item import (
     PTR_AND_OBJ,
     TARGET_PARAM,
     BlockUse,
-    Dimension,
     MapItem,
     MapItems,
     words,
@@ -98,7 +97,7 @@ class LoweredProgram:
         self._arrays[address] = array
         self._program.arrays.add(array, written)
         if kind in ("global", "link"):
-            self._program.globals.declared.append(array)
+            self._program.globals.declare(array)
         return array
 
     def free(self, array: HostArray, freed: bool = True) -> None:

@@ -26,6 +26,7 @@ from offloadrt.extensions.recording.format.recording import (
     TaskKind,
     TaskTree,
 )
+from offloadrt.extensions.recording.replay.phases import ReplayedPhases
 from offloadrt.extensions.recording.replay.threads import ThreadsBeside
 from offloadrt.models import openmp as omp
 from offloadrt.models.host.program import OffloadProgram, ProgramThread
@@ -552,6 +553,7 @@ class TaskWalk:
         self._turns = {number: OrderedTurns(self._sim) for number, kind in enumerate(kinds) if kind == ORDERED}
         self._exclusions = ["ordered" if kind == ORDERED else "lock" for kind in kinds]
         self._tree = TaskTree(self._columns)
+        self._phases = ReplayedPhases(self._offload.trace, self._recording.dictionaries.phases)
         self._beside = ThreadsBeside()
         if phases is None or not phases.wanted:
             self._beside = ThreadsBeside.of(self._sim, program.recording, self._tree)
@@ -638,6 +640,10 @@ class TaskWalk:
                 await program.stops(t, subject, detail)
             elif step == Step.MPI:
                 await program.call_mpi(t, subject, detail)
+            elif step == Step.PHASE_BEGIN:
+                self._phases.begin(self._sim.current, subject, detail)
+            elif step == Step.PHASE_END:
+                self._phases.end(self._sim.current, subject, detail)
             elif step != Step.REST:
                 await self._synchronize(running, step, subject, detail)
         if beside is not None:

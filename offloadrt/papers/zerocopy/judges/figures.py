@@ -355,7 +355,7 @@ def latency(grid: QmcpackGrid, api: str) -> Hearing:
         f"{ratio:.3g} ({emulated})",
         ratio,
         f"a call of {api} costs Copy less, or IZC's few calls at start-up more, than in the paper",
-        f"IZC's {izc.count} calls at start-up take {izc.total_s / izc.count * 1e6:.3g} us each, as any other; in the "
+        f"IZC's {izc.count} calls at start-up take {izc.total_s / izc.count * 1e6:.3g} us each; in the "
         "paper they are dearer than Copy's on average, and what they load is not described",
     )
 

@@ -59,22 +59,22 @@ MICRO = 1e6
 
 LESS_DATA = "Copy's allocations, frees and copies are a smaller part of the run beside kernels and faults"
 MORE_DATA = (
-    "Copy allocates and frees GB at each call (free.pool_per_gib is an estimate), beside kernels of at most 6 % of one "
+    "Copy allocates GB at each call, and clears them (alloc.pool_per_gib), beside kernels of at most 6 % of one "
     "allocation (an input of the paper); zero-copy faults on an array once, not at each call (the paper's reading, the "
     "program's flag lose_translation)"
 )
 DEAR_TOUCH = "first touch on the GPU costs a larger part of the run"
 CHEAP_TOUCH = (
-    "first touch of 2 MiB (fault.service_2m and fault.populate_2m, 90 to 250 us) costs hardly more than the pool's "
-    "allocation and free of as many bytes: both clear the pages (the paper's figures contradict one another here)"
+    "first touch of 2 MiB (fault.service_2m and fault.populate_2m, about 0.2 ms) costs two to three times what the "
+    "pool's allocation of as many bytes does: both clear the pages (the paper's figures contradict one another here)"
 )
 FEW_FAULTS = (
-    "at 90 to 250 us for a fault of 2 MiB (the page being populated, too, where the host never touched it) seconds "
-    "need tens of GiB, more than the program touches (the paper's figures contradict one another here)"
+    "at about 0.2 ms for a fault of 2 MiB (the page being populated, too, where the host never touched it) seconds "
+    "need more than 10 GiB, more than the program touches (the paper's figures contradict one another here)"
 )
 DEAR_PREFAULT = (
-    "a prefault clears pages that the host never touched at the cost of the pool's allocation: one set of unit costs "
-    "for both (the paper's figures contradict one another here)"
+    "a prefault populates pages that the host never touched as a fault does: one cost for both "
+    "(fault.populate_2m; the paper's figures contradict one another here)"
 )
 
 Place = tuple[str, str]

@@ -26,7 +26,7 @@ from typing import Protocol
 import attrs
 
 from offloadrt.trace import events
-from offloadrt.trace.causal_log import Annotation, CausalLog
+from offloadrt.trace.causal_log import FIRST_CALL, Annotation, CausalLog
 from offloadrt.trace.events import NONE, Event, Row, decode, lock_family, plain_kernel
 from offloadrt.trace.statistics import LockWaits
 
@@ -490,7 +490,8 @@ class Drawing:
                 self._annotations.enters(actor, event.device)
                 self._threads.begin(actor, now, ("call", event.api), event.api)
             case events.CallEnd():
-                self._threads.end(actor, now, ("call", event.api), self._calls.of_call(actor))
+                at: Notes = {"at": self._source_lines[event.cause]} if event.cause >= FIRST_CALL else {}
+                self._threads.end(actor, now, ("call", event.api), {**at, **self._calls.of_call(actor)})
             case events.SignalWaitBegin():
                 self._threads.begin(actor, now, ("signal", event.signal), f"wait for {event.signal}")
             case events.SignalWaitEnd():

@@ -12,23 +12,14 @@ from offloadrt.driver import CudaDriver, TimedEvent
 from offloadrt.driver.cuda.context import CapturedGraph, GraphNode, HostNode
 from offloadrt.driver.cuda.launches import MEMSET, GraphExec
 from offloadrt.kernels import Launch
-from offloadrt.machine import DeviceArray, Machine, Stream
+from offloadrt.machine import DeviceArray, Stream
 from offloadrt.machine.messages import KernelPacket
-from offloadrt.models.host.arrays import Section, array_of, extent
+from offloadrt.models.cuda.calling_thread import CopyEnd, device_of
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime import events as ev
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.host_array import HostArray, array_of, extent
 from offloadrt.runtime.launch.target import OffloadedRegion
 from offloadrt.runtime.mapping.present_table import ON_HOST, DevicePointer
-
-
-def device_of(machine: Machine, address: int) -> int | None:
-    """Return the number of the device in whose memory an address of this process lies; None: in no device's."""
-    return next((number for number, device in enumerate(machine.devices) if device.memory.reaches(address)), None)
-
-
-CopyEnd = HostArray | Section | DeviceArray
-"""An end of a copy: memory of the host, or of a device."""
 
 
 @attrs.define(eq=False)

@@ -10,8 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from offloadrt.extensions.explaining.drawing import HOST, Drawing, Notes
 from offloadrt.trace.causal_log import CausalLog
-from offloadrt.trace.drawing import HOST, Drawing, Notes
 from offloadrt.trace.events import Row, to_ns
 
 SEQUENCE = 1
@@ -28,7 +28,7 @@ class MissingExtra(ImportError):
 class PerfettoFile:
     """A sink that writes the trace to the Perfetto file at `path`, which is overwritten.
 
-    Tracks, slices, arrows and counters are those of `offloadrt.trace.drawing`. `causal_log` are those of the same run:
+    Tracks, slices, arrows and counters are those of `drawing`. `causal_log` are those of the same run:
     with them, threads' waits for one another, arrows to deferred tasks and arguments of copies are drawn, too.
 
     Raises MissingExtra without the `perfetto` package, OSError when the file cannot be written.

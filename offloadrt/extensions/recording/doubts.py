@@ -1,0 +1,270 @@
+"""How sure the numbers of a recording are: what looks wrong in its host times and its kernels' costs, and their ranges.
+
+`doubts_of` names threads, repeats and single intervals that took far longer than their like, with the place in the
+source, and kernels whose traced launches do not stand for the others. `as_drawn` plays a recording with host times and
+costs from their ranges, which are inputs of the program (`study/inputs.py`) as those of a script are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+import numpy as np
+
+from offloadrt.extensions.recording.format import Recording
+from offloadrt.extensions.recording.format.recording import NONE, Column, Meta, Step
+from offloadrt.extensions.recording.format.repeats import at_times
+from offloadrt.extensions.recording.format.summary import ThreadSummary, threads_of
+from offloadrt.study.inputs import InputRange
+from offloadrt.trace.events import plain_kernel
+
+_LATE: Final = 2.0
+"""What is late takes this many times what its like takes in the middle,"""
+_LATE_S: Final = 1e-3
+"""and so many seconds more: less is the noise of any system."""
+_LIKE: Final = 8
+"""So many intervals before one place tell what is usual there."""
+_OUTLIER: Final = 10.0
+"""An interval of a single run is an outlier with this many times the usual: programs do vary."""
+_NAMED: Final = 3
+"""Doubts of a kind that are named."""
+_AWAY: Final = 0.1
+"""By so much a kernel's counted work has to differ from the traced launches' to be named."""
+
+
+def doubts_of(recording: Recording) -> list[str]:
+    """Name what makes the numbers of a recording doubtful, each in a sentence with its place in the source."""
+    found = [f"straggler: {text}" for text in stragglers_of(threads_of(recording), recording)]
+    repeats = recording.columns["record.repeats"]
+    late = slow_repeats(repeats, _places(recording)) if repeats.shape[1] else _slow_intervals(recording)
+    found += [f"outlier: {text}" for text in late[:_NAMED]]
+    if len(late) > _NAMED:
+        found.append(f"outlier: {len(late) - _NAMED} more places")
+    return [*found, *_cost_doubts(recording.meta)]
+
+
+def _cost_doubts(meta: Meta) -> Iterator[str]:
+    far = sorted(meta.cost_errors.items(), key=lambda one: (-abs(math.log(one[1])), one[0]))
+    for kernel, quotient in far[:_NAMED]:
+        if abs(quotient - 1.0) > _AWAY:
+            yield (
+                f"costs: the launches of {plain_kernel(kernel)} did {quotient:.3g} times the counted work of the "
+                "traced ones that stand for them: trace more of them (record --samples)"
+            )
+
+
+def stragglers_of(threads: Sequence[ThreadSummary], recording: Recording | None = None) -> list[str]:
+    """Say which host threads took far longer than others that did as much, as on a host that others used as well.
+
+    A replay has each thread's CPU time: a straggler makes all wait for it. The recording tells where it was late.
+    """
+    found = []
+    for thread in threads:
+        alike = [
+            other
+            for other in threads
+            if other is not thread and abs(other.directives - thread.directives) <= 0.1 * thread.directives
+        ]
+        if len(alike) < 2:
+            continue
+        usual = statistics.median(other.seconds for other in alike)
+        if thread.seconds > _LATE * usual and thread.seconds > usual + _LATE_S:
+            where = "" if recording is None else _where_late(recording, thread, alike)
+            found.append(
+                f"thread {thread.number} took {1e3 * thread.seconds:.3g} ms of CPU time, "
+                f"others with as many directives {1e3 * usual:.3g} ms{where}"
+            )
+    return found
+
+
+def _where_late(recording: Recording, late: ThreadSummary, alike: Sequence[ThreadSummary]) -> str:
+    """Say at which place of the source most of the time was lost."""
+    places = _places(recording)
+    columns = recording.columns
+    of_record = np.repeat(columns["task.thread"], columns["task.count"].astype("i8"))
+    sums: dict[str, dict[int, float]] = {}
+    for place, thread, cpu in zip(places, of_record.tolist(), columns["record.cpu"].tolist(), strict=True):
+        of_place = sums.setdefault(place, {})
+        of_place[thread] = of_place.get(thread, 0.0) + cpu * 1e-9
+    lost = {
+        place: of.get(late.number, 0.0) - statistics.median(of.get(other.number, 0.0) for other in alike)
+        for place, of in sums.items()
+    }
+    place = max(lost, key=lambda one: (lost[one], one))
+    return f"; {1e3 * lost[place]:.3g} ms of it are lost {place}"
+
+
+def _places(recording: Recording) -> list[str]:
+    """Name where the time before each record was spent: before the next directive of its task, or after the last."""
+    columns, dictionaries = recording.columns, recording.dictionaries
+    names: list[str] = []
+    steps, subjects = columns["record.step"].tolist(), columns["record.subject"].tolist()
+    for first, count in zip(columns["task.first"].tolist(), columns["task.count"].tolist(), strict=True):
+        last, waiting = "in a task without directives", 0
+        for place in range(first, first + count):
+            waiting += 1
+            if steps[place] == Step.DIRECTIVE or steps[place] == Step.MPI:
+                calls = dictionaries.sites if steps[place] == Step.DIRECTIVE else dictionaries.mpi_calls
+                where = calls[subjects[place]].where
+                names += [f"before {where}"] * waiting
+                last, waiting = f"after {where}", 0
+        names += [last] * waiting
+    return names
+
+
+@attrs.frozen
+class SlowPlace:
+    """A place at which one repeat, or one interval of many, took far longer than is usual there."""
+
+    which: str
+    where: str
+    seconds: float
+    usual: float
+
+    def __str__(self) -> str:
+        return f"{self.which} took {1e3 * self.seconds:.3g} ms {self.where}, usual are {1e3 * self.usual:.3g} ms"
+
+
+def slow_repeats(repeats: Column, places: Sequence[str]) -> list[SlowPlace]:
+    """Name where a repeat took far longer than is usual, the longest first.
+
+    `repeats` has a row for each record, and `places` a text: those with the same are added up.
+    """
+    numbers: dict[str, int] = {}
+    of = np.array([numbers.setdefault(place, len(numbers)) for place in places], "i8")
+    sums = np.zeros((len(numbers), repeats.shape[1]))
+    np.add.at(sums, of, repeats * 1e-9)
+    return _late([*numbers], sums, "repeat {} of " + str(repeats.shape[1]), _LATE)
+
+
+def _slow_intervals(recording: Recording) -> list[SlowPlace]:
+    """Name single intervals that took far longer than all others at their place; not the first, which may set up."""
+    cpu = recording.columns["record.cpu"].tolist()
+    found: dict[str, list[float]] = {}
+    for place, nanoseconds in zip(_places(recording), cpu, strict=True):
+        found.setdefault(place, []).append(nanoseconds * 1e-9)
+    late = []
+    for place, times in found.items():
+        if len(times) >= _LIKE:
+            late += _late([place], np.array([times]), f"time {{}} of {len(times)}", _OUTLIER, skipped=1)
+    return sorted(late, key=_longest)
+
+
+def _late(places: Sequence[str], sums: Column, which: str, factor: float, skipped: int = 0) -> list[SlowPlace]:
+    usual = np.median(sums, axis=1) if len(places) else np.zeros(0)
+    late = (sums > factor * usual[:, None]) & (sums > usual[:, None] + _LATE_S)
+    found = [
+        SlowPlace(which.format(number + 1), places[place], float(sums[place, number]), float(usual[place]))
+        for place, number in zip(*(found.tolist() for found in np.nonzero(late)), strict=True)
+        if number >= skipped
+    ]
+    return sorted(found, key=_longest)
+
+
+def _longest(one: SlowPlace) -> tuple[float, str, str]:
+    return one.usual - one.seconds, one.which, one.where
+
+
+# ---------------------------------------------------------------------- ranges
+@attrs.frozen
+class RepeatRange(InputRange):
+    """The host time of a program over that of the medians: any of what its repeats took, each as likely."""
+
+    ratios: tuple[float, ...] = attrs.field(kw_only=True)
+
+    def _value(self, where: str | float) -> float:
+        """Return 1 at the mean, where the medians are played; a quantile is a place among the repeats."""
+        if where == "mean":
+            return 1.0
+        quantile = {"low": 0.0, "high": 1.0}.get(where, -1.0) if isinstance(where, str) else where
+        if not 0.0 <= quantile <= 1.0:
+            raise ValueError(f"{where}: a range is taken at low, mean or high, or between 0 and 1")
+        ordered = sorted(self.ratios)
+        place = quantile * (len(ordered) - 1)
+        below = min(int(place), len(ordered) - 2)
+        return ordered[below] + (place - below) * (ordered[below + 1] - ordered[below])
+
+
+@attrs.frozen
+class RecordedRanges:
+    """What of a recorded program is known as a range."""
+
+    host_times: RepeatRange | None
+    kernel_costs: InputRange | None
+
+    @classmethod
+    def of(cls, program: str, metas: Iterable[Meta]) -> RecordedRanges:
+        """Make the ranges of the processes of a run; `program` begins their names."""
+        metas = list(metas)
+        ratios = metas[0].host_times
+        times, costs = None, None
+        if len(ratios) > 1 and min(ratios) < max(ratios):
+            source = f"{len(ratios)} repeats of the recorded program"
+            name = f"{program}.host_times"
+            times = RepeatRange(min(ratios), max(ratios), "of the medians", source, name=name, ratios=ratios)
+        errors = [error for meta in metas for error in meta.cost_errors.values()]
+        if errors:
+            most = max(max(error, 1.0 / error) for error in errors)
+            source = "counted work of launches against that of the traced ones that stand for them"
+            costs = InputRange(1.0, most, "of the traced costs", source, name=f"{program}.kernel_costs")
+        return cls(times, costs)
+
+    def drawn(self, recording: Recording) -> Recording:
+        """Return the recording with the host times and costs of the run's place in the ranges."""
+        meta, columns = recording.meta, recording.columns
+        if self.host_times is not None and (wanted := self.host_times.at()) != 1.0:
+            columns = at_times(columns, meta.host_times, wanted)
+        if self.kernel_costs is not None and (factor := self.kernel_costs.at("low")) != 1.0:
+            share = math.log(factor) / math.log(self.kernel_costs.high)
+            columns = _at_costs(recording, columns, {name: error**share for name, error in meta.cost_errors.items()})
+        return recording if columns is recording.columns else attrs.evolve(recording, columns=columns)
+
+
+_SECTOR: Final = 32
+
+
+def _at_costs(
+    recording: Recording, columns: Mapping[str, Column], factors: Mapping[str, float]
+) -> Mapping[str, Column]:
+    """Return the columns with the work of traced launches times the factors of their kernels."""
+    dictionaries = recording.dictionaries
+    by_kernel = np.array([factors.get(name, 1.0) for name in dictionaries.kernels] + [1.0])
+    kernels = np.array([site.kernel for site in dictionaries.sites] or [NONE], "i4")
+    launched = (columns["record.step"] == Step.DIRECTIVE) & (columns["record.launch"] != NONE)
+    traces = columns["launch.trace"][columns["record.launch"][launched]]
+    of_trace = np.ones(len(columns["trace.launch"]) + 1)  # the last is what -1 finds
+    of_trace[traces] = by_kernel[kernels[columns["record.subject"][launched]]]
+    of_trace = of_trace[:-1]
+    of_use = np.repeat(of_trace, np.diff(columns["trace.first"].astype("i8")))
+    of_launch = np.ones(len(columns["launch.trip"]))
+    of_launch[columns["trace.launch"]] = of_trace
+    room = columns["use.nbytes"] // _SECTOR + 2
+    changed = {"launch.counts": _times(columns["launch.counts"], of_launch[:, None])}
+    for verb in ("read", "written"):
+        once = _times(columns[f"use.sectors_{verb}"], of_use)
+        changed[f"use.sectors_{verb}"] = np.minimum(once, np.maximum(room, columns[f"use.sectors_{verb}"]))
+        changed[f"use.team_sectors_{verb}"] = _times(columns[f"use.team_sectors_{verb}"], of_use)
+    return {**columns, **changed}
+
+
+def _times(column: Column, factors: Column) -> Column:
+    product: Column = np.rint(column.astype("f8") * factors).astype(column.dtype)
+    return product
+
+
+def ranges_by_threads(
+    program: str, metas: Iterable[tuple[int, Meta]], known: Sequence[int]
+) -> dict[int, RecordedRanges]:
+    """Make the ranges of each number of host threads that a program was recorded with."""
+    ordered = sorted(metas, key=lambda one: known.index(one[0]))
+    return {
+        threads: RecordedRanges.of(
+            program if len(known) == 1 else f"{program}.{threads}_threads", [meta for _, meta in group]
+        )
+        for threads, group in itertools.groupby(ordered, key=lambda one: one[0])
+    }

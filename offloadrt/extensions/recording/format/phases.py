@@ -1,0 +1,85 @@
+"""The phases that a program names itself, as it is recorded: ranges of NVTX, rocTX, Kokkos and `omp_control_tool`.
+
+A range of a thread's stack ends in the task that began it, or not: so may one that has a number (`nvtxRangeStartA`).
+`Step.PHASE_BEGIN` and `PHASE_END` then have the number of that range as `detail`, by which its end finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from offloadrt.extensions.recording.format.recording import RecordingDamaged, Step, TaskRow
+from offloadrt.extensions.recording.format.slots import RawProcess, Row, a_of
+
+_PUSH, _POP, _START, _STOP = range(1, 5)
+"""`native/phases.h` has the same numbers."""
+_UNNAMED: Final = "(no name)"
+
+Add = Callable[[Step, int], int]
+"""Adds a record of a step and a subject to the task that runs; returns its place."""
+
+
+@attrs.frozen
+class _Open:
+    """A range that has not ended: its name, and the record that began it."""
+
+    name: int
+    task: TaskRow
+    place: int
+
+
+@attrs.define(eq=False)
+class RecordedPhases:
+    """Follows the ranges of a process. `names` are those of all, in the order in which they came."""
+
+    _process: RawProcess
+    names: dict[str, int] = attrs.field(factory=dict)
+    _stacks: dict[tuple[int, int], list[_Open]] = attrs.field(factory=dict)
+    """By thread and domain."""
+    _started: dict[int, _Open] = attrs.field(factory=dict)
+    _crossing: int = 0
+    """Ranges that ended in another task than the one that began them."""
+
+    def take(self, row: Row, thread: int, task: TaskRow, add: Add) -> None:
+        """Take a slot of a range: it adds a record, but for an end without a begin. Raises RecordingDamaged."""
+        what, domain = a_of(row), row[3]
+        stack = self._stacks.setdefault((thread, domain), [])
+        if what in (_PUSH, _START):
+            name = self._named(self._text(row[2]), self._text(domain))
+            begun = _Open(name, task, add(Step.PHASE_BEGIN, name))
+            if what == _PUSH:
+                stack.append(begun)
+            else:
+                self._started[row[5]] = begun
+        elif what == _POP:
+            self._end(stack.pop() if stack else None, task, add)
+        elif what == _STOP:
+            self._end(self._started.pop(row[5], None), task, add)
+        else:
+            raise RecordingDamaged(f"thread {thread}: a range is of unknown kind {what}")
+
+    def finish(self) -> None:
+        """End what the program left open, with the task that began it."""
+        left = [*self._started.values(), *(one for stack in self._stacks.values() for one in stack)]
+        for one in sorted(left, key=lambda one: (one.task.index, -one.place)):
+            one.task.add(Step.PHASE_END, one.name, 0)
+
+    def _end(self, begun: _Open | None, task: TaskRow, add: Add) -> None:
+        if begun is None:
+            return
+        place = add(Step.PHASE_END, begun.name)
+        if begun.task is not task:
+            begun.task.put(begun.place, "detail", self._crossing)
+            task.put(place, "detail", self._crossing)
+            self._crossing += 1
+
+    def _text(self, address: int) -> str:
+        """Return a text of the program's: its bytes were kept as Latin-1, and most are UTF-8."""
+        return self._process.strings.get(address, "").encode("latin-1", "replace").decode("utf-8", "replace")
+
+    def _named(self, text: str, domain: str) -> int:
+        name = text or _UNNAMED
+        return self.names.setdefault(f"{domain}: {name}" if domain else name, len(self.names))

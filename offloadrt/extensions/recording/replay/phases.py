@@ -1,0 +1,63 @@
+"""The phases that a recorded program names, as they are replayed: as those of `Run.phase`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from offloadrt.extensions.recording.format.recording import NONE
+from offloadrt.sim import Actor
+from offloadrt.trace import Trace
+
+_OF_THE_EMULATOR: Final = ("compute", "barrier", "taskwait", "taskgroup", "depend", "critical", "ordered", "lock")
+"""Activities of threads that it names itself (`ProgramThread.doing`): a program's own of that name is told apart."""
+
+
+@attrs.define(eq=False)
+class ReplayedPhases:
+    """Begins and ends phases of actors; nothing where nobody draws or explains the run."""
+
+    _trace: Trace | None
+    _names: Sequence[str]
+    _open: dict[Actor, list[int]] = attrs.field(factory=dict)
+    """The phases that each actor is in, the innermost last."""
+    _crossing: dict[int, Actor] = attrs.field(factory=dict)
+    """Who is in a phase that ends in another task, by its number."""
+
+    def begin(self, actor: Actor, phase: int, number: int) -> None:
+        """Let an actor be in a phase. `number`: of one that ends in another task, or NONE."""
+        if self._trace is None or self._trace.causal_log is None:
+            return
+        if number != NONE:
+            self._crossing[number] = actor
+        self._open.setdefault(actor, []).append(phase)
+        self._trace.causal_log.begin(actor, self._name(phase))
+
+    def end(self, actor: Actor, phase: int, number: int) -> None:
+        """End a phase of this actor, or of the one that began it.
+
+        Ranges may end in another order than they began, and activities lie one in the other: those that lie in this
+        one end with it and begin again.
+        """
+        if self._trace is None or (log := self._trace.causal_log) is None:
+            return
+        if number != NONE:
+            actor = self._crossing.pop(number, actor)
+        within = self._open.get(actor, [])
+        name, doing = self._name(phase), log.annotations.doing.get(actor.index, ())
+        if phase not in within or name not in doing:
+            return
+        within.reverse()
+        within.remove(phase)
+        within.reverse()
+        inner = list(doing[len(doing) - 1 - list(reversed(doing)).index(name) + 1 :])
+        for _ in range(len(inner) + 1):
+            log.end(actor)
+        for activity in inner:
+            log.begin(actor, activity)
+
+    def _name(self, phase: int) -> str:
+        name = self._names[phase]
+        return f"phase {name}" if name in _OF_THE_EMULATOR else name
