@@ -166,7 +166,10 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, 
         ):  # a check is of what kernels and host do with memory, which is the same in any implementation
             run.configure(configuration=unified_configuration(run.spec))
             return await _replay(run, loaded(path, run_of(runs, threads, process, path)), host_compute, "")
-        chosen = stdpar.variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)
+        try:
+            chosen = stdpar.variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)
+        except ValueError as error:  # the implementation has nothing of the kind
+            raise UserError(str(error)) from None
         if (sampling != "none" or database) and not chosen.heuristic:
             name = "database" if database else "sampling"
             raise ParameterError(name, f"{database or sampling}, but {implementation} has no heuristic here")

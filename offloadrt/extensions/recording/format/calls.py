@@ -14,6 +14,7 @@ from offloadrt.extensions.recording.format.launches import PAGE, LaunchTables, R
 from offloadrt.extensions.recording.format.phases import RecordedPhases
 from offloadrt.extensions.recording.format.ranks import RankCalls
 from offloadrt.extensions.recording.format.recording import (
+    FLAG,
     NONE,
     ORDERED,
     ArrayEnd,
@@ -734,12 +735,10 @@ class Assembler:
 
     def _create(self, thread: _Thread, identifier: int, flags: int, nowait: bool) -> None:
         maker = self.task_of(thread)
-        if flags & _TASKWAIT_TASK and nowait:
-            task = self.make_task(TaskKind.TASKWAIT, thread.number, identifier)
-            self._made[identifier] = maker, self.add(thread, Step.TASK, task.index)
-            return
+        self.memory.makes_task(thread.number, bool(flags & _TARGET_TASK))
         if flags & _TASKWAIT_TASK:
-            self._made[identifier] = maker, self.add(thread, Step.TASKWAIT, 0)
+            made = self.make_task(TaskKind.TASKWAIT, thread.number, identifier).index if nowait else 0
+            self._made[identifier] = maker, self.add(thread, Step.TASK if nowait else Step.TASKWAIT, made)
             return
         deferred = TaskKind.TARGET if flags & _TARGET_TASK else TaskKind.EXPLICIT
         task = self.make_task(TaskKind.UNDEFERRED if flags & _UNDEFERRED else deferred, thread.number, identifier)
@@ -772,7 +771,7 @@ class Assembler:
         if kind == _ATOMIC:
             return
         if phase == _ACQUIRED:
-            lock, turn = self._lock(row[2], kind), NONE
+            lock, turn = self._lock(row[2], kind), row[5] if kind == FLAG else NONE
             if kind == ORDERED:
                 turn = self._turns[lock] = self._turns.get(lock, -1) + 1
             self.add(thread, Step.ACQUIRE, lock, turn)
@@ -783,7 +782,7 @@ class Assembler:
             self.add(thread, Step.RELEASE, self._lock(row[2], kind))
 
     def _lock(self, identifier: int, kind: int) -> int:
-        return self.locks.setdefault((identifier, ORDERED if kind == ORDERED else 0), len(self.locks))
+        return self.locks.setdefault((identifier, kind if kind in (ORDERED, FLAG) else 0), len(self.locks))
 
     # the end
 
