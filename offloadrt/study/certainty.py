@@ -175,9 +175,8 @@ class Effort:
     def of(cls, draws: int | None, budget_s: float | None, usual_s: float, most: int) -> Effort:
         """Return what was asked for: without a word at most so many draws, within the usual budget.
 
-        Draws that are asked for are all made, unless a budget is given too; a budget that is given allows 64.
-
-        Raises UserError for a number below 0.
+        Draws that are asked for are all made, unless a budget is given too; a budget that is given allows 64. Raises
+        UserError for a number below 0.
         """
         if draws is not None and draws < 0:
             raise UserError(f"draws {draws}: it cannot be negative")
@@ -292,17 +291,15 @@ def sample(
             advanced(begin + len(outcome.finished) + len(outcome.failures), len(drawn))
             made, now = outcome.done, clock()
             hopeless = begin == 0 and made >= jobs and effort.is_hopeless((now - begun) / made * count)
-            return hopeless or now >= deadline or (effort.draws is None and is_idle(outcome.results))
+            few = outcome.results[: IDLE * count]
+            idle = effort.draws is None and None not in few and not _changed(few, nominal)
+            return hopeless or now >= deadline or (idle and made >= IDLE * count)
 
         outcome = sweep([drawn[number] for number in ahead], pool, jobs=jobs, file=file, enough=enough)
         broken = {id(failure.point) for failure in outcome.failures}
         failed.update(number // count for number in ahead if id(drawn[number]) in broken)
         for number, result in zip(ahead, outcome.results, strict=True):
             results[number] = result
-
-    def is_idle(made: Sequence[Result | None]) -> bool:
-        first = made[: IDLE * count]
-        return len(first) == IDLE * count and None not in first and not _changed(first, nominal)
 
     def made_rows() -> dict[int, list[Result | None]]:
         rows = {number: results[number * count : (number + 1) * count] for number in range(asked)}
@@ -346,11 +343,10 @@ def banded(
         return True
     if fresh and effort.is_hopeless(sweep_s / fresh * len(nominal)):
         return False
-    made = [number for number, one in enumerate(outcome.results) if one is not None]
-    points = [outcome.points[number] for number in made]
+    points = [point for point, one in zip(outcome.points, outcome.results, strict=True) if one is not None]
     drawn = sample(points, nominal, pool, effort, jobs=jobs, file=file, advanced=advanced)
-    for number, result in zip(made, drawn.with_intervals(nominal), strict=True):
-        outcome.results[number] = result
+    sure = iter(drawn.with_intervals(nominal))
+    outcome.results = [one and next(sure) for one in outcome.results]
     for module in SCREENINGS.installed():
         outcome.order_effects = module.turned(points, nominal, drawn)
     return bool(drawn.rows) or not drawn.matters
@@ -363,9 +359,7 @@ def clock_of(jobs: int) -> Callable[[], float]:
 
 def _changed(row: Sequence[Result | None], nominal: Sequence[Result]) -> bool:
     """Tell whether a run of draws, in the order of the points, is another one than the nominal run."""
-    return any(
-        one is not None and facts(one) != facts(nominal[number % len(nominal)]) for number, one in enumerate(row)
-    )
+    return any(own and facts(own) != facts(nominal[number % len(nominal)]) for number, own in enumerate(row))
 
 
 def _unsure(rows: Sequence[Sequence[Result | None]], cases: Sequence[Sequence[int]]) -> set[int]:

@@ -109,8 +109,7 @@ def sweep(
     points = grid(chosen, {**chosen.sweep, **axes}, spec)
     file = None if out is None else Path(out) / "points.jsonl"
     with workers(chosen, jobs) as (pool, count), progress(f"sweep {chosen.name}") as shown:
-        clock = clock_of(count)
-        begun = clock()
+        begun = (clock := clock_of(count))()
         outcome = sweep_points(
             points, pool, jobs=count, file=file, advanced=lambda outcome: shown(outcome.done, len(outcome.points))
         )

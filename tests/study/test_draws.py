@@ -19,12 +19,12 @@ from offloadrt.extensions.evidence.validation.judging import (
     Paper,
     Reading,
     RunFailed,
+    draws_of,
 )
 from offloadrt.extensions.evidence.validation.validate import (
     AnswersByTakenInputs,
     DrawnShare,
     describe_draws,
-    draws_of,
     shares_of,
     validate,
 )

@@ -47,8 +47,7 @@ import attrs
 import msgspec
 
 from offloadrt.extensions.evidence.independent.outcome import IndependentReport, PredictedEntry, PredictedValue
-from offloadrt.extensions.evidence.validation.judging import may_matter
-from offloadrt.extensions.evidence.validation.validate import draws_of
+from offloadrt.extensions.evidence.validation.judging import draws_of, may_matter
 from offloadrt.machine.profile import units
 from offloadrt.machine.profile.machine_spec import left_out
 from offloadrt.registry import regular

@@ -49,6 +49,7 @@ from offloadrt.extensions.evidence.validation.judging import (
     Paper,
     RunFailed,
     SensitivityRun,
+    draws_of,
     hear,
     hear_all,
     may_matter,
@@ -57,7 +58,6 @@ from offloadrt.extensions.evidence.validation.judging import (
 from offloadrt.machine import MachineSpec
 from offloadrt.registry import regular
 from offloadrt.study.certainty import MOST as DRAWS
-from offloadrt.study.certainty import Draws
 from offloadrt.study.errors import UserError
 from offloadrt.study.inputs import InputRange
 from offloadrt.study.reporting.results import Result
@@ -68,15 +68,6 @@ from offloadrt.study.sweep import Keys, Point, SweepOutcome, sweep
 
 _AT_ONCE = 8
 """Draws whose runs are made together; their results are then let go."""
-
-
-def draws_of(
-    spec: MachineSpec, inputs: Mapping[str, InputRange], options: RunSpec, count: int = DRAWS
-) -> list[RunSpec]:
-    """Draw `count` places in the ranges of one machine and of inputs; none where nothing is left to draw."""
-    draws = Draws.of([spec], inputs.values())
-    free = [key for key in draws.entries if key not in options.overrides]
-    return [draws.at(number, spec, options) for number in range(count)] if free else []
 
 
 @attrs.frozen
