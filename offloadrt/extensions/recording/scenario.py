@@ -129,7 +129,7 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, 
 
     async def replayed(
         run: Run,
-        implementation: Literal["acpp", "nvcpp", "rocstdpar", "icpx", "host"] = "acpp",
+        implementation: Literal["acpp", "nvcpp", "rocstdpar", "icpx", "sycl", "native", "host"] = "acpp",
         pool: _Switch = "auto",
         elision: _Switch = "auto",
         prefetch: Literal["auto", "never", "first", "always", "after-sync"] = "auto",
@@ -146,7 +146,8 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, 
         """Replay a recorded program of C++ parallel algorithms.
 
         Parameters:
-            implementation: whose compiler and runtime; host offloads nothing
+            implementation: whose compiler and runtime; sycl and native have device memory and copies of their own, host
+                offloads nothing
             pool: the memory pool; auto is as the implementation has it, as of the next three
             elision: synchronization elision
             prefetch: the prefetch mode
