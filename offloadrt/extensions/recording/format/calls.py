@@ -48,6 +48,7 @@ from offloadrt.extensions.recording.format.slots import (
     kind_of,
     memory_of,
     signed,
+    user_of_helper,
 )
 from offloadrt.extensions.recording.format.threads import InitialTasks
 from offloadrt.runtime.mapping.map_item import ATTACH, FIRST_MEMBER, LITERAL, MEMBER_OF, NON_CONTIG, PTR_AND_OBJ
@@ -326,13 +327,13 @@ class RuntimeCalls:
 
     def _kernel(self, call: _OpenCall) -> int:
         assert call.kernel is not None
-        address = call.kernel[1]
+        address, symbol = call.kernel[1], self._entries.get(call.kernel[1], "")
         if call.algorithm is None:
-            name = self._entries.get(address, f"kernel at {address:#x}")
+            name = symbol or f"kernel at {address:#x}"
         else:  # the real name is that of a template
             _, algorithm, *_ = self._location(call.algorithm.row[5])
-            number = call.algorithm.kernels.index(address)
-            name = f"{algorithm} at {self._caller(call)}{f', kernel {number + 1}' if number else ''}"
+            then = f", kernel {number + 1}" if (number := call.algorithm.kernels.index(address)) else ""
+            name = f"{algorithm} at {self._caller(call)}{user_of_helper(symbol)}{then}"
         return self.kernels.setdefault(name, len(self.kernels))
 
     def returned(self, row: Row) -> None:
