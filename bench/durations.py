@@ -1,7 +1,7 @@
 """How long the commands of README's table of questions take here: `python bench/durations.py [--write]`.
 
 Each command of the table is run once in a folder with the programs that the pages ask to be saved, where FILE.py is one
-of them. Its wall time is printed; `--write` puts the times into the last column of the table. Run it on a machine that
+of them. Its wall time is printed; `--write` puts the times into a third column of the table. Run it on a machine that
 does nothing else.
 """
 
@@ -15,8 +15,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-ROW = re.compile(r"^\| (?P<question>[^|]+) \| (?P<commands>[^|]+) \| (?P<takes>[^|]*) \|$")
-COMMANDS = "check compare calibrate demo explore list machines report run show stats sweep timeline validate why".split()
+ROW = re.compile(r"^\| (?P<question>[^|]+) \| (?P<commands>[^|]+) \|(?P<takes>[^|]*\|)?$")
+HEAD = "| question | command, after `uv run offloadrt` |"
+COMMANDS = (
+    "check compare calibrate demo explore list machines report run show stats sweep timeline validate why".split()
+)
 SKIPPED = {
     "calibrate": "it needs a profiler's file",
     "validate": "it takes minutes: what it prints before it begins says how many",
@@ -71,14 +74,14 @@ def main() -> int:
         prepared(folder)
         for row in table(text):
             timed = [each for each in commands_of(row["commands"]) if each.split()[0] not in SKIPPED]
-            if not timed:
-                continue
-            times = []
+            times: list[str] = []
             for command in timed:
                 times.append(spoken(took(command, folder)))
                 print(f"{times[-1]:>8}  {command}", flush=True)
-            new = f"| {row['question']} | {row['commands']} | {', '.join(dict.fromkeys(times))} |"
+            new = f"| {row['question']} | {row['commands']} | {', '.join(dict.fromkeys(times)) or 'minutes'} |"
             text = text.replace(row[0], new)
+    if f"{HEAD} takes |" not in text:
+        text = text.replace(f"{HEAD}\n| --- | --- |", f"{HEAD} takes |\n| --- | --- | --- |")
     if write:
         README.write_text(text, encoding="utf-8")
     return 0
