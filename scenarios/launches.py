@@ -18,6 +18,7 @@ async def launches(
     threads: Annotated[int, Range(1, 1024)] = 1,
     elements: Annotated[int, Range(1, 1 << 32)] = 1000,
     repeats: Annotated[int, Range(1, 1_000_000)] = 200,
+    by_value: Annotated[int, Range(0, 1 << 20)] = 0,
 ) -> dict[str, Value]:
     """Each host thread adds two vectors of device memory again and again, in a stream of its own.
 
@@ -25,8 +26,9 @@ async def launches(
         threads: host threads
         elements: of the vectors
         repeats: launches of each thread, first without waiting in between, then waiting for each
+        by_value: bytes of a struct that is an argument of each launch
     """
     run.options = cuda.CUDAOptions(phantom=True)
     times = {name: MeanTime(run) for name in ("call", "back_to_back", "fenced")}
-    await run.parallel(lambda t: managed.launches(t, times, elements, repeats), threads)
+    await run.parallel(lambda t: managed.launches(t, times, elements, repeats, by_value), threads)
     return {f"{name}_s": time.mean_s for name, time in times.items()}

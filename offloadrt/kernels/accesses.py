@@ -226,6 +226,8 @@ class Work:
 
     operations: int
     path: Path
+    further: int = 0
+    """What its code executes besides, in operations of the arithmetic units."""
 
 
 @attrs.frozen

@@ -138,6 +138,8 @@ class LaunchCounts:
     moves: Moves
     """Where the bytes lie, which decides how many sectors of memory they are in."""
     atomics: tuple[AtomicCounts, ...] = ()
+    further: float = 0.0
+    """Operations beside the flops: what divisions and functions are made of, and those on whole numbers."""
     outside: Outside | None = None
     """An access that surely leaves its array."""
 
@@ -169,9 +171,10 @@ class Places:
 
 def count_launch(walked: Walk, uses: Sequence[ArrayUse], counting: Counting, arguments: Sequence[Any]) -> LaunchCounts:
     """Count what a launch of a walked nest does. uses: what the nest does with its arrays."""
-    flops = 0.0
+    flops = further = 0.0
     for work in walked.work:
-        flops += work.operations * counting.runs(work.path)
+        runs = counting.runs(work.path)
+        flops, further = flops + work.operations * runs, further + work.further * runs
     moved = 0.0
     arrays = []
     beyond: Outside | None = None
@@ -197,6 +200,7 @@ def count_launch(walked: Walk, uses: Sequence[ArrayUse], counting: Counting, arg
         assumed,
         moves,
         _atomics(walked, counting, arguments, arrays),
+        further,
         beyond,
     )
 

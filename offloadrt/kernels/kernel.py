@@ -117,6 +117,8 @@ class Kernel:
     """The precision in which its operations count, whatever its arrays hold; devices have a rate for each."""
     single_flops_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
     """Operations of one iteration in single precision, besides those in the kernel's precision."""
+    further_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
+    """Operations of one iteration that its code has besides, as a division is made of several."""
     moves: Moves | None = attrs.field(default=None, eq=False, repr=False)
     """Where the bytes of a launch lie; None: not known, they are taken to lie side by side."""
     arrays: tuple[ArrayUse, ...] = attrs.field(default=(), converter=_as_tuple)
@@ -206,6 +208,7 @@ class Kernel:
             bytes_per_iteration=counts.bytes_per_iteration,
             loads_in_flight=counts.waits.loads_in_flight,
             bytes_per_load=counts.waits.bytes_per_load(counts.bytes),
+            further_per_iteration=counts.further / counts.iterations if counts.iterations else 0.0,
             moves=counts.moves,
         )
 
@@ -252,6 +255,7 @@ class Launch:
                 kernel,
                 flops_per_iteration=kernel.flops_per_iteration * factor,
                 single_flops_per_iteration=kernel.single_flops_per_iteration * factor,
+                further_per_iteration=kernel.further_per_iteration * factor,
                 bytes_per_iteration=kernel.bytes_per_iteration * factor,
                 dependent_accesses=kernel.dependent_accesses * factor,
             ),

@@ -53,6 +53,20 @@ _HIGHEST_POWER = 4
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%", ast.Div: "/",
 }  # fmt: skip
+_FURTHER = {
+    "/": 17, "sqrt": 17, "exp": 47, "log": 73, "log2": 77, "log10": 77, "sin": 37, "cos": 39, "tan": 65, "asin": 87,
+    "acos": 99, "atan": 55, "atan2": 57, "sinh": 71, "cosh": 49, "tanh": 75, "pow": 130,
+}  # fmt: skip
+"""What a division or function of doubles is made of beside the one operation that it counts as.
+
+Two operations, as of a fused multiply-add, for each arithmetic instruction in the PTX of nvcc 13.0 for sm_80; a
+division and a square root, which are one instruction there, take some nine in the code of the device. Powers are a
+logarithm and an exponential; functions of single precision take about half as many (17 and 37 of exp and log).
+Numbers of any size are taken to go the usual way, without a reduction of large arguments.
+"""
+_SHORT = 1
+"""A whole number of 64 bits takes two instructions for one operation, each as long as one in double precision."""
+_OF_WHOLE: dict[type[ast.operator], int] = {ast.Mult: 4, ast.FloorDiv: 17, ast.Mod: 17}
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 
 
@@ -237,6 +251,9 @@ class Evaluation:
         """What the scalars hold."""
         self.tests: dict[str, Probability] = {}
         """What the scalars that hold the outcome of a comparison stand for."""
+        floats = {annotated_type(each, nest.source.names) for each in nest.source.parameters if each.arg in nest.arrays}
+        self.single = "float32" in floats and not floats & {None, "float", "float64", "complex128", "complex"}
+        """Whether its floating-point arrays are all of single precision, in which functions take half as long."""
         self.scope: str | None = None
         """Of the atomic operation that the statement is."""
         self.guards = [Value()]
@@ -366,7 +383,14 @@ class Evaluation:
                 self.nest.source.refuse(node, f"{text(node)} is not defined for complex numbers", "use + - * / or **")
         elif not result.integer:
             power = right.polynomial.constant if isinstance(op, ast.Pow) and right.polynomial else 2
-            self.count((power or 2) - 1, path)
+            further = 0
+            if isinstance(op, ast.Div):
+                further = self.further("/")
+            elif not result.kind.floating and not isinstance(op, ast.Pow):
+                further = _OF_WHOLE.get(type(op), _SHORT)
+            self.count((power or 2) - 1, path, further)
+        elif result.polynomial is None and not isinstance(op, ast.Pow):
+            self.count(0, path, 1 + _OF_WHOLE.get(type(op), _SHORT))
         return result
 
     def known(self, value: Value) -> Value:
@@ -378,9 +402,13 @@ class Evaluation:
         self.met.operations[symbol] = operation
         return attrs.evolve(value, polynomial=operation.symbol, operation=None)
 
-    def count(self, operations: int, path: Path) -> None:
-        if operations:
-            self.met.work.append(Work(operations, path))
+    def further(self, function: str) -> int:
+        """Return the operations that a function has besides the one that it counts as."""
+        return _FURTHER.get(function, 0) // (2 if self.single else 1)
+
+    def count(self, operations: int, path: Path, further: int = 0) -> None:
+        if operations or further:
+            self.met.work.append(Work(operations, path, further))
 
     def call(self, node: ast.Call, path: Path) -> Value:
         name = self.nest.function_of(node)
@@ -412,7 +440,7 @@ class Evaluation:
                 self.count(max(1, len(others)), path)
             return self.known(made_of(name, (first, *others), first.mixed(others, integer)))
         if name in MATH:
-            self.count(1, path)
+            self.count(1, path, self.further(name))
         combined = first.mixed(others, name in ("int", "bool", "floor", "ceil"))
         return self.known(made_of(name, (first, *others), combined)) if name in OPERATIONS else combined
 

@@ -73,16 +73,26 @@ class Kernels:
         stream: Stream,
         cause: int | None = None,
         touching: Touching = NOTHING,
+        by_value: int = 0,
     ) -> None:
         """Launch a kernel (cuLaunchKernel); ``touching`` says what it does with managed memory.
 
         The body runs when the kernel ends in virtual time, unless it has none or an argument is a phantom.
+        ``by_value``: bytes of arguments besides words, which the calling thread writes into the command. A graph has
+        the arguments of its nodes from the beginning.
 
-        Raises DriverError when no team of the launch fits on an SM.
+        Raises DriverError when no team of the launch fits on an SM, and for more bytes than a launch takes.
         """
         with self._context.call("cuLaunchKernel", stream, cause) as call:
             packet = self.launching(call.api, launch, device_args, stream, call.cause, touching)
-            await self._submit(packet)
+            await self._submit(packet, self._arguments(call, by_value) if by_value else 0.0)
+
+    def _arguments(self, call: DriverCall, nbytes: int) -> float:
+        """Return the seconds that a thread needs to write so many bytes of arguments."""
+        spec = self._machine.spec
+        if not 0 <= nbytes <= (limit := spec.count("arguments.limit")):
+            raise DriverError(call.api, INVALID, f"{nbytes} bytes of arguments; a launch takes {limit} at most")
+        return nbytes / spec.value("arguments.rate")
 
     def launching(
         self,
@@ -142,10 +152,10 @@ class Kernels:
             accesses=touching.accesses, trace=touching.trace, data=touching.data,
         )  # fmt: skip
 
-    async def _submit(self, packet: KernelPacket) -> None:
+    async def _submit(self, packet: KernelPacket, further: float = 0.0) -> None:
         """Put the packet of a kernel into its stream."""
         stream = packet.stream
-        await self._context.submit(packet, self._context.costs.launch)
+        await self._context.submit(packet, self._context.costs.launch + further)
         if (trace := self._machine.trace) is not None and stream not in self._context.captures.streams:
             queue, name = stream.queue.number, packet.launch.kernel.name
             trace(events.KernelSubmit, self._device.index, queue, packet.cause, packet.number, name)

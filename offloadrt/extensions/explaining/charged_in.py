@@ -99,6 +99,7 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "gpu.placement": ("kernel", "behind device * compute units"),
     "gpu.sms": ("kernel",),
     "gpu.team_dispatch": ("kernel",),
+    "arguments.*": ("driver: cuLaunchKernel",),
     "atomic.*": ("kernel",),
     "gpu.unified_memory": (),
     "gpu.xnack": (),

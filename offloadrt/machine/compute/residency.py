@@ -439,7 +439,7 @@ class ComputeSpec:
         """
         peak = self.flops_single if launch.kernel.precision == "single" else self.flops
         part = launch.kernel.efficiency * self.limits.working_lanes(launch)
-        seconds = launch.flops / (peak * part)
+        seconds = (launch.flops + launch.kernel.further_per_iteration * launch.iterations) / (peak * part)
         if launch.kernel.single_flops_per_iteration:
             seconds += launch.single_flops / (self.flops_single * part)
         return seconds + max(0.0, seconds - self.boost_time) * (1.0 / self.sustained - 1.0)

@@ -71,7 +71,7 @@ class HostThread(CallingThread):
 
     async def launch(
         self, kernel: Kernel, *arguments: Any, grid: Shape, block: Shape, iterations: int | None = None,
-        stream: Stream | DefaultStream | None = None, library: bool = False,
+        stream: Stream | DefaultStream | None = None, library: bool = False, by_value: int = 0,
     ) -> None:  # fmt: skip
         """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, and go on.
 
@@ -79,7 +79,7 @@ class HostThread(CallingThread):
         A loop nest has the iterations that its source says, which the threads share as in a grid-stride loop. A grid
         and a block of two dimensions are (x, y): the threads of a row have iterations in a row. library: the kernel
         stands for code of a library, which keeps its operands in shared memory and loads ahead, so that its source
-        does not say how many loads are in flight.
+        does not say how many loads are in flight. by_value: bytes of structs that are passed by value besides.
         Raises DriverError for memory that the kernel cannot reach or that is freed, and for a stream of another device.
         """
         context = await self._context()
@@ -90,7 +90,9 @@ class HostThread(CallingThread):
         if capture is None and (told := self._state.told) is not None:
             with told.call("a launch", context.number, chosen) as number:
                 told.launched(number, context.number, prepared.launch, arguments)
-        await context.driver.kernels.launch(prepared.launch, prepared.values, chosen, touching=prepared.touching)
+        await context.driver.kernels.launch(
+            prepared.launch, prepared.values, chosen, touching=prepared.touching, by_value=by_value
+        )
         if capture is not None:
             self._node(capture.last(chosen), prepared.uses)
 

@@ -609,14 +609,16 @@ class MeanTime:
         return self.total_s / self.count
 
 
-async def launches(t: cuda.HostThread, times: dict[str, MeanTime], elements: int, repeats: int) -> None:
+async def launches(
+    t: cuda.HostThread, times: dict[str, MeanTime], elements: int, repeats: int, by_value: int = 0
+) -> None:
     """Launch a kernel again and again in a stream of this thread's own: back to back, then each waited for."""
     a, b, c = [await t.malloc(elements, np.float32) for _ in range(3)]
     stream = await t.stream_create(non_blocking=True)
     grid = -(-elements // BLOCK)
 
     async def launch() -> None:
-        await t.launch(add, a, b, c, grid=grid, block=BLOCK, stream=stream)
+        await t.launch(add, a, b, c, grid=grid, block=BLOCK, stream=stream, by_value=by_value)
 
     async def fenced() -> None:
         await launch()

@@ -77,6 +77,7 @@ class Directives:
             counted,
             analysis=None,
             flops_per_iteration=counted.flops_per_iteration * factor,
+            further_per_iteration=counted.further_per_iteration * factor,
             bytes_per_iteration=counted.bytes_per_iteration * factor,
         )
         return code, iterations
