@@ -69,7 +69,7 @@ def opened(page: Path, browser: str) -> float:
     call += ["--window-size=1400,1000", "--dump-dom", timed.as_uri()]
     if os.geteuid() == 0:
         call.append("--no-sandbox")
-    times = []
+    times: list[float] = []
     for _ in range(OPENINGS):
         done = subprocess.run(call, capture_output=True, text=True, timeout=120, check=True)
         said = re.search(r'<pre id="opened">(.*?)</pre>', done.stdout)
