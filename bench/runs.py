@@ -67,7 +67,7 @@ FULL = (
     Case("qmcpack", {**S2, "fraction": "1"}, 141.0, 600.0),
     Case("rodinia", {"benchmark": "bfs", "size_gb": "32", "placement": "um"}, 11.8, 500.0),
     Case("jacc", {"benchmark": "BT", "gpus": "4", "strategy": "adaptive"}, 60.0),
-    Case("stdpar", {"application": "lulesh", "size": "90", "steps": "100"}, 30.0),
+    Case("stdpar", {"application": "lulesh", "size": "90", "steps": "10"}, 30.0),
 )
 
 

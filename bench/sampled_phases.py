@@ -29,8 +29,6 @@ PROGRAMS: dict[str, tuple[str, dict[str, Any]]] = {
         str(HERE / "programs" / "lulesh-s30-i200.rec"), {"configuration": "managed"},
     ),
     "BabelStream, recorded": (str(HERE / "programs" / "babelstream-1m.rec"), {}),
-    "LULESH, stdpar": ("stdpar", {"application": "lulesh"}),
-    "CloverLeaf, stdpar": ("stdpar", {"application": "cloverleaf"}),
     "SPECaccel stencil": ("specaccel", {"fraction": 1.0}),
     "SPECaccel spC": (
         "specaccel",

@@ -28,7 +28,7 @@ PROGRAMS: tuple[tuple[str, dict[str, str]], ...] = (
     ("qmcpack", {"size": "S2", "threads": "8", "configuration": "copy", "fraction": "0.01"}),
     ("rodinia", {"benchmark": "bfs", "size_gb": "8", "placement": "um"}),
     ("rodinia", {"benchmark": "srad", "size_gb": "8", "placement": "um"}),
-    ("stdpar", {"application": "lulesh", "size": "30", "steps": "100"}),
+    ("stdpar", {"application": "lulesh", "size": "30", "steps": "10"}),
     ("cufft", {}),
     ("stream", {"prefetch": "false"}),
     ("sgemm", {}),

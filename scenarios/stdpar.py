@@ -2,63 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
 from offloadrt import ParameterError, Range, Run, scenario
 from offloadrt import stdpar as std
 from offloadrt.driver.calls import call_name
+from offloadrt.extensions.recording.replay.program import ReplayRefused
 from offloadrt.papers.figures import figures_of
-from offloadrt.papers.stdpar.programs import (
-    Application,
-    BabelStream,
-    CloverLeaf,
-    Lulesh,
-    MiniBude,
-    RecordedApplication,
-    Stopwatch,
-    TeaLeaf,
-    sizes,
-)
+from offloadrt.papers.stdpar.programs import RecordedApplication, sizes
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
-from offloadrt.study.running.phases import StepNumbers
 
 FIGURES = figures_of("stdpar")
 
 Switch = Literal["auto", "on", "off"]
 
 
-APPLICATIONS: dict[str, tuple[Callable[..., Application], str]] = {
-    "babelstream": (BabelStream, "n"),
-    "minibude": (MiniBude, "poses"),
-    "cloverleaf": (CloverLeaf, "cells"),
-    "tealeaf": (TeaLeaf, "cells"),
-    "lulesh": (Lulesh, "nx"),
-}
-"""Each with what its size is."""
-
-
-def application_of(name: str, size: int, steps: int, phantom: bool, step_numbers: StepNumbers = range) -> Application:
-    """An application, at the size and for the steps that the paper has where these are 0."""
-    make, what = APPLICATIONS[name]
-    given = {key: value for key, value in ((what, size), ("steps", steps)) if value}
-    try:
-        return make(**given, phantom=phantom, step_numbers=step_numbers)
-    except ValueError as error:
-        raise ParameterError("phantom", f"{phantom}, but {error}") from None
-
-
-def recording_of(name: str, size: int, steps: int, implementation: std.Implementation) -> RecordedApplication:
-    """The recorded application, at its largest size and for all its recorded steps where these are 0."""
-    if implementation.memory is std.DataMemory.DEVICE:
-        raise ParameterError("recorded", f"True, but {implementation.name} is no implementation of parallel algorithms")
-    if not (known := sizes(name)):
-        raise ParameterError("recorded", f"True, but no recording of {name} is here")
-    try:
-        return RecordedApplication(name, size or max(known), steps)
-    except ValueError as error:
-        raise ParameterError("size", str(error)) from None
+Application = Literal["babelstream", "babelstream-data", "minibude", "cloverleaf", "tealeaf", "lulesh"]
 
 
 @scenario(
@@ -83,7 +43,7 @@ def recording_of(name: str, size: int, steps: int, implementation: std.Implement
 )
 async def stdpar(
     run: Run,
-    application: Literal["babelstream", "minibude", "cloverleaf", "tealeaf", "lulesh"] = "babelstream",
+    application: Application = "babelstream",
     implementation: Literal["acpp", "nvcpp", "rocstdpar", "icpx", "sycl", "native", "host"] = "acpp",
     pool: Switch = "auto",
     elision: Switch = "auto",
@@ -94,19 +54,17 @@ async def stdpar(
     xnack: Switch = "auto",
     size: Annotated[int, Range(0, 1 << 31)] = 0,
     steps: Annotated[int, Range(0, 1_000_000)] = 0,
-    phantom: bool = True,
-    recorded: bool = False,
 ) -> dict[str, float | int]:
-    """One application on one host thread. `time_s` is what its authors time: all steps, without setting it up.
+    """One application, as its public version was recorded. `time_s` is what its authors time, without setting it up.
 
     Counts are those of the timed part: algorithms, where they ran, waits, barriers that were elided and the reasons why
     others stayed, prefetches, allocations, bytes that migrated or were copied.
 
     The offload heuristic decides from what runs before have measured. Two runs sample, the third decides:
 
-        offloadrt run stdpar size=1000 steps=10 sampling=host database=times.json
-        offloadrt run stdpar size=1000 steps=10 sampling=offload database=times.json
-        offloadrt run stdpar size=1000 steps=10 heuristic=on database=times.json
+        offloadrt run stdpar size=65536 steps=4 sampling=host database=times.json
+        offloadrt run stdpar size=65536 steps=4 sampling=offload database=times.json
+        offloadrt run stdpar size=65536 steps=4 heuristic=on database=times.json
 
     Parameters:
         application: what runs
@@ -120,10 +78,8 @@ async def stdpar(
             runs, since those of a sweep have no order
         xnack: of an AMD GPU: do pages of shared memory migrate, or is it host memory? auto as the machine has it
         size: numbers of an array (babelstream), poses (minibude), cells of a row (cloverleaf, tealeaf), elements of a
-            row (lulesh); 0 for its own
-        steps: iterations of what is timed, for tealeaf of the solver in one time step; 0 for the application's own
-        phantom: sizes without numbers; lulesh has no others
-        recorded: play the application's public version, as it was recorded, at one of the sizes at which it was
+            row (lulesh), one of those that were recorded; 0 for the largest
+        steps: iterations of what is timed, for tealeaf of the solver in one time step; 0 for all that were recorded
     """
     if xnack != "auto":
         if not run.spec.flag("usm.xnack"):
@@ -141,38 +97,35 @@ async def stdpar(
             raise ParameterError("database", f"{database}, but {implementation} has no heuristic here to read it")
         if not Path(database).parent.is_dir():
             raise ParameterError("database", f"{database}, but there is no such folder")
-    alike = phantom and sampling == "none" and database is None  # numbers converge, and measured times are kept
-    program: Application
-    if recorded:
-        program = recording_of(application, size, steps, chosen)
-    else:
-        program = application_of(application, size, steps, phantom, run.steps if alike else range)
+    try:
+        program = RecordedApplication(application, size or max(sizes(application)), steps)
+    except ValueError as error:
+        raise ParameterError("size", str(error)) from None
     run.options = std.StdParOptions(
         implementation=chosen,
         heuristic=std.HeuristicRules(sampling=std.Sampling(sampling)),
         heuristic_file=None if database is None else Path(database),
-        phantom=phantom,
+        phantom=True,
     )
-    stopwatch = Stopwatch(run)
 
     async def body(t: std.HostThread) -> dict[str, float | int]:
         try:
-            return dict((await program.run(t, stopwatch.timed)).figures)
+            return await program.run(t, run)
+        except ReplayRefused as error:
+            raise ParameterError("steps", f"{steps}, but {error}") from None
         except std.CompilationRefused as error:
             raise ParameterError("implementation", str(error)) from None
         except ArrayOutOfDeviceMemory as error:
-            length = getattr(program, APPLICATIONS[application][1])
-            raise ParameterError("size", f"{length} does not fit into the device's memory: {error}") from None
+            raise ParameterError("size", f"{program.size} does not fit into the device's memory: {error}") from None
 
     own = (await run.parallel(body))[0]
     measured = run.measured
     moved, faults, calls = measured.bytes, measured.faults, run.measured.calls.table()
-    counted = stopwatch.figures()
+    counted = std.algorithm_figures(measured.algorithms, measured.barriers)
     prefetched = counted.pop("prefetched_bytes")
     managed, freed = (calls.get(call_name(run.spec, call)) for call in ("cuMemAllocManaged", "cuMemFree"))
     return {
         "time_s": run.elapsed,
-        "steps": program.steps or len(run.windows.spans),
         **counted,
         "prefetched_gb": prefetched / 1e9,
         "to_device_gb": moved.get("h2d", 0.0) / 1e9,

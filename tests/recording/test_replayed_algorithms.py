@@ -58,6 +58,21 @@ def test_the_host_and_system_memory_take_nothing_over() -> None:
         assert measured["interposed"] == 0 == measured["prefetches"]
 
 
+@pytest.mark.parametrize("implementation", ["acpp", "nvcpp", "rocstdpar", "icpx", "host"])
+def test_an_apu_plays_all_implementations(implementation: str) -> None:
+    found = replayed(machine="mi300a", implementation=implementation)
+    assert found["offloaded"] == (0 if implementation == "host" else 16)
+
+
+def test_kernels_of_an_apu_fault_for_what_nobody_has_mapped_for_them() -> None:
+    spec = RunSpec(machine="mi300a")
+    faulting, mapped = (
+        execute(registry.find(str(TRIADS)), {"prefetch": mode}, spec=spec).faults for mode in ("never", "always")
+    )
+    assert faulting["gpu"] > 0 == mapped["gpu"]
+    assert mapped["prefault_pages"] > 0 == faulting["prefault_pages"]
+
+
 def test_a_part_of_the_program_is_measured() -> None:
     """A loop of five rounds with two algorithms each; the others stand behind it."""
     whole, rounds = replayed(heuristic="off"), replayed(heuristic="off", timed="triads.cpp:14")
@@ -79,7 +94,7 @@ def test_the_heuristic_chooses_from_sampling_runs(tmp_path: Path) -> None:
     assert decided["on_host"] + decided["offloaded"] == 16
 
 
-@pytest.mark.parametrize("machine", ["alex-a100", "isambard-mi100", "idc-max1550"])
+@pytest.mark.parametrize("machine", ["alex-a100", "isambard-mi100", "idc-max1550", "mi300a"])
 def test_both_gears_give_the_same_events(machine: str) -> None:
     assert replayed(machine, "native")["hash"] == replayed(machine, "turbo")["hash"]
 

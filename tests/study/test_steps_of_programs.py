@@ -10,11 +10,6 @@ from offloadrt.study import execute, find_scenario
 from offloadrt.study.running import phases
 
 PROGRAMS: list[tuple[str, dict[str, Any], int]] = [
-    ("stdpar", {"application": "babelstream", "size": 1 << 16, "steps": 60}, 60),
-    ("stdpar", {"application": "minibude", "size": 1 << 10, "steps": 60}, 60),
-    ("stdpar", {"application": "cloverleaf", "size": 64, "steps": 40}, 40),
-    ("stdpar", {"application": "tealeaf", "size": 64, "steps": 60}, 60),
-    ("stdpar", {"application": "lulesh", "size": 6, "steps": 20, "implementation": "nvcpp"}, 20),
     ("specaccel", {"benchmark": "stencil", "fraction": 0.005}, 79),
     ("specaccel", {"benchmark": "lbm", "fraction": 0.02}, 49),
     ("specaccel", {"benchmark": "ep", "fraction": 0.02}, 38),
@@ -42,8 +37,3 @@ def test_a_few_steps_stand_for_all(name: str, parameters: dict[str, Any], steps:
     for figure, value in whole.measured.items():
         if figure not in STARTS_ONCE and isinstance(value, (int, float)):
             assert few.measured[figure] == pytest.approx(value, rel=0.06, abs=2), figure
-
-
-def test_real_numbers_are_computed_to_their_end() -> None:
-    asked = {"application": "cloverleaf", "size": 16, "steps": 15, "phantom": False}
-    assert not execute(find_scenario("stdpar"), asked, sample_phases=True).phases

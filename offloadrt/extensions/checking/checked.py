@@ -59,6 +59,10 @@ class CheckReport:
         return msgspec.json.encode(attrs.asdict(self))
 
 
+_STRIDED: Final = "runtime.strided_update"
+"""What LLVM 22 does with sections that have gaps is its own mistake: the program is judged by what OpenMP says."""
+
+
 def check(
     scenario: Scenario,
     given: Mapping[str, Any],
@@ -83,7 +87,7 @@ def check(
     failure: UserError | ScriptFailed | None = None
     fatal: BaseException | None = None
     costs = Costs()
-    once = attrs.evolve(options, repeat=1)
+    once = attrs.evolve(options, repeat=1, overrides={_STRIDED: "specification", **options.overrides})
     try:
         result = execute(scenario, given, spec=once, on_progress=on_progress, before_run=observed, sinks=[costs])
     except (UserError, ScriptFailed) as error:
@@ -96,7 +100,12 @@ def check(
     ended, model = result is not None, run.options.model
     mistakes, repairs = tuple(checker.finish(ended, model)), checker.repairs(costs, ended)
     is_late = run.spec.text("table.count_down") == "kernel"
-    faults = tuple(fault for fault in checker.runtime_faults() if fault.happened or not is_late)
+    faults = tuple(
+        fault
+        for fault in checker.runtime_faults()
+        if (fault.happened or not is_late)
+        and (fault.kind != "misplaced update" or options.overrides.get(_STRIDED) != "specification")
+    )
     if failure is not None and not mistakes and not any(fault.happened for fault in faults):
         raise failure
     elapsed_s = None if result is None else result.elapsed_s
@@ -128,7 +137,8 @@ def _ranked(
         left -= repair.operations
         without = time_without(repair) if left >= 0 and elapsed_s is not None else None
         if elapsed_s is not None and without is not None:
-            waste = attrs.evolve(waste, time_s=elapsed_s - without, is_sum=False)
+            # Where others come in another order without them, the run may take longer: then nothing is saved here.
+            waste = attrs.evolve(waste, time_s=max(0.0, elapsed_s - without), is_sum=False)
         found.append(waste)
     return tuple(sorted(found, key=lambda waste: -waste.time_s))
 

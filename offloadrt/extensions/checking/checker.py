@@ -29,6 +29,8 @@ from offloadrt.machine.memory import AddressMap
 from offloadrt.runtime import events as ev
 from offloadrt.runtime.events import HOST, DataCopied, MemoryUse
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.mapping.data_environment import strided_pieces
+from offloadrt.runtime.mapping.map_item import NON_CONTIG
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.sim import Simulation
 from offloadrt.trace.events import plain_kernel
@@ -228,11 +230,12 @@ class Checker:
             ev.FreedCopied: lambda event: lifetimes.not_copied(event, self._directive(event.cause)),
             ev.ItemEnded: self._item_ended,
             ev.UpdateMissed: self._update_missed,
+            ev.ItemsTaken: self._items_taken,
             ev.KernelSubmitted: self._kernel_submitted,
             ev.KernelRan: self._kernel_ran,
             ev.KernelEnded: lambda event: lost.kernel_ended(event.cause),
             rec.KernelRaced: recorded.raced,
-            rec.KernelStrayed: recorded.strayed,
+            rec.KernelStrayed: lambda event: recorded.strayed(event, self._mappings.at(event.host_address)),
             rec.MapStrayed: recorded.map_strayed,
             rec.ConstantKnown: recorded.constant_known,
             rec.ProgramCut: self._program_cut,
@@ -548,6 +551,16 @@ class Checker:
         if not directive.name.startswith("target"):
             return  # `if_present` of OpenACC, which says so
         self._mappings.update_missed(self._story(directive, f"updates {event.item.name or 'data'}"), event.item)
+
+    def _items_taken(self, event: ev.ItemsTaken) -> None:
+        """Look for sections with gaps of which LLVM 22 moves other bytes than OpenMP says."""
+        for item in event.items:
+            if item.type & NON_CONTIG and strided_pieces(item, False) != strided_pieces(item, True):
+                strand = self._strands.current()
+                story = Story(
+                    strand.name, f"updates a strided section of {item.name}", self._line(strand), self.sim.now
+                )
+                self._lost.misplaced(item.name, story)
 
     # what is in the queue of a directive
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -56,9 +57,10 @@ def _lines(report: CheckReport) -> Iterator[str]:
         yield from (*mistake.lines(), "")
     count = len(report.mistakes)
     found = "nothing to report" if not count else "1 mistake" if count == 1 else f"{count} mistakes"
-    if lost := len(happened):
-        of_program = f"{found} of the program's" if count else "no mistake of the program's"
-        found = f"{of_program}, {lost} lost update{'s' * (lost > 1)} of the runtime's"
+    of_program = f"{found} of the program's" if count else "no mistake of the program's"
+    for kind, times in Counter([fault.kind for fault in happened]).items():
+        found = f"{of_program}, {times} {kind}{'s' * (times > 1)} of the runtime's"
+        of_program = found
     until = "" if not report.failure else " until the program failed"
     yield f"{report.scenario} on {report.machine}: {found}{until}"
     if report.requires:
@@ -93,6 +95,8 @@ def _print_wastes(wastes: tuple[Waste, ...]) -> None:
         times = "\n".join([str(part.times) for part in waste.parts])
         sizes = "\n".join([size(part.nbytes) for part in waste.parts])
         saves = ("at most " if waste.is_sum and waste.time_s else "") + seconds(waste.time_s)
+        if not waste.is_sum and not waste.time_s:
+            saves = "nothing here"
         cells = str(number), kinds + "?" * bool(waste.uncertain), waste.subject, times, sizes, saves, where
         table.add_row(*[escape(cell) for cell in cells])
     console().print("", table)

@@ -23,7 +23,7 @@ from offloadrt.extensions.checking.recorded import (
     MappedFreed,
     MapStrayed,
 )
-from offloadrt.extensions.checking.strands import Strand, Strands
+from offloadrt.extensions.checking.strands import Clock, Strand, Strands
 from offloadrt.machine.memory import AddressMap
 from offloadrt.runtime.events import FreedCopied, ItemFound
 from offloadrt.runtime.mapping.map_item import DELETE, FROM, IMPLICIT, OMPX_HOLD, MapItem
@@ -127,6 +127,16 @@ class _LiveEntry:
     """Where the program has last unmapped it, though others had it mapped still."""
     references: list[tuple[int, int]] = attrs.field(factory=list)
     """Chain and epoch of each directive that has taken a reference by mapping some of its bytes."""
+    mapped: int = 1
+    """How many of these references have not been given back."""
+    ended: Story | None = None
+    """Who gave back the last of them; what is left are regions that use it without a map of their own."""
+    end: tuple[int, int] = (0, 0)
+    """Chain and epoch of that."""
+    end_knows: Clock = attrs.field(factory=Clock)
+    """What had happened before it."""
+    borrowed: list[Access] = attrs.field(factory=list)
+    """What the kernels of such regions do, an access each."""
 
 
 @attrs.define(eq=False)
@@ -137,6 +147,8 @@ class Mappings:
     _live: dict[Entry, _LiveEntry] = attrs.field(factory=dict)
     _unordered: dict[int, set[Entry]] = attrs.field(factory=dict)
     """By directive: the mappings that it found, needs, and may come before."""
+    _borrowed: dict[int, set[Entry]] = attrs.field(factory=dict)
+    """By directive: the mappings that it found, needs, and has no map of."""
 
     _by_region: dict[int, list[_LiveEntry]] = attrs.field(factory=dict)
     """Those of a region that runs."""
@@ -146,6 +158,13 @@ class Mappings:
         made = self._live[entry] = _LiveEntry(entry, story, region, may_stay, references=[reference])
         if region:
             self._by_region.setdefault(region, []).append(made)
+
+    def at(self, host_address: int) -> tuple[str, Story] | None:
+        """Return the name of what is mapped there, and who has mapped it."""
+        for entry, mapping in self._live.items():
+            if entry.host_begin <= host_address < entry.host_end:
+                return entry.name or "data", mapping.entered
+        return None
 
     def region_ended(self, region: int) -> None:
         """Note that a region has ended: what it has left mapped, as a mapper may do, is left over."""
@@ -163,11 +182,18 @@ class Mappings:
             return
         if event.item.size:
             mapping.references.append((strand.chain, strand.epoch))
-        elif not any(strand.comes_after(chain, epoch) for chain, epoch in mapping.references):
+            mapping.mapped += 1
+            return
+        self._borrowed.setdefault(directive.number, set()).add(entry)
+        if not any(strand.comes_after(chain, epoch) for chain, epoch in mapping.references):
             self._unordered.setdefault(directive.number, set()).add(entry)
 
     def needed(self, access: Access, entry: Entry, directive: int) -> None:
         """Judge what a kernel does to a mapping."""
+        if entry in self._borrowed.get(directive, ()) and (mapping := self._live.get(entry)) is not None:
+            self._borrowed[directive].discard(entry)
+            mapping.borrowed.append(access)
+            self._judge_end(mapping)
         if entry in self._unordered.get(directive, ()) and (mapping := self._live.get(entry)) is not None:
             self._unordered[directive].discard(entry)
             subject = f"{access.name} on device {access.memory}"
@@ -177,8 +203,28 @@ class Mappings:
             )
             self.mistakes.add("race", subject, (mapping.entered, access.story), advice, subject, data=access.name)
 
+    def _judge_end(self, mapping: _LiveEntry) -> None:
+        """Look for kernels that use a mapping whose end is ordered neither before nor behind them."""
+        if mapping.ended is None:
+            return
+        for access in mapping.borrowed:
+            chain, epoch = mapping.end
+            if (
+                not access.strand.comes_after(chain, epoch)
+                and not mapping.end_knows[access.strand.chain] >= access.epoch
+            ):
+                subject = f"{access.name} on device {access.memory}"
+                advice = (
+                    "Nothing orders the region before the end of the map that it needs: a taskwait or a barrier would, "
+                    f"or a map of {access.name} in the region."
+                )
+                stories = (mapping.ended, access.story)
+                self.mistakes.add("race", subject, stories, advice, subject, data=access.name)
+        mapping.borrowed.clear()
+
     def directive_left(self, directive: int) -> None:
         self._unordered.pop(directive, None)
+        self._borrowed.pop(directive, None)
 
     def left(self, entry: Entry) -> None:
         self._live.pop(entry, None)
@@ -195,6 +241,12 @@ class Mappings:
                 self.mistakes.add("surplus unmap", item.name, (story,), advice, item.name)
             return
         live = self._live.get(entry)
+        if live is not None and item.size and item.flags.counted_down:
+            live.mapped = 0 if item.type & DELETE else live.mapped - 1
+            if not live.mapped:
+                live.ended, live.end = story, (directive.strand.chain, directive.strand.epoch)
+                live.end_knows = Clock(directive.strand.clock)
+                self._judge_end(live)
         if directive.name not in _UNMAPPING:
             if directive.name == "exit data" and live is not None:
                 live.may_stay = False
@@ -242,6 +294,17 @@ class Mappings:
             )
 
 
+@attrs.frozen
+class _FreedBlock:
+    """A block of device memory that was freed, up to this end, and by which epoch of which strand."""
+
+    end: int
+    name: str
+    story: Story
+    chain: int
+    epoch: int
+
+
 @attrs.define(eq=False)
 class RecordedFaults:
     """Tells of them in the words of a report."""
@@ -249,10 +312,12 @@ class RecordedFaults:
     strands: Strands
     mistakes: Mistakes
     _constants: AddressMap[ConstantKnown] = attrs.field(factory=AddressMap)
-    _freed: dict[int, AddressMap[tuple[int, Story]]] = attrs.field(factory=lambda: defaultdict(AddressMap))
-    """By device, the blocks that were freed there: the end of each, and who has freed it."""
-    _unmapped: dict[int, AddressMap[tuple[int, Story]]] = attrs.field(factory=lambda: defaultdict(AddressMap))
+    _freed: dict[int, AddressMap[_FreedBlock]] = attrs.field(factory=lambda: defaultdict(AddressMap))
+    """By device, the blocks that were freed there, by their addresses."""
+    _unmapped: dict[int, AddressMap[_FreedBlock]] = attrs.field(factory=lambda: defaultdict(AddressMap))
     """The same by the host's address of what each was the copy of."""
+    _strayed: dict[tuple[str, str, str], bool] = attrs.field(factory=dict)
+    """By kernel, array and line: whether it was a write that was told of first. `a[i] += 1` is one mistake."""
 
     def raced(self, event: KernelRaced) -> None:
         """Report two accesses of threads that nothing orders."""
@@ -271,15 +336,16 @@ class RecordedFaults:
 
     def block_freed(self, block: WatchedBlock, host_address: int, story: Story) -> None:
         """Remember who has freed a block of device memory, as which a mapping may have ended."""
+        strand, nbytes = self.strands.current(), block.end - block.begin
         for freed, begin in ((self._freed[block.device], block.begin), (self._unmapped[block.device], host_address)):
             if begin:
                 freed.pop(begin)
-                freed[begin] = begin + block.end - block.begin, story
+                freed[begin] = _FreedBlock(begin + nbytes, block.name, story, strand.chain, strand.epoch)
 
     def _use_after_free(self, event: KernelStrayed, device: int, address: int, host_address: int) -> None:
         freed = self._freed[device] if address else self._unmapped[device]
         near = freed.before(address or host_address)
-        by = near[1][1] if near is not None and (address or host_address) < near[1][0] else None
+        by = near[1].story if near is not None and (address or host_address) < near[1].end else None
         if by is None and host_address:
             return  # here its mapping ends later: what the kernel does is told of as any use is
         name = event.name or "device memory"
@@ -292,8 +358,15 @@ class RecordedFaults:
         stories = (told,) if by is None else (by, told)
         self.mistakes.add("use after free", name, stories, advice, name, (event.kernel, name))
 
-    def strayed(self, event: KernelStrayed) -> None:
-        """Report an access outside of what the kernel may use."""
+    def strayed(self, event: KernelStrayed, mapping: tuple[str, Story] | None) -> None:
+        """Report an access outside of what the kernel may use.
+
+        mapping: what is mapped of it in this run, and by whom, though it was not when the program was recorded. The
+        run keeps every order that the program asks for, so that nothing orders the kernel and the end of the mapping.
+        """
+        place = event.kernel, event.name, event.access.where
+        if self._strayed.setdefault(place, event.access.writes) != event.access.writes:
+            return
         if event.freed is not None:
             self._use_after_free(event, *event.freed)
             return
@@ -301,10 +374,26 @@ class RecordedFaults:
         told = _story(
             event.kernel, f"{name} {event.how}" if event.name else event.how, event.access, self.strands.sim.now
         )
+        if mapping is None and (freed := self._ended_beside(event.host_address)) is not None:
+            mapping = freed.name, freed.story
+        if mapping is not None:
+            name = mapping[0]
+            advice = f"Nothing orders the kernel before the end of the mapping: wait for it, then unmap {name}."
+            self.mistakes.add("race", name, (mapping[1], told), advice, name, (event.kernel, name), name)
+            return
         advice = f"The kernel reaches beyond what is mapped: map the whole section of {name} that it uses."
         if not event.name:
             advice = "Map what the kernel uses."
         self.mistakes.add("outside of what is mapped", name, (told,), advice, name, (event.kernel, name))
+
+    def _ended_beside(self, address: int) -> _FreedBlock | None:
+        """Return the device's copy of an address of the host that was freed before, though nothing orders the two."""
+        strand = self.strands.current()
+        for blocks in self._unmapped.values() if address else ():
+            near = blocks.before(address)
+            if near is not None and address < near[1].end and not strand.comes_after(near[1].chain, near[1].epoch):
+                return near[1]
+        return None
 
     def map_strayed(self, event: MapStrayed) -> None:
         """Report a map of more than an array has."""

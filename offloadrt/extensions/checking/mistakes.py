@@ -12,11 +12,11 @@ Kind = Literal[
     "race", "stale data", "uninitialised data", "use after free", "freed while mapped", "outside of what is mapped",
     "map beyond the array", "write to a constant", "missing unmap",
     "surplus unmap", "delete under other users", "missed update", "never awaited", "memory leak", "fatal error",
-    "lost update", "possible lost update",
+    "lost update", "possible lost update", "misplaced update",
 ]  # fmt: skip
 
 ORDER: Final[tuple[str, ...]] = (
-    "fatal error", "lost update", "race", "use after free", "freed while mapped", "stale data",
+    "fatal error", "lost update", "misplaced update", "race", "use after free", "freed while mapped", "stale data",
     "uninitialised data",
     "outside of what is mapped", "map beyond the array", "write to a constant",
     "delete under other users", "never awaited", "missed update", "surplus unmap", "missing unmap", "memory leak",
@@ -207,8 +207,33 @@ class Mistakes:
 
     def all(self, model: str = "openmp") -> list[Mistake]:
         """Return them, the gravest kinds first, else as they were found; with advice in the words of a model."""
-        said = [attrs.evolve(one, advice=in_words_of(model, one.advice)) for one in self._found.values()]
+        found = _without_consequences(list(self._found.values()))
+        said = [attrs.evolve(one, advice=in_words_of(model, one.advice)) for one in found]
         return sorted(said, key=lambda mistake: ORDER.index(mistake.kind))
+
+
+def _without_consequences(found: list[Mistake]) -> list[Mistake]:
+    """Leave out what whoever mends a race has mended as well.
+
+    That is a use of memory whose end races with it, and what is read too early of a copy that brings it.
+    """
+    freed: set[tuple[str, str]] = set()
+    early: set[tuple[str, str]] = set()
+    for race in [one for one in found if one.kind == "race"]:
+        first, second = [(story.did, story.where) for story in race.stories]
+        for one, other in ((first, second), (second, first)):
+            if one[0].startswith("frees "):
+                freed.add(one)
+            if one[0].startswith("copies "):
+                early.add(other)
+
+    def is_consequence(one: Mistake) -> bool:
+        places = [(story.did, story.where) for story in one.stories]
+        if one.kind == "use after free":
+            return len(places) > 1 and places[0] in freed
+        return one.kind in ("stale data", "uninitialised data") and places[-1] in early
+
+    return [one for one in found if not is_consequence(one)]
 
 
 def builtins(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:

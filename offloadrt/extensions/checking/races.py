@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from offloadrt.extensions.checking.accesses import Access, Cell, Directive, Intervals, WatchedBlock
-from offloadrt.extensions.checking.mistakes import Mistake, Mistakes
+from offloadrt.extensions.checking.mistakes import Mistake, Mistakes, Story
 from offloadrt.extensions.checking.strands import Strands
 from offloadrt.runtime.events import HOST
 from offloadrt.runtime.mapping.present_table import Entry
@@ -271,6 +271,14 @@ class LostUpdates:
             self._found.add("lost update", subject, stories, advice, subject)
         else:
             self._possible.setdefault(subject, Mistake("possible lost update", subject, stories, advice))
+
+    def misplaced(self, name: str, story: Story) -> None:
+        """Note an update of a section with gaps of which LLVM 22 moves other bytes than OpenMP says."""
+        advice = (
+            "LLVM 22 multiplies the lower bound of a section by its stride, and so moves other bytes than OpenMP says. "
+            "OpenMP allows the program, which is checked as OpenMP means it."
+        )
+        self._found.add("misplaced update", f"{name}, by the runtime", (story,), advice)
 
     def all(self) -> list[Mistake]:
         """Return the updates that were lost, then the arrays of which one can be lost under another schedule."""

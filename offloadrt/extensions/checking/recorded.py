@@ -62,6 +62,8 @@ class KernelStrayed:
     freed: tuple[int, int, int] | None = None
     """Of device memory that was freed: the device, and its addresses there and on the host; 0: it has none, or none is
     known."""
+    host_address: int = 0
+    """Where it leads to in the host's own memory; 0: elsewhere."""
 
 
 @attrs.frozen

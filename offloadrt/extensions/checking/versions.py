@@ -7,6 +7,7 @@ written has no version, also after it was copied. Copies are not reads: what the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -165,6 +166,7 @@ class Versions:
                 "or write all of it there."
             )
             self.mistakes.add("uninitialised data", access.name, (access.story,), advice, access.name)
+        stale = _surely_stale(stale)
         if stale and (access.exact or _length(stale) == access.end - access.begin):
             newer = stale[0].writer
             if newer is None or newer.memory == HOST:
@@ -197,6 +199,7 @@ class Versions:
                 "kernel write it first."
             )
             self.mistakes.add("uninitialised data", name, (access.story,), advice, name)
+        stale = _surely_stale(stale)
         if stale and (access.exact or old == access.end - access.begin):
             newer_write = stale[0].writer
             stories = (access.story,) if newer_write is None else (newer_write.story, access.story)
@@ -218,6 +221,18 @@ def _mend(access: Access, cell: _HostCell) -> str:
             return f"A copy from the device has overwritten it: `target update to({name})` after the write."
         return f"The host's copy is newer: `target update to({name})` after the write."
     return f"The copy of device {newer.memory} is newer: `target update from({name})` there, then `to({name})` here."
+
+
+def _surely_stale(cells: list[_HostCell]) -> list[_HostCell]:
+    """Leave out cells of an extent of which only some bytes were written, where another part of it is not stale.
+
+    A copy may have moved just those that were written, as an update of a section with gaps does.
+    """
+    lengths: Counter[tuple[int, int]] = Counter()
+    for cell in cells:
+        if cell.extent is not None:
+            lengths[cell.extent] += cell.end - cell.begin
+    return [cell for cell in cells if cell.extent is None or lengths[cell.extent] >= cell.extent[1] - cell.extent[0]]
 
 
 def _length(cells: list[_HostCell]) -> int:

@@ -31,6 +31,8 @@ _LIKE: Final = 8
 """So many intervals before one place tell what is usual there."""
 _OUTLIER: Final = 10.0
 """An interval of a single run is an outlier with this many times the usual: programs do vary."""
+_WORK_S: Final = 2e-5
+"""Where less is usual, an interval with more is another part of the program, as that after an inner loop."""
 _NAMED: Final = 3
 """Doubts of a kind that are named."""
 _AWAY: Final = 0.1
@@ -151,13 +153,15 @@ def _slow_intervals(recording: Recording) -> list[SlowPlace]:
     late = []
     for place, times in found.items():
         if len(times) >= _LIKE:
-            late += _late([place], np.array([times]), f"time {{}} of {len(times)}", _OUTLIER, skipped=1)
+            late += _late([place], np.array([times]), f"time {{}} of {len(times)}", _OUTLIER, 1, _WORK_S)
     return sorted(late, key=_longest)
 
 
-def _late(places: Sequence[str], sums: Column, which: str, factor: float, skipped: int = 0) -> list[SlowPlace]:
+def _late(
+    places: Sequence[str], sums: Column, which: str, factor: float, skipped: int = 0, least: float = 0.0
+) -> list[SlowPlace]:
     usual = np.median(sums, axis=1) if len(places) else np.zeros(0)
-    late = (sums > factor * usual[:, None]) & (sums > usual[:, None] + _LATE_S)
+    late = (sums > factor * usual[:, None]) & (sums > usual[:, None] + _LATE_S) & (usual[:, None] >= least)
     found = [
         SlowPlace(which.format(number + 1), places[place], float(sums[place, number]), float(usual[place]))
         for place, number in zip(*(found.tolist() for found in np.nonzero(late)), strict=True)

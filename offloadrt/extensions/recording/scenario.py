@@ -129,7 +129,7 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, 
 
     async def replayed(
         run: Run,
-        implementation: Literal["acpp", "nvcpp", "rocstdpar", "icpx", "host"] = "acpp",
+        implementation: Literal["acpp", "nvcpp", "rocstdpar", "icpx", "sycl", "native", "host"] = "acpp",
         pool: _Switch = "auto",
         elision: _Switch = "auto",
         prefetch: Literal["auto", "never", "first", "always", "after-sync"] = "auto",
@@ -146,7 +146,8 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, 
         """Replay a recorded program of C++ parallel algorithms.
 
         Parameters:
-            implementation: whose compiler and runtime; host offloads nothing
+            implementation: whose compiler and runtime; sycl and native have device memory and copies of their own, host
+                offloads nothing
             pool: the memory pool; auto is as the implementation has it, as of the next three
             elision: synchronization elision
             prefetch: the prefetch mode
@@ -166,7 +167,10 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, 
         ):  # a check is of what kernels and host do with memory, which is the same in any implementation
             run.configure(configuration=unified_configuration(run.spec))
             return await _replay(run, loaded(path, run_of(runs, threads, process, path)), host_compute, "")
-        chosen = stdpar.variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)
+        try:
+            chosen = stdpar.variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)
+        except ValueError as error:  # the implementation has nothing of the kind
+            raise UserError(str(error)) from None
         if (sampling != "none" or database) and not chosen.heuristic:
             name = "database" if database else "sampling"
             raise ParameterError(name, f"{database or sampling}, but {implementation} has no heuristic here")

@@ -133,7 +133,10 @@ class Queue:
         await self._submission()
         runtime.counts.prefetches += 1
         runtime.counts.prefetched_bytes += nbytes
-        await self.device.plugin.prefetch(queue, address, nbytes if what == "migrates" else 0, False)
+        if not runtime.usm.of_host:
+            await self.device.plugin.prefetch(queue, address, nbytes if what == "migrates" else 0, False)
+        elif what == "migrates":  # within one memory it maps the pages for the device
+            await self.device.plugin.prefault(address, nbytes)
 
     # waits
 

@@ -71,12 +71,17 @@ class SyclUsm:
         self.on_prefetch = machine.spec.text("usm.prefetch")
         if system and self.mode == "host":
             raise ValueError(f"system USM on {machine.spec.name}: its device cannot fault (usm.shared = host)")
+        api = machine.spec.entries.get("driver.api")
+        self.of_host = device is not None and api is not None and api.value == "rocr"
+        """Whether shared memory is the host's own, which kernels map by page faults, as with ROCr on an APU."""
         self._memories: tuple[Memory, ...] = ("shared", "host", "heap", "stack") if system else ("shared", "host")
         """Kinds of memory of which kernels say what they do with its pages."""
         self._machine = machine
         self._memory = machine.host_memory
         self._touchings: Memo[tuple[int, ...], tuple[Launch, Touching]] = Memo()
         """What launches do with managed memory in these places; a launch is kept, so that its number stays its own."""
+        self._ranges: dict[tuple[tuple[int, int], ...], Touching] = {}
+        """What kernels reach of the host's memory; the same tuple again is checked quickly."""
         self._host: dict[int, int] = {}
         """Bytes of what `malloc_host` gave, by address."""
 
@@ -84,6 +89,8 @@ class SyclUsm:
 
     async def malloc_shared(self, nbytes: int, name: str) -> int:
         """Call cuMemAllocManaged, or what is like it; nobody has touched the pages yet. name: of the object."""
+        if self.of_host:  # hipMallocManaged reserves addresses; pages come when somebody touches them
+            return self._memory.allocate(nbytes, self._machine.spec.count("page.size"))
         managed = self._driver("malloc_shared").managed
         managed.start()
         address = await managed.alloc(nbytes, name=name)
@@ -93,7 +100,10 @@ class SyclUsm:
 
     async def free_shared(self, address: int) -> None:
         """Call cuMemFree, which waits for the device where the driver does."""
-        await self._driver("free").managed.free(address)
+        if self.of_host:
+            self._memory.release(address)
+        else:
+            await self._driver("free").managed.free(address)
 
     async def malloc_device(self, nbytes: int, phantom: bool, name: str) -> int:
         """Call cuMemAlloc. name: of the object. Raises ArrayOutOfDeviceMemory."""
@@ -105,6 +115,8 @@ class SyclUsm:
 
     async def malloc_host(self, nbytes: int) -> int:
         """Call cuMemAllocHost: pinned memory of the host."""
+        if self.of_host:
+            return await self.malloc_shared(nbytes, "")
         address = await self._driver("malloc_host").pinning.alloc(nbytes)
         if self.mode != "one_memory":
             self._manage().add(address, nbytes, True)
@@ -117,7 +129,7 @@ class SyclUsm:
         array.check_host_access(writes=True)
         if array.memory == "device":
             await self._driver("free").memory.free(array.address)
-        elif array.memory == "host":
+        elif array.memory == "host" and not self.of_host:
             await self._driver("free").pinning.free(array.address)
             nbytes = self._host.pop(array.address)
             if self.mode != "one_memory":
@@ -144,6 +156,8 @@ class SyclUsm:
         size = array.nbytes - begin if nbytes is None else nbytes
         if array.memory != "host" and array.memory in self._memories and self.mode in _WITH_PAGES:
             await self._uvm.host_access(array.address + begin, size)
+        elif self.of_host and self.device is not None and not by_workers:
+            await self.device.plugin.host_touch(array.address + begin, size)
         elif by_workers:
             self._memory.pages.insert(array.address + begin, array.address + begin + size)
         else:
@@ -151,9 +165,12 @@ class SyclUsm:
 
     def touching(self, launch: Launch, arguments: Sequence[Any]) -> Touching:
         """Tell what a kernel does with managed memory; nothing where that lies where the kernel runs."""
-        if self.mode not in _WITH_PAGES:
+        if self.mode not in _WITH_PAGES and not self.of_host:
             return NOTHING
         arrays = [argument for argument in arguments if isinstance(argument, UsmArray)]
+        if self.of_host:
+            places = tuple((one.address, one.nbytes) for one in arrays if one.memory in self._memories and one.nbytes)
+            return self._ranges.setdefault(places, Touching(places))
         key = (id(launch), *[place for array in arrays for place in (array.address, array.nbytes)])
         entry = self._touchings.get(key)
         if entry is None:

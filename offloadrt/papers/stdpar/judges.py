@@ -96,23 +96,16 @@ class ApplicationGrid(JudgingGrid):
 
 def grid(extent: Extent, options: RunSpec) -> ApplicationGrid:
     """Choose where the judges look: from `full` over `quick` to `ends`, smaller problems and fewer steps."""
-    full: dict[str, dict[str, Value]] = {
-        "babelstream": {"size": 0, "steps": 10},
-        "minibude": {"size": 0, "steps": 0},
-        "cloverleaf": {"size": 3840, "steps": 5},
-        "tealeaf": {"size": 4000, "steps": 20},
-    }
-    less: dict[str, dict[str, Value]] = {
-        "babelstream": {"size": 0, "steps": 3},
-        "minibude": {"size": 0, "steps": 2},
-        "cloverleaf": {"size": 3840, "steps": 2},
-        "tealeaf": {"size": 4000, "steps": 5},
+    all_steps: dict[str, dict[str, Value]] = {
+        name: {"size": 0, "steps": 0} for name in ("babelstream", "minibude", "cloverleaf", "tealeaf")
     }
     if extent == "full":
-        return ApplicationGrid(SCENARIO, full, (15, 30, 45, 60, 90), 10, options=options)
+        return ApplicationGrid(SCENARIO, all_steps, (15, 30, 45, 60, 90), 10, options=options)
+    fewer = all_steps | {"babelstream": {"size": 0, "steps": 3}, "tealeaf": {"size": 0, "steps": 5}}
     if extent == "quick":
+        less = fewer | {"cloverleaf": {"size": 0, "steps": 2}}
         return ApplicationGrid(SCENARIO, less, (30, 60), 3, options=options)
-    least = less | {"cloverleaf": {"size": 3840, "steps": 1}, "tealeaf": {"size": 4000, "steps": 3}}
+    least = fewer | {"minibude": {"size": 0, "steps": 2}, "cloverleaf": {"size": 0, "steps": 1}}
     return ApplicationGrid(SCENARIO, least, (30,), 2, options=options)
 
 

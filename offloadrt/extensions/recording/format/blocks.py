@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -66,6 +67,8 @@ class HostArrays:
 
     used: list[HostBlock] = attrs.field(factory=list)
     """Arrays that directives or kernels use, in order of their numbers."""
+    on_new: Callable[[HostBlock], None] = lambda block: None
+    """Told of each array that becomes known as it is mapped."""
     _live: AddressMap[HostBlock] = attrs.field(factory=AddressMap)
     _ended: dict[tuple[int, int, str], HostBlock] = attrs.field(factory=dict)
     """Variables of the stack whose scope has ended, by address, bytes and name: the next call of their function has
@@ -126,6 +129,7 @@ class HostArrays:
         if not mapped:
             block = self._ended.pop((low, high - low, name), None) or HostBlock(low, high - low, "mapped", name)
             self._live[low] = block
+            self.on_new(block)
             return block
         first, *others = mapped
         for block in mapped:
@@ -326,6 +330,20 @@ Touch = tuple[HostBlock, int, int, int]
 16: atomically."""
 
 
+_MOST_UNPLACED: Final = 4096
+
+
+@attrs.frozen(eq=False)
+class _UnplacedTouch:
+    """A touch where no array is known yet, and the place in a list that it gets once one is."""
+
+    pending: list[Touch | None]
+    place: int
+    address: int
+    nbytes: int
+    kind: int
+
+
 @attrs.define(eq=False)
 class MemoryEvents:
     """Follows the memory of a process. Tables are made at the end, of the arrays that are used by then."""
@@ -340,8 +358,27 @@ class MemoryEvents:
     """Names of `declare target link` globals by the address of the pointer through which the device finds each."""
     ends: dict[ArrayEnd, int] = attrs.field(factory=dict)
     """Where arrays end that are mapped, in order of their numbers."""
-    _pending: dict[int, list[Touch]] = attrs.field(factory=dict)
-    _taken: list[list[Touch]] = attrs.field(factory=list)
+    _pending: dict[int, list[Touch | None]] = attrs.field(factory=dict)
+    _taken: list[list[Touch | None]] = attrs.field(factory=list)
+    _unplaced: dict[int, deque[_UnplacedTouch]] = attrs.field(factory=dict)
+    """By thread, since it made a deferred target task: touches where no array is known yet, which it may map."""
+
+    def __attrs_post_init__(self) -> None:
+        self.arrays.on_new = self._place
+
+    def makes_task(self, thread: int, is_target: bool) -> None:
+        """Note that a thread makes a task; what it has touched before a target task comes before that."""
+        if is_target:
+            self._unplaced.setdefault(thread, deque(maxlen=_MOST_UNPLACED))
+
+    def _place(self, block: HostBlock) -> None:
+        """Give an array that becomes known, as it is mapped, what was touched of it before."""
+        for unplaced in self._unplaced.values():
+            for touch in unplaced:
+                low = max(touch.address, block.address)
+                high = min(touch.address + touch.nbytes, block.address + block.nbytes)
+                if low < high:
+                    touch.pending[touch.place] = block, low, high - low, touch.kind
 
     def add_global(self, address: int, nbytes: int, name: str, flags: int) -> None:
         """Add an entry of the program's image that is no kernel."""
@@ -372,7 +409,11 @@ class MemoryEvents:
     def touch(self, thread: int, kind: int, address: int, nbytes: int) -> None:
         """Note that the host touches these bytes, as far as they lie in arrays."""
         pending = self._pending.setdefault(thread, [])
-        for block in self.arrays.overlapping(address, nbytes):
+        blocks = self.arrays.overlapping(address, nbytes)
+        if not blocks and (unplaced := self._unplaced.get(thread)) is not None:
+            unplaced.append(_UnplacedTouch(pending, len(pending), address, nbytes, kind))
+            pending.append(None)
+        for block in blocks:
             low, high = max(address, block.address), min(address + nbytes, block.address + block.nbytes)
             if low < high:
                 pending.append((block, low, high - low, kind))
@@ -419,7 +460,7 @@ class MemoryEvents:
                 for block, address, nbytes, kind in touches
                 for place in (arrays[block.number],)
             )
-            if (touches := [touch for touch in taken if touch[0].number != NONE])
+            if (touches := [touch for touch in taken if touch is not None and touch[0].number != NONE])
             else NONE
             for taken in self._taken
         ]

@@ -14,6 +14,7 @@ from offloadrt.extensions.recording.format.launches import PAGE, LaunchTables, R
 from offloadrt.extensions.recording.format.phases import RecordedPhases
 from offloadrt.extensions.recording.format.ranks import RankCalls
 from offloadrt.extensions.recording.format.recording import (
+    FLAG,
     NONE,
     ORDERED,
     ArrayEnd,
@@ -47,6 +48,7 @@ from offloadrt.extensions.recording.format.slots import (
     kind_of,
     memory_of,
     signed,
+    user_of_helper,
 )
 from offloadrt.extensions.recording.format.threads import InitialTasks
 from offloadrt.runtime.mapping.map_item import ATTACH, FIRST_MEMBER, LITERAL, MEMBER_OF, NON_CONTIG, PTR_AND_OBJ
@@ -325,13 +327,13 @@ class RuntimeCalls:
 
     def _kernel(self, call: _OpenCall) -> int:
         assert call.kernel is not None
-        address = call.kernel[1]
+        address, symbol = call.kernel[1], self._entries.get(call.kernel[1], "")
         if call.algorithm is None:
-            name = self._entries.get(address, f"kernel at {address:#x}")
+            name = symbol or f"kernel at {address:#x}"
         else:  # the real name is that of a template
             _, algorithm, *_ = self._location(call.algorithm.row[5])
-            number = call.algorithm.kernels.index(address)
-            name = f"{algorithm} at {self._caller(call)}{f', kernel {number + 1}' if number else ''}"
+            then = f", kernel {number + 1}" if (number := call.algorithm.kernels.index(address)) else ""
+            name = f"{algorithm} at {self._caller(call)}{user_of_helper(symbol)}{then}"
         return self.kernels.setdefault(name, len(self.kernels))
 
     def returned(self, row: Row) -> None:
@@ -734,12 +736,10 @@ class Assembler:
 
     def _create(self, thread: _Thread, identifier: int, flags: int, nowait: bool) -> None:
         maker = self.task_of(thread)
-        if flags & _TASKWAIT_TASK and nowait:
-            task = self.make_task(TaskKind.TASKWAIT, thread.number, identifier)
-            self._made[identifier] = maker, self.add(thread, Step.TASK, task.index)
-            return
+        self.memory.makes_task(thread.number, bool(flags & _TARGET_TASK))
         if flags & _TASKWAIT_TASK:
-            self._made[identifier] = maker, self.add(thread, Step.TASKWAIT, 0)
+            made = self.make_task(TaskKind.TASKWAIT, thread.number, identifier).index if nowait else 0
+            self._made[identifier] = maker, self.add(thread, Step.TASK if nowait else Step.TASKWAIT, made)
             return
         deferred = TaskKind.TARGET if flags & _TARGET_TASK else TaskKind.EXPLICIT
         task = self.make_task(TaskKind.UNDEFERRED if flags & _UNDEFERRED else deferred, thread.number, identifier)
@@ -772,7 +772,7 @@ class Assembler:
         if kind == _ATOMIC:
             return
         if phase == _ACQUIRED:
-            lock, turn = self._lock(row[2], kind), NONE
+            lock, turn = self._lock(row[2], kind), row[5] if kind == FLAG else NONE
             if kind == ORDERED:
                 turn = self._turns[lock] = self._turns.get(lock, -1) + 1
             self.add(thread, Step.ACQUIRE, lock, turn)
@@ -783,7 +783,7 @@ class Assembler:
             self.add(thread, Step.RELEASE, self._lock(row[2], kind))
 
     def _lock(self, identifier: int, kind: int) -> int:
-        return self.locks.setdefault((identifier, ORDERED if kind == ORDERED else 0), len(self.locks))
+        return self.locks.setdefault((identifier, kind if kind in (ORDERED, FLAG) else 0), len(self.locks))
 
     # the end
 

@@ -27,6 +27,9 @@ GONE: Final = -2
 ORDERED: Final = 7
 """The kind of a lock that is an ordered region, by OMPT's numbers of mutual exclusion."""
 
+FLAG: Final = 8
+"""The kind of one that is an atomic variable: who acquires it comes after those who have released it before."""
+
 
 class Step(enum.IntEnum):
     """What a record is; `subject` and `detail` are columns."""
@@ -43,7 +46,7 @@ class Step(enum.IntEnum):
     GROUP_BEGIN = 5
     GROUP_END = 6
     ACQUIRE = 7
-    """subject: lock; detail: for an ordered region, whose turn it is."""
+    """subject: lock; detail: for an ordered region, whose turn it is; for a flag, after how many releases."""
     RELEASE = 8
     ALLOCATE = 9
     """subject: array."""

@@ -6,10 +6,13 @@ is unused, as the last ones are after a crash. `native/slots.h` has the same num
 
 from __future__ import annotations
 
+import ctypes
 import enum
+import functools
 import heapq
 import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -366,3 +369,47 @@ _WITH_PARTS: Final = frozenset((Slot.CALL, Slot.LAUNCH, Slot.MPI, Slot.MPI_END))
 def _rows(rows: np.ndarray[Any, Any]) -> Iterator[Row]:
     chunks: Iterable[list[Any]] = (rows[at : at + _CHUNK].tolist() for at in range(0, len(rows), _CHUNK))
     return (tuple(row) for chunk in chunks for row in chunk)
+
+
+_LAMBDA: Final = re.compile(r"\)(?: const)?::(?:\{lambda|\$_)")
+_OPENS: Final = {")": "(", ">": "<"}
+
+
+@functools.cache
+def user_of_helper(symbol: str) -> str:
+    """Name the function whose lambda the program's own template gave to an algorithm: ` for FUNCTION`, or nothing.
+
+    Such a template (CloverLeaf's `par_ranged2`) has one line for the kernels of many functions. The symbol of a kernel
+    has the types of all lambdas around it; the C++ library reads it.
+    """
+    owners: dict[str, bool] = {}
+    text = _demangled(symbol)
+    for match in _LAMBDA.finditer(text):
+        begin = end = match.start() + 1
+        for last in ")>":  # back over the parameters, and the template's arguments
+            depth = 0
+            while begin and (depth or text[begin - 1] == last):
+                begin -= 1
+                depth += (text[begin] == last) - (text[begin] == _OPENS[last])
+        name = re.search(r"[\w:~]*$", text[:begin])
+        assert name is not None
+        if not name[0].startswith(("std::", "offload_stdpar::")):
+            owners.setdefault(name[0], "lambda" in text[begin:end] or "$_" in text[begin:end])
+    users = [name for name, has_other in owners.items() if not has_other]
+    return f" for {users[0].rpartition('::')[2]}" if users and len(owners) > 1 else ""
+
+
+def _demangled(symbol: str) -> str:
+    """Return the C++ name in the symbol of a kernel; empty where there is none, or no C++ library reads it."""
+    mangled = re.search(r"_Z\w[\w$.]*(?=_l\d+$)", symbol)
+    try:
+        library, status = ctypes.CDLL("libstdc++.so.6"), ctypes.c_int()
+    except OSError:
+        return ""
+    library.__cxa_demangle.restype = ctypes.c_void_p
+    text = mangled and library.__cxa_demangle(mangled[0].encode(), None, None, ctypes.byref(status))
+    if not text:
+        return ""
+    name = ctypes.string_at(text).decode(errors="replace")
+    ctypes.CDLL(None).free(ctypes.c_void_p(text))
+    return name

@@ -3,10 +3,14 @@
 Each algorithm of the recording is a call of that model, with the recorded counts of its kernels. The program's
 allocations are the model's, which takes them over or leaves them to the host, at addresses of its own; what the host
 touches, and where AdaptiveCpp's compiler lets a barrier stay, is what the program did. Nothing has values.
+
+Under `sycl` and `native` the program has device memory and copies of its own: what kernels use lies there, what the
+host touches of it is copied, and the program waits for results, for copies, and where its clock is read.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
@@ -83,7 +87,12 @@ class Timed:
     """Calls at `end` that are to come."""
     is_all: bool
     """Whether the program ends with the part."""
+    skipped: int = 0
+    """Calls at `begin` that come before the part."""
+    laps: dict[str, list[float]] | None = None
+    """Filled with the seconds from each call in the part to the next one, by place; None: those are not timed."""
     _open: AbstractAsyncContextManager[None] | None = None
+    _lap: tuple[str, float] = ("", 0.0)
 
     @classmethod
     def at(
@@ -92,13 +101,16 @@ class Timed:
         recording: Recording,
         measure: Callable[[], AbstractAsyncContextManager[None]],
         rounds: int = 0,
+        *,
+        skipped: int = 0,
+        laps: dict[str, list[float]] | None = None,
     ) -> Timed:
         """Read `PLACE` or `PLACE-PLACE`, each a file and a line. Raises ReplayRefused where no algorithm is there.
 
-        rounds: after so many of them the program ends; 0: all, and it goes on.
+        rounds: after so many of them the program ends; 0: all, and it goes on. skipped, laps: as the attributes.
         """
-        begin, _, end = places.partition("-")
-        end = end or begin
+        both = re.fullmatch(r"(.+?:\d+)-(.+:\d+)", places)  # files may have hyphens in their names
+        begin, end = (both[1], both[2]) if both else (places, places)
         sites, columns = recording.dictionaries.sites, recording.columns
         calls = {site.where: 0 for site in sites if site.is_algorithm}
         subjects, times = np.unique(
@@ -110,21 +122,32 @@ class Timed:
         for place in (begin, end):
             if place not in calls:
                 raise ReplayRefused(f"{recording.name}: no algorithm is called at {place!r}, but at {', '.join(calls)}")
-        left = min(calls[end], rounds + (begin == end)) if rounds else calls[end]
-        return cls(begin, end, measure, left, bool(rounds))
+        there = calls[end] - skipped - (begin == end)
+        if rounds > there:
+            raise ReplayRefused(f"{recording.name}: {rounds} rounds, but it has {there}, from {begin} to {end}")
+        left = rounds + skipped + (begin == end) if rounds else calls[end]
+        return cls(begin, end, measure, left, bool(rounds), skipped, laps)
 
-    async def passes(self, place: str) -> None:
-        """Come to a call of an algorithm."""
-        if place == self.end:
+    async def passes(self, t: HostThread, place: str) -> None:
+        """Come to a call of an algorithm. A program with copies of its own waits before it reads the clock."""
+        is_open, is_end = self._open is not None, place == self.end
+        begins = place == self.begin and not self.skipped and self.left > is_end
+        if t.runtime.is_explicit and ((is_end and is_open) or begins or (self.laps is not None and is_open)):
+            await t.wait()
+        if self.laps is not None and is_open:
+            self.laps.setdefault(self._lap[0], []).append(t.sim.now - self._lap[1])
+        self._lap = place, t.sim.now
+        if is_end:
             self.left -= 1
             if self._open is not None:
                 opened, self._open = self._open, None
                 await opened.__aexit__(None, None, None)
                 if self.is_all and not self.left:
                     raise _TimedPartOver
-        if place == self.begin and self.left > 0 and self._open is None:
+        if begins and self._open is None:
             self._open = self.measure()
             await self._open.__aenter__()
+        self.skipped -= self.skipped > 0 and place == self.begin
 
 
 @attrs.define(eq=False)
@@ -152,6 +175,10 @@ class ReplayedAlgorithms:
     _placed: dict[int, tuple[Launch, dict[tuple[int, ...], Launch]]] = attrs.field(factory=dict)
     """By the identity of a launch: itself, and as it is with its arrays at other places among the arguments."""
     _stacks: dict[ProgramThread, UsmArray] = attrs.field(factory=dict)
+    _of_devices: frozenset[int] = attrs.field(init=False)
+    """The numbers of the arrays that a program with copies of its own has in device memory."""
+    _computed: set[int] = attrs.field(factory=set)
+    """Numbers of arrays in device memory that kernels may have written since the host copied them."""
     _total: int = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -160,6 +187,7 @@ class ReplayedAlgorithms:
         grid = GridDefaults(sys.maxsize, DEFAULT_THREADS, DEFAULT_THREADS)
         self._kernels = RecordedKernels(self.recording, DEFAULT_THREADS, grid, lambda address, was_freed: None)
         self._total = self.recording.directives
+        self._of_devices = _arrays_of_devices(self.recording)
         self.helpers = HiddenHelpers(machine, 0)
 
     # memory
@@ -178,7 +206,9 @@ class ReplayedAlgorithms:
         if array.origin == "scratch":
             self._arrays[number] = thread.runtime.unplaced(name, array.nbytes, np.uint8, True, "scratch")
             return
-        self._arrays[number] = await thread.malloc(name, array.nbytes, np.uint8, phantom=True)
+        of_host = _copies(thread) and number not in self._of_devices
+        allocate = thread.foreign_malloc if of_host else thread.malloc
+        self._arrays[number] = await allocate(name, array.nbytes, np.uint8, phantom=True)
 
     async def frees(self, t: ProgramThread, number: int, end: int) -> None:
         """Free an array."""
@@ -198,7 +228,21 @@ class ReplayedAlgorithms:
                 continue
             offset = min(int(columns["touch.offset"][place]), array.nbytes)
             nbytes = min(int(columns["touch.bytes"][place]), array.nbytes - offset)
-            await thread.host_access(section(array, offset, nbytes), writes=bool(kind & STORES))
+            if array.memory == "device":
+                await self._copy(thread, int(columns["touch.array"][place]), offset, nbytes, kind)
+            else:
+                await thread.host_access(section(array, offset, nbytes), writes=bool(kind & STORES))
+
+    async def _copy(self, t: HostThread, number: int, offset: int, nbytes: int, kind: int) -> None:
+        """Copy what the host touches of device memory: what kernels may have written to it, what it stores back."""
+        array = self._arrays[number]
+        assert array is not None
+        part = attrs.evolve(array, address=array.address + offset, shape=(nbytes,))
+        if not kind & STORES and number in self._computed:
+            self._computed.discard(number)
+            await t.read(part)
+        elif kind & STORES and nbytes:
+            await t.write(part)
 
     async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None:
         """Leave a call of MPI out: the process is played alone."""
@@ -214,7 +258,8 @@ class ReplayedAlgorithms:
         kind = self._words(site, items, 1)[0]
         if kind not in _MARKERS:
             raise RecordingDamaged(f"{self.recording.name}: {site.where}: a barrier stays for a reason {kind}")
-        await cast(HostThread, t).executor.meets(_MARKERS[StopKind(kind)], site.call, site.file, site.line)
+        if not (thread := cast(HostThread, t)).runtime.is_explicit:
+            await thread.executor.meets(_MARKERS[StopKind(kind)], site.call, site.file, site.line)
 
     async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None:
         """Begin an algorithm, or take a kernel of the one that the thread is in; with the last one it is called."""
@@ -222,7 +267,7 @@ class ReplayedAlgorithms:
         t.sim.current.data["place"] = site.where
         if site.is_algorithm:
             if self.timed is not None:
-                await self.timed.passes(site.where)
+                await self.timed.passes(thread, site.where)
             words = self._words(site, items, 4)
             if words[_ON_HOST]:
                 self._count()
@@ -244,6 +289,9 @@ class ReplayedAlgorithms:
             return
         self._count()
         await thread.invoke(self._call_of(thread, call))
+        if _copies(thread):
+            places = self.recording.range_of("items", call.items)
+            self._computed.update(self.recording.columns["item.array"][places.start : places.stop].tolist())
 
     def _count(self) -> None:
         self.algorithms += 1
@@ -267,10 +315,15 @@ class ReplayedAlgorithms:
             )
         policy = self.policy or policy
         arguments = self._pointers(t, recorded.items)
+        arrays: Sequence[UsmArray | None] = self._arrays
+        if _copies(t):
+            arrays = [
+                array if array is not None and array.memory in ("device", "scratch") else None for array in arrays
+            ]
         launches = []
         for kernel_site, launch, items in recorded.kernels:
             of_kernel = self.recording.dictionaries.sites[kernel_site]
-            made, used = self._kernels.algorithm_launch(of_kernel, launch, items, self._arrays, elements)
+            made, used = self._kernels.algorithm_launch(of_kernel, launch, items, arrays, elements)
             launches.append(self._with_arguments(made, used, arguments))
         kernel = launches[0].kernel if launches else Kernel(name)
         place = site.file, site.line
@@ -313,7 +366,7 @@ class ReplayedAlgorithms:
         for place in self.recording.range_of("items", items)[_KERNELS + 1 :]:
             number = int(columns["item.array"][place])
             array = self._stack_of(t) if number == NONE else self._arrays[number]
-            if array is not None:
+            if array is not None and not (_copies(t) and array.memory != "device"):
                 found[id(array)] = array
         return list(found.values())
 
@@ -321,6 +374,32 @@ class ReplayedAlgorithms:
         if t not in self._stacks:
             self._stacks[t] = t.stack_array("stack", _STACK_BYTES, np.uint8, phantom=True)
         return self._stacks[t]
+
+
+def _copies(t: HostThread) -> bool:
+    """Tell whether the program has device memory and copies of its own, and there is a device for them."""
+    return t.runtime.is_explicit and t.executor.queue is not None
+
+
+def _arrays_of_devices(recording: Recording) -> frozenset[int]:
+    """Return the numbers of the arrays that programs with copies of their own have in device memory.
+
+    They are those that a kernel loads from, or stores to without the host storing to them too: what only the host loads
+    and both store to (the coefficients of a solver, which a kernel sets to zero) is the host's.
+    """
+    columns, loads, stores = recording.columns, set[int](), set[int]()
+    launches = set(zip(columns["record.detail"].tolist(), columns["record.launch"].tolist(), strict=True))
+    for items, launch in sorted(launches):
+        if launch == NONE:
+            continue
+        given = [int(columns["item.array"][place]) for place in recording.range_of("items", items)]
+        for use in recording.range_of("trace", int(columns["launch.trace"][launch])):
+            item, number = int(columns["use.item"][use]), int(columns["use.array"][use])
+            number = given[item] if 0 <= item < len(given) and given[item] != NONE else number
+            loads |= {number} if columns["use.load_bytes"][use] else set()
+            stores |= {number} if columns["use.store_bytes"][use] else set()
+    by_host = set(columns["touch.array"][(columns["touch.kind"] & STORES) > 0].tolist())
+    return frozenset(loads | (stores - by_host))
 
 
 def _name(site: Site) -> str:

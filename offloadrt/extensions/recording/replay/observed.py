@@ -183,7 +183,8 @@ class ObservedReplay:
                 if address is None:
                     continue  # here it is freed later, and what the kernel does is told of as any use is
                 was = device, address, 0
-            self._tell(KernelStrayed(kernel, name, _access(stray.party), how, was))
+            host = stray.offset if stray.kind == StrayKind.HOST and not name else 0
+            self._tell(KernelStrayed(kernel, name, _access(stray.party), how, was, host))
 
     def uses_device(self, where: str, call: str, cause: int, device: int, use: MemoryUse) -> None:
         """Tell that the running thread lets a call of MPI use memory of a device, which no kernel does."""

@@ -670,13 +670,15 @@ class ReplayedProgram:
                     "not recorded"
                 )
             self._tell_of_reach(form, place)
+            base, begin = int(columns["item.base"][place]), int(columns["item.begin"][place])
+            dimensions = tuple(omp.Dimension(*dimension) for dimension in form.dimensions)
             item = LoweredItem(
-                int(columns["item.base"][place]),
-                int(columns["item.begin"][place]),
+                base,
+                _first_byte(base, dimensions) if form.type & NON_CONTIG else begin,
                 int(columns["item.size"][place]),
                 form.type,
                 form.name,
-                dimensions=tuple(omp.Dimension(*dimension) for dimension in form.dimensions),
+                dimensions=dimensions,
                 components=tuple(own),
             )
             behind.insert(0, item)
@@ -687,6 +689,18 @@ class ReplayedProgram:
             if self._observed is not None:  # the map has been told of; nothing can come after it
                 raise OffloadError(str(error), call=site.where) from None
             raise ReplayRefused(f"{self.recording.name}: {site.where}: {error}") from None
+
+
+def _first_byte(base: int, dimensions: tuple[omp.Dimension, ...]) -> int:
+    """Return where a section with gaps begins; in the call is the address of its dimensions.
+
+    Offsets count elements, and clang tells no pitch but those of the elements and of dimensions without a step of
+    their own. An outer dimension is taken for one of these.
+    """
+    pitches = [dimension.stride for dimension in dimensions]
+    if len(pitches) > 1:
+        pitches[-2] = pitches[-1]
+    return base + sum([one.offset * pitch for one, pitch in zip(dimensions, pitches, strict=True)])
 
 
 async def replay(

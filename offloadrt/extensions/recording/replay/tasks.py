@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from offloadrt.extensions.recording.format.recording import (
+    FLAG,
     NONE,
     ORDERED,
     RECORD,
@@ -27,7 +28,7 @@ from offloadrt.extensions.recording.format.recording import (
     TaskTree,
 )
 from offloadrt.extensions.recording.replay.phases import ReplayedPhases
-from offloadrt.extensions.recording.replay.threads import ThreadsBeside
+from offloadrt.extensions.recording.replay.threads import Flag, OrderedTurns, ThreadsBeside
 from offloadrt.models import openmp as omp
 from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.models.openmp import Depend
@@ -111,6 +112,10 @@ class RunningTask:
     """Its children that may begin; some have begun, at a barrier."""
     running: dict[RunningTask, None] = attrs.field(factory=dict)
     """Its children that have begun and not ended."""
+    may_wait: bool = False
+    """Whether its thread may wait for another one's flag: others would run the tasks that this one leaves."""
+    locks: int = 0
+    """How many it has."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -278,27 +283,6 @@ class ReplayTeam:
         if self._changed is not None:
             changed, self._changed = self._changed, None
             changed.set()
-
-
-@attrs.define(eq=False)
-class OrderedTurns:
-    """An ordered region: its turns come in the order of the recording."""
-
-    sim: Simulation
-    next: int = 0
-    _waiting: dict[int, Signal] = attrs.field(factory=dict)
-
-    async def take(self, turn: int) -> None:
-        """Wait until it is this turn."""
-        if turn > self.next:
-            signal = self._waiting[turn] = Signal(self.sim, "ordered region")
-            await signal.wait()
-
-    def give_up(self) -> None:
-        """End the present turn, and let the next one begin."""
-        self.next += 1
-        if (signal := self._waiting.pop(self.next, None)) is not None:
-            signal.set()
 
 
 _LEAST: Final = 8
@@ -506,8 +490,12 @@ def _runs(signs: Signs, period: int) -> Iterator[tuple[int, int]]:
             yield first, count
 
 
-_READS = (1,)
-"""OMPT's ``in``; all other kinds of dependences exclude one another here, as ``inout`` does."""
+_READS: Final = 1
+"""OMPT's ``in``; a kind that is not listed excludes all others, as ``inout`` and ``mutexinoutset`` do."""
+_TOGETHER: Final = 7
+"""``inoutset``."""
+_ALL_MEMORY: Final = (34, 35)
+"""``omp_all_memory``, as ``out`` and ``inout``."""
 _CHUNK = 1 << 12
 
 
@@ -551,7 +539,9 @@ class TaskWalk:
         kinds = self._columns["lock.kind"].tolist()
         self._locks = {number: Lock(self._sim, f"lock {number} of the program") for number in range(len(kinds))}
         self._turns = {number: OrderedTurns(self._sim) for number, kind in enumerate(kinds) if kind == ORDERED}
-        self._exclusions = ["ordered" if kind == ORDERED else "lock" for kind in kinds]
+        self._flags = {number: Flag(self._sim) for number, kind in enumerate(kinds) if kind == FLAG}
+        self._exclusions = ["ordered" if kind == ORDERED else "flag" if kind == FLAG else "lock" for kind in kinds]
+        self._uses_all_memory = bool(np.isin(self._columns["dependence.kind"], _ALL_MEMORY).any())
         self._tree = TaskTree(self._columns)
         self._phases = ReplayedPhases(self._offload.trace, self._recording.dictionaries.phases)
         self._beside = ThreadsBeside()
@@ -571,7 +561,7 @@ class TaskWalk:
         if task in self._beside.began:
             with t.doing("the creation of the thread"):
                 await self._ordered(self._beside.began[task])
-        await stacked(self._member(RunningTask(t, self._team(1)), task, awaits=False))
+        await stacked(self._member(RunningTask(t, self._team(1), may_wait=True), task, awaits=False))
         if task in self._beside.ended:
             self._tell(self._beside.ended[task])
 
@@ -674,18 +664,26 @@ class TaskWalk:
                 await self._end_group(running)
         elif step == Step.ACQUIRE:
             with running.t.doing(self._exclusions[subject]):
-                await self._acquire(subject, detail)
+                await self._acquire(running, subject, detail)
         else:
             if (tell := self._offload.tell) is not None:
                 tell(Signalled((self, subject)))
-            if subject in self._turns:
+            running.locks -= subject not in self._flags
+            if subject in self._flags:
+                self._flags[subject].release()
+            elif subject in self._turns:
                 self._turns[subject].give_up()
             else:
                 self._locks[subject].release()
 
-    async def _acquire(self, lock: int, turn: int) -> None:
+    async def _acquire(self, running: RunningTask, lock: int, turn: int) -> None:
         since = self._sim.now
-        if lock in self._turns:
+        running.locks += lock not in self._flags
+        if lock in self._flags:
+            # Who has a lock, or runs a task, might wait for what comes only behind it in this run.
+            if running.may_wait and not running.locks and self._repeats is None:
+                await self._flags[lock].wait_for(turn)
+        elif lock in self._turns:
             await self._turns[lock].take(turn)
         else:
             await self._locks[lock].acquire()
@@ -701,7 +699,7 @@ class TaskWalk:
         team = self._team(len(members))
 
         async def member(t: ProgramThread) -> None:
-            await stacked(self._member(RunningTask(t, team), members[t.number]))
+            await stacked(self._member(RunningTask(t, team, may_wait=True), members[t.number]))
 
         since = self._sim.now
         await self._offload.parallel(member, num_threads=len(members))
@@ -713,7 +711,8 @@ class TaskWalk:
         kind = int(self._columns["task.kind"][task])
         depends = self._depends(dependences)
         if kind == TaskKind.UNDEFERRED:
-            await self._wait(running, dependences)
+            if depends:
+                await self._wait(running, dependences)
             await _run_on_top(self._walk(RunningTask(running.t, running.team, running.group), task))
             return
         program, on_helpers = self._offload, kind == TaskKind.TARGET
@@ -768,10 +767,21 @@ class TaskWalk:
                 tell(Awaited(task.done))
 
     def _depends(self, number: int) -> tuple[Depend, ...]:
+        """Return the dependences of a list.
+
+        What depends on all memory comes after all that depends on anything, and before all that does so later: it
+        writes an item that all the others read.
+        """
         columns = self._columns
-        return tuple(
-            omp.depend(in_=int(columns["dependence.address"][place]))
-            if int(columns["dependence.kind"][place]) in _READS
-            else omp.depend(inout=int(columns["dependence.address"][place]))
-            for place in self._recording.range_of("dependences", number)
-        )
+        depends: list[Depend] = []
+        for place in self._recording.range_of("dependences", number):
+            address, kind = int(columns["dependence.address"][place]), int(columns["dependence.kind"][place])
+            if kind in _ALL_MEMORY:
+                return (omp.depend(inout="omp_all_memory"),)
+            if kind == _READS:
+                depends.append(omp.depend(in_=address))
+            else:
+                depends.append(omp.depend(inoutset=address) if kind == _TOGETHER else omp.depend(inout=address))
+        if depends and self._uses_all_memory:
+            depends.append(omp.depend(in_="omp_all_memory"))
+        return tuple(depends)

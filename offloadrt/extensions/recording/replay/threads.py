@@ -1,4 +1,7 @@
-"""Threads that OpenMP did not make, as they are replayed: each between two records of the program's first thread."""
+"""What orders replayed threads: ordered regions, atomic variables, and when threads that OpenMP did not make began.
+
+These run between two records of the program's first thread.
+"""
 
 from __future__ import annotations
 
@@ -39,3 +42,46 @@ class ThreadsBeside:
             if before < counts[first]:
                 made.end_at.setdefault(before, []).append(task)
         return made
+
+
+@attrs.define(eq=False)
+class Flag:
+    """An atomic variable of the program: how often it was released."""
+
+    sim: Simulation
+    releases: int = 0
+    _changed: Signal | None = None
+
+    async def wait_for(self, releases: int) -> None:
+        """Wait until it was released so often."""
+        while self.releases < releases:
+            if self._changed is None:
+                self._changed = Signal(self.sim, "a flag of the program")
+            await self._changed.wait()
+
+    def release(self) -> None:
+        self.releases += 1
+        if self._changed is not None:
+            changed, self._changed = self._changed, None
+            changed.set()
+
+
+@attrs.define(eq=False)
+class OrderedTurns:
+    """An ordered region: its turns come in the order of the recording."""
+
+    sim: Simulation
+    next: int = 0
+    _waiting: dict[int, Signal] = attrs.field(factory=dict)
+
+    async def take(self, turn: int) -> None:
+        """Wait until it is this turn."""
+        if turn > self.next:
+            signal = self._waiting[turn] = Signal(self.sim, "ordered region")
+            await signal.wait()
+
+    def give_up(self) -> None:
+        """End the present turn, and let the next one begin."""
+        self.next += 1
+        if (signal := self._waiting.pop(self.next, None)) is not None:
+            signal.set()

@@ -149,10 +149,10 @@ static array_t *array_at(launch_t *launch, uint64_t address, uint32_t *last) {
 static void touch(array_t *array, uint64_t address, uint64_t bytes, int way, bool atomically, uint32_t team) {
   uint64_t offset = address - array->device;
   bool own = way == 0; /* a load of what this launch has stored: its pages are those of the store */
-  for (uint64_t byte = offset; byte < offset + bytes; byte++) {
-    uint16_t *bits = &array->touched[byte / 4], stored = (uint16_t)(16 << byte % 4);
-    *bits |= way ? stored : *bits & stored ? 0 : (uint16_t)(1 << byte % 4);
-    *bits |= atomically ? 0 : (uint16_t)(256 << byte % 4);
+  for (uint64_t word = offset / 4; word <= (offset + bytes - 1) / 4; word++) {
+    unsigned after = word == (offset + bytes - 1) / 4 ? 3 - (offset + bytes - 1) % 4 : 0;
+    unsigned here = (15u << (word == offset / 4 ? offset % 4 : 0)) & 15u >> after, bits = array->touched[word];
+    array->touched[word] = (uint16_t)(bits | (way ? here << 4 : here & ~(bits >> 4)) | (atomically ? 0 : here << 8));
   }
   for (uint64_t sector = offset / SECTOR; sector <= (offset + bytes - 1) / SECTOR; sector++) {
     own = own && array->last_team[1][sector];

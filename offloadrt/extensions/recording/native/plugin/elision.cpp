@@ -22,37 +22,35 @@ bool callsAlgorithm(const Instruction &instruction) {
   return call && isAlgorithm(call->getCalledFunction());
 }
 
-bool touchesNothing(const Instruction &instruction) {
+// Any other intrinsic is a call for AdaptiveCpp, even one that computes a maximum.
+bool isLifetime(const Instruction &instruction) {
   auto *intrinsic = dyn_cast<IntrinsicInst>(&instruction);
-  return intrinsic && (intrinsic->isAssumeLikeIntrinsic() || intrinsic->doesNotAccessMemory());
+  return intrinsic && (intrinsic->isLifetimeStartOrEnd() || isa<DbgInfoIntrinsic>(intrinsic));
 }
 
-// Whether a variable of the stack is only written, and given to algorithms: then it holds their arguments.
-bool holdsArguments(const Value &variable) {
+// Whether a variable of the stack is only stored to, and given to algorithms: then it holds their arguments. `calls` are these.
+bool holdsArguments(const Value &variable, SmallVectorImpl<const Instruction *> &calls) {
   return all_of(variable.users(), [&](const User *user) {
     if (isa<GetElementPtrInst>(user))
-      return holdsArguments(*user);
+      return holdsArguments(*user, calls);
     if (auto *store = dyn_cast<StoreInst>(user))
       return store->getValueOperand() != &variable;
-    if (auto *copy = dyn_cast<MemTransferInst>(user))
-      return copy->getRawSource() != &variable;
     auto *instruction = dyn_cast<Instruction>(user);
-    return instruction && (isa<MemSetInst>(instruction) || touchesNothing(*instruction) || callsAlgorithm(*instruction));
+    if (instruction && callsAlgorithm(*instruction))
+      calls.push_back(instruction);
+    return instruction && (isLifetime(*instruction) || callsAlgorithm(*instruction));
   });
 }
 
-// Whether an instruction does no more than to write an argument of an algorithm.
-bool writesArgument(const Instruction &instruction, const SmallPtrSetImpl<const Value *> &arguments) {
-  const Value *to = nullptr;
-  if (auto *store = dyn_cast<StoreInst>(&instruction))
-    to = store->getPointerOperand();
-  else if (auto *set = dyn_cast<MemSetInst>(&instruction))
-    to = set->getRawDest();
-  else if (auto *copy = dyn_cast<MemTransferInst>(&instruction))
-    to = arguments.contains(getUnderlyingObject(copy->getRawSource())) || isa<GlobalVariable>(getUnderlyingObject(copy->getRawSource()))
-             ? copy->getRawDest()
-             : nullptr;
-  return to && arguments.contains(getUnderlyingObject(to));
+using Arguments = DenseMap<const Value *, SmallVector<const Instruction *, 2>>;
+
+// Whether an instruction does no more than to store an argument of algorithms that all come behind it in its block.
+bool storesArgument(const Instruction &instruction, const Arguments &arguments) {
+  auto *store = dyn_cast<StoreInst>(&instruction);
+  auto known = store ? arguments.find(getUnderlyingObject(store->getPointerOperand())) : arguments.end();
+  return known != arguments.end() && all_of(known->second, [&](const Instruction *call) {
+    return call->getParent() == store->getParent() && store->comesBefore(call);
+  });
 }
 
 bool isMemory(StringRef name) {
@@ -60,8 +58,8 @@ bool isMemory(StringRef name) {
 }
 
 // What of an instruction lets a barrier stay before it; 0: nothing.
-unsigned stopOf(const Instruction &instruction, const SmallPtrSetImpl<const Value *> &arguments) {
-  if (touchesNothing(instruction) || callsAlgorithm(instruction) || writesArgument(instruction, arguments))
+unsigned stopOf(const Instruction &instruction, const Arguments &arguments) {
+  if (isLifetime(instruction) || callsAlgorithm(instruction) || storesArgument(instruction, arguments))
     return 0;
   if (auto *call = dyn_cast<CallBase>(&instruction))
     return call->getCalledFunction() && isMemory(call->getCalledFunction()->getName()) ? STOP_MEMORY : STOP_CALL;
@@ -71,7 +69,7 @@ unsigned stopOf(const Instruction &instruction, const SmallPtrSetImpl<const Valu
 }
 
 // Goes on from an instruction to the first ones that let the barrier stay.
-void follow(Instruction *begin, const SmallPtrSetImpl<const Value *> &arguments, SmallPtrSetImpl<BasicBlock *> &visited,
+void follow(Instruction *begin, const Arguments &arguments, SmallPtrSetImpl<BasicBlock *> &visited,
             MapVector<Instruction *, unsigned> &stops) {
   BasicBlock *block = begin->getParent();
   if (begin == &block->front() && !visited.insert(block).second)
@@ -93,12 +91,12 @@ void follow(Instruction *begin, const SmallPtrSetImpl<const Value *> &arguments,
 MapVector<Instruction *, unsigned> stopsOf(Function &function) {
   MapVector<Instruction *, unsigned> stops;
   SmallVector<CallBase *, 8> calls;
-  SmallPtrSet<const Value *, 16> arguments;
+  Arguments arguments;
   for (Instruction &instruction : instructions(function)) {
     if (callsAlgorithm(instruction))
       calls.push_back(cast<CallBase>(&instruction));
-    else if (isa<AllocaInst>(instruction) && holdsArguments(instruction))
-      arguments.insert(&instruction);
+    else if (SmallVector<const Instruction *, 2> users; isa<AllocaInst>(instruction) && holdsArguments(instruction, users))
+      arguments[&instruction] = users;
   }
   if (isAlgorithm(&function))
     return stops;

@@ -9,16 +9,17 @@
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Support/AtomicOrdering.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
+#include <optional>
 
 using namespace llvm;
 
 namespace offload {
 namespace {
 
-constexpr const char *Table = "__offload_touch_table", *Touch = "__offload_touch", *Range = "__offload_range",
-                    *Given = "__offload_given", *Shown = "__offload_shown", *Frees = "__offload_frees", *Calls = "__offload_calls",
-                    *Leaves = "__offload_leaves", *Stops = "__offload_stops";
+constexpr const char *Table = "__offload_touch_table", *Touch = "__offload_touch", *Range = "__offload_range", *Frees = "__offload_frees", *Calls = "__offload_calls",
+                    *Leaves = "__offload_leaves", *Stops = "__offload_stops", *Flag = "__offload_flag";
 constexpr unsigned PageShift = 16;
 constexpr uint64_t PageMask = (1ull << (47 - PageShift)) - 1;
 
@@ -65,10 +66,36 @@ void reportTouch(const Access &access) {
   }
 }
 
-// Whether a pointer is to what nobody can store into, as the text of a format.
-bool isConstantData(const Value *argument) {
-  auto *variable = dyn_cast<GlobalVariable>(argument->stripPointerCasts());
-  return variable && variable->isConstant();
+bool acquires(AtomicOrdering order) { return isAcquireOrStronger(order); }
+bool releases(AtomicOrdering order) { return isReleaseOrStronger(order); }
+
+// Says what an atomic access lets others know, before it, and what it comes to know, behind it.
+void reportFlag(Instruction &access) {
+  bool stores = !isa<LoadInst>(access), loads = !isa<StoreInst>(access) && !isa<FenceInst>(access);
+  Value *pointer = nullptr;
+  AtomicOrdering order = AtomicOrdering::NotAtomic;
+  if (auto *load = dyn_cast<LoadInst>(&access))
+    pointer = load->getPointerOperand(), order = load->getOrdering();
+  else if (auto *store = dyn_cast<StoreInst>(&access))
+    pointer = store->getPointerOperand(), order = store->getOrdering();
+  else if (auto *update = dyn_cast<AtomicRMWInst>(&access))
+    pointer = update->getPointerOperand(), order = update->getOrdering();
+  else if (auto *exchange = dyn_cast<AtomicCmpXchgInst>(&access))
+    pointer = exchange->getPointerOperand(), order = exchange->getSuccessOrdering();
+  else if (auto *fence = dyn_cast<FenceInst>(&access))
+    order = fence->getOrdering();
+  if (order == AtomicOrdering::NotAtomic || (isa<FenceInst>(access) && cast<FenceInst>(access).getSyncScopeID() == SyncScope::SingleThread))
+    return;
+  auto report = [&](Instruction *before, unsigned what) {
+    IRBuilder<> builder(before);
+    auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty(), builder.getInt32Ty()}, false);
+    Value *address = pointer ? builder.CreatePtrToInt(pointer, builder.getInt64Ty()) : builder.getInt64(0);
+    builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), access.getModule()->getNamedGlobal(Flag)), {address, builder.getInt32(what)});
+  };
+  if (stores)
+    report(&access, FLAG_RELEASES | (releases(order) ? 0 : FLAG_WEAK));
+  if (loads && !access.isTerminator())
+    report(access.getNextNode(), FLAG_ACQUIRES | (acquires(order) ? 0 : FLAG_WEAK));
 }
 
 void reportRange(MemIntrinsic &range) {
@@ -86,12 +113,6 @@ void reportRange(MemIntrinsic &range) {
   report(range.getDest(), STORES);
   if (auto *copy = dyn_cast<MemTransferInst>(&range))
     report(copy->getSource(), LOADS);
-}
-
-// free, or an operator delete: the block that it is given is none of the program's any more.
-bool frees(const Function &callee) {
-  StringRef name = callee.getName();
-  return name == "free" || name.starts_with("_Zdl") || name.starts_with("_Zda");
 }
 
 // Whether a call ends the block that is its first argument.
@@ -135,118 +156,6 @@ void reportStop(Instruction &before, unsigned why) {
                      {builder.CreateGlobalString(stopPlace(before), "__offload_line"), builder.getInt32(why)});
 }
 
-// Whether the buffers of a call are told by what interposes MPI (mpi/messages.h), in C as in Fortran.
-bool isMessage(const Function &function) {
-  std::string lower = function.getName().lower();
-  StringRef name = StringRef(lower).rtrim('_');
-  if (!name.consume_front("mpi_"))
-    return false;
-  name.consume_back("_init");
-  static const StringSet<> calls{
-      "send", "bsend", "ssend", "rsend", "recv", "mrecv", "isend", "ibsend", "issend", "irsend", "irecv", "imrecv", "sendrecv",
-      "sendrecv_replace", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv", "alltoall", "alltoallv",
-      "alltoallw", "reduce", "allreduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan"};
-  if (calls.contains(name))
-    return true;
-  return name.consume_front("i") && calls.contains(name);
-}
-
-// Arguments by which a function may store into memory of the program, though this module does not see it do so.
-SmallVector<Value *, 4> givenBy(const CallBase &call) {
-  SmallVector<Value *, 4> given;
-  const Function *callee = call.getCalledFunction();
-  if (isa<IntrinsicInst>(call) || call.isInlineAsm() || call.onlyReadsMemory())
-    return given;
-  if (callee && (!callee->isDeclaration() || callee->getName().starts_with("__kmpc_") || callee->getName().starts_with("__tgt_") ||
-                 callee->getName().starts_with("omp_") || frees(*callee) || isMessage(*callee)))
-    return given;
-  for (unsigned number = 0; number < call.arg_size(); number++) {
-    Value *argument = call.getArgOperand(number);
-    if (argument->getType()->isPointerTy() && !isa<ConstantPointerNull>(argument) && !isUnreachable(argument) &&
-        !isConstantData(argument) && !call.onlyReadsMemory(number))
-      given.push_back(argument);
-  }
-  return given;
-}
-
-void reportGiven(CallBase &call) {
-  IRBuilder<> builder(&call);
-  auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty()}, false);
-  for (Value *argument : givenBy(call))
-    builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(Given)),
-                       {builder.CreatePtrToInt(argument, builder.getInt64Ty())});
-}
-
-// Each function that is instrumented has a variable of this name, which others find when they are linked with it.
-std::string markOf(const Function &function) { return ("__offload_watched." + function.getName()).str(); }
-
-void markFunctions(Module &module) {
-  Type *byte = Type::getInt8Ty(module.getContext());
-  SmallVector<Function *, 16> functions;
-  for (Function &function : module)
-    if (mayClone(function) && !function.hasLocalLinkage() && !function.hasAvailableExternallyLinkage() && !function.getName().starts_with("__omp_offloading"))
-      functions.push_back(&function);
-  for (Function *function : functions)
-    new GlobalVariable(module, byte, true, GlobalValue::WeakAnyLinkage, ConstantInt::get(byte, 1), markOf(*function));
-}
-
-// Whether code that nobody watches may read memory of the program by what it is given here.
-bool mayShow(const CallBase &call) {
-  const Function *callee = call.getCalledFunction();
-  if (isa<IntrinsicInst>(call) || call.isInlineAsm() || call.doesNotAccessMemory())
-    return false;
-  return !callee || (callee->isDeclaration() && !callee->getName().starts_with("__kmpc_") && !callee->getName().starts_with("__tgt_") &&
-                     !callee->getName().starts_with("omp_") && !frees(*callee) && !isMessage(*callee));
-}
-
-// A variable that may hold addresses: its bytes, of those that are looked at.
-uint64_t containerBytes(const Value &argument, const DataLayout &layout) {
-  constexpr uint64_t Most = 4096;
-  const Value *object = getUnderlyingObject(&argument);
-  if (auto *local = dyn_cast<AllocaInst>(object))
-    if (std::optional<TypeSize> size = local->getAllocationSize(layout))
-      return std::min<uint64_t>(size->getKnownMinValue(), Most);
-  if (auto *global = dyn_cast<GlobalVariable>(object); global && !global->isConstant() && !global->isDeclaration())
-    return std::min<uint64_t>(layout.getTypeAllocSize(global->getValueType()), Most);
-  return 0;
-}
-
-SmallVector<Value *, 4> shownBy(const CallBase &call) {
-  SmallVector<Value *, 4> shown;
-  if (mayShow(call))
-    for (unsigned number = 0; number < call.arg_size(); number++) {
-      Value *argument = call.getArgOperand(number);
-      if (argument->getType()->isPointerTy() && !isa<ConstantPointerNull>(argument) && !isConstantData(argument))
-        shown.push_back(argument);
-    }
-  return shown;
-}
-
-void reportShown(CallBase &call) {
-  SmallVector<Value *, 4> shown = shownBy(call);
-  if (shown.empty())
-    return;
-  Module &module = *call.getModule();
-  Instruction *here = &call;
-  if (const Function *callee = call.getCalledFunction()) {
-    Type *byte = Type::getInt8Ty(module.getContext());
-    GlobalVariable *mark = module.getNamedGlobal(markOf(*callee));
-    if (!mark)
-      mark = new GlobalVariable(module, byte, true, GlobalValue::ExternalWeakLinkage, nullptr, markOf(*callee));
-    IRBuilder<> builder(&call);
-    here = SplitBlockAndInsertIfThen(builder.CreateIsNull(mark), call.getIterator(), false);
-  }
-  IRBuilder<> builder(here);
-  auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty(), builder.getInt64Ty(), builder.getInt64Ty()}, false);
-  for (Value *argument : shown) {
-    const Value *object = getUnderlyingObject(argument);
-    Value *container = isa<AllocaInst>(object) || isa<GlobalVariable>(object) ? const_cast<Value *>(object) : argument;
-    builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), module.getNamedGlobal(Shown)),
-                       {builder.CreatePtrToInt(argument, builder.getInt64Ty()), builder.CreatePtrToInt(container, builder.getInt64Ty()),
-                        builder.getInt64(containerBytes(*argument, module.getDataLayout()))});
-  }
-}
-
 // A constant that the source names, and not a literal or a table of the compiler's.
 bool isNamedConstant(const GlobalVariable &variable) {
   return variable.isConstant() && !variable.hasPrivateLinkage() && !variable.getName().starts_with("_ZT");
@@ -288,6 +197,8 @@ void addConstructor(Module &module) {
   builder.CreateStore(found("offload_recorder_calls"), module.getNamedGlobal(Calls));
   builder.CreateStore(found("offload_recorder_leaves"), module.getNamedGlobal(Leaves));
   builder.CreateStore(found("offload_recorder_stops"), module.getNamedGlobal(Stops));
+  builder.CreateStore(found("offload_recorder_flag"), module.getNamedGlobal(Flag));
+  builder.CreateStore(found("offload_recorder_described"), module.getNamedGlobal(Described));
   builder.CreateCall(FunctionType::get(builder.getVoidTy(), {pointer}, false), recorder, {module.getNamedGlobal(Table)});
   tellVariables(module, builder, found("offload_recorder_variable"), found("offload_recorder_constant"));
   builder.CreateBr(end);
@@ -305,10 +216,11 @@ bool instrumentHost(Module &module) {
   std::vector<MemIntrinsic *> ranges;
   std::vector<CallBase *> calls;
   std::vector<std::pair<Instruction *, unsigned>> stops;
+  std::vector<Instruction *> flags;
   std::vector<Function *> functions;
   markFunctions(module);
-  for (Function &function : module) // the host's version of a kernel runs only where the device is missing
-    if (mayClone(function) && !function.getName().starts_with("__omp_offloading"))
+  for (Function &function : module)
+    if (mayClone(function))
       functions.push_back(&function);
   for (Function *function : functions) {
     std::vector<Instruction *> reported;
@@ -317,7 +229,9 @@ bool instrumentHost(Module &module) {
         Access access;
         auto *range = dyn_cast<MemIntrinsic>(&instruction);
         auto *call = dyn_cast<CallBase>(&instruction);
-        if (range || (call && (releases(*call) || isRoutine(*call) || !shownBy(*call).empty())) || (accessOf(instruction, layout, access) && !isUnreachable(access.pointer)))
+        if (range || isa<FenceInst>(instruction) ||
+            (call && (releases(*call) || isRoutine(*call) || givesAnything(*call))) ||
+            (accessOf(instruction, layout, access) && !isUnreachable(access.pointer)))
           reported.push_back(&instruction);
       }
     MapVector<Instruction *, unsigned> stopped = stopsOf(*function);
@@ -336,21 +250,24 @@ bool instrumentHost(Module &module) {
         calls.push_back(call);
       else if (accessOf(*twin, layout, access))
         accesses.push_back(access);
+      if (twin->isAtomic())
+        flags.push_back(twin);
     }
   }
   if (versions.empty())
     return true;
-  for (const char *name : {Table, Touch, Range, Given, Shown, Frees, Calls, Leaves, Stops})
+  for (const char *name : {Table, Touch, Range, Given, Shown, Frees, Calls, Leaves, Stops, Flag, Described})
     slot(module, name);
   for (auto [instruction, why] : stops)
     reportStop(*instruction, why);
+  for (Instruction *flag : flags)
+    reportFlag(*flag);
   for (const Access &access : accesses)
     reportTouch(access);
   for (MemIntrinsic *range : ranges)
     reportRange(*range);
   for (CallBase *call : calls) {
     reportGiven(*call);
-    reportShown(*call);
     reportFrees(*call);
     reportRoutine(*call);
   }

@@ -48,6 +48,13 @@ void completePlaces(llvm::Module &);
 std::string placeOf(const llvm::CallBase &, llvm::StringRef said = ";unknown;unknown;0;0;;");
 std::string nameOf(const llvm::GlobalVariable &); // as the source calls it, in C behind its function; a common block as /name/
 
+// given.cpp
+constexpr const char *Given = "__offload_given", *Shown = "__offload_shown", *Described = "__offload_described";
+bool frees(const llvm::Function &);
+void markFunctions(llvm::Module &);
+bool givesAnything(const llvm::CallBase &);
+void reportGiven(llvm::CallBase &);
+
 // elision.cpp
 // The instructions before which the barrier of parallel algorithms stays, and the reason, an enum stop.
 llvm::MapVector<llvm::Instruction *, unsigned> stopsOf(llvm::Function &);

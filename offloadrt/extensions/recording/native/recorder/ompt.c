@@ -148,6 +148,8 @@ static void on_task_create(ompt_data_t *parent, const ompt_frame_t *frame, ompt_
                            const void *code) {
   (void)frame;
   end_interval(); /* what was touched until now happens before the task */
+  if (flags & ompt_task_target) /* it may map variables of the stack */
+    track_own_stack();
   uint64_t created = id_of(task, &this_thread()->tasks);
   slot_t *slot = host_slot(created, value(parent));
   slot->word[4] = (uint32_t)flags;
@@ -243,6 +245,13 @@ static void on_acquired(ompt_mutex_t kind, ompt_wait_id_t wait, const void *code
 static void on_released(ompt_mutex_t kind, ompt_wait_id_t wait, const void *code) {
   (void)code;
   put_mutex(RELEASED, kind, wait);
+}
+
+void put_flag(uint64_t address, bool is_release, uint32_t count) {
+  end_interval();
+  slot_t *slot = host_slot(address, this_thread()->task);
+  slot->word[4] = count;
+  end_slot(slot, SLOT_MUTEX, is_release ? RELEASED : ACQUIRED, MUTEX_FLAG);
 }
 
 static int tool_begin(ompt_function_lookup_t lookup, int device, ompt_data_t *data) {

@@ -55,6 +55,9 @@ void died_begin(int signal); /* of crashes.c: how, then where, innermost first *
 void died_at(const char *module, uint64_t offset);
 void died_end(void);
 
+/* ---- ompt.c ---- */
+void put_flag(uint64_t address, bool is_release, uint32_t count);
+
 /* ---- touches.c: pages that host code touches ---- */
 void track(uint64_t address, uint64_t bytes);
 void forget(uint64_t address, uint64_t bytes);
@@ -81,6 +84,7 @@ void stack_closed(void);
 void note_on_stack(uint64_t address, uint64_t bytes);
 bool take_from_stack(uint64_t address, uint64_t bytes);
 bool is_on_own_stack(uint64_t address);
+void track_own_stack(void); /* the frames of the program that are there now */
 bool is_in_frame(uint64_t address, uint64_t frame);
 
 /* ---- launches.c: kernel costs ---- */

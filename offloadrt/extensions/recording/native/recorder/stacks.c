@@ -100,6 +100,13 @@ bool is_on_own_stack(uint64_t address) {
   return own && address - stacks[own - 1].low < stacks[own - 1].high - stacks[own - 1].low;
 }
 
+void track_own_stack(void) {
+  enum { MOST = 1 << 20 };
+  uint64_t here = (uint64_t)__builtin_frame_address(0);
+  if (own && is_on_own_stack(here))
+    track(here, stacks[own - 1].high - here < MOST ? stacks[own - 1].high - here : MOST);
+}
+
 /* Whether an address that a kernel comes to lies in a frame of the program: in another thread's stack, or above `frame` in its own. */
 bool is_in_frame(uint64_t address, uint64_t frame) {
   const region_t *stack = stack_of(address);

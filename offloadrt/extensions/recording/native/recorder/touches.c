@@ -292,6 +292,39 @@ EXPORT void offload_recorder_range(uint64_t address, uint64_t bytes, uint32_t wa
   }
 }
 
+typedef struct {
+  int64_t lower, extent, stride;
+} axis_t;
+
+typedef struct { /* of flang, by ISO_Fortran_binding.h */
+  uint64_t base, element;
+  int version;
+  unsigned char rank, type, attribute, extra;
+  axis_t axis[];
+} descriptor_t;
+
+static void touch_axes(const descriptor_t *array, int axis, uint64_t address, uint32_t way) {
+  int64_t extent = axis < 0 ? 1 : array->axis[axis].extent, stride = axis < 0 ? (int64_t)array->element : array->axis[axis].stride;
+  if (axis <= 0 && stride == (int64_t)array->element)
+    offload_recorder_range(address, (uint64_t)extent * array->element, way);
+  else
+    for (int64_t i = 0; i < extent; i++)
+      touch_axes(array, axis - 1, address + (uint64_t)(i * stride), way);
+}
+
+/* Called around a routine of flang's that reads or writes an array, with its descriptor. */
+EXPORT void offload_recorder_described(uint64_t descriptor, uint32_t way);
+EXPORT void offload_recorder_described(uint64_t descriptor, uint32_t way) {
+  const descriptor_t *array = (const descriptor_t *)descriptor;
+  if (!exact || !pages || !array || !array->base)
+    return;
+  if (array->extra & 1) { /* of a derived type: it may have parts elsewhere */
+    put_given(array->base);
+    show(array->base);
+  }
+  touch_axes(array, array->rank - 1, array->base, way);
+}
+
 static int by_way_and_page(const void *left, const void *right) {
   uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
   if ((a & 3) != (b & 3))

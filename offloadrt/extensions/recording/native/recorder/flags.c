@@ -1,0 +1,124 @@
+/* Atomic variables by which threads of the host order what they do: who has released one, and who acquires that.
+ *
+ * A release is written before the access, and an acquisition behind it, so that of two that belong together the release comes first. An
+ * acquisition says how many releases there had been; one that brings nothing new is not written, as in a loop that waits. */
+#include "recorder.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { FLAGS = 4096, SEEN = 8, MOST = 1 << 16 /* slots of a thread: a program may count by atomics all day */ };
+
+static _Atomic uint64_t addresses[FLAGS];
+static atomic_uint releases[FLAGS];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static __thread uint32_t *acquired; /* by flag: the releases that the thread knows of */
+static __thread uint32_t written;
+static __thread bool flushed;           /* a flush came before */
+static __thread uint64_t seen[SEEN];    /* addresses that were loaded, and no flush has come since */
+static __thread uint32_t seen_count;
+
+static int flag_of(uint64_t address, bool add) {
+  uint32_t at = (uint32_t)(address * 0x9e3779b97f4a7c15u >> 52);
+  for (int tried = 0; tried < FLAGS; tried++, at = (at + 1) % FLAGS) {
+    uint64_t there = atomic_load(&addresses[at]);
+    if (there == address)
+      return (int)at;
+    if (!there && (!add || atomic_compare_exchange_strong(&addresses[at], &there, address) || there == address))
+      return add ? (int)at : -1;
+  }
+  return -1;
+}
+
+static void released(uint64_t address) {
+  int flag = flag_of(address, true);
+  if (flag < 0 || written == MOST)
+    return;
+  pthread_mutex_lock(&mutex);
+  put_flag(address, true, atomic_fetch_add(&releases[flag], 1) + 1);
+  pthread_mutex_unlock(&mutex);
+  written++;
+}
+
+static void acquire(uint64_t address) {
+  int flag = flag_of(address, false);
+  uint32_t count = flag < 0 ? 0 : atomic_load(&releases[flag]);
+  if (!count || written == MOST)
+    return;
+  if (!acquired) {
+    bool was_inside = this_thread()->inside;
+    this_thread()->inside = true;
+    acquired = calloc(FLAGS, sizeof *acquired);
+    this_thread()->inside = was_inside;
+  }
+  if (acquired[flag] == count)
+    return;
+  acquired[flag] = count;
+  put_flag(address, false, count);
+  written++;
+}
+
+static void flush(void) {
+  flushed = true;
+  for (uint32_t i = 0; i < SEEN && i < seen_count; i++)
+    acquire(seen[i]);
+  seen_count = 0;
+}
+
+/* Called by instrumented code around an atomic access, or with no address at a fence. */
+EXPORT void offload_recorder_flag(uint64_t address, uint32_t what);
+EXPORT void offload_recorder_flag(uint64_t address, uint32_t what) {
+  if (!tracks_bytes() || !recording())
+    return;
+  if (!address)
+    flush();
+  else if (what & FLAG_RELEASES) {
+    if (!(what & FLAG_WEAK) || flushed)
+      released(address);
+  } else if (!(what & FLAG_WEAK))
+    acquire(address);
+  else if (!seen_count || seen[(seen_count - 1) % SEEN] != address)
+    seen[seen_count++ % SEEN] = address;
+}
+
+EXPORT void __kmpc_flush(void *);
+EXPORT void __kmpc_flush(void *place) {
+  REAL(__kmpc_flush);
+  real(place);
+  if (tracks_bytes() && recording())
+    flush();
+}
+
+/* ---- `ordered` with dependences: each iteration is a flag, of which some may have one together ---- */
+enum { ITERATIONS = 1024 };
+static __thread int32_t dimensions;
+
+static uint64_t flag_of_iteration(const int64_t *iteration) {
+  uint64_t mixed = 0;
+  for (int32_t i = 0; i < dimensions; i++)
+    mixed = (mixed ^ (uint64_t)iteration[i]) * 0x9e3779b97f4a7c15u;
+  return 1 + (mixed >> 54) % ITERATIONS; /* where no variable lies */
+}
+
+EXPORT void __kmpc_doacross_init(void *, int32_t, int32_t, const void *);
+EXPORT void __kmpc_doacross_init(void *place, int32_t thread, int32_t count, const void *bounds) {
+  REAL(__kmpc_doacross_init);
+  dimensions = count;
+  real(place, thread, count, bounds);
+}
+
+EXPORT void __kmpc_doacross_post(void *, int32_t, const int64_t *);
+EXPORT void __kmpc_doacross_post(void *place, int32_t thread, const int64_t *iteration) {
+  REAL(__kmpc_doacross_post);
+  if (tracks_bytes() && recording())
+    released(flag_of_iteration(iteration));
+  real(place, thread, iteration);
+}
+
+EXPORT void __kmpc_doacross_wait(void *, int32_t, const int64_t *);
+EXPORT void __kmpc_doacross_wait(void *place, int32_t thread, const int64_t *iteration) {
+  REAL(__kmpc_doacross_wait);
+  real(place, thread, iteration);
+  if (tracks_bytes() && recording())
+    acquire(flag_of_iteration(iteration));
+}

@@ -1,0 +1,1694 @@
+/* Situations of programs that offload. Behind the name of each stands what a check has to say of it: `ok`, `lost` (a result that
+ * nobody uses), or kinds of mistakes; `|` separates what may be said instead, where chance decides. */
+#include <omp.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define N 600
+#define NI __attribute__((noinline)) static
+static double s1[N];
+struct pt {
+  double x[N];
+  int n;
+  double *p;
+};
+static struct pt g;
+static volatile double sink;
+NI double *mk(int n, double v){ double *a=malloc(n*8); for(int i=0;i<n;i++)a[i]=v; return a; }
+NI void set(double*a,int n,double v){ for(int i=0;i<n;i++)a[i]=v; }
+NI double sum(double*a,int n){ double s=0; for(int i=0;i<n;i++)s+=a[i]; return s; }
+NI void c_mutexinout(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+    for(int k=0;k<4;k++){
+#pragma omp target map(tofrom:a[0:N]) nowait depend(mutexinoutset:a[0])
+      for(int i=0;i<N;i++) a[i]+=1;
+    }
+#pragma omp task depend(in:a[0]) shared(a)
+    sink=sum(a,N);
+  }
+  sink=a[0]; free(a);
+}
+NI void c_inoutset_race(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp task depend(inoutset:a[0]) shared(a)
+    set(a,N,2);
+#pragma omp task depend(inoutset:a[0]) shared(a)
+    set(a,N,3);
+#pragma omp task depend(in:a[0]) shared(a)
+    sink=sum(a,N);
+  }
+#pragma omp target map(tofrom:a[0:N])
+  a[0]+=1;
+  sink=a[0]; free(a);
+}
+NI void c_inoutset_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp task depend(out:a[0]) shared(a)
+    set(a,N,2);
+#pragma omp task depend(inoutset:a[0]) shared(a)
+    set(a,N/2,2);
+#pragma omp task depend(inoutset:a[0]) shared(a)
+    set(a+N/2,N/2,3);
+#pragma omp target map(tofrom:a[0:N]) depend(in:a[0]) nowait
+    a[0]+=1;
+  }
+  sink=a[0]; free(a);
+}
+NI void c_taskgroup_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp taskgroup
+    {
+#pragma omp task shared(a)
+      {
+#pragma omp target map(tofrom:a[0:N]) nowait
+        for(int i=0;i<N;i++) a[i]+=1;
+      }
+    }
+    sink=sum(a,N);
+  }
+  free(a);
+}
+NI void c_taskwait_grandchild(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp task shared(a)
+    {
+#pragma omp target map(tofrom:a[0:N]) nowait
+      for(int i=0;i<N;i++) a[i]+=1;
+    }
+#pragma omp taskwait
+    sink=sum(a,N);
+  }
+  sink=a[0];
+  free(a);
+}
+NI void c_implicit_barrier(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+  {
+#pragma omp single nowait
+    {
+#pragma omp target map(tofrom:a[0:N]) nowait
+    for(int i=0;i<N;i++) a[i]+=1;
+    }
+#pragma omp barrier
+#pragma omp for
+    for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_master_nobarrier(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+  {
+#pragma omp master
+    {
+#pragma omp target map(tofrom:a[0:N])
+    for(int i=0;i<N;i++) a[i]+=1;
+    }
+#pragma omp for
+    for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_single_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+  {
+#pragma omp single
+    {
+#pragma omp target map(tofrom:a[0:N])
+    for(int i=0;i<N;i++) a[i]+=1;
+    }
+#pragma omp for
+    for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_taskloop_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp taskloop grainsize(100) shared(a)
+    for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp target map(tofrom:a[0:N])
+    for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_taskloop_nogroup(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp taskloop grainsize(100) nogroup shared(a)
+    for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp target map(tofrom:a[0:N])
+    for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_detach_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+    omp_event_handle_t ev;
+#pragma omp task detach(ev) depend(out:a[0]) shared(a)
+    { }
+    set(a,N,3);
+    omp_fulfill_event(ev);
+#pragma omp target map(tofrom:a[0:N]) nowait depend(inout:a[0])
+    for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_detach_race(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+    omp_event_handle_t ev;
+#pragma omp task detach(ev) shared(a)
+    { }
+#pragma omp target map(tofrom:a[0:N]) nowait depend(inout:a[0])
+    for(int i=0;i<N;i++) a[i]+=1;
+    omp_fulfill_event(ev);
+    set(a,N,3);
+#pragma omp taskwait
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_sections_race(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel sections num_threads(2)
+  {
+#pragma omp section
+    {
+#pragma omp target map(tofrom:a[0:N])
+    for(int i=0;i<N;i++) a[i]+=1;
+    }
+#pragma omp section
+    set(a,N,2);
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_sections_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel sections num_threads(2)
+  {
+#pragma omp section
+    {
+#pragma omp target map(tofrom:a[0:N/2])
+    for(int i=0;i<N/2;i++) a[i]+=1;
+    }
+#pragma omp section
+    set(a+N/2,N/2,2);
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_critical_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+  {
+#pragma omp critical
+    {
+#pragma omp target map(tofrom:a[0:N])
+    for(int i=0;i<N;i++) a[i]+=1;
+    }
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_two_criticals(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+  {
+    if(omp_get_thread_num()%2){
+#pragma omp critical(one)
+    {
+#pragma omp target map(tofrom:a[0:N])
+    for(int i=0;i<N;i++) a[i]+=1;
+    }
+    } else {
+#pragma omp critical(two)
+    a[1]+=1;
+    }
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_lock_ok(void) { /* ok */
+  double *a=mk(N,1); omp_lock_t l; omp_init_lock(&l);
+#pragma omp parallel num_threads(4)
+  {
+    omp_set_lock(&l);
+#pragma omp target map(tofrom:a[0:N])
+    for(int i=0;i<N;i++) a[i]+=1;
+    omp_unset_lock(&l);
+  }
+  sink=sum(a,N); free(a); omp_destroy_lock(&l);
+}
+NI void c_nestlock_ok(void) { /* ok */
+  double *a=mk(N,1); omp_nest_lock_t l; omp_init_nest_lock(&l);
+#pragma omp parallel num_threads(4)
+  {
+    omp_set_nest_lock(&l);
+    omp_set_nest_lock(&l);
+    a[0]+=1;
+    omp_unset_nest_lock(&l);
+#pragma omp target map(tofrom:a[0:N])
+    for(int i=0;i<N;i++) a[i]+=1;
+    omp_unset_nest_lock(&l);
+  }
+  sink=sum(a,N); free(a); omp_destroy_nest_lock(&l);
+}
+NI void c_testlock_ok(void) { /* ok */
+  double *a=mk(N,1); omp_lock_t l; omp_init_lock(&l);
+#pragma omp parallel num_threads(4)
+  {
+    while(!omp_test_lock(&l)) {
+#pragma omp taskyield
+    }
+#pragma omp target map(tofrom:a[0:N])
+    for(int i=0;i<N;i++) a[i]+=1;
+    omp_unset_lock(&l);
+  }
+  sink=sum(a,N); free(a); omp_destroy_lock(&l);
+}
+NI void c_atomic_flag_ok(void) { /* ok */
+  double *a=mk(N,1); int flag=0;
+#pragma omp parallel num_threads(2)
+  {
+    if(omp_get_thread_num()==0){
+#pragma omp target map(tofrom:a[0:N])
+      for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp atomic write release
+      flag=1;
+    } else {
+      int f=0;
+      while(!f){
+#pragma omp atomic read acquire
+        f=flag;
+      }
+      sink=sum(a,N);
+    }
+  }
+  free(a);
+}
+NI void c_ordered_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel for ordered num_threads(4) schedule(static,1)
+  for(int k=0;k<8;k++){
+#pragma omp ordered
+    {
+#pragma omp target map(tofrom:a[0:N])
+      for(int i=0;i<N;i++) a[i]+=1;
+    }
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_if0_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp target map(tofrom:a[0:N]) nowait depend(out:a[0])
+    for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp task if(0) depend(inout:a[0]) shared(a)
+    a[0]+=1;
+    sink=sum(a,N);
+  }
+  free(a);
+}
+NI void c_if0_other(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp target map(tofrom:a[0:N]) nowait depend(out:a[0])
+    for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp task if(0) depend(inout:a[1]) shared(a)
+    a[0]+=1;
+#pragma omp taskwait
+    sink=sum(a,N);
+  }
+  free(a);
+}
+NI void c_depobj_ok(void) { /* ok */
+  double *a=mk(N,1); omp_depend_t d;
+#pragma omp depobj(d) depend(inout:a[0])
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp target map(tofrom:a[0:N]) nowait depend(depobj:d)
+    for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp task depend(depobj:d) shared(a)
+    a[0]+=1;
+#pragma omp taskwait depend(depobj:d)
+    sink=sum(a,N);
+  }
+#pragma omp depobj(d) destroy
+  free(a);
+}
+NI void c_iterator_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+    for(int b=0;b<4;b++){
+#pragma omp target map(tofrom:a[b*150:150]) nowait depend(out:a[b*150])
+      for(int i=0;i<150;i++) a[b*150+i]+=1;
+    }
+#pragma omp task depend(iterator(int b=0:4), in:a[b*150]) shared(a)
+    sink=sum(a,N);
+  }
+  free(a);
+}
+NI void c_iterator_short(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+    for(int b=0;b<4;b++){
+#pragma omp target map(tofrom:a[b*150:150]) nowait depend(out:a[b*150])
+      for(int i=0;i<150;i++) a[b*150+i]+=1;
+    }
+#pragma omp task depend(iterator(int b=0:3), in:a[b*150]) shared(a)
+    sink=sum(a,N);
+  }
+  free(a);
+}
+NI void c_omp_all_memory(void) { /* ok */
+  double *a=mk(N,1),*b=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp target map(tofrom:a[0:N]) nowait depend(out:a[0])
+    for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp target map(tofrom:b[0:N]) nowait depend(out:b[0])
+    for(int i=0;i<N;i++) b[i]+=1;
+#pragma omp task depend(out: omp_all_memory) shared(a,b)
+    {sink=sum(a,N)+sum(b,N); a[0]=3;}
+  }
+  sink=a[0];
+  free(a);free(b);
+}
+NI void c_firstprivate_ptr(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp target data map(tofrom:a[0:N])
+  {
+#pragma omp target nowait
+  for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp taskwait
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_update_nowait_race(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp target data map(tofrom:a[0:N])
+  {
+#pragma omp target update to(a[0:N]) nowait
+  a[5]=7;
+#pragma omp taskwait
+#pragma omp target
+  for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_update_from_nowait_read(void) { /* race */
+  static double a[N];
+  set(a,N,1);
+#pragma omp target data map(tofrom:a)
+  {
+#pragma omp target
+  for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp target update from(a) nowait
+  sink=sum(a,N);
+#pragma omp taskwait
+  }
+}
+NI void c_enter_nowait_race(void) { /* race */
+  double a[N]; set(a,N,1);
+#pragma omp target enter data map(to:a) nowait
+  a[3]=5;
+#pragma omp taskwait
+#pragma omp target
+  a[0]+=1;
+#pragma omp target exit data map(from:a)
+  sink=a[0];
+}
+NI void c_exit_nowait_race(void) { /* race */
+  double a[N]; set(a,N,1);
+#pragma omp target enter data map(to:a)
+#pragma omp target
+  a[0]+=1;
+#pragma omp target exit data map(from:a) nowait
+  sink=a[0];
+#pragma omp taskwait
+}
+NI void c_enter_depend_ok(void) { /* ok */
+  double a[N]; set(a,N,1);
+#pragma omp target enter data map(to:a) nowait depend(out:a)
+#pragma omp target nowait depend(inout:a)
+  a[0]+=1;
+#pragma omp target exit data map(from:a) nowait depend(inout:a)
+#pragma omp taskwait depend(in:a)
+  sink=a[0];
+}
+NI void c_enter_then_target_nodepend(void) { /* ok|race */
+  double a[N]; set(a,N,1);
+#pragma omp target enter data map(to:a) nowait
+#pragma omp target nowait
+  a[0]+=1;
+#pragma omp taskwait
+#pragma omp target exit data map(from:a)
+  sink=a[0];
+}
+NI void c_two_targets_race(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp target data map(tofrom:a[0:N])
+  {
+#pragma omp target nowait
+  for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp target nowait
+  for(int i=0;i<N;i++) a[i]*=2;
+#pragma omp taskwait
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_two_readers_ok(void) { /* ok */
+  double *a=mk(N,1), *b=mk(N,0), *c=mk(N,0);
+#pragma omp target data map(to:a[0:N]) map(from:b[0:N],c[0:N])
+  {
+#pragma omp target nowait
+  for(int i=0;i<N;i++) b[i]=a[i];
+#pragma omp target nowait
+  for(int i=0;i<N;i++) c[i]=a[i];
+#pragma omp taskwait
+  }
+  sink=sum(b,N)+sum(c,N); free(a);free(b);free(c);
+}
+NI void c_data_ends_early(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp target data map(tofrom:a[0:N])
+  {
+#pragma omp target nowait
+  for(int i=0;i<N;i++) a[i]+=1;
+  }
+#pragma omp taskwait
+  sink=sum(a,N); free(a);
+}
+NI void c_struct_member(void) { /* race */
+  set(g.x,N,1);
+#pragma omp target map(tofrom:g.x) nowait
+  for(int i=0;i<N;i++) g.x[i]+=1;
+  g.x[3]=1;
+#pragma omp taskwait
+  sink=sum(g.x,N);
+}
+NI void c_struct_other_member(void) { /* ok */
+  set(g.x,N,1);
+#pragma omp target map(tofrom:g.x) nowait
+  for(int i=0;i<N;i++) g.x[i]+=1;
+  g.n=1;
+#pragma omp taskwait
+  sink=sum(g.x,N)+g.n;
+}
+NI void c_priority_final(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp task final(1) shared(a)
+    {
+#pragma omp task shared(a)
+      {
+#pragma omp target map(tofrom:a[0:N])
+      for(int i=0;i<N;i++) a[i]+=1;
+      }
+      a[0]+=1;
+    }
+#pragma omp taskwait
+    sink=sum(a,N);
+  }
+  free(a);
+}
+NI void c_nested_parallel(void) { /* ok */
+  double *a=mk(N,1);
+  omp_set_max_active_levels(2);
+#pragma omp parallel num_threads(2)
+  {
+    int t=omp_get_thread_num();
+#pragma omp parallel num_threads(2)
+    {
+      int u=omp_get_thread_num(), k=t*2+u;
+#pragma omp target map(tofrom:a[k*150:150])
+      for(int i=0;i<150;i++) a[k*150+i]+=1;
+    }
+#pragma omp barrier
+    if(t==0) sink=sum(a,N);
+  }
+  free(a);
+}
+NI void c_threadprivate_ok(void) { /* ok */
+  static double tp[64];
+#pragma omp threadprivate(tp)
+#pragma omp parallel num_threads(4)
+  {
+    for(int i=0;i<64;i++) tp[i]=i;
+    double *q=tp;
+#pragma omp target map(tofrom:q[0:64])
+    for(int i=0;i<64;i++) q[i]+=1;
+    sink=tp[3];
+  }
+}
+NI void c_reduction_task(void) { /* ok */
+  double s=0, *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+#pragma omp taskgroup task_reduction(+:s)
+  {
+    for(int k=0;k<4;k++)
+#pragma omp task in_reduction(+:s) shared(a)
+    s+=sum(a+k*150,150);
+  }
+#pragma omp target map(tofrom:s)
+  s+=1;
+  sink=s; free(a);
+}
+NI void c_cancel_ok(void) { /* ok */
+  double *a=mk(N,1); int done=0;
+#pragma omp parallel num_threads(4)
+  {
+#pragma omp for
+    for(int k=0;k<16;k++){
+      if(k==3){
+#pragma omp atomic write
+        done=1;
+#pragma omp cancel for
+      }
+#pragma omp cancellation point for
+    }
+  }
+#pragma omp target map(tofrom:a[0:N])
+  a[0]+=done;
+  sink=a[0]; free(a);
+}
+NI void c_memcpy_rect_ok(void) { /* ok */
+  int h=omp_get_initial_device(), d=omp_get_default_device(); size_t n=32*32;
+  double *a=mk(n,1), *p=omp_target_alloc(n*8,d); 
+  size_t vol[2]={16,32}, o[2]={0,0}, dim[2]={32,32}, o2[2]={16,0};
+  omp_target_memcpy_rect(p,a,8,2,vol,o,o,dim,dim,d,h);
+  omp_target_memcpy_rect(p,a,8,2,vol,o2,o2,dim,dim,d,h);
+#pragma omp target is_device_ptr(p)
+  for(int i=0;i<1024;i++) p[i]+=1;
+  vol[0]=32;
+  omp_target_memcpy_rect(a,p,8,2,vol,o,o,dim,dim,h,d);
+  sink=sum(a,n); omp_target_free(p,d); free(a);
+}
+NI void c_memcpy_rect_half(void) { /* uninitialised data */
+  int h=omp_get_initial_device(), d=omp_get_default_device(); size_t n=32*32;
+  double *a=mk(n,1), *p=omp_target_alloc(n*8,d); 
+  size_t vol[2]={16,32}, o[2]={0,0}, dim[2]={32,32};
+  omp_target_memcpy_rect(p,a,8,2,vol,o,o,dim,dim,d,h);
+#pragma omp target is_device_ptr(p)
+  for(int i=0;i<1024;i++) p[i]+=1;
+  vol[0]=32;
+  omp_target_memcpy_rect(a,p,8,2,vol,o,o,dim,dim,h,d);
+  sink=sum(a,n); omp_target_free(p,d); free(a);
+}
+NI void c_memcpy_rect_async_race(void) { /* race */
+  int h=omp_get_initial_device(), d=omp_get_default_device(); size_t n=32*32;
+  double *a=mk(n,1), *p=omp_target_alloc(n*8,d); omp_depend_t dep;
+#pragma omp depobj(dep) depend(inout:p[0])
+  size_t vol[2]={32,32}, o[2]={0,0}, dim[2]={32,32};
+  omp_target_memcpy_rect_async(p,a,8,2,vol,o,o,dim,dim,d,h,1,&dep);
+  a[40]=3;
+#pragma omp taskwait
+#pragma omp target is_device_ptr(p)
+  for(int i=0;i<1024;i++) p[i]+=1;
+  omp_target_memcpy(a,p,n*8,0,0,h,d);
+  sink=sum(a,n); omp_target_free(p,d); free(a);
+#pragma omp depobj(dep) destroy
+}
+NI void c_memcpy_rect_hostrace(void) { /* race */
+  int h=omp_get_initial_device(), d=omp_get_default_device(); size_t n=32*32;
+  double *a=mk(n,1), *p=omp_target_alloc(n*8,d);
+  size_t vol[2]={32,8}, o[2]={0,0}, dim[2]={32,32};
+#pragma omp parallel num_threads(2)
+  { if(omp_get_thread_num()==0) omp_target_memcpy_rect(p,a,8,2,vol,o,o,dim,dim,d,h);
+    else for(int i=0;i<32;i++) a[i*32+3]=2; }
+  sink=sum(a,n); omp_target_free(p,d); free(a);
+}
+NI void c_memcpy_rect_hostok(void) { /* ok */
+  int h=omp_get_initial_device(), d=omp_get_default_device(); size_t n=32*32;
+  double *a=mk(n,1), *p=omp_target_alloc(n*8,d);
+  size_t vol[2]={32,8}, o[2]={0,0}, dim[2]={32,32};
+#pragma omp parallel num_threads(2)
+  { if(omp_get_thread_num()==0) omp_target_memcpy_rect(p,a,8,2,vol,o,o,dim,dim,d,h);
+    else for(int i=0;i<32;i++) for(int j=8;j<32;j++) a[i*32+j]=2; }
+  sink=sum(a,n); omp_target_free(p,d); free(a);
+}
+NI void c_memcpy_rect_back_uninit(void) { /* uninitialised data */
+  int h=omp_get_initial_device(), d=omp_get_default_device(); size_t n=32*32;
+  double *a=malloc(n*8), *p=omp_target_alloc(n*8,d);
+#pragma omp target is_device_ptr(p)
+  for(int i=0;i<512;i++) p[i]=1;
+  size_t vol[2]={32,32}, o[2]={0,0}, dim[2]={32,32};
+  omp_target_memcpy_rect(a,p,8,2,vol,o,o,dim,dim,h,d);
+  sink=sum(a,n); omp_target_free(p,d); free(a);
+}
+NI void c_memcpy_async_ok(void) { /* ok */
+  int h=omp_get_initial_device(), d=omp_get_default_device();
+  double *a=mk(N,1), *p=omp_target_alloc(N*8,d); omp_depend_t dep;
+#pragma omp depobj(dep) depend(inout:p[0])
+  omp_target_memcpy_async(p,a,N*8,0,0,d,h,1,&dep);
+#pragma omp target is_device_ptr(p) nowait depend(inout:p[0])
+  for(int i=0;i<N;i++) p[i]+=1;
+  omp_target_memcpy_async(a,p,N*8,0,0,h,d,1,&dep);
+#pragma omp taskwait
+  sink=sum(a,N); omp_target_free(p,d); free(a);
+#pragma omp depobj(dep) destroy
+}
+NI void c_memcpy_async_nodep(void) { /* race */
+  int h=omp_get_initial_device(), d=omp_get_default_device();
+  double *a=mk(N,1), *p=omp_target_alloc(N*8,d);
+  omp_target_memcpy_async(p,a,N*8,0,0,d,h,0,NULL);
+#pragma omp target is_device_ptr(p)
+  for(int i=0;i<N;i++) p[i]+=1;
+#pragma omp taskwait
+  omp_target_memcpy(a,p,N*8,0,0,h,d);
+  sink=sum(a,N); omp_target_free(p,d); free(a);
+}
+NI void c_memset_ok(void) { /* ok */
+  int h=omp_get_initial_device(), d=omp_get_default_device();
+  double *a=mk(N,1), *p=omp_target_alloc(N*8,d);
+  omp_target_memset(p,0,N*8,d);
+#pragma omp target is_device_ptr(p)
+  for(int i=0;i<N;i++) p[i]+=1;
+  omp_target_memcpy(a,p,N*8,0,0,h,d);
+  sink=sum(a,N); omp_target_free(p,d); free(a);
+}
+NI void c_memset_async_race(void) { /* race|race+uninitialised data */
+  int h=omp_get_initial_device(), d=omp_get_default_device();
+  double *a=mk(N,1), *p=omp_target_alloc(N*8,d);
+  omp_target_memset_async(p,0,N*8,d,0,NULL);
+#pragma omp target is_device_ptr(p)
+  for(int i=0;i<N;i++) p[i]+=1;
+#pragma omp taskwait
+  omp_target_memcpy(a,p,N*8,0,0,h,d);
+  sink=sum(a,N); omp_target_free(p,d); free(a);
+}
+NI void c_memset_uninit(void) { /* uninitialised data */
+  int h=omp_get_initial_device(), d=omp_get_default_device();
+  double *a=mk(N,1), *p=omp_target_alloc(N*8,d);
+  omp_target_memset(p,0,N*4,d);
+#pragma omp target is_device_ptr(p)
+  for(int i=0;i<N;i++) p[i]+=1;
+  omp_target_memcpy(a,p,N*8,0,0,h,d);
+  sink=sum(a,N); omp_target_free(p,d); free(a);
+}
+NI void c_associate_ok(void) { /* ok */
+  int h=omp_get_initial_device(), d=omp_get_default_device();
+  double *a=mk(N,1), *p=omp_target_alloc(N*8,d);
+  omp_target_associate_ptr(a,p,N*8,0,d);
+#pragma omp target update to(a[0:N])
+#pragma omp target map(tofrom:a[0:N])
+  for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp target update from(a[0:N])
+  omp_target_disassociate_ptr(a,d);
+  sink=sum(a,N); omp_target_free(p,d); free(a);
+}
+NI void c_associate_stale(void) { /* stale data */
+  int h=omp_get_initial_device(), d=omp_get_default_device();
+  double *a=mk(N,1), *p=omp_target_alloc(N*8,d);
+  omp_target_associate_ptr(a,p,N*8,0,d);
+#pragma omp target update to(a[0:N])
+#pragma omp target map(tofrom:a[0:N])
+  for(int i=0;i<N;i++) a[i]+=1;
+  sink=sum(a,N);
+  omp_target_disassociate_ptr(a,d);
+  omp_target_free(p,d); free(a);
+}
+NI void c_associate_uninit(void) { /* uninitialised data */
+  int h=omp_get_initial_device(), d=omp_get_default_device();
+  double *a=mk(N,1), *p=omp_target_alloc(N*8,d);
+  omp_target_associate_ptr(a,p,N*8,0,d);
+#pragma omp target map(tofrom:a[0:N])
+  for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp target update from(a[0:N])
+  sink=sum(a,N);
+  omp_target_disassociate_ptr(a,d);
+  omp_target_free(p,d); free(a);
+}
+NI void c_associate_freed(void) { /* use after free */
+  int h=omp_get_initial_device(), d=omp_get_default_device();
+  double *a=mk(N,1), *p=omp_target_alloc(N*8,d);
+  omp_target_associate_ptr(a,p,N*8,0,d);
+#pragma omp target update to(a[0:N])
+  omp_target_free(p,d);
+#pragma omp target map(tofrom:a[0:N])
+  for(int i=0;i<N;i++) a[i]+=1;
+  omp_target_disassociate_ptr(a,d);
+  free(a);
+}
+NI void c_udp_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp target data map(tofrom:a[0:N])
+  {
+#pragma omp target data use_device_ptr(a)
+    {
+#pragma omp target is_device_ptr(a)
+      for(int i=0;i<N;i++) a[i]+=1;
+    }
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_uda_ok(void) { /* ok */
+  set(s1,N,1);
+#pragma omp target data map(tofrom:s1)
+  {
+#pragma omp target data use_device_addr(s1)
+    {
+      double *p=s1;
+#pragma omp target is_device_ptr(p)
+      for(int i=0;i<N;i++) p[i]+=1;
+    }
+  }
+  sink=sum(s1,N);
+}
+NI void c_hasdevaddr_ok(void) { /* ok */
+  set(s1,N,1);
+#pragma omp target data map(tofrom:s1) use_device_addr(s1)
+    {
+#pragma omp target has_device_addr(s1)
+      for(int i=0;i<N;i++) s1[i]+=1;
+    }
+  sink=sum(s1,N);
+}
+NI void c_udp_outside(void) { /* use after free */
+  double *a=mk(N,1), *q=0;
+#pragma omp target data map(tofrom:a[0:N]) use_device_ptr(a)
+  q=a;
+#pragma omp target is_device_ptr(q)
+  for(int i=0;i<N;i++) q[i]+=1;
+  free(a);
+}
+NI void c_udp_stale(void) { /* stale data */
+  double *a=mk(N,1), *b=a;
+#pragma omp target data map(to:a[0:N])
+  {
+#pragma omp target data use_device_ptr(a)
+    {
+#pragma omp target is_device_ptr(a)
+      for(int i=0;i<N;i++) a[i]+=1;
+    }
+    sink=sum(b,N);
+  }
+  free(b);
+}
+NI void c_strided_update_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp target data map(to:a[0:N])
+  {
+#pragma omp target
+    for(int i=0;i<N;i+=2) a[i]+=1;
+#pragma omp target update from(a[0:N/2:2])
+    double s=0; for(int i=0;i<N;i+=2) s+=a[i]; sink=s;
+    for(int i=1;i<N;i+=2) a[i]=9;
+#pragma omp target update to(a[1:N/2:2])
+#pragma omp target
+    for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp target update from(a[0:N])
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_strided_update_wrong(void) { /* stale data */
+  double *a=mk(N,1);
+#pragma omp target data map(to:a[0:N])
+  {
+#pragma omp target
+    for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp target update from(a[0:N/2:2])
+    sink=sum(a,N);
+  }
+  free(a);
+}
+NI void c_section_offset_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp target map(tofrom:a[100:50])
+  for(int i=100;i<150;i++) a[i]+=1;
+  sink=sum(a,N); free(a);
+}
+NI void c_section_offset_beyond(void) { /* outside of what is mapped */
+  double *a=mk(N,1);
+#pragma omp target map(tofrom:a[100:50])
+  for(int i=100;i<=150;i++) a[i]+=1;
+  sink=sum(a,N); free(a);
+}
+NI void c_section_2d_ok(void) { /* ok */
+  static double m[20][30]; for(int i=0;i<20;i++)for(int j=0;j<30;j++)m[i][j]=1;
+#pragma omp target map(tofrom:m[5:10][0:30])
+  for(int i=5;i<15;i++)for(int j=0;j<30;j++)m[i][j]+=1;
+  sink=sum(&m[0][0],600);
+}
+NI void c_section_2d_stack_beyond(void) { /* outside of what is mapped */
+  double m[20][30]; for(int i=0;i<20;i++)for(int j=0;j<30;j++)m[i][j]=1;
+#pragma omp target map(tofrom:m[5:10][0:30])
+  for(int i=5;i<16;i++)for(int j=0;j<30;j++)m[i][j]+=1;
+  sink=sum(&m[0][0],600);
+}
+typedef struct {int n; double *d; double c[16];} V;
+NI void c_struct_ptr_member_ok(void) { /* ok */
+  V v; v.n=N; v.d=mk(N,1); set(v.c,16,2);
+#pragma omp target map(tofrom:v.d[0:v.n]) map(to:v.n,v.c)
+  for(int i=0;i<v.n;i++) v.d[i]+=v.c[i%16];
+  sink=sum(v.d,N); free(v.d);
+}
+NI void c_struct_ptr_member_stale(void) { /* stale data */
+  V v; v.n=N; v.d=mk(N,1); set(v.c,16,2);
+#pragma omp target data map(to:v, v.d[0:v.n])
+  {
+#pragma omp target
+  for(int i=0;i<v.n;i++) v.d[i]+=v.c[i%16];
+  sink=sum(v.d,N); 
+  }
+  free(v.d);
+}
+NI void c_struct_unmapped_member(void) { /* outside of what is mapped|outside of what is mapped+fatal error */
+  V v; v.n=N; v.d=mk(N,1); set(v.c,16,2);
+#pragma omp target map(tofrom:v)
+  for(int i=0;i<v.n;i++) v.d[i]+=v.c[i%16];
+  sink=sum(v.d,N); free(v.d);
+}
+NI void c_struct_array_members(void) { /* ok */
+  V *v=malloc(4*sizeof(V)); for(int k=0;k<4;k++){v[k].n=150;v[k].d=mk(150,k);set(v[k].c,16,1);}
+#pragma omp target enter data map(to:v[0:4])
+  for(int k=0;k<4;k++){
+#pragma omp target enter data map(to:v[k].d[0:150])
+  }
+#pragma omp target
+  for(int k=0;k<4;k++) for(int i=0;i<v[k].n;i++) v[k].d[i]+=v[k].c[3];
+  for(int k=0;k<4;k++){
+#pragma omp target exit data map(from:v[k].d[0:150])
+    sink=sum(v[k].d,150); 
+  }
+#pragma omp target exit data map(release:v[0:4])
+  for(int k=0;k<4;k++) free(v[k].d); free(v);
+}
+NI void c_struct_array_members_forgot(void) { /* stale data+missing unmap|stale data */
+  V *v=malloc(4*sizeof(V)); for(int k=0;k<4;k++){v[k].n=150;v[k].d=mk(150,k);set(v[k].c,16,1);}
+#pragma omp target enter data map(to:v[0:4])
+  for(int k=0;k<4;k++){
+#pragma omp target enter data map(to:v[k].d[0:150])
+  }
+#pragma omp target
+  for(int k=0;k<4;k++) for(int i=0;i<v[k].n;i++) v[k].d[i]+=v[k].c[3];
+  for(int k=0;k<4;k++){
+#pragma omp target exit data map(release:v[k].d[0:150])
+    sink=sum(v[k].d,150); 
+  }
+#pragma omp target exit data map(release:v[0:4])
+}
+#pragma omp declare target
+double dt1[300]; int dts;
+#pragma omp end declare target
+double lk[300];
+#pragma omp declare target link(lk)
+NI void c_dt_ok(void) { /* ok */
+  set(dt1,300,1); dts=2;
+#pragma omp target update to(dt1,dts)
+#pragma omp target
+  for(int i=0;i<300;i++) dt1[i]+=dts;
+#pragma omp target update from(dt1)
+  sink=sum(dt1,300);
+}
+NI void c_dt_stale_kernel(void) { /* stale data */
+  set(dt1,300,1); dts=2;
+#pragma omp target update to(dt1)
+#pragma omp target
+  for(int i=0;i<300;i++) dt1[i]+=dts;
+#pragma omp target update from(dt1)
+  sink=sum(dt1,300);
+}
+NI void c_dt_map_is_no_copy(void) { /* stale data */
+  set(dt1,300,1);
+#pragma omp target map(tofrom:dt1)
+  for(int i=0;i<300;i++) dt1[i]+=1;
+  sink=sum(dt1,300);
+}
+NI void c_dt_map_always(void) { /* ok */
+  set(dt1,300,1);
+#pragma omp target map(always,tofrom:dt1)
+  for(int i=0;i<300;i++) dt1[i]+=1;
+  sink=sum(dt1,300);
+}
+NI void c_link_ok(void) { /* ok */
+  set(lk,300,1);
+#pragma omp target map(tofrom:lk)
+  for(int i=0;i<300;i++) lk[i]+=1;
+  sink=sum(lk,300);
+}
+NI void c_link_stale(void) { /* stale data */
+  set(lk,300,1);
+#pragma omp target data map(to:lk)
+  {
+#pragma omp target
+  for(int i=0;i<300;i++) lk[i]+=1;
+  sink=sum(lk,300);
+  }
+}
+NI void c_implicit_scalar_lost(void) { /* lost */
+  int found=0; double *a=mk(N,1);
+#pragma omp target map(to:a[0:N])
+  for(int i=0;i<N;i++) if(a[i]>0) found=1;
+  sink=found; free(a);
+}
+NI void c_implicit_scalar_count(void) { /* lost */
+  int cnt=0; double *a=mk(N,1);
+#pragma omp target teams distribute parallel for map(to:a[0:N])
+  for(int i=0;i<N;i++) if(a[i]>0) {
+#pragma omp atomic
+  cnt++; }
+  sink=cnt; free(a);
+}
+NI void c_defaultmap_ok(void) { /* ok */
+  double s=0, *a=mk(N,1);
+#pragma omp target map(to:a[0:N]) defaultmap(tofrom:scalar)
+  for(int i=0;i<N;i++) s+=a[i];
+  sink=s; free(a);
+}
+NI void c_defaultmap_none_struct(void) { /* ok */
+  struct {double s; int k;} r={0,0}; double *a=mk(N,1);
+#pragma omp target map(to:a[0:N])
+  for(int i=0;i<N;i++) {r.s+=a[i]; r.k++;}
+  sink=r.s+r.k; free(a);
+}
+NI void c_private_array(void) { /* ok */
+  double w[32], *a=mk(N,1); set(w,32,1);
+#pragma omp target map(tofrom:a[0:N]) firstprivate(w)
+  for(int i=0;i<N;i++) {w[i%32]+=1; a[i]+=w[i%32];}
+  sink=sum(a,N)+sum(w,32); free(a);
+}
+NI void c_reduction_map(void) { /* ok */
+  double s=0, *a=mk(N,1);
+#pragma omp target teams distribute parallel for reduction(+:s) map(to:a[0:N])
+  for(int i=0;i<N;i++) s+=a[i];
+  sink=s; free(a);
+}
+NI void c_array_reduction(void) { /* ok */
+  double h[16], *a=mk(N,1); set(h,16,0);
+#pragma omp target teams distribute parallel for reduction(+:h[0:16]) map(to:a[0:N]) map(tofrom:h)
+  for(int i=0;i<N;i++) h[i%16]+=a[i];
+  sink=sum(h,16); free(a);
+}
+NI void c_device_race_hist(void) { /* race */
+  double h[16], *a=mk(N,1); set(h,16,0);
+#pragma omp target teams distribute parallel for map(to:a[0:N]) map(tofrom:h)
+  for(int i=0;i<N;i++) h[i%16]+=a[i];
+  sink=sum(h,16); free(a);
+}
+NI void c_simd_collapse(void) { /* ok */
+  static double m[20][30]; 
+#pragma omp target teams distribute parallel for collapse(2) map(from:m)
+  for(int i=0;i<20;i++)for(int j=0;j<30;j++)m[i][j]=i*j;
+  sink=sum(&m[0][0],600);
+}
+NI void c_present_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp target data map(tofrom:a[0:N])
+#pragma omp target map(present,tofrom:a[10:20])
+  for(int i=10;i<30;i++) a[i]+=1;
+  sink=sum(a,N); free(a);
+}
+NI void c_extension(void) { /* fatal error */
+  double *a=mk(N,1);
+#pragma omp target data map(tofrom:a[100:100])
+#pragma omp target map(tofrom:a[0:N])
+  for(int i=0;i<N;i++) a[i]+=1;
+  sink=sum(a,N); free(a);
+}
+NI void c_always_from(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp target data map(to:a[0:N])
+  {
+#pragma omp target map(always,from:a[0:N])
+  for(int i=0;i<N;i++) a[i]+=1;
+  sink=sum(a,N);
+  }
+  free(a);
+}
+NI void c_alloc_then_update(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp target data map(alloc:a[0:N])
+  {
+#pragma omp target update to(a[0:N])
+#pragma omp target
+  for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp target update from(a[0:N])
+  }
+  sink=sum(a,N);
+  free(a);
+}
+NI void c_calloc_from_ok(void) { /* ok */
+  double *a=calloc(N,8);
+#pragma omp target map(from:a[0:N])
+  for(int i=0;i<N;i++) a[i]=1;
+  sink=sum(a,N);
+  free(a);
+}
+NI void c_memcpy_mapped_ptr(void) { /* ok */
+  int h=omp_get_initial_device(), d=omp_get_default_device();
+  double *a=mk(N,1), *b=mk(N,0);
+#pragma omp target enter data map(to:a[0:N])
+  double *p=omp_get_mapped_ptr(a,d);
+#pragma omp target is_device_ptr(p)
+  for(int i=0;i<N;i++) p[i]+=1;
+  omp_target_memcpy(b,p,N*8,0,0,h,d);
+#pragma omp target exit data map(delete:a[0:N])
+  sink=sum(b,N); free(a);free(b);
+}
+NI void c_host_fallback_mapped(void) { /* stale data */
+  double *a=mk(N,1);
+#pragma omp target data map(tofrom:a[0:N])
+  {
+#pragma omp target
+  for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp target if(0)
+  for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_memmove_host(void) { /* stale data */
+  double *a=mk(N,1), *b=mk(N,0);
+#pragma omp target data map(to:a[0:N])
+  {
+#pragma omp target
+  for(int i=0;i<N;i++) a[i]+=1;
+  memcpy(b,a,N*8);
+  }
+  sink=sum(b,N); free(a);free(b);
+}
+NI void c_small_heap_enter(void) { /* race */
+  double *a=mk(20,1);
+#pragma omp target enter data map(to:a[0:20]) nowait
+  a[3]=5;
+#pragma omp taskwait
+#pragma omp target
+  a[0]+=1;
+#pragma omp target exit data map(from:a[0:20])
+  sink=a[0]; free(a);
+}
+NI void c_scalar_nowait(void) { /* race */
+  double x=1;
+#pragma omp target map(tofrom:x) nowait
+  x+=1;
+  x+=2;
+#pragma omp taskwait
+  sink=x;
+}
+NI void c_scalar_nowait_ok(void) { /* ok */
+  double x=1, y=2;
+#pragma omp target map(tofrom:x) nowait
+  x+=1;
+  y+=2;
+#pragma omp taskwait
+  sink=x+y;
+}
+NI void c_vla_nowait(void) { /* race */
+  int n=N; double x[n]; set(x,n,1);
+#pragma omp target map(tofrom:x[0:n]) nowait
+  x[3]+=1;
+  x[4]+=2;
+#pragma omp taskwait
+  sink=x[4];
+}
+NI void c_struct_stack_nowait(void) { /* race */
+  struct {double d[50]; int k;} v; for(int i=0;i<50;i++)v.d[i]=1; v.k=1;
+#pragma omp target map(tofrom:v) nowait
+  v.d[3]+=v.k;
+  v.k=3;
+#pragma omp taskwait
+  sink=v.d[3];
+}
+NI void c_param_ptr_nowait(void) { /* ok */
+  double x[N]; set(x,N,1);
+#pragma omp target map(tofrom:x) nowait depend(inout:x[0])
+  x[3]+=1;
+#pragma omp task depend(inout:x[0]) shared(x)
+  x[3]+=1;
+#pragma omp taskwait
+  sink=x[3];
+}
+NI void c_seqcst_handoff(void) { /* ok */
+  double *a=mk(N,1); int turn=0;
+#pragma omp parallel num_threads(3)
+  {
+    int me=omp_get_thread_num();
+    for(int r=0;r<2;r++){
+      int t;
+      do {
+#pragma omp atomic read seq_cst
+        t=turn;
+      } while(t!=r*3+me);
+#pragma omp target map(tofrom:a[0:N])
+      for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp atomic write seq_cst
+      turn=r*3+me+1;
+    }
+  }
+  sink=a[3]; free(a);
+}
+NI void c_relaxed_handoff(void) { /* race */
+  double *a=mk(N,1); int flag=0;
+#pragma omp parallel num_threads(2)
+  {
+    if(omp_get_thread_num()==0){
+#pragma omp target map(tofrom:a[0:N])
+      for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp atomic write
+      flag=1;
+    } else {
+      int f=0;
+      while(!f){
+#pragma omp atomic read
+        f=flag;
+      }
+      sink=sum(a,N);
+    }
+  }
+  free(a);
+}
+NI void c_flush_handoff(void) { /* ok */
+  double *a=mk(N,1); int flag=0;
+#pragma omp parallel num_threads(2)
+  {
+    if(omp_get_thread_num()==0){
+#pragma omp target map(tofrom:a[0:N])
+      for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp flush
+#pragma omp atomic write
+      flag=1;
+    } else {
+      int f=0;
+      while(!f){
+#pragma omp atomic read
+        f=flag;
+      }
+#pragma omp flush
+      sink=sum(a,N);
+    }
+  }
+  free(a);
+}
+NI void c_capture_ticket(void) { /* ok */
+  double *a=mk(N,1); int next=0, serving=0;
+#pragma omp parallel num_threads(4)
+  {
+    int mine, s;
+#pragma omp atomic capture seq_cst
+    mine=next++;
+    do {
+#pragma omp atomic read acquire
+      s=serving;
+    } while(s!=mine);
+#pragma omp target map(tofrom:a[0:N])
+    for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp atomic update release
+    serving+=1;
+  }
+  sink=a[3]; free(a);
+}
+NI void c_counter_race(void) { /* race */
+  double *a=mk(N,1); int cnt=0;
+#pragma omp parallel num_threads(4)
+  {
+#pragma omp atomic
+    cnt++;
+    a[omp_get_thread_num()%2]=1;
+#pragma omp atomic
+    cnt++;
+  }
+#pragma omp target map(tofrom:a[0:N])
+  a[0]+=cnt;
+  sink=a[0]; free(a);
+}
+NI void c_last_counter_ok(void) { /* ok */
+  double *a=mk(N,1); int cnt=0;
+#pragma omp parallel num_threads(4)
+  {
+    int k=omp_get_thread_num(), mine;
+#pragma omp target map(tofrom:a[k*150:150])
+    for(int i=0;i<150;i++) a[k*150+i]+=1;
+#pragma omp atomic capture acq_rel
+    mine=++cnt;
+    if(mine==4) sink=sum(a,N);
+  }
+  free(a);
+}
+static jmp_buf jb;
+NI void inner(void) { double w[64]; for(int i=0;i<64;i++)w[i]=1;
+#pragma omp target map(tofrom:w)
+  for(int i=0;i<64;i++)w[i]+=1;
+  if(w[3]>1) longjmp(jb,1);
+}
+NI double deep(double s){ double q[64]; for(int i=0;i<64;i++)q[i]=s; 
+#pragma omp target map(tofrom:q)
+  for(int i=0;i<64;i++)q[i]+=1;
+ return q[5]; }
+NI void run_inner(void){ if(!setjmp(jb)) inner(); }
+NI void c_longjmp_ok(void) { /* ok */
+  run_inner(); run_inner(); sink=deep(2);
+}
+NI void enterlocal(void) { double w[64]; for(int i=0;i<64;i++)w[i]=1;
+#pragma omp target enter data map(to:w)
+#pragma omp target
+  for(int i=0;i<64;i++)w[i]+=1;
+  longjmp(jb,1);
+}
+NI void run_enterlocal(void){ if(!setjmp(jb)) enterlocal(); }
+NI void c_loop_scalar_lost(void) { /* lost */
+  int it=0; double *a=mk(N,1);
+#pragma omp target data map(tofrom:a[0:N])
+  for(int k=0;k<3;k++){
+#pragma omp target
+    { for(int i=0;i<N;i++) a[i]+=1; it++; }
+  }
+  sink=it+a[3]; free(a);
+}
+NI void c_scalar_max_lost(void) { /* lost */
+  double mx=0; double *a=mk(N,1);
+#pragma omp target teams distribute parallel for map(to:a[0:N])
+  for(int i=0;i<N;i++) if(a[i]>mx) mx=a[i];
+  sink=mx; free(a);
+}
+NI void c_scalar_lastprivate_ok(void) { /* ok */
+  double last=0; double *a=mk(N,1);
+#pragma omp target parallel for map(to:a[0:N]) lastprivate(last) map(tofrom:last)
+  for(int i=0;i<N;i++) last=a[i];
+  sink=last; free(a);
+}
+NI void c_scalar_private_ok(void) { /* ok */
+  double t=0; double *a=mk(N,1);
+#pragma omp target teams distribute parallel for private(t) map(tofrom:a[0:N])
+  for(int i=0;i<N;i++) { t=a[i]*2; a[i]=t; }
+  sink=a[3]; free(a);
+}
+NI void c_global_scalar_lost(void) { /* lost */
+  static int cnt; double *a=mk(N,1);
+#pragma omp target map(to:a[0:N])
+  for(int i=0;i<N;i++) if(a[i]>0) cnt++;
+  sink=cnt; free(a);
+}
+NI void c_taskloop_target(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+#pragma omp taskloop num_tasks(4) shared(a)
+  for(int b=0;b<4;b++){
+#pragma omp target map(tofrom:a[b*150:150])
+    for(int i=0;i<150;i++) a[b*150+i]+=1;
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_taskloop_target_overlap(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp target data map(tofrom:a[0:N])
+#pragma omp parallel num_threads(4)
+#pragma omp single
+#pragma omp taskloop num_tasks(4) shared(a)
+  for(int b=0;b<4;b++){
+#pragma omp target
+    for(int i=0;i<150;i++) a[b*100+i]+=1;
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_parallel_reduction_target(void) { /* ok */
+  double s=0,*a=mk(N,1);
+#pragma omp parallel for reduction(+:s) num_threads(4)
+  for(int b=0;b<4;b++){
+    double p=0;
+#pragma omp target map(to:a[b*150:150]) map(tofrom:p)
+    for(int i=0;i<150;i++) p+=a[b*150+i];
+    s+=p;
+  }
+  sink=s; free(a);
+}
+NI void c_lock_wrong(void) { /* race */
+  double *a=mk(N,1); omp_lock_t l[2]; omp_init_lock(&l[0]); omp_init_lock(&l[1]);
+#pragma omp parallel num_threads(2)
+  {
+    omp_set_lock(&l[omp_get_thread_num()]);
+    a[3]+=1;
+    omp_unset_lock(&l[omp_get_thread_num()]);
+  }
+#pragma omp target map(tofrom:a[0:N])
+  a[0]+=1;
+  sink=a[0]; free(a); omp_destroy_lock(&l[0]); omp_destroy_lock(&l[1]);
+}
+NI void c_doacross_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel for ordered(1) num_threads(4) schedule(static,1)
+  for(int k=1;k<8;k++){
+#pragma omp ordered depend(sink:k-1)
+    a[k]=a[k-1]+1;
+#pragma omp ordered depend(source)
+  }
+#pragma omp target map(tofrom:a[0:N])
+  a[0]+=1;
+  sink=a[0]; free(a);
+}
+NI void c_target_in_task_firstprivate(void) { /* ok */
+  double x[64]; set(x,64,1); double *r=mk(64,0);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp task firstprivate(x) shared(r)
+    {
+#pragma omp target map(to:x) map(from:r[0:64])
+      for(int i=0;i<64;i++) r[i]=x[i];
+    }
+    x[3]=9;
+  }
+  sink=r[3]; free(r);
+}
+NI void c_target_depend_sync(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp target map(tofrom:a[0:N]) depend(inout:a[0]) nowait
+  a[0]+=1;
+#pragma omp target map(tofrom:a[0:N]) depend(inout:a[0])
+  a[0]+=1;
+  sink=a[0]; free(a);
+}
+NI void c_two_devices_data(void) { /* ok */
+  double *a=mk(N,1); int nd=omp_get_num_devices();
+  for(int d=0;d<nd;d++){
+#pragma omp target device(d) map(tofrom:a[0:N])
+    for(int i=0;i<N;i++)a[i]+=1;
+  }
+  sink=a[0]; free(a);
+}
+NI void c_delete_then_enter(void) { /* ok */
+  double *a=mk(N,1);
+  for(int k=0;k<3;k++){
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target
+    a[k]+=1;
+#pragma omp target update from(a[k:1])
+#pragma omp target exit data map(delete:a[0:N])
+  }
+  sink=a[0]+a[1]; free(a);
+}
+NI void c_close_ompx(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp target data map(ompx_hold,tofrom:a[0:N])
+  {
+#pragma omp target exit data map(delete:a[0:N])
+#pragma omp target
+   a[0]+=1;
+  }
+  sink=a[0]; free(a);
+}
+NI void c_interchange_ptrs(void) { /* ok */
+  double *a=mk(N,1),*b=mk(N,0);
+#pragma omp target data map(tofrom:a[0:N],b[0:N])
+  for(int k=0;k<4;k++){
+#pragma omp target
+    for(int i=0;i<N;i++) b[i]=a[i]+1;
+    double *t=a;a=b;b=t;
+  }
+  sink=a[3]+b[3]; free(a);free(b);
+}
+NI void c_interchange_forgot(void) { /* stale data */
+  double *a=mk(N,1),*b=mk(N,0);
+#pragma omp target data map(tofrom:a[0:N]) map(to:b[0:N])
+  for(int k=0;k<3;k++){
+#pragma omp target
+    for(int i=0;i<N;i++) b[i]=a[i]+1;
+    double *t=a;a=b;b=t;
+  }
+  sink=a[3]+b[3]; free(a);free(b);
+}
+NI void c_atomic_kernel_ok(void) { /* ok */
+  double h[8]; set(h,8,0); double *a=mk(N,1);
+#pragma omp target teams distribute parallel for map(to:a[0:N]) map(tofrom:h)
+  for(int i=0;i<N;i++){
+#pragma omp atomic
+    h[i%8]+=a[i]; }
+  sink=h[0]; free(a);
+}
+NI void c_kernel_nobarrier(void) { /* race */
+  double h[64]; set(h,64,0);
+#pragma omp target parallel num_threads(64) map(tofrom:h)
+  { int t=omp_get_thread_num(); h[t]=t; h[(t+1)%64]+=1; }
+  sink=h[0];
+}
+NI void c_kernel_barrier(void) { /* ok */
+  double h[64]; set(h,64,0);
+#pragma omp target parallel num_threads(64) map(tofrom:h)
+  { int t=omp_get_thread_num(); h[t]=t;
+#pragma omp barrier
+ h[(t+1)%64]+=1; }
+  sink=h[0];
+}
+NI void c_kernel_single_nowait(void) { /* race */
+  double h[64]; set(h,64,0);
+#pragma omp target parallel num_threads(8) map(tofrom:h)
+  {
+#pragma omp single nowait
+   h[0]=5;
+   h[omp_get_thread_num()+8]=h[0]; }
+  sink=h[0];
+}
+NI void c_doacross_race(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel for ordered(1) num_threads(4) schedule(static,1)
+  for(int k=2;k<9;k++){
+#pragma omp ordered depend(sink:k-2)
+    a[k]=a[k-1]+1;
+#pragma omp ordered depend(source)
+  }
+#pragma omp target map(tofrom:a[0:N])
+  a[0]+=1;
+  sink=a[0]; free(a);
+}
+NI void c_two_d(void) { /* ok */
+  static double m[20][30]; for(int i=0;i<20;i++)for(int j=0;j<30;j++)m[i][j]=1;
+#pragma omp target data map(to:m)
+  {
+  for(int i=3;i<8;i++)for(int j=4;j<9;j++)m[i][j]=2;
+#pragma omp target update to(m[3:5][4:5])
+#pragma omp target
+  for(int i=0;i<20;i++)for(int j=0;j<30;j++)m[i][j]+=1;
+#pragma omp target update from(m[3:5][4:5])
+  double s=0; for(int i=3;i<8;i++)for(int j=4;j<9;j++)s+=m[i][j];
+  sink=s;
+  }
+}
+NI void c_two_d_short(void) { /* stale data */
+  static double m[20][30]; for(int i=0;i<20;i++)for(int j=0;j<30;j++)m[i][j]=1;
+#pragma omp target data map(to:m)
+  {
+#pragma omp target
+  for(int i=0;i<20;i++)for(int j=0;j<30;j++)m[i][j]+=1;
+#pragma omp target update from(m[3:5][4:5])
+  double s=0; for(int i=3;i<9;i++)for(int j=4;j<9;j++)s+=m[i][j];
+  sink=s;
+  }
+}
+NI void c_strided_off(void) { /* ok */
+  double a[100]; for(int i=0;i<100;i++)a[i]=1;
+#pragma omp target data map(to:a)
+  {
+  for(int i=5;i<80;i+=3) a[i]=2;
+#pragma omp target update to(a[5:25:3])
+#pragma omp target
+  for(int i=0;i<100;i++)a[i]+=1;
+#pragma omp target update from(a[5:25:3])
+  double s=0; for(int i=5;i<80;i+=3) s+=a[i];
+  sink=s;
+  }
+}
+NI void c_strided_off_short(void) { /* stale data */
+  double a[100]; for(int i=0;i<100;i++)a[i]=1;
+#pragma omp target data map(to:a)
+  {
+#pragma omp target
+  for(int i=0;i<100;i++)a[i]+=1;
+#pragma omp target update from(a[5:25:3])
+  double s=0; for(int i=5;i<84;i+=3) s+=a[i];
+  sink=s;
+  }
+}
+NI void c_nested_struct(void) { /* ok */
+  struct { int n; struct { double d[40]; } in; } v; v.n=40; for(int i=0;i<40;i++)v.in.d[i]=1;
+#pragma omp target map(tofrom:v.in.d[10:20]) map(to:v.n)
+  for(int i=10;i<30;i++) v.in.d[i]+=v.n;
+  sink=v.in.d[11];
+}
+
+#define CASE(name) {#name, c_##name}
+static const struct {
+  const char *name;
+  void (*run)(void);
+} cases[] = {
+    CASE(mutexinout),
+    CASE(inoutset_race),
+    CASE(inoutset_ok),
+    CASE(taskgroup_ok),
+    CASE(taskwait_grandchild),
+    CASE(implicit_barrier),
+    CASE(master_nobarrier),
+    CASE(single_ok),
+    CASE(taskloop_ok),
+    CASE(taskloop_nogroup),
+    CASE(detach_ok),
+    CASE(detach_race),
+    CASE(sections_race),
+    CASE(sections_ok),
+    CASE(critical_ok),
+    CASE(two_criticals),
+    CASE(lock_ok),
+    CASE(nestlock_ok),
+    CASE(testlock_ok),
+    CASE(atomic_flag_ok),
+    CASE(ordered_ok),
+    CASE(if0_ok),
+    CASE(if0_other),
+    CASE(depobj_ok),
+    CASE(iterator_ok),
+    CASE(iterator_short),
+    CASE(omp_all_memory),
+    CASE(firstprivate_ptr),
+    CASE(update_nowait_race),
+    CASE(update_from_nowait_read),
+    CASE(enter_nowait_race),
+    CASE(exit_nowait_race),
+    CASE(enter_depend_ok),
+    CASE(enter_then_target_nodepend),
+    CASE(two_targets_race),
+    CASE(two_readers_ok),
+    CASE(data_ends_early),
+    CASE(struct_member),
+    CASE(struct_other_member),
+    CASE(priority_final),
+    CASE(nested_parallel),
+    CASE(threadprivate_ok),
+    CASE(reduction_task),
+    CASE(cancel_ok),
+    CASE(memcpy_rect_ok),
+    CASE(memcpy_rect_half),
+    CASE(memcpy_rect_async_race),
+    CASE(memcpy_rect_hostrace),
+    CASE(memcpy_rect_hostok),
+    CASE(memcpy_rect_back_uninit),
+    CASE(memcpy_async_ok),
+    CASE(memcpy_async_nodep),
+    CASE(memset_ok),
+    CASE(memset_async_race),
+    CASE(memset_uninit),
+    CASE(associate_ok),
+    CASE(associate_stale),
+    CASE(associate_uninit),
+    CASE(associate_freed),
+    CASE(udp_ok),
+    CASE(uda_ok),
+    CASE(hasdevaddr_ok),
+    CASE(udp_outside),
+    CASE(udp_stale),
+    CASE(strided_update_ok),
+    CASE(strided_update_wrong),
+    CASE(section_offset_ok),
+    CASE(section_offset_beyond),
+    CASE(section_2d_ok),
+    CASE(section_2d_stack_beyond),
+    CASE(struct_ptr_member_ok),
+    CASE(struct_ptr_member_stale),
+    CASE(struct_unmapped_member),
+    CASE(struct_array_members),
+    CASE(struct_array_members_forgot),
+    CASE(dt_ok),
+    CASE(dt_stale_kernel),
+    CASE(dt_map_is_no_copy),
+    CASE(dt_map_always),
+    CASE(link_ok),
+    CASE(link_stale),
+    CASE(implicit_scalar_lost),
+    CASE(implicit_scalar_count),
+    CASE(defaultmap_ok),
+    CASE(defaultmap_none_struct),
+    CASE(private_array),
+    CASE(reduction_map),
+    CASE(array_reduction),
+    CASE(device_race_hist),
+    CASE(simd_collapse),
+    CASE(present_ok),
+    CASE(extension),
+    CASE(always_from),
+    CASE(alloc_then_update),
+    CASE(calloc_from_ok),
+    CASE(memcpy_mapped_ptr),
+    CASE(host_fallback_mapped),
+    CASE(memmove_host),
+    CASE(small_heap_enter),
+    CASE(scalar_nowait),
+    CASE(scalar_nowait_ok),
+    CASE(vla_nowait),
+    CASE(struct_stack_nowait),
+    CASE(param_ptr_nowait),
+    CASE(seqcst_handoff),
+    CASE(relaxed_handoff),
+    CASE(flush_handoff),
+    CASE(capture_ticket),
+    CASE(counter_race),
+    CASE(last_counter_ok),
+    CASE(longjmp_ok),
+    CASE(loop_scalar_lost),
+    CASE(scalar_max_lost),
+    CASE(scalar_lastprivate_ok),
+    CASE(scalar_private_ok),
+    CASE(global_scalar_lost),
+    CASE(taskloop_target),
+    CASE(taskloop_target_overlap),
+    CASE(parallel_reduction_target),
+    CASE(lock_wrong),
+    CASE(doacross_ok),
+    CASE(target_in_task_firstprivate),
+    CASE(target_depend_sync),
+    CASE(two_devices_data),
+    CASE(delete_then_enter),
+    CASE(close_ompx),
+    CASE(interchange_ptrs),
+    CASE(interchange_forgot),
+    CASE(atomic_kernel_ok),
+    CASE(kernel_nobarrier),
+    CASE(kernel_barrier),
+    CASE(kernel_single_nowait),
+    CASE(doacross_race),
+    CASE(two_d),
+    CASE(two_d_short),
+    CASE(strided_off),
+    CASE(strided_off_short),
+    CASE(nested_struct),
+};
+
+int main(int count, char **arguments) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    if (count > 1 && !strcmp(cases[i].name, arguments[1]))
+      cases[i].run();
+}

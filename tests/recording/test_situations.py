@@ -1,0 +1,44 @@
+"""Many small programs: what a check says of each, without a false word and without silence about a mistake."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from recorded_programs import PROGRAMS, built
+
+from offloadrt.extensions.checking.checked import CheckReport, check
+from offloadrt.extensions.recording.format import convert
+from offloadrt.extensions.recording.toolchain import RecordOptions, record
+from offloadrt.study.scripts import registry
+from offloadrt.study.spec import RunSpec
+
+CASE = re.compile(r"(?:void|subroutine) c_(\w+)\((?:void)?\)(?: \{)? (?:/\* |! )([^*\n]*)")
+
+
+def kinds(report: CheckReport) -> str:
+    """Return what a report names, as the sources write it."""
+    named = sorted({one.kind for one in report.mistakes}) + ["lost"] * bool(report.lost_results)
+    return "+".join(named) or "ok"
+
+
+def report_of(program: Path, case: str, threads: int) -> CheckReport:
+    raw, file = program.with_name(f"{case}.raw"), program.with_name(f"{case}.rec")
+    record([str(program), case], raw, [threads], RecordOptions(check=True))
+    convert(raw, file)
+    scenario = registry.find(str(file))
+    return check(scenario, scenario.bind({}), RunSpec())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("source", "level", "threads"), [
+    ("situations.c", "-O0", 1), ("situations.c", "-O2", 4), ("situations.f90", "-O0", 4), ("situations.f90", "-O2", 1),
+])  # fmt: skip
+def test_each_situation_is_judged_by_what_openmp_says(tmp_path: Path, source: str, level: str, threads: int) -> None:
+    program = built(source, tmp_path, level)
+    cases = CASE.findall((PROGRAMS / source).read_text(encoding="utf-8"))
+    said = {case: kinds(report_of(program, case, threads)) for case, _ in cases}
+    allowed = {case: ["+".join(sorted(one.split("+"))) for one in text.strip().split("|")] for case, text in cases}
+    wrong = {case: one for case, one in said.items() if one not in allowed[case]}
+    assert len(cases) > 20 and wrong == {}
