@@ -5,7 +5,6 @@ What is written is checked before anything runs: hours of runs, or a file that i
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -34,14 +33,6 @@ Json = Annotated[
     bool,
     Parameter(name="--json", help="Print one JSON object instead of tables (see `offloadrt schema`).", negative=()),
 ]
-Whole = Annotated[
-    bool,
-    Parameter(
-        help="Run all of a long program, instead of a few instances of each of its repeated phases (see `run "
-        "--sample-phases`).",
-        negative=(),
-    ),
-]
 
 
 def not_negative(kind: object, value: int | None) -> None:
@@ -63,24 +54,18 @@ _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h)?")
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
 
+def effort_of(draws: int | None, budget: str | None, usual_s: float, most: int) -> Effort:
+    """Return what certainty may cost, as `Effort.of`. Raises UserError for a budget that cannot be."""
+    from offloadrt.study.certainty import Effort
+
+    return Effort.of(draws, None if budget is None else seconds_of(budget), usual_s, most)
+
+
 def seconds_of(budget: str) -> float:
     """Read a budget of real time, as in 60s, 5min or 1h, in seconds. Raises UserError."""
     if (match := _BUDGET.fullmatch(budget.strip())) is None:
         raise UserError(f"--budget {budget}: a time is written as in 60s, 5min or 1h")
     return float(match[1]) * _SECONDS[match[2]]
-
-
-def effort_of(draws: int | None, budget: str | None, usual: str, most: int) -> Effort:
-    """Return what certainty may cost: unasked at most so many draws, within the usual budget.
-
-    Draws that are asked for are all made, unless a budget is given too; a budget that is given allows 64.
-
-    Raises UserError for a budget that cannot be.
-    """
-    from offloadrt.study.certainty import Effort
-
-    unlimited = draws is not None and budget is None
-    return Effort(draws, math.inf if unlimited else seconds_of(budget or usual), most if budget is None else 64)
 
 
 DEFAULTS = RunSpec()

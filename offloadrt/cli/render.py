@@ -95,7 +95,11 @@ class SweepFailure:
 
 @attrs.frozen
 class SweepRecord:
-    """The outcome of `sweep`: numbers of runs in all, finished, and kept from an earlier sweep; the files written."""
+    """The outcome of `sweep`: numbers of runs in all, finished, and kept from an earlier sweep; the files written.
+
+    `draws` is how many times each point was drawn; the intervals are in the tables. `order_effects` are steps from one
+    value to the next that turn round in some of the draws.
+    """
 
     scenario: str
     runs: int
@@ -103,6 +107,8 @@ class SweepRecord:
     kept: int
     written: list[str]
     failures: list[SweepFailure]
+    draws: int = 0
+    order_effects: list[str] = attrs.field(factory=list)
 
     @classmethod
     def of(cls, scenario: str, outcome: SweepOutcome, written: list[Any]) -> SweepRecord:
@@ -111,7 +117,8 @@ class SweepRecord:
             SweepFailure(failure.point.axis_values, failure.message, failure.of_program) for failure in outcome.failures
         ]
         runs, finished = len(outcome.points), len(outcome.finished)
-        return cls(scenario, runs, finished, outcome.kept, [str(path) for path in written], failures)
+        files, draws = [str(path) for path in written], max((one.draws for one in outcome.finished), default=0)
+        return cls(scenario, runs, finished, outcome.kept, files, failures, draws, outcome.order_effects)
 
 
 @attrs.frozen
@@ -315,7 +322,7 @@ def result(run: Result) -> Iterable[RenderableType]:
         for name, taken in run.inputs.items():
             table.add_row(escape(name), escape(figure(name, taken)))
         yield table
-    draws = max((interval.draws for interval in run.intervals.values()), default=0)
+    draws = run.draws
     sure = ("median", f"80 % of {draws} draws") if draws else ()
     table = table_of("", "measured", "value", *sure, right=(1, 2))
     table.add_row("elapsed (virtual time)", seconds(run.elapsed_s), *_sure("elapsed_s", run))
@@ -585,12 +592,18 @@ def comparison(comparison: Comparison) -> Iterable[RenderableType]:
             case, "calls of the whole run, start-up and exit included" if comparison.whole_run else "calls"
         )
         yield from _differences(case)
+    for case in comparison.cases:
+        if case.order is not None:
+            yield from _next(case, case.order)
 
 
 def _order(case: Case, order: Ranking) -> Iterable[RenderableType]:
     """Show the variants as the draws rank them, which orders are sure, and what to measure next."""
     failed = f", {order.failed} more failed" if order.failed else ""
-    yield _title(f"how sure: {order.draws} draws in {order.entries} uncertain entries, the same for all{failed}", case)
+    idle = f", of which {order.idle} change nothing" if order.idle else ""
+    yield _title(
+        f"how sure: {order.draws} draws in {order.entries} uncertain entries{idle}, the same for all{failed}", case
+    )
     shown = table_of("", "", "nominal", "median", "80 %", "ratio", "80 %", "faster than the next", right=(1, 2, 4))
     for variant in order.ranked:
         elapsed, ratio = variant.elapsed, variant.ratio
@@ -603,15 +616,33 @@ def _order(case: Case, order: Ranking) -> Iterable[RenderableType]:
             f"{seconds(elapsed.low)} to {seconds(elapsed.high)}",
             f"{ratio.median:.4g}",
             f"{ratio.low:.4g} to {ratio.high:.4g}",
-            "" if last else f"in {variant.ahead * order.draws:g} of {order.draws} draws{told}",
+            "" if last else f"in {variant.ahead * variant.beside:g} of {variant.beside} draws{told}",
         )
     yield shown
-    if order.deciders:
-        one, other = (word_of(order.ranked[place]) for place in order.nearest() or ())
-        yield f"between {escape(one)} and {escape(other)} decide ({order.screened}):"
-        yield from (f"  {escape(str(decider))}" for decider in order.deciders)
-    elif order.screened:
-        yield f"no entry decides by itself ({order.screened})"
+    yield from order_effects(order.order_effects)
+
+
+_MOST_EFFECTS = 4
+
+
+def order_effects(effects: Sequence[str]) -> Iterable[str]:
+    """Show what turns round in draws, or is slower where something takes less: the first ones, and how many more."""
+    yield from (escape(f"order effect: {text}") for text in effects[:_MOST_EFFECTS])
+    if len(effects) > _MOST_EFFECTS:
+        yield f"{len(effects) - _MOST_EFFECTS} more order effects (--json has all)"
+
+
+def _next(case: Case, order: Ranking) -> Iterable[RenderableType]:
+    """Show what to measure next to tell the two that are nearest to each other apart."""
+    near = order.nearest()
+    if near is None:
+        yield _title("what to measure next: nothing, since no draw turns an order round", case)
+        return
+    one, other = (escape(word_of(order.ranked[place])) for place in near)
+    yield _title(f"what to measure next: between {one} and {other} decide ({order.screened or 'not looked at'})", case)
+    yield from (f"  {escape(str(decider))}" for decider in order.deciders)
+    if not order.deciders:
+        yield "  no entry by itself"
 
 
 def word_of(variant: RankedVariant) -> str:

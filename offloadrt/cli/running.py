@@ -22,7 +22,6 @@ from offloadrt.cli.options import (
     ParameterValues,
     ScenarioName,
     effort_of,
-    not_negative,
     several,
     single,
 )
@@ -88,7 +87,7 @@ def run(
     from offloadrt.study.sweep import executor as executor_of
     from offloadrt.trace import CausalLog
 
-    effort = effort_of(draws, budget, "4s", 8)
+    effort = effort_of(draws, budget, 4.0, 8)
     chosen = registry.find(scenario)
     written = split_assignments(parameters)
     for name, value in spec.policies.items():
@@ -147,7 +146,8 @@ def sweep(
     out: Path | None = None,
     jobs: Jobs = None,
     executor: ExecutorKind = "process",
-    draws: Annotated[int, Parameter(validator=not_negative)] = 0,
+    draws: DrawCount = None,
+    budget: str | None = None,
     x: str | None = None,
     y: str | None = None,
     series: str = "",
@@ -167,9 +167,9 @@ def sweep(
         all its values (`offloadrt show SCENARIO` lists them).
     out:
         Folder for points.jsonl, results.parquet, results.csv and figure.png, .svg, .pdf; by default results/SCENARIO.
-    draws:
-        Run every point at so many places in the ranges of all uncertain entries as well: the tables gain the ends of
-        80 % of the draws, and the figure bands. None by default, since a sweep then takes so many times longer.
+    budget:
+        Time for draws, as in 30s or 5min; by default 1min. Where eight draws of all points fit into it, the tables gain
+        the ends of 80 % of the draws, and the figure bands.
     x:
         The parameter along the figure's x axis; by default what the scenario says, or the first number that varies.
     y:
@@ -181,16 +181,19 @@ def sweep(
     full:
         Write all columns to results.csv: the counts of each call, lock and part of the machine, as in results.parquet.
     """
+    from offloadrt.cli import render
     from offloadrt.cli.options import check_folder
     from offloadrt.study import errors
     from offloadrt.study import sweep as sweeping
-    from offloadrt.study.certainty import Effort, sample
+    from offloadrt.study.certainty import banded, clock_of
     from offloadrt.study.reporting import figures, results
+    from offloadrt.study.reporting.compare import check_measures
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import sweep_axes
     from offloadrt.study.sweep import executor as executor_of
     from offloadrt.study.sweep import grid, processors
 
+    effort = effort_of(draws, budget, 60.0, 8)
     chosen = registry.find(scenario)
     out = Path("results") / chosen.name if out is None else out
     spec, varied = several(spec)
@@ -199,22 +202,24 @@ def sweep(
     for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
         errors.library(extra)
     check_folder(out)
+    check_measures([y] if y else [], chosen, "--y")
     lines = [name for name in series.split(",") if name]
     figures.check_swept({"--x": [x] if x else [], "--series": lines}, swept)  # before hours of runs and not after
     sweeping.check_other(out / "points.jsonl", registry.reference(chosen))
     workers = jobs if jobs is not None else processors()
-    with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
-        print(_begun(chosen.name, points), file=sys.stderr)
-        outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
-        if draws:
-            with stages(f"sweep {chosen.name}") as shown:
-                made = [number for number, one in enumerate(outcome.results) if one is not None]
-                drawn = sample(
-                    [points[number] for number in made], outcome.finished, pool, Effort(draws), jobs=workers,
-                    file=out / "points.jsonl", advanced=lambda done, asked: shown("draws", done, asked),
-                )  # fmt: skip
-            for number, result in zip(made, drawn.with_intervals(outcome.finished), strict=True):
-                outcome.results[number] = result
+    clock, file = clock_of(workers), out / "points.jsonl"
+    with executor_of(executor, workers) as pool:
+        with kept_progress(chosen.name, len(points)) as advanced:
+            print(_begun(chosen.name, points), file=sys.stderr)
+            begun = clock()
+            outcome = sweeping.sweep(points, pool, jobs=workers, file=file, advanced=advanced)
+        with interruptible("draws"), stages(f"sweep {chosen.name}") as shown:
+            if not banded(
+                outcome, pool, effort, sweep_s=clock() - begun, jobs=workers, file=file,
+                advanced=lambda done, asked: shown("draws", done, asked),
+            ):  # fmt: skip
+                print("offloadrt: note: no intervals: eight draws of all points take longer than the budget "
+                      "(--draws 8, or a larger --budget)", file=sys.stderr)  # fmt: skip
     warn(outcome.finished, sampled=spec.sample_phases)
     written = []
     if outcome.finished:
@@ -227,14 +232,14 @@ def sweep(
         if figure is not None:
             written += figures.draw(figure, outcome.finished, out)
     if json:
-        from offloadrt.cli.render import SweepRecord
-
-        print_json(SweepRecord.of(chosen.name, outcome, written))
+        print_json(render.SweepRecord.of(chosen.name, outcome, written))
     else:
         console().print(
             f"{len(outcome.finished)} of {counted_runs(len(points))} ({outcome.kept} from earlier): "
             + ", ".join(map(str, written))
         )
+        for line in render.order_effects(outcome.order_effects):
+            console().print(line)
     for failure in outcome.failures:
         named = ", ".join(f"{name}={value}" for name, value in failure.point.axis_values.items() if name in swept)
         print(f"offloadrt: {_beside(named, failure.message)}", file=sys.stderr)
@@ -300,7 +305,7 @@ def compare(
     from offloadrt.study.sweep import executor as executor_of
     from offloadrt.study.sweep import processors
 
-    effort = effort_of(draws, budget, "40s", 64)
+    effort = effort_of(draws, budget, 40.0, 64)
     chosen = registry.find(scenario)
     spec, varied = several(spec)
     workers = jobs if jobs is not None else processors()

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import importlib.resources
 import io
+import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import redirect_stdout
 from functools import cache
@@ -34,9 +35,10 @@ import numpy as np
 
 from offloadrt.machine import MachineSpec, ProfileEntry
 from offloadrt.registry import Registry
-from offloadrt.study.errors import library
+from offloadrt.study.errors import UserError, library
 from offloadrt.study.inputs import InputRange, named_range
 from offloadrt.study.reporting.results import Interval, Result
+from offloadrt.study.reporting.words import word
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
@@ -57,11 +59,15 @@ _WIDTH: Final = 512
 """Dimensions of the sequence; a run takes the first ones."""
 _STEPS: Final = 1 << 16
 """Places of a range."""
+NOTED: Final = 0.005
+"""Times that differ by a smaller part are no order effect."""
 _SAME: Final = 1e-9
 """Times that differ by a smaller part are equal: virtual time has picoseconds."""
 
-MEASUREMENTS: Final = Registry[Callable[[str, str], str]]("way to measure", "offloadrt.measurements")
-"""Functions of an entry and a machine that return the command that measures it there, or an empty text."""
+SCREENINGS: Final = Registry[Any]("screening", "offloadrt.screenings")
+"""Modules with `idle_entries`, which finds what need not be drawn, `decided`, which names what decides an order, and
+`turned`, which says what the draws turn round.
+"""
 
 
 @cache
@@ -104,7 +110,7 @@ def _source_of(key: str, spec: MachineSpec) -> tuple[object, ...]:
     return key, spec.sources.get(entry.source, entry.source), (entry.low, entry.high) if estimated else ()
 
 
-def _is_free(key: str, options: RunSpec) -> bool:
+def is_free(key: str, options: RunSpec) -> bool:
     """Tell whether the user has left open where an entry is taken."""
     ends = options.range_end
     return not isinstance(ends, str) and key not in ends and key not in options.overrides
@@ -119,6 +125,8 @@ class Draws:
     inputs: Mapping[str, tuple[int, float]]
     """The dimension of each input, and the largest quantile that is affordable."""
     seed: int = SEED
+    idle: frozenset[str] = frozenset()
+    """Entries that stay at their means, since neither end of their ranges changes a run."""
 
     @classmethod
     def of(cls, specs: Iterable[MachineSpec], inputs: Iterable[InputRange] = ()) -> Draws:
@@ -145,18 +153,13 @@ class Draws:
         """Return the options of a run of this machine in a draw. What the user has set stays as it is."""
         place = _sequence(1 << max(number, MOST - 1).bit_length(), self.width)[number]
         ends = {
-            key: float(place[column]) for key, column in self.columns[spec.digest].items() if _is_free(key, options)
+            key: float(place[column])
+            for key, column in self.columns[spec.digest].items()
+            if key not in self.idle and is_free(key, options)
         }
         inputs = {name: float(place[column]) * most for name, (column, most) in self.inputs.items()}
         there = options.with_ends(ends) if ends else options
         return attrs.evolve(there, inputs={**inputs, **options.inputs})
-
-
-def draws_of(spec: MachineSpec, inputs: Mapping[str, InputRange], options: RunSpec, count: int = MOST) -> list[RunSpec]:
-    """Draw `count` places in the ranges of one machine and of inputs; none where nothing is left to draw."""
-    draws = Draws.of([spec], inputs.values())
-    free = [key for key in draws.entries if key not in options.overrides]
-    return [draws.at(number, spec, options) for number in range(count)] if free else []
 
 
 @attrs.frozen
@@ -167,6 +170,19 @@ class Effort:
     """None: as the budget allows, up to `most`; 0: none."""
     budget_s: float = math.inf
     most: int = MOST
+
+    @classmethod
+    def of(cls, draws: int | None, budget_s: float | None, usual_s: float, most: int) -> Effort:
+        """Return what was asked for: without a word at most so many draws, within the usual budget.
+
+        Draws that are asked for are all made, unless a budget is given too; a budget that is given allows 64. Raises
+        UserError for a number below 0.
+        """
+        if draws is not None and draws < 0:
+            raise UserError(f"draws {draws}: it cannot be negative")
+        if budget_s is None:
+            return cls(draws, usual_s if draws is None else math.inf, most)
+        return cls(draws, budget_s)
 
     def is_hopeless(self, draw_s: float) -> bool:
         """Tell whether too few draws fit into the budget where one takes so long."""
@@ -181,8 +197,8 @@ class DrawnRuns:
     """The runs of several points at the same draws."""
 
     draws: Draws
-    rows: Sequence[Sequence[Result]]
-    """The results of each draw, in the order of the points."""
+    rows: Sequence[Sequence[Result | None]]
+    """The results of each draw, in the order of the points; None for those that have lost or won against all others."""
     numbers: Sequence[int]
     """Which draw each row is: those in which a run failed are missing."""
     failed: int = 0
@@ -192,23 +208,14 @@ class DrawnRuns:
 
     def figures(self, name: str, number: int) -> list[float] | None:
         """Return a figure of one point in all draws; None where it is no number in each."""
-        values = [_figure(name, row[number]) for row in self.rows]
+        values = [_figure(name, own) for row in self.rows if (own := row[number]) is not None]
         known = [value for value in values if value is not None]
         return known if known and len(known) == len(values) else None
 
-    def correlations(self, figures: Sequence[float]) -> dict[str, float]:
-        """Return how each entry's place goes with a figure of the draws, from -1 to 1.
-
-        Of an entry that machines have from several sources, that which goes with it most.
-        """
-        found: dict[str, float] = {}
-        if len(figures) > 1 and min(figures) < max(figures):
-            places = _sequence(1 << max(max(self.numbers), MOST - 1).bit_length(), self.draws.width)[list(self.numbers)]
-            for of in self.draws.columns.values():
-                for key, column in of.items():
-                    own = statistics.correlation(places[:, column].tolist(), figures)
-                    found[key] = max(found.get(key, 0.0), own, key=abs)
-        return found
+    def pairs(self, one: int, other: int) -> list[tuple[float, float]]:
+        """Return the times of two points in all draws that they have in common."""
+        rows = [(row[one], row[other]) for row in self.rows]
+        return [(a.elapsed_s, b.elapsed_s) for a, b in rows if a is not None and b is not None]
 
     def with_intervals(self, nominal: Sequence[Result]) -> list[Result]:
         """Return the results with the intervals of their elapsed time and of all that they measured."""
@@ -243,15 +250,17 @@ def sample(
     pool: Executor,
     effort: Effort,
     *,
+    cases: Sequence[Sequence[int]] = (),
     jobs: int = 1,
     file: Path | None = None,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> DrawnRuns:
     """Run all points at each of several draws, as many as the effort allows.
 
-    Unasked, it stops where the first draws change nothing, and where every order of the points has held in all of 16;
-    of less than 8 it gives nothing. `nominal` are the results of the points as they are. `file` keeps
-    each run as that of `sweep` does; `advanced` is called with the runs done and asked for.
+    Unasked, it stops where the first draws change nothing, and a point of which every order in its case has held in 16
+    draws is run no more; of less than 8 draws it gives nothing. Before 16 draws or more it looks for entries that need
+    not be drawn. `nominal` are the results of the points as they are, `cases` the numbers of those whose orders matter.
+    `file` keeps each run as that of `sweep` does; `advanced` is called with the runs done and asked for.
     """
     inputs = dict.fromkeys(name for result in nominal for name in result.inputs)
     specs = [spec_of(point) for point in points]
@@ -259,31 +268,88 @@ def sample(
     asked = effort.most if effort.draws is None else effort.draws
     if not asked or not draws.entries:
         return DrawnRuns(draws, [], [], matters=bool(draws.entries))
+    clock, count = clock_of(jobs), len(points)
+    deadline = clock() + effort.budget_s
+    if asked >= CLEAR:
+        for module in SCREENINGS.installed():
+            idle = module.idle_entries(points, nominal, pool, jobs=jobs, budget_s=_OF_SCREENING * effort.budget_s)
+            draws = attrs.evolve(draws, idle=draws.idle | idle)
     plain = [attrs.evolve(point.options, repeat=1, hash=None, record=False) for point in points]
     drawn = [
         attrs.evolve(point, options=draws.at(number, spec, options))
         for number in range(asked)
         for point, spec, options in zip(points, specs, plain, strict=True)
     ]
-    clock, count = clock_of(jobs), len(points)
-    begun = clock()
-    still = _Judge(nominal, count)
+    results: list[Result | None] = [None for _ in drawn]
+    failed: set[int] = set()
 
-    def enough(outcome: SweepOutcome) -> bool:
-        advanced(len(outcome.finished) + len(outcome.failures), len(drawn))
-        made, spent_s = outcome.done, clock() - begun
-        late = spent_s >= effort.budget_s or (made >= jobs and effort.is_hopeless(spent_s / made * count))
-        return late or (effort.draws is None and still.is_clear(outcome))
+    def make(ahead: Sequence[int]) -> None:
+        begun = clock()
+        begin = ahead[0] if ahead else 0
 
+        def enough(outcome: SweepOutcome) -> bool:
+            advanced(begin + len(outcome.finished) + len(outcome.failures), len(drawn))
+            made, now = outcome.done, clock()
+            hopeless = begin == 0 and made >= jobs and effort.is_hopeless((now - begun) / made * count)
+            few = outcome.results[: IDLE * count]
+            idle = effort.draws is None and None not in few and not _changed(few, nominal)
+            return hopeless or now >= deadline or (idle and made >= IDLE * count)
+
+        outcome = sweep([drawn[number] for number in ahead], pool, jobs=jobs, file=file, enough=enough)
+        broken = {id(failure.point) for failure in outcome.failures}
+        failed.update(number // count for number in ahead if id(drawn[number]) in broken)
+        for number, result in zip(ahead, outcome.results, strict=True):
+            results[number] = result
+
+    def made_rows() -> dict[int, list[Result | None]]:
+        rows = {number: results[number * count : (number + 1) * count] for number in range(asked)}
+        whole = {number: range(count) if number < first else unsure or range(count) for number in rows}
+        return {number: row for number, row in rows.items() if all(row[own] is not None for own in whole[number])}
+
+    first, unsure = asked if effort.draws is not None else min(asked, CLEAR), set(range(count))
     with redirect_stdout(io.StringIO()):  # what the program prints it has printed already
-        outcome = sweep(drawn, pool, jobs=jobs, file=file, enough=enough)
-    rows = [outcome.results[begin : begin + count] for begin in range(0, len(drawn), count)]
-    whole = {number: [one for one in row if one is not None] for number, row in enumerate(rows) if None not in row}
-    failed = {drawn.index(failure.point) // count for failure in outcome.failures}
-    matters = still.changed(whole.values())
-    if effort.draws is None and matters and len(whole) < LEAST:
+        make(range(first * count))
+        rows = made_rows()
+        if len(rows) + len(failed) >= first < asked:
+            unsure = _unsure([*rows.values()], cases or [[number] for number in range(count)])
+            make([number for number in range(first * count, asked * count) if number % count in unsure])
+            rows = made_rows()
+    matters = any(_changed(row, nominal) for row in rows.values())
+    if effort.draws is None and matters and len(rows) < LEAST:
         return DrawnRuns(draws, [], [])
-    return DrawnRuns(draws, list(whole.values()), list(whole), len(failed), matters)
+    return DrawnRuns(draws, list(rows.values()), list(rows), len(failed), matters)
+
+
+_OF_SCREENING = 0.1
+"""The part of a budget that may find what need not be drawn; what it has not found out by then is drawn."""
+
+
+def banded(
+    outcome: SweepOutcome,
+    pool: Executor,
+    effort: Effort,
+    *,
+    sweep_s: float = 0.0,
+    jobs: int = 1,
+    file: Path | None = None,
+    advanced: Callable[[int, int], object] = lambda done, asked: None,
+) -> bool:
+    """Give the results of a sweep their intervals, and say which of its steps turn round in the draws.
+
+    `sweep_s` is what its runs took, by the clock of the budget. Returns False where too few draws fit into that.
+    """
+    nominal, fresh = outcome.finished, outcome.done - outcome.kept
+    if effort.draws == 0 or not nominal:
+        return True
+    if fresh and effort.is_hopeless(sweep_s / fresh * len(nominal)):
+        return False
+    points = [point for point, one in zip(outcome.points, outcome.results, strict=True) if one is not None]
+    drawn = sample(points, nominal, pool, effort, jobs=jobs, file=file, advanced=advanced)
+    sure = iter(drawn.with_intervals(nominal))
+    outcome.results = [one and next(sure) for one in outcome.results]
+    for module in SCREENINGS.installed():
+        outcome.order_effects = module.turned(points, nominal, drawn)
+    return bool(drawn.rows) or not drawn.matters
 
 
 def clock_of(jobs: int) -> Callable[[], float]:
@@ -291,39 +357,23 @@ def clock_of(jobs: int) -> Callable[[], float]:
     return time.process_time if jobs == 1 else time.monotonic
 
 
-@attrs.frozen
-class _Judge:
-    """Says when more draws would tell nothing new."""
-
-    nominal: Sequence[Result]
-    of_a_draw: int
-
-    def changed(self, rows: Iterable[Sequence[Result]]) -> bool:
-        """Tell whether a draw changed any run."""
-        return any(_facts(own) != _facts(other) for row in rows for own, other in zip(row, self.nominal, strict=True))
-
-    def is_clear(self, outcome: SweepOutcome) -> bool:
-        """Tell whether nothing changes, or each order of two has been the same in enough draws."""
-        if self._has_draws(outcome, IDLE) and not self.changed(self._rows(outcome, IDLE)):
-            return True
-        if self.of_a_draw == 1 or not self._has_draws(outcome, CLEAR):
-            return False
-        rows = self._rows(outcome, CLEAR)
-        return all(
-            len({_faster(row[one].elapsed_s, row[other].elapsed_s) for row in rows}) == 1
-            for one in range(self.of_a_draw)
-            for other in range(one)
-        )
-
-    def _has_draws(self, outcome: SweepOutcome, draws: int) -> bool:
-        return len(outcome.results) >= draws * self.of_a_draw and None not in outcome.results[: draws * self.of_a_draw]
-
-    def _rows(self, outcome: SweepOutcome, draws: int) -> Iterator[list[Result]]:
-        for begin in range(0, draws * self.of_a_draw, self.of_a_draw):
-            yield [one for one in outcome.results[begin : begin + self.of_a_draw] if one is not None]
+def _changed(row: Sequence[Result | None], nominal: Sequence[Result]) -> bool:
+    """Tell whether a run of draws, in the order of the points, is another one than the nominal run."""
+    return any(own and facts(own) != facts(nominal[number % len(nominal)]) for number, own in enumerate(row))
 
 
-def _facts(result: Result) -> tuple[object, ...]:
+def _unsure(rows: Sequence[Sequence[Result | None]], cases: Sequence[Sequence[int]]) -> set[int]:
+    """Return the numbers of the points of which an order has not been the same in all draws, or which have none."""
+    unsure = {case[0] for case in cases if len(case) == 1}
+    for case in cases:
+        for one, other in itertools.combinations(case, 2):
+            orders = {_faster(a.elapsed_s, b.elapsed_s) for row in rows if (a := row[one]) and (b := row[other])}
+            unsure |= {one, other} if len(orders) > 1 else set()
+    return unsure
+
+
+def facts(result: Result) -> tuple[object, ...]:
+    """Return what tells a run from another: its time, its number of events, and what it measured."""
     return result.elapsed_s, result.events, tuple(result.measured.items())
 
 
@@ -366,6 +416,8 @@ class RankedVariant:
     """The baseline's time over this one's, draw by draw."""
     ahead: float
     """The share of the draws in which it is faster than the next one; ties count half. 1 for the last."""
+    beside: int
+    """The draws that it has in common with the next one: what has won or lost against all others is drawn no more."""
 
     @property
     def is_told_apart(self) -> bool:
@@ -392,14 +444,19 @@ class Ranking:
     """What to measure next: the entries whose uncertainty decides between the two that are nearest to each other."""
     screened: str = ""
     """What was looked at to find them, and what was left out."""
+    idle: int = 0
+    """How many of the entries were not drawn, since neither end of their ranges changes a run."""
+    order_effects: list[str] = attrs.field(factory=list)
+    """Neighbours that the draws turn round, and entries that make a run slower where they take less."""
 
     def are_told_apart(self, one: int, other: int) -> bool:
         """Tell whether it is sure which of two places of the ranking is faster."""
         return max(self.shares[one][other], self.shares[other][one]) >= SURE
 
     def nearest(self) -> tuple[int, int] | None:
-        """Return the neighbours that are hardest to tell apart; None where every order holds in all draws."""
-        unsure = [(variant.ahead, place) for place, variant in enumerate(self.ranked[:-1]) if variant.ahead < 1.0]
+        """Return the neighbours that are hardest to tell apart; None where no draw turns an order round."""
+        pairs = enumerate(itertools.pairwise(self.ranked))
+        unsure = [(a.ahead, rank) for rank, (a, b) in pairs if a.ahead < 1.0 and a.elapsed.values != b.elapsed.values]
         return (min(unsure)[1], min(unsure)[1] + 1) if unsure else None
 
 
@@ -412,24 +469,25 @@ def order_of(
     """
     if not drawn.rows or not drawn.matters:
         return None
-    times = [[row[number].elapsed_s for row in drawn.rows] for number in of]
+    times = [[made.elapsed_s for row in drawn.rows if (made := row[number]) is not None] for number in of]
     share = [
         [statistics.fmean(map(_faster, one, other)) if one is not other else 0.5 for other in times] for one in times
     ]
     places = sorted(range(len(of)), key=lambda place: (-math.fsum(share[place]), nominal[place].elapsed_s, place))
-    ranked = []
-    for rank, place in enumerate(places):
-        own, ratios = nominal[place].elapsed_s, [_over(b, v) for b, v in zip(times[base], times[place], strict=True)]
-        ahead = share[place][places[rank + 1]] if rank + 1 < len(places) else 1.0
-        ranked.append(
-            RankedVariant(
-                place,
-                dict(named[place]),
-                Interval.of(own, times[place], drawn.draws.seed),
-                Interval.of(_over(nominal[base].elapsed_s, own), ratios, drawn.draws.seed),
-                ahead,
-            )
+    ranked, effects = [], []
+    for place, after in zip(places, [*places[1:], None], strict=True):
+        own, ratios = nominal[place].elapsed_s, [over(b, v) for b, v in zip(times[base], times[place], strict=False)]
+        beside = len(times[place]) if after is None else min(len(times[place]), len(times[after]))
+        ahead = 1.0 if after is None else share[place][after]
+        elapsed, ratio = (
+            Interval.of(value, values, drawn.draws.seed)
+            for value, values in ((own, times[place]), (over(nominal[base].elapsed_s, own), ratios))
         )
+        ranked.append(RankedVariant(place, dict(named[place]), elapsed, ratio, ahead, beside))
+        if after is not None and own > nominal[after].elapsed_s * (1.0 + NOTED) and ahead > 0.5:
+            one, other = (" ".join(map(word, named[number].values())) for number in (place, after))
+            often = f"{ahead * beside:g} of {beside} draws"
+            effects.append(f"{one} is slower than {other} as it stands, and faster in {often}")
     return Ranking(
         draws=len(drawn.rows),
         seed=drawn.draws.seed,
@@ -437,155 +495,10 @@ def order_of(
         failed=drawn.failed,
         ranked=ranked,
         shares=[[share[one][other] for other in places] for one in places],
+        idle=len(drawn.draws.idle),
+        order_effects=effects,
     )
 
 
-def _over(base: float, own: float) -> float:
+def over(base: float, own: float) -> float:
     return base / own if own else math.inf if base else 1.0
-
-
-# ---------------------------------------------------------------------- screening
-@attrs.frozen
-class EntryEffect:
-    """What both ends of an entry's range do to the times of some runs, all else as it stands."""
-
-    entry: str
-    low: tuple[float, ...]
-    """The times of the runs at its low end."""
-    high: tuple[float, ...]
-
-
-@attrs.frozen
-class Screening:
-    """Which entries matter at all: groups at both ends first, then one at a time those of groups that do."""
-
-    nominal: tuple[float, ...]
-    effects: list[EntryEffect]
-    """Of all entries that change a time."""
-    idle: list[str]
-    """Entries that change none, by themselves or with their group."""
-    unknown: list[str]
-    """Those for which there was no time."""
-
-    def __str__(self) -> str:
-        more = f", {len(self.unknown)} were not looked at within the budget" if self.unknown else ""
-        return f"{len(self.effects)} entries matter, {len(self.idle)} do not{more}"
-
-
-def screen(
-    points: Sequence[Point],
-    nominal: Sequence[Result],
-    pool: Executor,
-    *,
-    likely: Mapping[str, float] | None = None,
-    jobs: int = 1,
-    budget_s: float = math.inf,
-    advanced: Callable[[int, int], object] = lambda done, asked: None,
-) -> Screening:
-    """Find the entries that change the time of a point, within a budget of real time.
-
-    A group is what a name has before its first dot. An entry of which both ends, and those of its group, leave every
-    time as it is to the picosecond is left out. `likely` says which to look at first, by their draws.
-    """
-    clock, known = clock_of(jobs), likely or {}
-    deadline = clock() + budget_s
-    times = tuple(result.elapsed_s for result in nominal)
-    keys = dict.fromkeys(key for point in points for key in uncertain(spec_of(point)) if _is_free(key, point.options))
-    groups: dict[str, list[str]] = {}
-    for key in sorted(keys, key=lambda key: -known.get(key, 0.0)):
-        groups.setdefault(key.partition(".")[0], []).append(key)
-    looked: dict[str, EntryEffect] = {}
-
-    def look(asked: Mapping[str, Sequence[str]]) -> None:
-        ends = [(name, end) for name in asked for end in ("low", "high")]
-        variants = [_moved(point, asked[name], end) for name, end in ends for point in points]
-
-        def enough(outcome: SweepOutcome) -> bool:
-            advanced(len(outcome.finished) + len(outcome.failures), len(variants))
-            return clock() >= deadline
-
-        with redirect_stdout(io.StringIO()):
-            results = sweep(variants, pool, jobs=jobs, enough=enough).results
-        both = 2 * len(points)
-        for number, name in enumerate(asked):
-            found = [one.elapsed_s for one in results[number * both : (number + 1) * both] if one is not None]
-            if len(found) == both:
-                looked[name] = EntryEffect(name, tuple(found[: len(points)]), tuple(found[len(points) :]))
-
-    first = sorted(known, key=lambda key: (-known[key], key))[:_FIRST]
-    look({key: [key] for key in first if key in keys})
-    look({f"{name}.": members for name, members in groups.items()})
-    quiet = {name for name in groups if (of := looked.get(f"{name}.")) is not None and not _changes(of, times)}
-    single = [key for name in groups if name not in quiet for key in groups[name] if key not in looked]
-    look({key: [key] for key in sorted(single, key=lambda key: -known.get(key, 0.0))})
-    effects = [looked[key] for key in keys if key in looked and _changes(looked[key], times)]
-    changing = {effect.entry for effect in effects}
-    idle = [key for key in keys if key not in changing and (key in looked or key.partition(".")[0] in quiet)]
-    missing = [key for key in keys if key not in changing and key not in idle]
-    return Screening(times, effects, idle, missing)
-
-
-def _changes(effect: EntryEffect, times: Sequence[float]) -> bool:
-    return any(one != own for end in (effect.low, effect.high) for one, own in zip(end, times, strict=True))
-
-
-def _moved(point: Point, keys: Iterable[str], end: str) -> Point:
-    there = uncertain(spec_of(point))
-    plain = attrs.evolve(point.options, repeat=1, hash=None, record=False)
-    ends = {key: end for key in keys if key in there and _is_free(key, plain)}
-    return attrs.evolve(point, options=plain.with_ends(ends) if ends else plain)
-
-
-_DECIDERS: Final = 2
-_FIRST: Final = 4
-"""Entries that are looked at before the groups: those with which the draws go most."""
-
-
-def decided(
-    order: Ranking,
-    points: Sequence[Point],
-    nominal: Sequence[Result],
-    drawn: DrawnRuns,
-    pair: Sequence[int],
-    pool: Executor,
-    *,
-    jobs: int = 1,
-    budget_s: float = math.inf,
-    advanced: Callable[[int, int], object] = lambda done, asked: None,
-) -> Ranking:
-    """Name the two entries whose uncertainty decides between the nearest neighbours of a ranking.
-
-    `pair` are the numbers of the two among the points, the one that ranks first before the other.
-    """
-    figures = [math.log(row[pair[1]].elapsed_s / row[pair[0]].elapsed_s) for row in drawn.rows]
-    likely = {key: abs(value) for key, value in drawn.correlations(figures).items()}
-    points, nominal = [points[number] for number in pair], [nominal[number] for number in pair]
-    screening = screen(
-        points, nominal, pool, likely=likely, jobs=jobs, budget_s=budget_s, advanced=advanced
-    )  # fmt: skip
-    own = screening.nominal[1] / screening.nominal[0]
-    found = []
-    for effect in screening.effects:
-        low, high = effect.low[1] / effect.low[0], effect.high[1] / effect.high[0]
-        factor = max(low, high, own) / min(low, high, own)
-        turns = min(low, high) < 1.0 <= own or own <= 1.0 < max(low, high)
-        found.append((factor, effect.entry, turns))
-    found.sort(key=lambda one: (-one[0], one[1]))
-    deciders = [decider(entry, points, factor, turns) for factor, entry, turns in found[:_DECIDERS] if factor > 1.0]
-    return attrs.evolve(order, deciders=deciders, screened=str(screening))
-
-
-def decider(entry: str, points: Sequence[Point], factor: float, turns: bool = False) -> Decider:
-    """Say what an entry is today, and what measures it."""
-    specs = [spec for spec in map(spec_of, points) if entry in uncertain(spec)]
-    known = specs[0].entries[entry]
-    machines = " and ".join(dict.fromkeys(spec.name for spec in specs))
-    ways = [MEASUREMENTS.load(name) for name in MEASUREMENTS.names()]
-    command = next((text for way in ways if (text := way(entry, specs[0].name))), "")
-    return Decider(entry, machines, f"{_range(known)} ({known.source_type})", factor, turns, command)
-
-
-def _range(entry: ProfileEntry) -> str:
-    low, high = (attrs.evolve(entry, value=end).shown for end in (entry.low, entry.high) if end is not None)
-    number, _, unit = low.partition(" ")
-    return f"{number} to {high}" if high.endswith(f" {unit}") else f"{low} to {high}"

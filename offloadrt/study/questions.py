@@ -1,8 +1,9 @@
 """Questions asked from Python: `offloadrt.execute`, `.sweep` and `.compare`, as in a notebook.
 
 They take a scenario, by name or as the object that `@scenario` made of a function of one's own, also in a notebook's
-cell. Keywords are its parameters and what decides the run besides (`RunSpec`), as on the command line. Several values
-of one, in a list, are an axis. `explain` and `report` (`extensions/explaining/questions.py`) ask in the same way.
+cell. Keywords are its parameters and what decides the run besides (`RunSpec`), as on the command line; `draws` are
+those of `--draws`, `budget_s` is `--budget` in seconds. Several values of one, in a list, are an axis. `explain` and
+`report` (`extensions/explaining/questions.py`) ask in the same way.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import attrs
 
 from offloadrt.registry import Registry
-from offloadrt.study.certainty import Effort
+from offloadrt.study.certainty import Effort, banded, clock_of, sample
 from offloadrt.study.errors import ParameterError, did_you_mean
 from offloadrt.study.reporting.compare import Comparison
 from offloadrt.study.reporting.compare import compare as compare_runs
@@ -26,7 +27,7 @@ from offloadrt.study.running.execution import execute as execute_run
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.spec import AXES, RunSpec
-from offloadrt.study.sweep import SweepOutcome, executor, grid, processors
+from offloadrt.study.sweep import InProcess, Point, SweepOutcome, executor, grid, processors
 from offloadrt.study.sweep import sweep as sweep_points
 
 Asked = Scenario | str | Path
@@ -34,9 +35,15 @@ Asked = Scenario | str | Path
 
 
 def execute(
-    scenario: Asked, given: Mapping[str, Any] | None = None, *, spec: RunSpec | None = None, **keywords: Any
+    scenario: Asked,
+    given: Mapping[str, Any] | None = None,
+    *,
+    spec: RunSpec | None = None,
+    draws: int | None = 0,
+    budget_s: float | None = None,
+    **keywords: Any,
 ) -> Result:
-    """Run a scenario once and return its `Result`.
+    """Run a scenario once and return its `Result`, whose `interval` says how sure it is where `draws` are asked for.
 
     ::
 
@@ -44,7 +51,8 @@ def execute(
 
     Parameters are keywords, or a mapping `given`; the other keywords are fields of `RunSpec`, of which `spec` may be a
     whole one, or what `running.execution.execute` takes (`sinks`, `causal_log`, `on_progress`, `before_run`). With
-    `repeat`, the median run is returned.
+    `repeat`, the median run is returned. `draws` and `budget_s` are as in `compare`, but there are none by default;
+    unasked (None) it makes 8 within 4 s.
 
     Raises ParameterError and UserError for what was asked wrongly; ScriptFailed, with the script's own traceback as its
     text, for whatever else the scenario raises.
@@ -54,6 +62,10 @@ def execute(
     parameters, fields = divided(chosen, keywords)
     whole, options = {**(given or {}), **parameters}, RunSpec.of(spec, fields)
     result = execute_run(chosen, whole, spec=options, **watched)
+    if draws != 0:
+        point = Point(registry.reference(chosen), chosen.bind(whole), options)
+        drawn = sample([point], [result], InProcess(), Effort.of(draws, budget_s, 4.0, 8))
+        (result,) = drawn.with_intervals([result])
 
     once = attrs.evolve(options, repeat=1, seed=result.seed).changed()  # which keeps no result alive
 
@@ -70,7 +82,14 @@ _WATCHERS = ("sinks", "causal_log", "on_progress", "before_run")
 
 
 def sweep(
-    scenario: Asked, /, *, out: Path | str | None = None, jobs: int | None = None, **keywords: Any
+    scenario: Asked,
+    /,
+    *,
+    out: Path | str | None = None,
+    draws: int | None = None,
+    budget_s: float | None = None,
+    jobs: int | None = None,
+    **keywords: Any,
 ) -> SweepOutcome:
     """Run a scenario over all combinations of values, several at a time, and return what finished and what failed.
 
@@ -80,7 +99,8 @@ def sweep(
 
     Parameters of the scenario's own sweep that are not named take all its values. Finished runs are kept in
     `out/points.jsonl`: the same call, made again, runs only what is missing. `jobs` is how many runs are made at a
-    time, by default one a processor.
+    time, by default one a processor. Results have an `interval` where eight draws of all points fit into `budget_s`
+    seconds (60); `draws=0` makes none.
 
     Raises as `execute`, but for what single points raise: those are in `failures`.
     """
@@ -89,9 +109,13 @@ def sweep(
     points = grid(chosen, {**chosen.sweep, **axes}, spec)
     file = None if out is None else Path(out) / "points.jsonl"
     with workers(chosen, jobs) as (pool, count), progress(f"sweep {chosen.name}") as shown:
-        return sweep_points(
+        begun = (clock := clock_of(count))()
+        outcome = sweep_points(
             points, pool, jobs=count, file=file, advanced=lambda outcome: shown(outcome.done, len(outcome.points))
         )
+        effort = Effort.of(draws, budget_s, 60.0, 8)
+        banded(outcome, pool, effort, sweep_s=clock() - begun, jobs=count, file=file, advanced=shown)
+    return outcome
 
 
 def compare(
@@ -100,7 +124,8 @@ def compare(
     *,
     baseline: Mapping[str, Any] | None = None,
     measures: Sequence[str] = (),
-    draws: int = 0,
+    draws: int | None = None,
+    budget_s: float | None = None,
     jobs: int | None = None,
     **keywords: Any,
 ) -> Comparison:
@@ -111,14 +136,16 @@ def compare(
         offloadrt.compare("overlap", machine=["h100", "mi300a"], threads=8)
 
     `baseline` says what to compare with, and `measures` what to compare besides the elapsed time, as
-    `reporting.compare.compare` has it. With `draws`, as in 64, all runs are made at so many places in the ranges of
-    the uncertain entries as well: `order` ranks the variants. Raises what `reporting.compare.compare` does.
+    `reporting.compare.compare` has it. All runs are made at places in the ranges of the uncertain entries as well, as
+    many `draws` as are asked for, or up to 64 within `budget_s` seconds (40): `order` ranks the variants, and the
+    results have an `interval`. `draws=0` makes none. Raises what `reporting.compare.compare` does.
     """
     chosen = found(scenario)
     axes, spec = several(chosen, keywords)
     with workers(chosen, jobs) as (pool, count), progress(f"compare {chosen.name}") as shown:
         return compare_runs(
-            chosen, axes, pool, baseline=baseline, measures=measures, options=spec, jobs=count, effort=Effort(draws),
+            chosen, axes, pool, baseline=baseline, measures=measures, options=spec, jobs=count,
+            effort=Effort.of(draws, budget_s, 40.0, 64),
             advanced=lambda outcome: shown(outcome.done, len(outcome.points)),
             stage=lambda name, done, asked: shown(done, asked),
         )  # fmt: skip

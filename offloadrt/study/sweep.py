@@ -374,6 +374,8 @@ class SweepOutcome:
     """The number of points that an earlier sweep had finished."""
     done: int = 0
     """The number of results by now, those of an earlier sweep included."""
+    order_effects: list[str] = attrs.field(factory=list)
+    """Steps from one value to the next that turn round in some of the draws."""
 
     @property
     def finished(self) -> list[Result]:

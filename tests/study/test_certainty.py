@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import importlib.resources
+import inspect
 import json
+from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 
-import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,8 +18,12 @@ from hypothesis import strategies as st
 import offloadrt
 from offloadrt.cli import main
 from offloadrt.extensions.calibration.benchmark_entries import MEASURED, way_to_measure
+from offloadrt.extensions.explaining import deciding
+from offloadrt.extensions.explaining.deciding import screen
+from offloadrt.extensions.explaining.questions import explain, report
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.certainty import NO_DRAWS, Draws, Effort, Ranking, sample, screen, spec_of, steps_of, uncertain
+from offloadrt.study.certainty import NO_DRAWS, Draws, Effort, Ranking, facts, sample, steps_of, uncertain
+from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.compare import Comparison, compare
 from offloadrt.study.reporting.results import Interval
 from offloadrt.study.running import profiles
@@ -147,7 +152,7 @@ def test_a_sweep_draws_bands(tmp_path: Path) -> None:
         with (tmp_path / "results.csv").open() as file:
             return list(csv.reader(file))
 
-    assert main(command) == 0
+    assert main([*command, "--draws", "0"]) == 0
     plain = table()
     assert main([*command, "--draws", "4"]) == 0
     drawn = table()
@@ -196,9 +201,55 @@ def test_python_asks_as_the_command_does() -> None:
     assert all(result.interval is not None and result.interval.draws == 8 for result in found.results)
 
 
+@pytest.mark.parametrize("ask", [offloadrt.execute, offloadrt.sweep, offloadrt.compare, explain, report])
+def test_python_has_the_options_of_the_commands(ask: Callable[..., object]) -> None:
+    assert {"draws", "budget_s"} <= inspect.signature(ask).parameters.keys()
+
+
+def test_one_run_has_an_interval_where_it_is_asked_for() -> None:
+    result = offloadrt.execute(f"{UNSURE}:twins", threads=1, draws=8)
+    assert result.interval is not None and result.interval.draws == 8
+    assert offloadrt.execute(f"{UNSURE}:twins", threads=1).interval is None
+    with pytest.raises(UserError, match="draws -1: it cannot be negative"):
+        offloadrt.execute(f"{UNSURE}:twins", draws=-1)
+
+
+@pytest.mark.parametrize("name", ["per_thread", "where", "labels"])
+def test_a_figure_that_there_is_not_is_refused_before_any_run(name: str) -> None:
+    with pytest.raises(UserError, match=f"--measure {name}: no number of that name"):
+        compare(TWINS, {"label": ("0", "1")}, Executor(), measures=[name])
+
+
 def test_draws_end_when_every_order_has_held_in_enough() -> None:
     assert order({"later_s": ("0.0", "1.0")}, draws=None).draws == 16
     assert order({"label": ("0", "1")}, draws=None).draws == 16
+
+
+def test_what_has_lost_against_all_others_is_drawn_no_more() -> None:
+    nominal = execute(find_scenario(f"{UNSURE}:work"), {}).elapsed_s
+    found = order({"where": ("device", "host"), "host_s": (repr(nominal), "1.0")}, "work", draws=None)
+    drawn = {(one.parameters["where"], one.parameters["host_s"]): one.elapsed.draws for one in found.ranked}
+    assert found.draws == 64 and drawn["host", nominal] == drawn["device", nominal] == 64
+    assert drawn["host", 1.0] == 16 and found.ranked[-1].parameters["host_s"] == 1.0
+    assert found.ranked[-2].beside == 16 and found.ranked[-2].is_told_apart
+
+
+def test_steps_of_a_sweep_that_draws_turn_round_are_named() -> None:
+    nominal = execute(find_scenario(f"{UNSURE}:work"), {}).elapsed_s
+    found = offloadrt.sweep(f"{UNSURE}:work", where=["device", "host"], host_s=1.1 * nominal, draws=8, jobs=1)
+    (told,) = found.order_effects
+    assert told.startswith("where=device to host: slower as it stands (0.909), faster in ") and "of 8 draws" in told
+    assert all(result.draws == 8 for result in found.finished)
+
+
+def test_a_cheaper_entry_that_makes_a_run_slower_is_named() -> None:
+    """As list scheduling can have it: here a run of half an entry takes longer, as one that is made up."""
+    (point,) = grid(TWINS, {}, RunSpec(machine="t4"))
+    key = "alloc.cudaFree"
+    effect = deciding.EntryEffect(key, (1.2,), (1.1,), True)
+    (told,) = deciding.slower_for_less([point], deciding.Screening((1.0,), [effect], [], []))
+    assert told.startswith(f"{key} at the low end of its range makes the run 20.0 % slower")
+    assert not deciding.slower_for_less([point], deciding.Screening((1.3,), [effect], [], []))
 
 
 def test_an_entry_that_decides_is_named_with_what_measures_it() -> None:
@@ -241,21 +292,38 @@ TEN = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "axes"), TEN)
 def test_the_screening_hides_no_entry_that_changes_an_order(name: str, axes: dict[str, tuple[object, ...]]) -> None:
-    """With what was left out at its mean, each order is in every draw what it is with all entries drawn."""
+    """With what is not drawn at its mean, each order is in every draw what it is with all entries drawn."""
     with executor("process", 2) as pool:
         points = grid(find_scenario(name), axes, RunSpec())
         nominal = sweep(points, pool, jobs=2).finished
+        full = sample(points, nominal, pool, Effort(draws=15), jobs=2)
+        screened = sample(points, nominal, pool, Effort(draws=16), jobs=2)
         found = screen(points, nominal, pool, jobs=2)
-        assert found.effects and found.idle and not found.unknown
-        full = sample(points, nominal, pool, Effort(draws=16), jobs=2)
-        kept = [
-            attrs.evolve(point, options=point.options.with_ends(dict.fromkeys(set(found.idle) & set(entries), "mean")))
-            for point in points
-            for entries in (uncertain(spec_of(point)),)
-        ]
-        screened = sample(kept, nominal, pool, Effort(draws=16), jobs=2)
-    orders = [[row[0].elapsed_s < row[1].elapsed_s for row in drawn.rows] for drawn in (full, screened)]
-    assert len(orders[0]) == 16 and orders[0] == orders[1]
+    assert not full.draws.idle and screened.draws.idle <= set(found.idle) and found.effects and not found.unknown
+    orders = [[one < other for one, other in drawn.pairs(0, 1)] for drawn in (full, screened)]
+    assert len(orders[0]) == 15 and orders[0] == orders[1][:15]
+    assert len(screened.draws.idle) > 30, "what a run does not use is not drawn"
+
+
+def test_entries_that_are_not_drawn_change_no_draw() -> None:
+    points = grid(TWINS, {"threads": (1, 2)}, RunSpec())
+    nominal = sweep(points, InProcess()).finished
+    full, screened = (sample(points, nominal, InProcess(), Effort(draws=draws)) for draws in (15, 16))
+    assert full.pairs(0, 1) == screened.pairs(0, 1)[:15] and len(screened.draws.idle) > 30
+
+
+def test_a_set_that_changes_something_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody knows what a run uses, all entries are looked at together: half by half, those that change none."""
+    monkeypatch.setattr(deciding, "_is_charged", lambda key, places: False)
+    (point,) = grid(TWINS, {}, RunSpec(machine="t4"))
+    nominal = execute(TWINS, {}, machine="t4")
+    idle = deciding.idle_entries([point], [nominal], InProcess())
+    every = uncertain(profiles.load("t4"))
+    moved = {
+        (key, end): execute(TWINS, {}, machine="t4", range_end={key: end}) for key in every for end in ("low", "high")
+    }
+    changed = {key for (key, _), result in moved.items() if facts(result) != facts(nominal)}
+    assert idle | changed == set(every) and not idle & changed
 
 
 def test_no_draws_make_no_run() -> None:

@@ -19,6 +19,7 @@ from offloadrt.extensions.evidence.validation.judging import (
     Paper,
     Reading,
     RunFailed,
+    draws_of,
 )
 from offloadrt.extensions.evidence.validation.validate import (
     AnswersByTakenInputs,
@@ -29,7 +30,6 @@ from offloadrt.extensions.evidence.validation.validate import (
 )
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.certainty import MOST as DRAWS
-from offloadrt.study.certainty import draws_of
 from offloadrt.study.inputs import InputRange, inputs_at, inputs_of
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles

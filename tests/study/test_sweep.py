@@ -306,6 +306,7 @@ sys.exit(main(sys.argv[1:]))
 
 def test_a_full_disk_loses_no_finished_run(tmp_path: Path) -> None:
     command = ["sweep", f"{TOYS}:queueing", "threads=1,2,4", "policy=fair,rude", "--jobs", "1", "--out", str(tmp_path)]
+    command += ["--draws", "0"]
     full = subprocess.run([sys.executable, "-c", FULL_DISK, *command], capture_output=True, text=True)
     assert full.returncode == 2
     assert "points.jsonl: cannot be written" in full.stderr and "of 6 runs are kept" in full.stderr

@@ -21,7 +21,6 @@ from offloadrt.cli.options import (
     Json,
     ParameterValues,
     ScenarioName,
-    Whole,
     seconds_of,
     several,
     single,
@@ -34,6 +33,15 @@ if TYPE_CHECKING:
 
     from offloadrt.extensions.explaining.explain import Page
     from offloadrt.extensions.explaining.sentence import Holder, PathShare
+
+Whole = Annotated[
+    bool,
+    Parameter(
+        help="Run all of a long program, instead of a few instances of each of its repeated phases (see `run "
+        "--sample-phases`).",
+        negative=(),
+    ),
+]
 
 _MOST = 8
 """Lines of a table."""
@@ -69,8 +77,7 @@ def why(
     """
     import attrs
 
-    from offloadrt.extensions.explaining.explain import Interrupted, explain
-    from offloadrt.study.errors import UserError
+    from offloadrt.extensions.explaining.explain import Interrupted, check_sobol, explain
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
     from offloadrt.study.sweep import executor as executor_of
@@ -80,8 +87,7 @@ def why(
     given = chosen.bind(split_assignments(parameters))
     workers = jobs if jobs is not None else processors()
     seconds = seconds_of(budget)
-    if sobol < 0 or sobol & (sobol - 1):
-        raise UserError(f"--sobol {sobol}: it is a power of two, as 16 or 64")
+    check_sobol(sobol)
     code = 0
     announce(f"why {chosen.name}", 1, seconds, draws)
     try:
@@ -170,14 +176,14 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
         yield f"the sentence {escape(str(page.sure))}"
         for other, count in page.sure.others.items():
             yield f"  in {count}: {escape(other)}"
-        if page.sure.deciders:
-            yield "what to measure next, by how much the time moves over its range:"
-            yield from (f"  {escape(str(decider))}" for decider in page.sure.deciders)
     elif draws:
         yield "no draw was run within the budget"
     if page.indices is not None:
         yield escape(str(page.indices))
     yield tried_of(page.tried)
+    if page.sure is not None and page.sure.deciders:
+        yield "what to measure next, by how much the time moves over its range:"
+        yield from (f"  {escape(str(decider))}" for decider in page.sure.deciders)
 
 
 def _without_effect(changes: Sequence[str]) -> str:

@@ -55,6 +55,7 @@ from offloadrt.extensions.explaining.what_if import (
     proposals,
     switches,
 )
+from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.results import MOST_IN_HTML
 from offloadrt.study.reporting.words import html_page, html_table, percent, seconds
 from offloadrt.study.scripts.definition import Scenario
@@ -197,8 +198,8 @@ def explain(
                 tried = with_gains_in_draws(tried, trials, drawn, until(_OF_GAINS), told("gains in draws"))
                 tried = with_curves(tried, trials, result, until(_OF_CURVES), told("parts of costs"))
                 left_s = max((1.0 - _OF_CURVES) * part_s, until(1.0) - time.monotonic())
-                decides = deciding(drawn, point, result, pool, jobs, left_s, told("what decides"))
-                sure = attrs.evolve(sure, deciders=decides)
+                decides, turned = deciding(drawn, point, result, pool, jobs, left_s, told("what decides"))
+                sure = attrs.evolve(sure, deciders=decides, slower_for_less=tuple(turned))
         if sobol and drawn is not None:
             groups = groups_of(drawn.places, drawn.shares)
             indices = total_order(of_path.resource, point, groups, sobol, pool, jobs, until(1.5), told("Sobol"))
@@ -207,6 +208,12 @@ def explain(
             raise
         raise Interrupted(_page(trials, observed, tried or trials.known(observed.result, 0), sure, indices)) from None
     return _page(trials, observed, tried, sure, indices)
+
+
+def check_sobol(samples: int) -> None:
+    """Check a number of base samples. Raises UserError for one that is no power of two."""
+    if samples < 0 or samples & (samples - 1):
+        raise UserError(f"--sobol {samples}: it is a power of two, as 16 or 64")
 
 
 class Interrupted(KeyboardInterrupt):
@@ -307,7 +314,7 @@ def _page(
         sure=sure,
         indices=indices,
         verdicts=tuple(verdicts_of(observed, lines_of(observed))),
-        order_effects=tuple(order_effects(tried)),
+        order_effects=(*order_effects(tried), *(() if sure is None else sure.slower_for_less)),
     )
 
 

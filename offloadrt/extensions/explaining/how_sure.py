@@ -27,9 +27,10 @@ from typing import Any
 import attrs
 import msgspec
 
+from offloadrt.extensions.explaining.deciding import correlations, decider, screen, slower_for_less
 from offloadrt.extensions.explaining.sentence import Limit, grouped, limit_of, observe
 from offloadrt.extensions.explaining.what_if import CurvePoint, Trials, Tried, WhatIf
-from offloadrt.study.certainty import SEED, Decider, Draws, decider, screen, spec_of
+from offloadrt.study.certainty import NOTED, SEED, Decider, Draws, spec_of
 from offloadrt.study.errors import ScriptFailed, UserError, library
 from offloadrt.study.inputs import named_range
 from offloadrt.study.reporting.results import Interval, Result
@@ -64,6 +65,8 @@ class Robustness:
     """The figure of merit over the draws."""
     deciders: tuple[Decider, ...] = ()
     """What to measure next."""
+    slower_for_less: tuple[str, ...] = ()
+    """Entries that make the run slower at the end of their range where they take less."""
 
     def __str__(self) -> str:
         text = f"holds in {self.holds} of {self.draws} draws"
@@ -156,8 +159,6 @@ _CHANGES = 3
 _GAIN_DRAWS = 8
 _CURVES = 2
 """The costs of which a part is tried as well."""
-_NOTED = 0.005
-"""Gains that differ by less are equal."""
 
 
 def with_gains_in_draws(
@@ -229,20 +230,20 @@ def order_effects(tried: Tried) -> list[str]:
 def _turned(one: WhatIf) -> str:
     found = []
     if one.interval is not None and one.gain > 1.0:
-        slower = sum(gain < 1.0 - _NOTED for gain in one.interval.values)
+        slower = sum(gain < 1.0 - NOTED for gain in one.interval.values)
         if slower:
             found.append(f"makes it slower in {slower} of {one.interval.draws} draws")
     gains = [point.gain for point in one.curve]
     if gains:
         path = [1.0, *gains, one.gain]
         worst = min(gains)
-        if worst < 1.0 - _NOTED:
+        if worst < 1.0 - NOTED:
             place = one.curve[gains.index(worst)].part
             found.append(f"with {percent(place)} of the step left makes it slower (gain {worst:.4g})")
-        elif any(later < earlier * (1.0 - _NOTED) for earlier, later in itertools.pairwise(path)):
+        elif any(later < earlier * (1.0 - NOTED) for earlier, later in itertools.pairwise(path)):
             told = ", ".join(f"{percent(point.part)} left: {point.gain:.4g}" for point in one.curve)
             found.append(f"does not gain more with each part of the step ({told}, none: {one.gain:.4g})")
-    if one.change.kind in ("cost", "hardware") and one.gain < 1.0 - _NOTED:
+    if one.change.kind in ("cost", "hardware") and one.gain < 1.0 - NOTED:
         found.append(f"makes the run {percent(1.0 / one.gain - 1.0)} slower, although nothing takes longer by itself")
     return f"{one.change.name} {' and '.join(found)}" if found else ""
 
@@ -255,9 +256,9 @@ def deciding(
     jobs: int,
     budget_s: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
-) -> tuple[Decider, ...]:
-    """Return the two entries whose ranges move the elapsed time most, with what measures them."""
-    likely = {key: abs(value) for key, value in drawn_correlations(drawn.places, drawn.merits).items()}
+) -> tuple[tuple[Decider, ...], list[str]]:
+    """Return the two entries whose ranges move the elapsed time most, with what measures them, and order effects."""
+    likely = {key: abs(value) for key, value in correlations(drawn.places, drawn.merits).items()}
     found = screen([point], [result], pool, likely=likely, jobs=jobs, budget_s=budget_s, advanced=advanced)
     moved = []
     for effect in found.effects:
@@ -265,7 +266,8 @@ def deciding(
         if min(times) > 0.0:
             moved.append((max(times) / min(times), effect.entry))
     moved.sort(key=lambda one: (-one[0], one[1]))
-    return tuple(decider(entry, [point], factor) for factor, entry in moved[:2])
+    deciders = tuple(decider(entry, [point], factor) for factor, entry in moved[:2])
+    return deciders, slower_for_less([point], found)
 
 
 def shares_in_time(
@@ -284,15 +286,6 @@ def shares_in_time(
     return said
 
 
-def drawn_correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[float]) -> dict[str, float]:
-    """Return the correlation of each entry's place with a figure; 0 where one of the two does not vary."""
-    found = dict.fromkeys(places[0], 0.0) if places else {}
-    if len(set(figures)) > 1:
-        for entry in found:
-            found[entry] = statistics.correlation([float(place[entry]) for place in places], figures)
-    return found
-
-
 def dependences(holds: Sequence[bool], places: Sequence[Mapping[str, str | float]]) -> tuple[Dependence, ...]:
     """Return the entries whose places go with whether the sentence holds, by more than chance.
 
@@ -303,7 +296,7 @@ def dependences(holds: Sequence[bool], places: Sequence[Mapping[str, str | float
     errors = statistics.NormalDist().inv_cdf(1.0 - 0.05 / (2 * len(places[0])))
     found = [
         Dependence(entry, correlation)
-        for entry, correlation in drawn_correlations(places, [float(one) for one in holds]).items()
+        for entry, correlation in correlations(places, [float(one) for one in holds]).items()
         if abs(correlation) > errors / math.sqrt(len(holds))
     ]
     return tuple(sorted(found, key=lambda one: -abs(one.correlation))[:_MOST])
@@ -350,7 +343,7 @@ def groups_of(
     places: Sequence[Mapping[str, str | float]], figures: Sequence[float], most: int = MOST
 ) -> dict[str, str]:
     """Return the group of each entry: itself for those with which the figure goes most, one name for all others."""
-    found = drawn_correlations(places, figures)
+    found = correlations(places, figures)
     chosen = sorted(found, key=lambda entry: (-abs(found[entry]), entry))[:most]
     rest = f"the other {len(found) - len(chosen)} entries"
     return {entry: entry if entry in chosen else rest for entry in found}

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.extensions.explaining.explain import Interrupted, Page, Stage
+from offloadrt.extensions.explaining.explain import Interrupted, Page, Stage, check_sobol
 from offloadrt.extensions.explaining.explain import explain as explain_run
 from offloadrt.extensions.explaining.lines import Sources
 from offloadrt.extensions.explaining.pdf import print_page
@@ -33,7 +33,15 @@ MOST_RUNS = 4
 
 
 def explain(
-    scenario: Asked, /, *, budget_s: float = 50.0, draws: int = 0, jobs: int | None = None, **keywords: Any
+    scenario: Asked,
+    /,
+    *,
+    budget_s: float = 50.0,
+    draws: int | None = None,
+    sobol: int = 0,
+    whole: bool = False,
+    jobs: int | None = None,
+    **keywords: Any,
 ) -> Page:
     """Say what limits a run, and try for `budget_s` seconds of real time what would make it faster.
 
@@ -41,16 +49,19 @@ def explain(
 
         offloadrt.explain("exahype", threads=64, machine="h100")
 
-    draws: places in the machine's ranges at which it is looked whether the sentence holds.
+    budget_s: with 0 it tries no changes, and draws only what `draws` asks for. draws: places in all ranges at which it
+    is looked whether the sentence holds; by default 16, 0 makes none. sobol: base samples for total-order Sobol
+    indices, a power of two. whole: run all instances of repeated phases.
 
     Raises as `offloadrt.execute`.
     """
     chosen = found(scenario)
     parameters, fields = divided(chosen, keywords)
-    options = RunSpec.of(None, {"sample_phases": True, **fields})
+    check_sobol(sobol)
+    options = RunSpec.of(None, {"sample_phases": not whole, **fields})
     with workers(chosen, jobs) as (pool, count), progress(f"explain {chosen.name}") as shown:
         return explain_run(
-            chosen, parameters, pool, options=options, jobs=count, budget_s=budget_s, draws=draws,
+            chosen, parameters, pool, options=options, jobs=count, budget_s=budget_s, draws=draws, sobol=sobol,
             stage=lambda name, done, of: shown(done, of),
         )  # fmt: skip
 
@@ -82,6 +93,8 @@ def report(
     /,
     *,
     budget_s: float = 40.0,
+    draws: int | None = None,
+    whole: bool = False,
     window_s: tuple[float, float] | None = None,
     sources: Sequence[Path | str] = (),
     date: str = "",
@@ -94,9 +107,9 @@ def report(
 
         offloadrt.report("exahype", threads=[1, 8]).save("exahype.html")
 
-    budget_s: real time, for all runs together, for trying what would make them faster; 0 tries nothing. window_s: what
-    to show of a long run, in seconds of virtual time; by default all that is measured. sources: folders with the
-    program's source files. date: of the page, in words.
+    budget_s: real time, for all runs together, for trying what would make them faster, and for draws; 0 tries nothing.
+    draws and whole: as in `explain`. window_s: what to show of a long run, in seconds of virtual time; by default all
+    that is measured. sources: folders with the program's source files. date: of the page, in words.
 
     Raises as `offloadrt.execute`; UserError for a folder that there is not.
     """
@@ -105,10 +118,10 @@ def report(
     window = None if window_s is None else (round(window_s[0] * 1e12), round(window_s[1] * 1e12))
     if window is not None and not 0 <= window[0] < window[1]:
         raise UserError(f"window_s={window_s}: a window begins at 0 s or later and ends after it begins")
-    options = attrs.evolve(spec, sample_phases=True)
+    options = attrs.evolve(spec, sample_phases=not whole)
     with workers(chosen, jobs) as (pool, count), progress(f"report {chosen.name}") as shown:
         runs = reported(
-            chosen, axes, pool, options=options, jobs=count, budget_s=budget_s, window=window,
+            chosen, axes, pool, options=options, jobs=count, budget_s=budget_s, draws=draws, window=window,
             sources=tuple(map(Path, sources)), stage=lambda name, done, of: shown(done, of),
         )  # fmt: skip
     return Report(page_of(runs, date=date))

@@ -47,7 +47,7 @@ _CONFIGURATIONS = ("copy", "usm", "implicit_zero_copy", "eager_maps", "managed",
 """Memory configurations that a script of the user's own may get by `--configuration`."""
 _FACTS = ("driver.api", "driver.calls", "runtime.start", "usm.shared")
 """Texts with choices that say what the machine is, and are nobody's to choose."""
-_NO_COSTS = ("jitter", "noise", "thrash", "mem.size", "mem.reserved", "gpu.boost_time")
+NO_COSTS = ("jitter", "noise", "thrash", "mem.size", "mem.reserved", "gpu.boost_time")
 """Beginnings of the names of numbers that are no price of anything: spreads, thresholds, sizes, and how long a clock
 is held.
 """
@@ -273,7 +273,7 @@ def _of_entry(key: str, entry: ProfileEntry, match: float) -> Iterator[Proposal]
         for choice in entry.choices:
             if choice != value:
                 yield Proposal("policy", {}, {key: choice}, 0.02 + _POLICY * match)
-    elif unit is None or key.startswith(_NO_COSTS) or not value:
+    elif unit is None or key.startswith(NO_COSTS) or not value:
         return
     elif unit.is_count:
         if key.startswith(_HARDWARE):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import msgspec
 
-from offloadrt.study.certainty import NO_DRAWS, Effort, Ranking, clock_of, decided, order_of, sample
+from offloadrt.study.certainty import NO_DRAWS, SCREENINGS, Effort, Ranking, clock_of, order_of, sample
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, library, writing
 from offloadrt.study.reporting import figures
 from offloadrt.study.reporting.results import Result, TimeShare, builtins, row
@@ -260,6 +260,7 @@ def compare(
         chosen_machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, machine)
         profiles.load(chosen_machine, options.overrides, options.range_end or "mean", runtime or scenario.runtime)
     names = (ELAPSED, *(name for name in measures or scenario.measures if name != ELAPSED))
+    check_measures(measures, scenario)
 
     def looked_at(outcome: SweepOutcome) -> None:
         refuse_failures(outcome, read, chosen)
@@ -319,22 +320,23 @@ def _ordered(
     begun = clock()
     made = [(point, one) for point, one in zip(outcome.points, outcome.results, strict=True) if one is not None]
     points, nominal = [point for point, _ in made], [one for _, one in made]
+    numbers = {id(one): number for number, one in enumerate(nominal)}
+    of_cases = [[numbers[id(variant.result)] for variant in case.variants] for case in cases]
     drawn = sample(
-        points, nominal, pool, attrs.evolve(effort, budget_s=_OF_DRAWS * effort.budget_s), jobs=jobs,
+        points, nominal, pool, attrs.evolve(effort, budget_s=_OF_DRAWS * effort.budget_s), cases=of_cases, jobs=jobs,
         advanced=lambda done, asked: stage("draws", done, asked),
     )  # fmt: skip
-    numbers = {id(one): number for number, one in enumerate(nominal)}
     ordered = []
-    for case in cases:
-        of = [numbers[id(variant.result)] for variant in case.variants]
+    for case, of in zip(cases, of_cases, strict=True):
         results = [nominal[number] for number in of]
         order = order_of(results, [variant.parameters for variant in case.variants], 0, drawn, of)
         if order is not None and (near := order.nearest()) is not None:
             pair = [of[order.ranked[rank].number] for rank in near]
-            order = decided(
-                order, points, nominal, drawn, pair, pool, jobs=jobs, budget_s=effort.budget_s - (clock() - begun),
-                advanced=lambda done, asked: stage("which entries decide", done, asked),
-            )  # fmt: skip
+            for module in SCREENINGS.installed():
+                order = module.decided(
+                    order, points, nominal, drawn, pair, pool, jobs=jobs, budget_s=effort.budget_s - (clock() - begun),
+                    advanced=lambda done, asked: stage("which entries decide", done, asked),
+                )  # fmt: skip
         sure = drawn.with_intervals(nominal)
         variants = [
             attrs.evolve(variant, result=sure[number]) for variant, number in zip(case.variants, of, strict=True)
@@ -490,15 +492,23 @@ def _value(name: str, result: Result) -> float:
 def _known(name: str, results: Sequence[Result]) -> None:
     """Raise UserError when the runs have no number of that name."""
     cells = {column: cell for result in results for column, cell in row(result).items()}
-    if not _number(cells.get(name)) and not ("." in name and len(results) < 2):
-        numbers = [column for column, cell in cells.items() if _number(cell)]
-        known = ", ".join(column for column in numbers if column in results[0].measured)
-        near = did_you_mean(name, numbers)
-        raise UserError(f"--measure {name}: no number of that name{near} (measured: {known or 'none'})")
+    if not figures.is_number(cells.get(name)) and not ("." in name and len(results) < 2):
+        numbers = [column for column, cell in cells.items() if figures.is_number(cell)]
+        raise _no_number("--measure", name, numbers, [column for column in numbers if column in results[0].measured])
 
 
-def _number(cell: Cell) -> bool:
-    return isinstance(cell, int | float) and not isinstance(cell, bool)
+def _no_number(option: str, name: str, numbers: Sequence[str], measured: Sequence[str]) -> UserError:
+    near = did_you_mean(name, numbers)
+    return UserError(f"{option} {name}: no number of that name{near} (measured: {', '.join(measured) or 'none'})")
+
+
+def check_measures(names: Sequence[str], scenario: Scenario, option: str = "--measure") -> None:
+    """Raise UserError before anything runs for a name that the scenario's source tells is no number of its runs."""
+    measured = scenario.returned_names()
+    numbers = [ELAPSED, "seed", "events", *scenario.parameters, *(measured or ())]
+    for name in () if measured is None else names:
+        if name not in numbers and "." not in name:
+            raise _no_number(option, name, numbers, measured or ())
 
 
 def _call(base: CallStatistics, variant: CallStatistics) -> ComparedCall:

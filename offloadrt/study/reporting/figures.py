@@ -259,10 +259,12 @@ def figure_for(
     rows = [row(result) for result in results]
     swept = [name for name, values in axes.items() if len(values) > 1]
     if figure is None or figure.x not in swept:
-        numeric = [name for name in swept if rows and all(_number(cells.get(name)) for cells in rows)]
+        numeric = [name for name in swept if rows and all(is_number(cells.get(name)) for cells in rows)]
         baseline = figure.baseline if figure is not None and figure.baseline.keys() & set(swept) else {}
         measured = [
-            name for name in (results[0].measured if results else ()) if all(_number(cells.get(name)) for cells in rows)
+            name
+            for name in (results[0].measured if results else ())
+            if all(is_number(cells.get(name)) for cells in rows)
         ]
         texts = [name for name in swept if _texts(name, rows)]
         if not numeric and not texts:
@@ -301,8 +303,8 @@ def chosen(
     """
     own = figure_for(figure if x in (None, figure and figure.x) else None, axes, results, machine)
     cells = row(results[0])
-    if y is not None and not _number(cells.get(y)):
-        known = [name for name, value in cells.items() if _number(value)]
+    if y is not None and not is_number(cells.get(y)):
+        known = [name for name, value in cells.items() if is_number(value)]
         there = ", ".join(name for name in known if "." not in name)
         raise UserError(f"--y {y}: is no figure of the results{did_you_mean(y, known)} (there are: {there})")
     if own is None:
@@ -317,7 +319,8 @@ def chosen(
     return attrs.evolve(own, lines=lines if series or x else own.lines, log=own.log if log is None else log)
 
 
-def _number(value: Cell) -> bool:
+def is_number(value: Cell) -> bool:
+    """Tell whether a cell is a number, and no truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -338,8 +341,8 @@ def canvas_of(figure: Figure, results: Sequence[Result]) -> Any:
     rows = [row(result) for result in results]
     names = _texts(figure.x, rows)
     for name in (figure.y,) if names else (figure.x, figure.y):
-        if not rows or not all(_number(cells.get(name)) for cells in rows):
-            known = ", ".join(n for n, value in (rows[0] if rows else {}).items() if _number(value) and "." not in n)
+        if not rows or not all(is_number(cells.get(name)) for cells in rows):
+            known = ", ".join(n for n, value in (rows[0] if rows else {}).items() if is_number(value) and "." not in n)
             raise UserError(f"the figure cannot be drawn: {name} is no number in every result (there are: {known})")
     if figure.baseline:
         rows = _over_baseline(figure, results, rows)
@@ -410,7 +413,7 @@ def _origin(results: Sequence[Result], marks: Sequence[Mark], compared: str) -> 
     emulated = ", ".join(dict.fromkeys(f"{result.machine} with {result.runtime}" for result in results))
     roles = "; ".join(f"{role}: {_ROLES[role]}" for role in dict.fromkeys(mark.role for mark in marks))
     published = f"\ndashed or with hollow markers: published by the authors ({roles})" if marks else ""
-    draws = max((interval.draws for result in results for interval in result.intervals.values()), default=0)
+    draws = max((result.draws for result in results), default=0)
     bands = f"; bands: 80 % of {draws} draws" if draws else ""
     return f"emulated on {emulated}{compared}{bands}{published}"
 

@@ -144,9 +144,9 @@ class Interval:
 def ratio_in_draws(base: Result, own: Result, name: str) -> Interval | None:
     """Return the interval of a figure's quotient over the draws that two runs have in common; None without any."""
     one, other = base.intervals.get(name), own.intervals.get(name)
-    if one is None or other is None or one.draws != other.draws or not all(other.values) or not other.nominal:
+    if one is None or other is None or not all(other.values) or not other.nominal:
         return None
-    ratios = [above / below for above, below in zip(one.values, other.values, strict=True)]
+    ratios = [above / below for above, below in zip(one.values, other.values, strict=False)]
     return Interval.of(one.nominal / other.nominal, ratios, one.seed)
 
 
@@ -217,6 +217,11 @@ class Result:
     def interval(self) -> Interval | None:
         """Return the interval of the elapsed time; None where nothing was drawn, or no draw changes it."""
         return self.intervals.get("elapsed_s")
+
+    @property
+    def draws(self) -> int:
+        """Return how many draws its intervals are of; 0 without any."""
+        return max((interval.draws for interval in self.intervals.values()), default=0)
 
     def figures(self, section: str) -> Mapping[str, Any]:
         """Return the figures of a section of the memory configuration; empty when it has none of that name."""

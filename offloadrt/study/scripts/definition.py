@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import math
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Final, Protocol, overload
 
 import attrs
@@ -122,6 +124,25 @@ class Scenario:
     """The file that defines the scenario."""
     kernels: Callable[[], Iterable[Kernel]] | None = None
     """Returns the kernels for `offloadrt kernels`, where they are not in modules that the scenario's file imports."""
+
+    def returned_names(self) -> list[str] | None:
+        """Return the names of the figures that it returns, read from its source; None where that does not say."""
+        try:
+            ahead: list[ast.AST] = [*ast.iter_child_nodes(ast.parse(dedent(inspect.getsource(self.function))).body[0])]
+        except (OSError, TypeError, SyntaxError):
+            return None
+        names: list[str] = []
+        while ahead:
+            node = ahead.pop()
+            if isinstance(node, ast.Return) and node.value is not None:
+                keys = node.value.keys if isinstance(node.value, ast.Dict) else [None]
+                texts = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+                if len(texts) < len(keys):
+                    return None
+                names += texts
+            elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                ahead += ast.iter_child_nodes(node)
+        return names
 
     @property
     def summary(self) -> str:

@@ -47,11 +47,11 @@ import attrs
 import msgspec
 
 from offloadrt.extensions.evidence.independent.outcome import IndependentReport, PredictedEntry, PredictedValue
-from offloadrt.extensions.evidence.validation.judging import may_matter
+from offloadrt.extensions.evidence.validation.judging import draws_of, may_matter
 from offloadrt.machine.profile import units
 from offloadrt.machine.profile.machine_spec import left_out
 from offloadrt.registry import regular
-from offloadrt.study.certainty import SEED, draws_of, spec_of
+from offloadrt.study.certainty import SEED, spec_of
 from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError, did_you_mean
 from offloadrt.study.reporting.results import Interval, Result
 from offloadrt.study.running import profiles

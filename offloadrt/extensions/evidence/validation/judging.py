@@ -23,7 +23,10 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 import attrs
 
 from offloadrt.extensions.evidence.validation.claims import Claim, claims_of
+from offloadrt.machine import MachineSpec
 from offloadrt.registry import Registry
+from offloadrt.study.certainty import MOST as DRAWS
+from offloadrt.study.certainty import Draws
 from offloadrt.study.errors import UserError, did_you_mean
 from offloadrt.study.inputs import InputRange
 from offloadrt.study.reporting.results import Result
@@ -433,3 +436,12 @@ def paper_named(name: str) -> Paper:
     if name not in known:
         raise UserError(f"--paper {name}: no claims of it{did_you_mean(name, known)} (there are: {', '.join(known)})")
     return PAPERS.find(name)
+
+
+def draws_of(
+    spec: MachineSpec, inputs: Mapping[str, InputRange], options: RunSpec, count: int = DRAWS
+) -> list[RunSpec]:
+    """Draw `count` places in the ranges of one machine and of inputs; none where nothing is left to draw."""
+    draws = Draws.of([spec], inputs.values())
+    free = [key for key in draws.entries if key not in options.overrides]
+    return [draws.at(number, spec, options) for number in range(count)] if free else []

@@ -49,6 +49,7 @@ from offloadrt.extensions.evidence.validation.judging import (
     Paper,
     RunFailed,
     SensitivityRun,
+    draws_of,
     hear,
     hear_all,
     may_matter,
@@ -57,7 +58,6 @@ from offloadrt.extensions.evidence.validation.judging import (
 from offloadrt.machine import MachineSpec
 from offloadrt.registry import regular
 from offloadrt.study.certainty import MOST as DRAWS
-from offloadrt.study.certainty import draws_of
 from offloadrt.study.errors import UserError
 from offloadrt.study.inputs import InputRange
 from offloadrt.study.reporting.results import Result

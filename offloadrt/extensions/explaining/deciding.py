@@ -1,0 +1,349 @@
+"""Which uncertain entries matter: those that need not be drawn, and the two that decide an order.
+
+Drawing costs the same for one entry as for all, and moving every entry by itself to both ends of its range costs more
+runs than 64 draws: a machine has some 150 entries, of which about 25 change a run. So `idle_entries` looks at all of
+those together that nothing of a run is charged for, as `charged_in.py` has it, which takes two runs. What they change
+is found by halves. What is left is drawn; after the draws `screen` moves the likely ones by themselves, the others by
+groups, and then the members of groups that change something.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import redirect_stdout
+from fnmatch import fnmatchcase
+from typing import Final
+
+import attrs
+
+from offloadrt.extensions.explaining.charged_in import charged_in
+from offloadrt.extensions.explaining.what_if import NO_COSTS
+from offloadrt.machine import ProfileEntry
+from offloadrt.registry import Registry
+from offloadrt.study.certainty import (
+    NOTED,
+    Decider,
+    DrawnRuns,
+    Ranking,
+    clock_of,
+    facts,
+    is_free,
+    over,
+    spec_of,
+    uncertain,
+)
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.reporting.words import percent, word
+from offloadrt.study.sweep import Point, SweepOutcome, sweep
+
+MEASUREMENTS: Final = Registry[Callable[[str, str], str]]("way to measure", "offloadrt.measurements")
+"""Functions of an entry and a machine that return the command that measures it there, or an empty text."""
+
+Told = Callable[[int, int], object]
+"""Called with the runs done and asked for."""
+
+
+def _nothing(done: int, asked: int) -> None:
+    pass
+
+
+@attrs.frozen
+class EntryEffect:
+    """What both ends of an entry's range do to some runs, all else as it stands."""
+
+    entry: str
+    low: tuple[float, ...]
+    """The times of the runs at its low end."""
+    high: tuple[float, ...]
+    changes: bool
+    """Whether one of the runs is another one at an end."""
+
+
+@attrs.frozen
+class MovedRuns:
+    """Some runs, of which entries are moved to both ends of their ranges until a deadline."""
+
+    points: Sequence[Point]
+    nominal: Sequence[Result]
+    pool: Executor
+    jobs: int
+    deadline: float
+    advanced: Told = _nothing
+
+    def entries(self) -> list[str]:
+        """Return the entries that can be moved, each once."""
+        return [
+            *dict.fromkeys(
+                key for point in self.points for key in uncertain(spec_of(point)) if is_free(key, point.options)
+            )
+        ]
+
+    def look(self, asked: Mapping[str, Sequence[str]]) -> dict[str, EntryEffect]:
+        """Move each of some sets of entries, by their names; those for which there was no time are missing."""
+        places = [
+            (name, end, number) for name in asked for end in ("low", "high") for number in range(len(self.points))
+        ]
+        moved = {place: _moved(self.points[place[2]], asked[place[0]], place[1]) for place in places}
+        variants = {place: point for place, point in moved.items() if point is not None}
+        clock = clock_of(self.jobs)
+
+        def enough(outcome: SweepOutcome) -> bool:
+            self.advanced(len(outcome.finished) + len(outcome.failures), len(variants))
+            return clock() >= self.deadline
+
+        with redirect_stdout(io.StringIO()):
+            made = sweep([*variants.values()], self.pool, jobs=self.jobs, enough=enough).results
+        results: dict[tuple[str, str, int], Result | None] = dict(zip(variants, made, strict=True))
+        count, looked = len(self.points), {}
+        for name in asked:
+            whole = [results.get(place, self.nominal[place[2]]) for place in places if place[0] == name]
+            found = [one for one in whole if one is not None]
+            if len(found) == 2 * count:
+                changes = any(facts(one) != facts(own) for one, own in zip(found, [*self.nominal] * 2, strict=True))
+                times = [one.elapsed_s for one in found]
+                looked[name] = EntryEffect(name, tuple(times[:count]), tuple(times[count:]), changes)
+        return looked
+
+
+def _moved(point: Point, keys: Iterable[str], end: str) -> Point | None:
+    """Return the run with some entries at an end of their ranges; None where it has none of them."""
+    there = uncertain(spec_of(point))
+    plain = attrs.evolve(point.options, repeat=1, hash=None, record=False)
+    ends = {key: end for key in keys if key in there and is_free(key, plain)}
+    return attrs.evolve(point, options=plain.with_ends(ends)) if ends else None
+
+
+# ---------------------------------------------------------------------- before the draws
+def idle_entries(
+    points: Sequence[Point], nominal: Sequence[Result], pool: Executor, *, jobs: int = 1, budget_s: float = math.inf
+) -> frozenset[str]:
+    """Find entries that change no run at either end of their ranges, within a budget of real time.
+
+    First those are moved together that are charged for nothing that the runs did; of a set that changes something, each
+    half is looked at.
+    """
+    ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s)
+    places = [_places(result) for result in nominal]
+    sets = [[key for key in ends.entries() if not any(_is_charged(key, place) for place in places)]]
+    idle: set[str] = set()
+    while sets := [one for one in sets if one]:
+        looked = ends.look({keys[0]: keys for keys in sets})
+        idle.update(key for keys in sets if (of := looked.get(keys[0])) and not of.changes for key in keys)
+        sets = [
+            half
+            for keys in sets
+            if keys[0] in looked and looked[keys[0]].changes and len(keys) > 1
+            for half in (keys[: len(keys) // 2], keys[len(keys) // 2 :])
+        ]
+    return frozenset(idle)
+
+
+_ALWAYS = ("program", "runtime", "driver", "launch", "kernel")
+"""What every program does, or may do without a trace in its result."""
+_WITH: Final = {"memory_async_copy": "cuMemcpy", "signal_wait_scacquire": "queue_submit"}
+"""What goes with a call of ROCr's, and is no call of its own in a result: the host's part of a copy, and a dispatch."""
+
+
+def _places(result: Result) -> frozenset[str]:
+    """Return what a run did, in the words of `charged_in.py`."""
+    calls = [f"driver: {name}" for call in result.all_calls() for name in (call, _WITH.get(call, call))]
+    parts = [name for name, use in result.devices.items() if use.busy_s or use.wait_s]
+    waits = [f"behind {name}" for name in (*result.locks, *parts)]
+    faults = ["page faults", "page faults of the host"] if result.managed or any(result.faults.values()) else []
+    return frozenset((*_ALWAYS, *calls, *parts, *waits, *faults))
+
+
+def _is_charged(key: str, places: Iterable[str]) -> bool:
+    """Tell whether an entry is charged for something that a run did; one of which nobody knows where, may be."""
+    where = charged_in(key)
+    return where is None or any(fnmatchcase(place, pattern) for pattern in where for place in places)
+
+
+# ---------------------------------------------------------------------- after the draws
+@attrs.frozen
+class Screening:
+    """Which entries matter at all."""
+
+    nominal: tuple[float, ...]
+    effects: list[EntryEffect]
+    """Of all entries that change a run."""
+    idle: list[str]
+    """Entries that change none, by themselves or with their group."""
+    unknown: list[str]
+    """Those for which there was no time."""
+
+    def __str__(self) -> str:
+        more = f", {len(self.unknown)} were not looked at within the budget" if self.unknown else ""
+        return f"{len(self.effects)} entries matter, {len(self.idle)} do not{more}"
+
+
+_FIRST = 4
+"""Entries that are looked at before the groups: those with which the draws go most."""
+
+
+def screen(
+    points: Sequence[Point],
+    nominal: Sequence[Result],
+    pool: Executor,
+    *,
+    likely: Mapping[str, float] | None = None,
+    idle: frozenset[str] = frozenset(),
+    jobs: int = 1,
+    budget_s: float = math.inf,
+    advanced: Told = _nothing,
+) -> Screening:
+    """Find the entries that change a run, within a budget of real time.
+
+    A group is what a name has before its first dot. An entry of which both ends, and those of its group, leave every
+    run as it is to the picosecond is left out. `likely` says which to look at first, by their draws; `idle` are known
+    to change nothing.
+    """
+    known = likely or {}
+    ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s, advanced)
+    every = ends.entries()
+    keys = [key for key in every if key not in idle]
+    groups: dict[str, list[str]] = {}
+    for key in sorted(keys, key=lambda key: -known.get(key, 0.0)):
+        groups.setdefault(key.partition(".")[0], []).append(key)
+    first = sorted(known, key=lambda key: (-known[key], key))[:_FIRST]
+    looked = ends.look({key: [key] for key in first if key in keys})
+    looked |= ends.look({f"{name}.": members for name, members in groups.items()})
+    quiet = {name for name in groups if (of := looked.get(f"{name}.")) is not None and not of.changes}
+    single = [key for name in groups if name not in quiet for key in groups[name] if key not in looked]
+    looked |= ends.look({key: [key] for key in sorted(single, key=lambda key: -known.get(key, 0.0))})
+    effects = [looked[key] for key in keys if key in looked and looked[key].changes]
+    changing = {effect.entry for effect in effects}
+    quiet_keys = [
+        key
+        for key in every
+        if key in idle or (key not in changing and (key in looked or key.partition(".")[0] in quiet))
+    ]
+    missing = [key for key in keys if key not in changing and key not in quiet_keys]
+    return Screening(tuple(result.elapsed_s for result in nominal), effects, quiet_keys, missing)
+
+
+def correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[float]) -> dict[str, float]:
+    """Return the correlation of each entry's place with a figure; 0 where one of the two does not vary."""
+    found = dict.fromkeys(places[0], 0.0) if places else {}
+    if len(set(figures)) > 1:
+        for entry in found:
+            found[entry] = statistics.correlation([float(place[entry]) for place in places], figures)
+    return found
+
+
+_DECIDERS = 2
+
+
+def decided(
+    order: Ranking,
+    points: Sequence[Point],
+    nominal: Sequence[Result],
+    drawn: DrawnRuns,
+    pair: Sequence[int],
+    pool: Executor,
+    *,
+    jobs: int = 1,
+    budget_s: float = math.inf,
+    advanced: Told = _nothing,
+) -> Ranking:
+    """Name the two entries whose uncertainty decides between the nearest neighbours of a ranking.
+
+    `pair` are the numbers of the two among the points, the one that ranks first before the other.
+    """
+    figures = [math.log(after / before) for before, after in drawn.pairs(*pair)]
+    points, nominal = [points[number] for number in pair], [nominal[number] for number in pair]
+    likely: dict[str, float] = {}
+    for point in points:
+        places = [
+            drawn.draws.at(number, spec_of(point), point.options).ends for number in drawn.numbers[: len(figures)]
+        ]
+        for key, value in correlations(places, figures).items():
+            likely[key] = max(likely.get(key, 0.0), abs(value))
+    screening = screen(
+        points, nominal, pool, likely=likely, idle=drawn.draws.idle, jobs=jobs, budget_s=budget_s, advanced=advanced
+    )  # fmt: skip
+    own = screening.nominal[1] / screening.nominal[0]
+    found = []
+    for effect in screening.effects:
+        low, high = effect.low[1] / effect.low[0], effect.high[1] / effect.high[0]
+        factor = max(low, high, own) / min(low, high, own)
+        turns = min(low, high) < 1.0 <= own or own <= 1.0 < max(low, high)
+        found.append((factor, effect.entry, turns))
+    found.sort(key=lambda one: (-one[0], one[1]))
+    deciders = [decider(entry, points, factor, turns) for factor, entry, turns in found[:_DECIDERS] if factor > 1.0]
+    effects = [*order.order_effects, *slower_for_less(points, screening)]
+    return attrs.evolve(order, deciders=deciders, screened=str(screening), order_effects=effects)
+
+
+def turned(points: Sequence[Point], nominal: Sequence[Result], drawn: DrawnRuns) -> list[str]:
+    """Say which steps from one value of a sweep to the next turn round in some of the draws, most often first."""
+    places = [point.axis_values for point in points]
+    numbers = {tuple(place.values()): number for number, place in enumerate(places)}
+    axes = {name: [*dict.fromkeys(place[name] for place in places)] for name in (places[0] if drawn.matters else ())}
+    found = []
+    for (number, place), (name, values) in itertools.product(enumerate(places), axes.items()):
+        after = dict(itertools.pairwise(values)).get(place[name])
+        other = None if after is None else numbers.get((*{**place, name: after}.values(),))
+        gain = 1.0 if other is None else over(nominal[number].elapsed_s, nominal[other].elapsed_s)
+        if other is None or abs(gain - 1.0) < NOTED:
+            continue
+        gains = [over(*pair) for pair in drawn.pairs(number, other)]
+        against = sum(one < 1.0 - NOTED if gain > 1.0 else one > 1.0 + NOTED for one in gains)
+        if against:
+            where = " ".join(f"{axis}={word(place[axis])}" for axis in axes if axis != name and len(axes[axis]) > 1)
+            told = f"{name}={word(place[name])} to {word(after)}" + (f" with {where}" if where else "")
+            ways = ("faster", "slower") if gain > 1.0 else ("slower", "faster")
+            text = f"{told}: {ways[0]} as it stands ({gain:.3g}), {ways[1]} in {against} of {len(gains)} draws"
+            found.append((-against / len(gains), text))
+    return [text for _, text in sorted(found, key=lambda one: one[0])]
+
+
+_NO_PRICES = (*NO_COSTS, "process.time_slice", "stream.time_slice", "runlist.quantum")
+
+
+def slower_for_less(points: Sequence[Point], screening: Screening) -> list[str]:
+    """Say which entries make a run slower where something takes less, most first: another actor then comes first."""
+    found = []
+    for effect in screening.effects:
+        for number, point in enumerate(points):
+            entry = uncertain(spec_of(point)).get(effect.entry)
+            if entry is None or entry.unit is None or effect.entry.startswith(_NO_PRICES):
+                continue
+            if not entry.unit.is_rate and entry.unit.dimension != "time":
+                continue
+            end, time_s = ("high", effect.high) if entry.unit.is_rate else ("low", effect.low)
+            more = time_s[number] / screening.nominal[number] - 1.0
+            if more > NOTED:
+                what = _named(point, points) or "the run"
+                told = f"{effect.entry} at the {end} end of its range makes {what} {percent(more)} slower"
+                found.append((-more, f"{told}, although nothing takes longer by itself"))
+    return [text for _, text in sorted(found)]
+
+
+def _named(point: Point, points: Sequence[Point]) -> str:
+    """Name a run by what tells it from the others."""
+    own = point.axis_values
+    return " ".join(
+        f"{name}={value}" for name, value in own.items() if any(one.axis_values[name] != value for one in points)
+    )
+
+
+def decider(entry: str, points: Sequence[Point], factor: float, turns: bool = False) -> Decider:
+    """Say what an entry is today, and what measures it."""
+    specs = [spec for spec in map(spec_of, points) if entry in uncertain(spec)]
+    known = specs[0].entries[entry]
+    machines = " and ".join(dict.fromkeys(spec.name for spec in specs))
+    ways = [MEASUREMENTS.load(name) for name in MEASUREMENTS.names()]
+    command = next((text for way in ways if (text := way(entry, specs[0].name))), "")
+    return Decider(entry, machines, f"{_range(known)} ({known.source_type})", factor, turns, command)
+
+
+def _range(entry: ProfileEntry) -> str:
+    low, high = (attrs.evolve(entry, value=end).shown for end in (entry.low, entry.high) if end is not None)
+    number, _, unit = low.partition(" ")
+    return f"{number} to {high}" if high.endswith(f" {unit}") else f"{low} to {high}"
