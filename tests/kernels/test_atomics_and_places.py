@@ -174,3 +174,8 @@ def test_the_hottest_address_is_that_of_the_real_indices(model: str) -> None:
     one, two = (seconds(model, count, sizes, which, **settings) for which in (even, skewed))
     hottest = [np.bincount(which).max() for which in (even, skewed)]
     assert two - one == pytest.approx(float(hottest[1] - hottest[0]) * 100e-9, rel=0.01)
+
+
+def test_a_gather_of_which_nothing_is_known_moves_a_sector_for_each_element() -> None:
+    counted = gather.with_arguments(np.zeros(N), np.zeros(N), np.zeros(N, np.int32))
+    assert counted.moved_per_byte(32, 0.0) == pytest.approx((8 + 4 + 32) / (8 + 4 + 8))

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -345,6 +346,14 @@ def test_the_page_prints_to_pdf(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (box,) = {*re.findall(rb"/MediaBox\s*\[([^]]*)\]", printed.read_bytes())}
     _, _, wide, high = map(float, box.split())
     assert wide > high, "landscape"
+
+
+@pytest.mark.slow
+def test_a_page_of_100_000_events_opens_within_a_second() -> None:
+    chromium()
+    bench = Path(__file__).parents[2] / "bench" / "pages.py"
+    done = subprocess.run([sys.executable, bench, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_where_no_browser_is_installed_it_is_said_before_the_run(

@@ -137,7 +137,8 @@ def _ranked(
         left -= repair.operations
         without = time_without(repair) if left >= 0 and elapsed_s is not None else None
         if elapsed_s is not None and without is not None:
-            waste = attrs.evolve(waste, time_s=elapsed_s - without, is_sum=False)
+            # Where others come in another order without them, the run may take longer: then nothing is saved here.
+            waste = attrs.evolve(waste, time_s=max(0.0, elapsed_s - without), is_sum=False)
         found.append(waste)
     return tuple(sorted(found, key=lambda waste: -waste.time_s))
 

@@ -95,6 +95,8 @@ def _print_wastes(wastes: tuple[Waste, ...]) -> None:
         times = "\n".join([str(part.times) for part in waste.parts])
         sizes = "\n".join([size(part.nbytes) for part in waste.parts])
         saves = ("at most " if waste.is_sum and waste.time_s else "") + seconds(waste.time_s)
+        if not waste.is_sum and not waste.time_s:
+            saves = "nothing here"
         cells = str(number), kinds + "?" * bool(waste.uncertain), waste.subject, times, sizes, saves, where
         table.add_row(*[escape(cell) for cell in cells])
     console().print("", table)
