@@ -228,7 +228,8 @@ def test_lines_of_a_cuda_program_are_those_of_its_calls() -> None:
 
 def test_a_line_of_the_standard_library_is_no_line_of_the_program() -> None:
     run = observe(find_scenario("stdpar_babelstream"), {"steps": 1}, RunSpec())
-    assert {use.place.partition(":")[0] for use in lines_of(run)} == {"babelstream.py"}
+    files = {use.place.partition(":")[0] for use in lines_of(run)}
+    assert files and files.isdisjoint({"contextlib.py", "_run.py"})
 
 
 def test_no_kernel_is_above_its_roofline(observed: Observed) -> None:
