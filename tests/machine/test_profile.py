@@ -97,7 +97,7 @@ def test_overrides_take_units(key, given, value):
         ("gpu.sms", 1.5, "whole number"),
         ("gpu.sms", 10**400, "finite"),
         ("gpu.copy_engines", 100000, "at most 1024"),
-        ("alloc.alignment", 0.5, "whole number of bytes"),
+        ("staging.chunk", 1e-7, "whole number of bytes"),
         ("alloc.segment", "0.5B", "whole number of bytes"),
         ("alloc.cudaFree", "9**9**9us", "one number and one unit"),
         ("alloc.cudaFree", "1us+1us", "one number and one unit"),

@@ -284,8 +284,11 @@ class OffloadProgram(ABC, Generic[T]):
                 tell(StrandBegan(self.machine.named(f"host thread {number}"), (fork,)))
             running: object = body(thread)
             if not isinstance(running, Awaitable):
-                name = getattr(body, "__qualname__", body)
-                raise TypeError(f"parallel: {name} returned {running!r}, nothing to await; write it as `async def`")
+                code = getattr(body, "__code__", None)
+                made = "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
+                raise TypeError(
+                    f"{made}parallel's body returned {running!r}, nothing to await; write it as `async def`"
+                )
             results[number] = await running
             await thread.leave_team()
             if tell is not None:
