@@ -220,6 +220,11 @@ def test_a_figure_that_there_is_not_is_refused_before_any_run(name: str) -> None
         compare(TWINS, {"label": ("0", "1")}, Executor(), measures=[name])
 
 
+def test_the_source_of_a_scenario_tells_what_it_returns_where_it_can() -> None:
+    assert TWINS.returned_names() == ["label"] and find_scenario(f"{UNSURE}:work").returned_names() == []
+    assert find_scenario("stream").returned_names() is None, "what another function returns is known after a run only"
+
+
 def test_draws_end_when_every_order_has_held_in_enough() -> None:
     assert order({"later_s": ("0.0", "1.0")}, draws=None).draws == 16
     assert order({"label": ("0", "1")}, draws=None).draws == 16
