@@ -55,7 +55,7 @@ _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
 
 def effort_of(draws: int | None, budget: str | None, usual_s: float, most: int) -> Effort:
-    """Return what certainty may cost, as `Effort.of`. Raises UserError for a budget that cannot be."""
+    """Return how many draws to make, or for how long. Raises UserError for a budget that is no time."""
     from offloadrt.study.certainty import Effort
 
     return Effort.of(draws, None if budget is None else seconds_of(budget), usual_s, most)

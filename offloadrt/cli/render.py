@@ -166,7 +166,7 @@ class MachineRecord:
 
 @attrs.frozen
 class MachineName:
-    """A machine or a runtime in a list, with the number of its entries."""
+    """A listed machine or runtime, and how many entries its profile has."""
 
     name: str
     title: str

@@ -27,7 +27,7 @@ _NONE: frozenset[str] = frozenset()
 
 @attrs.frozen
 class Kind:
-    """What a number is: whole, unless it is complex or one of these parameters has floats or truth values."""
+    """The kind of a number: complex; float or bool if a parameter in `floating` or `truth` is; else whole."""
 
     floating: frozenset[str] = _NONE
     truth: frozenset[str] = _NONE

@@ -644,10 +644,10 @@ def _trips(
 
 
 def _near_its_iterations(counting: Counting, access: ArrayAccess, shape: Sequence[int]) -> Range | None:
-    """Return the range of the loop near whose iteration an index from data lies; None where that is not known.
+    """Return the elements that an index declared near its loop's iteration (`expect`) reaches; None if unknown.
 
-    The index must be data as it stands. Where anything is computed with the data, or several loops count the
-    iterations, it is not known which element is near.
+    They are the loop's range, cut to the array. The index must be the data as they stand, in one dimension, and vary
+    with one loop only.
     """
     index = access.node.slice
     if not (isinstance(index, ast.Call) and index.args and isinstance(index.args[0], ast.Subscript)):

@@ -436,7 +436,7 @@ class ProgramObserver(Protocol):
 
     @property
     def watch_kernel(self) -> Callable[..., KernelWatch]:
-        """Return what follows a launch.
+        """Return what makes a `KernelWatch` for a launch.
 
         It is called with the device, its `tell`, the `OffloadedRegion`, the bindings of arrays, the private copies, and
         the number of the directive.

@@ -435,10 +435,10 @@ class PageFaultEnd(Event):
 
 @event
 class FaultPhaseBegin(Event):
-    """Who serves faults (the handler, or a host thread with one of its own) begins a phase; phases nest.
+    """Whoever serves faults (the handler, or a host thread its own) begins a phase; phases nest.
 
-    "interrupt"; of a batch "fetch", "preprocess", "lock" of a block, its "service" with "evict", "map" and "unmap" in
-    it, "copy" while the handler waits for the engines, "replay". Of a host thread "page fault of the host".
+    The handler's: "interrupt"; for a batch "fetch", "preprocess", "lock" (waits for a block), "service" (around
+    "evict", "map", "unmap"), "copy" (waits for engines), "replay". A host thread's: "page fault of the host".
     """
 
     counts: ClassVar[bool] = False

@@ -367,7 +367,7 @@ class Copies:
         return None if link is None else passing(self._sim, device.engines[direction].share_link(), link)
 
     def _steps(self, address: int, *, to_device: bool) -> Steps:
-        """Return what staging does; from and to memory of another socket, its copies pass the link between the two."""
+        """Return the steps of staging; for another socket's memory its host copies pass the sockets' link."""
         link = self._context.machine.sockets.link(address, self._context.device.index, to_device=to_device)
         return self if link is None else _FarSteps(self, link)
 

@@ -250,7 +250,7 @@ class ManagedKernels:
         """
 
     def begin(self, resident: ResidentKernel) -> None:
-        """Start a kernel: its windows are what its resident threads execute at a time."""
+        """Cut a kernel into windows (of threads that are resident at one time) and start it."""
         if any(access.visits for access in resident.packet.accesses):
             trace = resident.packet.trace
             if trace is None or not trace.elements.is_known:
@@ -294,7 +294,7 @@ class ManagedKernels:
         self._step(resident, resident.sweep)
 
     def _reports(self, access: ManagedAccess, launch: Launch) -> float:
-        """Return how often one place of a sweep is reported: at most once by each block, which run on different SMs."""
+        """Return how many fault entries a missing page gets: one for each thread block that touches it, capped."""
         if access.scattered or not access.nbytes:
             return 1.0
         width = launch.threads if launch.tile is None else launch.tile.width

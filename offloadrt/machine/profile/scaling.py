@@ -34,7 +34,7 @@ class Host(msgspec.Struct, frozen=True):
 
 @attrs.frozen
 class ScaledPart:
-    """A part of a machine, and the entries that depend on it."""
+    """A part of a machine, and the profile entries that depend on it."""
 
     name: str
     reference: str

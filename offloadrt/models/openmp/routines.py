@@ -631,7 +631,7 @@ async def _defer(
 
 
 def _refused_box(dst: Pointer | None, src: Pointer | None) -> int:
-    """Return what the routine answers that copies nothing: with two null pointers it is asked for its limit."""
+    """Return the result of a box copy that is refused: the limit for two null pointers, else OFFLOAD_FAIL."""
     return MAX_DIMENSIONS if dst is None and src is None else OFFLOAD_FAIL
 
 

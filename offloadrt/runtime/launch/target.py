@@ -194,7 +194,7 @@ def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
 
 
 def dying(touching: Touching, queue: DirectiveQueue, contents: HostContents, thread: Actor) -> Touching:
-    """Have the thread that waits for the queue told, on a device on which a kernel dies of a missing page."""
+    """Return `touching` with a handler that gives the queue the error of a fault of which its kernel dies."""
 
     def fault(fault: AccessFault) -> None:
         array = contents.find(fault.address)

@@ -405,7 +405,7 @@ class AmdgpuPlugin(DevicePlugin):
         return False
 
     async def reach(self, device: int) -> None:
-        """Raise DriverError, as there are none."""
+        """Raise DriverError: no APU is linked to another one."""
         raise DriverError("memory_async_copy", INVALID_ARGUMENT, f"no link to device {device}")
 
     async def exchange_data(

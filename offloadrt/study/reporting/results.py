@@ -215,7 +215,7 @@ class Result:
 
     @property
     def interval(self) -> Interval | None:
-        """Return the interval of the elapsed time; None where nothing was drawn, or no draw changes it."""
+        """Return the elapsed time's `Interval` over draws of uncertain costs; None without any, or if all agree."""
         return self.intervals.get("elapsed_s")
 
     @property
