@@ -78,7 +78,7 @@ def ended(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
         ["machines", "t4"],
         ["show", "overlap"],
         ["run", "overlap"],
-        ["run", "overlap", "--perfetto", "trace.json", "--log", "log.jsonl"],
+        ["run", "overlap", "--log", "log.jsonl"],
         ["compare", "overlap", "threads=1,2", "phantom=true"],
         ["sweep", "overlap", "threads=1,2", "phantom=true", "--jobs", "1"],
         ["schema", "run"],

@@ -67,7 +67,7 @@ def test_stable_names_and_methods_that_no_test_names_are_known() -> None:
 
 UNTESTED = """
 cuda.BuiltGraph cuda.CUDA.start_device cuda.CapturedGraph cuda.TimedEvent
-offloadrt.Run.program_as offloadrt.Scenario.returned_names
+offloadrt.Run.program_as
 offloadrt.Scenario.bind_one openacc.Argument openacc.COMPILERS openacc.CompilerModel openacc.DataClause
 openacc.HostArray.locate openacc.PushPolicy openacc.Section openacc.UpdateClause openacc.compiler_model
 openacc.strategy_named openmp.Construct openmp.Depend openmp.HostArray.locate openmp.LoweredProgram.overlapped

@@ -108,18 +108,20 @@ def test_a_list_without_numbers_names_the_same_pages_at_each_launch_and_the_run_
 
 @pytest.mark.parametrize("phantom", [False, True])
 def test_threads_that_walk_meet_pages_of_all_blocks_at_one_time(phantom):
-    """256 threads, each in 64 pages of its own: a batch has pages of many blocks, where a sweep has those of one."""
+    """256 threads of one SM, each in 64 pages of its own, of which 512 are a block. Their uTLB holds back the faults of
+    56 threads, which lie in 7 blocks; a sweep has those of one.
+    """
     moved, run = bytes_of(walk, 2, (256 * 64 * WORDS, np.float32), 64, WORDS, phantom=phantom)
     assert moved == [256 * 64 * PAGE] * 2
     blocks = [batch.blocks for batch in run.statistics.fault_batches]
-    assert max(blocks) == 32 and np.median(blocks) >= 16
+    assert max(blocks) == 7 and np.median(blocks) >= 4
 
 
-def test_a_walk_through_a_little_too_much_memory_brings_back_what_is_missing_only():
-    """A sweep evicts each block before its next use; threads that are all over the array find most of it there."""
+def test_a_walk_through_a_little_too_much_memory_brings_all_of_it_back_in_each_pass():
+    """Pages that are there wait behind missing ones and are evicted meanwhile, as an RTX 5070 Ti was measured to do."""
     blocks, room = 64, 60
     size = {"mem.size": f"{room * 2 << 20} B", "mem.reserved": 0}
     moved, _ = bytes_of(walk, 3, (blocks * 512 * WORDS, np.float32), blocks * 2, WORDS, phantom=True, settings=size)
     first, second, third = np.diff([0, *moved])
     assert first >= blocks * 2 << 20
-    assert second < first / 4 and third < first / 4
+    assert second >= blocks * 2 << 20 and third >= blocks * 2 << 20

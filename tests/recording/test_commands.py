@@ -73,7 +73,7 @@ def test_compare_sets_configurations_side_by_side(tmp_path: Path, capsys) -> Non
 
 def test_sweep_runs_over_values(tmp_path: Path, capsys) -> None:
     path = program().recorded(tmp_path)
-    words = "sweep", path, "host_compute=0,1", "--out", tmp_path / "out", "--jobs", 1
+    words = "sweep", path, "host_compute=0,1", "--out", tmp_path / "out", "--jobs", 1, "--draws", 0
     assert output(capsys, *words)[0] == 0
     assert len((tmp_path / "out" / "points.jsonl").read_text().splitlines()) == 2
 

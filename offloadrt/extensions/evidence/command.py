@@ -76,13 +76,14 @@ def validate(
         return 0
     if file is not None:
         raise UserError(f"{file}: a file of measured results is for --independent or --leave-out")
+    judged = paper_named(paper)
     how, shorter = ("a few minutes", "") if quick else ("minutes to an hour", "; --quick makes fewer runs")
     print(
         f"validate {paper}: {how}{shorter}; Ctrl-C judges the claims whose runs are made", file=sys.stderr, flush=True
     )
     with executor_of("process", workers) as pool, stages(f"validate {paper}") as advanced:
         report = judge(
-            paper_named(paper),
+            judged,
             pool,
             jobs=workers,
             quick=quick,
