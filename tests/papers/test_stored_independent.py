@@ -33,7 +33,7 @@ def counted_rows() -> list[tuple[str, dict[str, float | None]]]:
         heading = re.match(r"(\S+) \((\w+)\): ", part)
         if heading is None or heading[2] == INPUT_KIND:
             continue
-        head, *lines = part[part.index("\nvalue ") + 1 :].splitlines()
+        head, *lines = part[part.index("\nvalue ") + 1 :].partition("\n\n")[0].splitlines()
         places = [head.index(name) for name in NAMES]
         for line in lines:
             cells = [line[begin:].split("  ")[0].strip() for begin in places]
