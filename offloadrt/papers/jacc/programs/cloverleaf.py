@@ -1,7 +1,6 @@
 """CloverLeaf in OpenACC: the compressible Euler equations on a staggered grid in two dimensions.
 
-`offloadrt.papers.cloverleaf` has the kernels that both papers share. with the order in which they run. Here are
-the others.
+`cloverleaf_kernels` has the kernels of its steps, with the order in which they run. Here are the others.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from itertools import product
 from typing import Any, Final
 
 from offloadrt.kernels import Kernel, kernel
-from offloadrt.papers import cloverleaf as lag
-from offloadrt.papers.cloverleaf import CELLS, NODES, X_FACES, Y_FACES, bottom, left, reflections, right, top
+from offloadrt.papers.jacc.programs import cloverleaf_kernels as lag
 from offloadrt.papers.jacc.programs.benchmark import (
     Arrays,
     Benchmark,
@@ -22,6 +20,17 @@ from offloadrt.papers.jacc.programs.benchmark import (
     OnHost,
     ProgramStep,
     call,
+)
+from offloadrt.papers.jacc.programs.cloverleaf_kernels import (
+    CELLS,
+    NODES,
+    X_FACES,
+    Y_FACES,
+    bottom,
+    left,
+    reflections,
+    right,
+    top,
 )
 
 FIELDS = (

@@ -1,4 +1,4 @@
-"""CloverLeaf's kernels, which the programs of two papers share: JACC's in OpenACC and AdaptiveCpp's in C++.
+"""CloverLeaf's kernels, and the order in which a step launches them.
 
 CloverLeaf solves Euler's equations on a staggered grid: a Lagrangian step, advection along one axis
 after the other, and the reflection of every field at the edges of the grid. Arrays are
