@@ -12,7 +12,7 @@ import offloadrt
 PACKAGE = Path(offloadrt.__file__).parent
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "scenarios" not in path.relative_to(PACKAGE).parts)
 LONGEST = 800
-MOST_LINES, MOST_FILES = 51_300, 190
+MOST_LINES, MOST_FILES = 50_700, 185
 """Of the core."""
 
 
