@@ -95,7 +95,7 @@ def deadly_sweep(
     """Sweep over a program that kills somebody in its fifth run, if nobody has died yet."""
     (folder / "deadly.py").write_text(DEADLY)
     sweep = ["-m", "offloadrt", "sweep", str(folder / "deadly.py"), "number=" + ",".join(map(str, range(12)))]
-    options = [f"victim={victim}", "--executor", executor, "--jobs", "2", "--out", str(folder / "out")]
+    options = [f"victim={victim}", "--executor", executor, "--jobs", "2", "--draws", "0", "--out", str(folder / "out")]
     return subprocess.run(
         [sys.executable, *sweep, *options], env=environment, capture_output=True, text=True, timeout=300
     )
