@@ -157,9 +157,13 @@ def test_a_kernel_that_writes_far_outside_of_its_array_spoils_no_recording(tmp_p
         raw, file = tmp_path / f"{doubles}.raw", tmp_path / f"{doubles}.rec"
         (run,) = record([str(program), str(doubles)], raw, [None], RecordOptions(check=True))
         convert(raw, file)
-        kinds = {one.kind for one in said_of(file)}
+        said = said_of(file)
+        kinds = {one.kind for one in said}
         if doubles:
-            assert "outside of what is mapped" in kinds and run.directives == 289
+            # Where the heap that it has spoiled kills the program within that directive, only its death is known.
+            ends = [one.stories[0].where for one in said if one.kind == "fatal error"]
+            inside = any(not where.startswith("after ") and where.endswith("far.c:38") for where in ends)
+            assert run.directives == 289 and ("outside of what is mapped" in kinds or inside)
         else:
             assert kinds == set() and run.directives == 288
         shutil.rmtree(raw)
