@@ -82,16 +82,21 @@ def call(frames: Frames) -> tuple[str, str]:
     Both are empty when they are not known, the name also for what `async with` calls.
     """
     site, called = _split(frames)
+    return site, _name_of(called)
+
+
+def _name_of(called: FrameType | None) -> str:
+    """Return the name of a call, by its frame, as `call` does."""
     if called is None or called.f_code.co_name.startswith("__"):
-        return site, ""
+        return ""
     name = called.f_code.co_qualname.rpartition("<locals>.")[2]
     head = name.partition(".")[0]
     if called.f_code.co_filename.startswith(f"{_PACKAGE}/"):
-        return site, head.lower() + name[len(head) :] if "." in name else name
+        return head.lower() + name[len(head) :] if "." in name else name
     for prefix, module in (("trio", trio), ("trio.lowlevel", trio.lowlevel)):
         if hasattr(module, head):
-            return site, f"{prefix}.{name}"
-    return site, name
+            return f"{prefix}.{name}"
+    return name
 
 
 LISTED = 20
@@ -176,8 +181,8 @@ _INSTEAD: Final = {
 
 def detached_call(sim: Scheduler, actor: Actor, frames: Frames) -> DetachedTrioCall:
     """Make the error for a call of Trio's; `frames` are the actor's, down to the call."""
-    frames = list(frames)
-    (site, called), (_, frame) = call(frames), _split(frames)
+    site, frame = _split(frames)
+    called = _name_of(frame)
     owner = "" if frame is None else type(frame.f_locals.get("self")).__name__
     instead = f"use {_INSTEAD.get(owner, 'the primitives of offloadrt.sim')}"
     if not called and owner in _INSTEAD:

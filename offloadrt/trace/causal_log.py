@@ -25,7 +25,7 @@ from offloadrt.trace.events import NO_CAUSE, PS_PER_S
 # `Annotations`: what a picture of a run shows besides its events: waits for other threads, arguments of calls.
 #
 # They are recorded beside the events, each with the number of events before it, so that the two can be put in one
-# order and neither the trace hash nor any count knows of them. `offloadrt.extensions.explaining.drawing` draws them.
+# order and neither the trace hash nor any count knows of them.
 FIRST_TASK = 1 << 50
 """The number of the first deferred task's arrow; smaller ones are numbers of directives and of resumptions."""
 

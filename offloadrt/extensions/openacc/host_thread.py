@@ -251,7 +251,9 @@ class HostThread(ProgramThread):
         return self.device_number
 
     def acc_set_device_num(self, number: int) -> None:
-        """``set device_num``: for this thread, from its next directive on. Raises InvalidDevice."""
+        """``set device_num``: for this thread, from its next directive on. Raises InvalidDevice, TypeError."""
+        if not is_integer(number):
+            raise TypeError(f"acc_set_device_num: device is {number!r}, which is no number of a device")
         self.program.device(number, "acc_set_device_num")
         self.device_number = number
 

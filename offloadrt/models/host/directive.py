@@ -78,7 +78,7 @@ def construct_launch(
     more or fewer arguments than its body takes.
     """
     for clause, value, least in zip((*clauses, "iterations"), (teams, threads, iterations), (1, 1, 0), strict=True):
-        if value is not None and not ((type(value) is int or is_integer(value)) and value >= least):
+        if value is not None and not (is_integer(value) and value >= least):
             raise ValueError(f"{construct}: {clause} is {value!r}, but must be a whole number from {least}")
     given: object = kernel
     if not isinstance(given, Kernel):

@@ -307,11 +307,7 @@ class OffloadProgram(ABC, Generic[T]):
     # devices
 
     def device(self, number: int, call: str = "") -> OffloadDevice:
-        """Return a device by number. Raises InvalidDevice."""
-        if type(number) is int and 0 <= number < self.num_devices:
-            return self.devices[number]
-        if not is_integer(number):
-            raise TypeError(f"{call}: device is {number!r}, which is no number of a device")
+        """Return a device by number, which is a whole one. Raises InvalidDevice."""
         if not 0 <= number < self.num_devices:
             raise InvalidDevice.now(self.sim, self._why_not(number), call=call, device=number)
         return self.devices[number]

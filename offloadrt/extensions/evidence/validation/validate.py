@@ -609,7 +609,7 @@ def validate(
     try:
         judgements = hear(heard, grid, runs.stage(f"{extent} grid"))
     except KeyboardInterrupt:
-        judgements, ranges = runs.heard_by_now(heard, grid), False
+        judgements, ranges = runs.hear_what_was_made(heard, grid), False
     inputs = [
         StructuralInput(id, check.claim.reported, judgements[id].emulated, judgements[id].reason)
         for id, check in bench.checks.items()
@@ -676,8 +676,8 @@ class _Runs:
     _known: dict[str, Result] = attrs.field(factory=dict)
     """The results of the last part of the work, by key."""
 
-    def heard_by_now(self, judges: Sequence[Judge | InputCheck], grid: JudgingGrid) -> dict[str, Judgement]:
-        """Hear after Ctrl-C the judges whose runs were made; the claims of the others are not applicable."""
+    def hear_what_was_made(self, judges: Sequence[Judge | InputCheck], grid: JudgingGrid) -> dict[str, Judgement]:
+        """Hear, after Ctrl-C, the judges whose runs were made; the claims of the others are not applicable."""
         self.interrupted, keys = True, Keys()
 
         def known(points: Sequence[Point]) -> list[Result]:
