@@ -569,7 +569,7 @@ def _roofline_picture(roofline: Roofline) -> str:
     parts.append('<text x="260" y="284" text-anchor="middle">flop for each byte of the device\'s memory</text>')
     parts.append('<text transform="translate(14 140) rotate(-90)" text-anchor="middle">Gflop/s</text>')
     return (
-        '<figure><figcaption>Roofline</figcaption><svg class="roofline" viewBox="0 0 460 290" role="img" '
+        '<figure><figcaption>Roofline</figcaption><svg class="roofline" viewBox="0 0 480 290" role="img" '
         f'aria-label="kernels under the roofline of the device">{"".join(parts)}</svg></figure>'
     )
 
