@@ -32,6 +32,62 @@ NI void c_mutexinout(void) { /* ok */
   }
   sink=a[0]; free(a);
 }
+NI double work(void) { double x=1; for(int i=0;i<5000000;i++) x=x*0.5+i; return x; }
+NI void c_stack_race_early(void) { /* race */
+  double a[N];
+  set(a,N,1);
+#pragma omp parallel num_threads(4)
+  {
+    if(omp_get_thread_num()==0){ /* the other thread has written long before the map */
+      sink=work();
+#pragma omp target map(tofrom:a)
+      for(int i=0;i<N;i++) a[i]+=1;
+    } else if(omp_get_thread_num()==1) a[7]=3;
+  }
+  sink=a[3];
+}
+NI void c_tasks_race_early(void) { /* race */
+  double a[N];
+  set(a,N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp task shared(a)
+    a[7]=3;
+#pragma omp task shared(a)
+    {
+      sink=work();
+#pragma omp target map(tofrom:a)
+      for(int i=0;i<N;i++) a[i]+=1;
+    }
+  }
+  sink=a[3];
+}
+NI void c_small_race_early(void) { /* race */
+  double *a=mk(20,1);
+#pragma omp parallel num_threads(4)
+  {
+    if(omp_get_thread_num()==0){
+      sink=work();
+#pragma omp target map(tofrom:a[0:20])
+      for(int i=0;i<20;i++) a[i]+=1;
+    } else if(omp_get_thread_num()==1) a[7]=3;
+  }
+  sink=a[3]; free(a);
+}
+NI void c_frames_apart_ok(void) { /* ok */
+#pragma omp parallel num_threads(4)
+  {
+    double a[N];
+    set(a,N,1);
+#pragma omp barrier
+    if(omp_get_thread_num()==0){
+#pragma omp target map(tofrom:a)
+      for(int i=0;i<N;i++) a[i]+=1;
+    }
+    sink=sum(a,N);
+  }
+}
 NI void c_inoutset_race(void) { /* race */
   double *a=mk(N,1);
 #pragma omp parallel num_threads(4)
@@ -81,7 +137,7 @@ NI void c_taskgroup_ok(void) { /* ok */
   }
   free(a);
 }
-NI void c_taskwait_grandchild(void) { /* race */
+NI void c_taskwait_grandchild(void) { /* race|fatal error */
   double *a=mk(N,1);
 #pragma omp parallel num_threads(4)
 #pragma omp single
@@ -1548,6 +1604,10 @@ static const struct {
   void (*run)(void);
 } cases[] = {
     CASE(mutexinout),
+    CASE(stack_race_early),
+    CASE(tasks_race_early),
+    CASE(small_race_early),
+    CASE(frames_apart_ok),
     CASE(inoutset_race),
     CASE(inoutset_ok),
     CASE(taskgroup_ok),

@@ -275,6 +275,28 @@ subroutine c_parallel_race() ! race
   !$omp end parallel
   sink = a(3)
 end subroutine
+subroutine c_parallel_race_early() ! race
+  integer :: i
+  real(8) :: a(n), x
+  a = 1
+  !$omp parallel num_threads(4) private(i, x)
+  if (omp_get_thread_num() == 0) then ! the other thread has written long before the map
+  x = 1
+  do i = 1, 5000000
+    x = sqrt(x + i)
+  end do
+  sink = x
+  !$omp target map(tofrom: a)
+  do i = 1, n
+    a(i) = a(i) + 1
+  end do
+  !$omp end target
+  else if (omp_get_thread_num() == 1) then
+   a(7) = 3
+  end if
+  !$omp end parallel
+  sink = a(3)
+end subroutine
 subroutine c_workshare_ok() ! ok
   real(8) :: a(n)
   integer :: i
@@ -391,6 +413,8 @@ program main
     call c_critical_ok()
   case ('parallel_race')
     call c_parallel_race()
+  case ('parallel_race_early')
+    call c_parallel_race_early()
   case ('workshare_ok')
     call c_workshare_ok()
   case ('print_stale')

@@ -360,8 +360,12 @@ class MemoryEvents:
     """Where arrays end that are mapped, in order of their numbers."""
     _pending: dict[int, list[Touch | None]] = attrs.field(factory=dict)
     _taken: list[list[Touch | None]] = attrs.field(factory=list)
+    _regions: set[int] = attrs.field(factory=set)
+    """The parallel regions that have begun and not ended."""
+    _made_target: set[int] = attrs.field(factory=set)
+    """The threads that have made a deferred target task."""
     _unplaced: dict[int, deque[_UnplacedTouch]] = attrs.field(factory=dict)
-    """By thread, since it made a deferred target task: touches where no array is known yet, which it may map."""
+    """By thread: touches where no array is known yet, which may be mapped by a task that it made, or by another thread of its team."""
 
     def __attrs_post_init__(self) -> None:
         self.arrays.on_new = self._place
@@ -369,7 +373,16 @@ class MemoryEvents:
     def makes_task(self, thread: int, is_target: bool) -> None:
         """Note that a thread makes a task; what it has touched before a target task comes before that."""
         if is_target:
-            self._unplaced.setdefault(thread, deque(maxlen=_MOST_UNPLACED))
+            self._made_target.add(thread)
+
+    def parallel(self, region: int, begins: bool) -> None:
+        """Note that a parallel region begins or ends; nothing that follows runs beside what was touched before all ended."""
+        if begins:
+            self._regions.add(region)
+            return
+        self._regions.discard(region)
+        if not self._regions:
+            self._unplaced = {thread: kept for thread, kept in self._unplaced.items() if thread in self._made_target}
 
     def _place(self, block: HostBlock) -> None:
         """Give an array that becomes known, as it is mapped, what was touched of it before."""
@@ -410,7 +423,8 @@ class MemoryEvents:
         """Note that the host touches these bytes, as far as they lie in arrays."""
         pending = self._pending.setdefault(thread, [])
         blocks = self.arrays.overlapping(address, nbytes)
-        if not blocks and (unplaced := self._unplaced.get(thread)) is not None:
+        if not blocks and (self._regions or thread in self._made_target):
+            unplaced = self._unplaced.setdefault(thread, deque(maxlen=_MOST_UNPLACED))
             unplaced.append(_UnplacedTouch(pending, len(pending), address, nbytes, kind))
             pending.append(None)
         for block in blocks:

@@ -571,6 +571,7 @@ class Assembler:
             case Slot.PARALLEL_BEGIN:
                 thread.worked(row[4])
                 self.add(thread, Step.FORK, self._team(row[2]))
+                self.memory.parallel(row[2], begins=True)
             case Slot.PARALLEL_END | Slot.IMPLICIT | Slot.SYNC:
                 self._synchronized(thread, event.kind, row)
             case Slot.TASK_CREATE | Slot.TASK_SCHEDULE | Slot.DEPENDENCE:
@@ -680,6 +681,7 @@ class Assembler:
         phase = a_of(row)
         if kind == Slot.PARALLEL_END:
             thread.since = row[4]
+            self.memory.parallel(row[2], begins=False)
         elif kind == Slot.IMPLICIT and phase == _BEGIN:
             self._implicit(thread, row)
         elif kind == Slot.IMPLICIT:

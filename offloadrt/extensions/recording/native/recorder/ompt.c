@@ -148,10 +148,9 @@ static void on_task_create(ompt_data_t *parent, const ompt_frame_t *frame, ompt_
                            const void *code) {
   (void)frame;
   end_interval(); /* what was touched until now happens before the task */
-  if (flags & ompt_task_target) /* it may map variables of the stack */
-    track_own_stack();
   uint64_t created = id_of(task, &this_thread()->tasks);
   slot_t *slot = host_slot(created, value(parent));
+  track_own_stack(); /* the task may map variables of the stack, or touch what another task maps */
   slot->word[4] = (uint32_t)flags;
   slot->word[5] = (uint64_t)has_dependences;
   slot->word[6] = (uint64_t)code;
@@ -201,6 +200,7 @@ static void on_parallel_begin(ompt_data_t *parent, const ompt_frame_t *frame, om
   end_interval();
   uint64_t created = id_of(parallel, &this_thread()->tasks);
   slot_t *slot = host_slot(created, value(parent));
+  track_own_stack(); /* a thread may touch its variables before another one maps them */
   slot->word[5] = (uint64_t)code;
   end_slot(slot, SLOT_PARALLEL_BEGIN, 0, requested);
 }
