@@ -365,7 +365,7 @@ class MemoryEvents:
     _made_target: set[int] = attrs.field(factory=set)
     """The threads that have made a deferred target task."""
     _unplaced: dict[int, deque[_UnplacedTouch]] = attrs.field(factory=dict)
-    """By thread: touches where no array is known yet, which may be mapped by a task that it made, or by another thread of its team."""
+    """By thread: touches where no array is known yet, which its tasks may map, or another thread of its team."""
 
     def __attrs_post_init__(self) -> None:
         self.arrays.on_new = self._place
@@ -376,7 +376,7 @@ class MemoryEvents:
             self._made_target.add(thread)
 
     def parallel(self, region: int, begins: bool) -> None:
-        """Note that a parallel region begins or ends; nothing that follows runs beside what was touched before all ended."""
+        """Note that a parallel region begins or ends. Nothing behind the last end runs beside what came before."""
         if begins:
             self._regions.add(region)
             return
