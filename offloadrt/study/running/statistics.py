@@ -1,7 +1,7 @@
 """Collects what a run has counted since its start from the floors that count it.
 
 `Ledger` has the figures of one time. They can be subtracted: a measured window is a difference of two. `Windows` are
-the measured parts of a run: time, figures and API calls. What `StepSampler` leave out of a program is in them, by estimate.
+the measured parts of a run: time, figures and API calls. What a `StepSampler` leaves out is in them, by estimate.
 """
 
 from __future__ import annotations
