@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from offloadrt.study.scripts.definition import Scenario
     from offloadrt.study.scripts.listing import ListedScenario
     from offloadrt.study.sweep import SweepOutcome
-    from offloadrt.trace import TraceStatistics
 
 
 @attrs.frozen
@@ -443,35 +442,6 @@ def _calls(calls: Mapping[str, tuple[int, float, float]]) -> Iterable[Renderable
 def _bytes(run: Result) -> Iterable[tuple[str, int]]:
     moved = run.bytes
     return ("h2d", moved.h2d), ("d2h", moved.d2h), ("d2d", moved.d2d), ("p2p", moved.p2p)
-
-
-def statistics(log: TraceStatistics) -> Iterable[RenderableType]:
-    """Show a log's API calls, locks, engines, kernels and bytes."""
-    table = table_of(
-        "API calls", "name", "calls", "total", "mean", "min", "max", "of all calls", right=(1, 2, 3, 4, 5, 6)
-    )
-    for name, call in log.calls.table().items():
-        times = map(seconds, (call.total_s, call.mean_s, call.min_s, call.max_s))
-        table.add_row(escape(name), str(call.count), *times, f"{call.percent:.1f} %")
-    yield table
-    table = table_of(
-        "\nlocks", "lock", "acquired", "contended", "waited", "held", "longest wait", right=(1, 2, 3, 4, 5)
-    )
-    for name, lock in sorted(log.locks.items(), key=lambda item: -item[1].wait_s):
-        times = map(seconds, (lock.wait_s, lock.hold_s, lock.longest_wait_s))
-        table.add_row(escape(name), str(lock.acquired), str(lock.contended), *times)
-    yield table
-    table = table_of("\ncopy engines", "device", "engine", "copies", "bytes", "busy", right=(2, 3, 4))
-    for (device, engine), use in log.engines.items():
-        table.add_row(str(device), escape(engine), str(use.copies), size(use.bytes), seconds(use.busy_s))
-    yield table
-    table = table_of("\nkernels", "device", "kernel", "launched", "resident", right=(2, 3))
-    for (device, name), kernel in log.kernels.items():
-        table.add_row(str(device), escape(name), str(kernel.launched), seconds(kernel.resident_s))
-    yield table
-    yield "\nbytes: " + (
-        ", ".join(f"{direction} ({memory}) {size(n)}" for (direction, memory), n in log.bytes.items()) or "none"
-    )
 
 
 def machines(specs: Iterable[MachineSpec]) -> Table:

@@ -6,8 +6,7 @@ Open `events.py` first, then `recorder.py`.
     recorder    `Trace`: records in memory, hashes, hands on to sinks; the simulation's observer
     causal_log  `CausalLog`: who let whom go on, recorded beside the events when somebody asks; with it `Annotations`,
                 activities of threads and arguments of calls, which a picture shows
-    statistics  `Calls` (API calls by name) and `HostTime` (where the time of the host threads went), always on;
-                `TraceStatistics`: per lock, engine, kernel and API call, from events
+    statistics  `Calls` (API calls by name) and `HostTime` (where the time of the host threads went), always on
     logs        `JsonLines`: one JSON object an event, by structlog
 
 Logs are imported by their own name when somebody wants them: structlog is not loaded here. Files for other tools, such
@@ -18,7 +17,7 @@ from offloadrt.trace import events
 from offloadrt.trace.causal_log import CausalLog, Resumption
 from offloadrt.trace.events import EVENTS, Event, Row
 from offloadrt.trace.recorder import FaultPhase, Sink, Trace, doing, fault_phases
-from offloadrt.trace.statistics import HOST_TIME, Calls, CallStatistics, HostTime, TraceStatistics
+from offloadrt.trace.statistics import HOST_TIME, Calls, CallStatistics, HostTime
 
 __all__ = [
     "EVENTS",
@@ -33,7 +32,6 @@ __all__ = [
     "Row",
     "Sink",
     "Trace",
-    "TraceStatistics",
     "doing",
     "events",
     "fault_phases",
