@@ -17,11 +17,10 @@ import msgspec
 from cyclopts import App
 
 import offloadrt
-from offloadrt.cli.options import DEFAULTS, Json, ScenarioName
+from offloadrt.cli.options import Json, ScenarioName
 from offloadrt.cli.terminal import console, print_json
 from offloadrt.registry import NotInstalled, Registry
 from offloadrt.study.errors import UserError, did_you_mean
-from offloadrt.study.spec import Overrides, Runtime
 
 COMMANDS: Final = Registry[Any]("command", "offloadrt.commands")
 """A function with its options, or an `App` of cyclopts that has the command's name."""
@@ -112,43 +111,6 @@ def show(scenario: ScenarioName, /, *, json: Json = False) -> None:
 
 
 @app.command
-def machines(
-    machine: str | None = None,
-    other: str | None = None,
-    /,
-    *,
-    runtime: Runtime = None,
-    overrides: Overrides = DEFAULTS.overrides,
-    json: Json = False,
-) -> None:
-    """Show the machines and the runtimes, one machine's entries with value, unit and source, or what two differ in.
-
-    Parameters
-    ----------
-    machine:
-        A machine's name or a TOML file of your own.
-    other:
-        A second one: only the entries whose value or range differs are shown, with kind and source.
-    """
-    from offloadrt.cli import render
-    from offloadrt.study.running import profiles
-
-    named = [name for name in (machine, other) if name is not None]
-    specs = [profiles.load(name, overrides, runtime=runtime) for name in named]
-    if json:
-        from offloadrt.cli.render import machines_record
-
-        print_json(machines_record(specs))
-    elif not specs:
-        console().print(render.machines(profiles.summaries()))
-        console().print(render.runtimes(profiles.runtimes()))
-    elif len(specs) == 1:
-        console().print(*render.machine(specs[0]), sep="\n")
-    else:
-        console().print(*render.machine_difference(*specs), sep="\n")
-
-
-@app.command
 def schema(command: str, /) -> None:
     """Print the JSON schema of what a command prints with --json.
 
@@ -165,11 +127,6 @@ def schema(command: str, /) -> None:
 RECORDS: Final[dict[str, tuple[str, ...]]] = {
     "compare": ("study.reporting.compare:Comparison",),
     "list": ("study.scripts.listing:ListedScenario[]",),
-    "machines": (
-        "cli.render:MachinesRecord",
-        "cli.render:MachineRecord",
-        "cli.render:MachineDifferenceRecord",
-    ),
     "run": ("study.reporting.results:Result",),
     "show": ("cli.render:ScenarioRecord",),
     "sweep": ("cli.render:SweepRecord",),
