@@ -25,9 +25,9 @@ from typing import Protocol
 
 import attrs
 
+from offloadrt.extensions.explaining.causal_log import FIRST_CALL, Annotation, CausalLog
 from offloadrt.extensions.logs.statistics import LockWaits
 from offloadrt.trace import events
-from offloadrt.trace.causal_log import FIRST_CALL, Annotation, CausalLog
 from offloadrt.trace.events import NONE, Event, Row, decode, lock_family, plain_kernel
 
 Notes = Mapping[str, int | str]
