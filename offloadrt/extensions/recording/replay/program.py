@@ -595,13 +595,13 @@ class ReplayedProgram:
                 self._observed.uses_device(site.where, site.call, self.openmp.next_directive(), place.device, use)
 
     async def _dies_in(self, t: HostThread, site_number: int, items: int, launch: int) -> None:
-        """Do what is known of the directive in which the program died, and no more: nothing comes after it.
+        """Do what is known of a directive in which the program ended, and no more: nothing comes after it.
 
-        A region of which no launch was recorded died before its kernel ran.
+        Of a region without a recorded launch that is what it maps: nothing says how far its kernel has come.
         """
         site = self.recording.dictionaries.sites[site_number]
         try:
-            if site.call in _DATA:
+            if site.call in _DATA or (site.call in _KERNELS and not self.recording.on_initial_device(site)):
                 await t.run(self._construct_of(site_number, items, launch))
             elif site.call not in _KERNELS:
                 await self._routines.run(t, site, items)
@@ -638,6 +638,8 @@ class ReplayedProgram:
             )
         if (call := _DATA.get(site.call)) is not None:
             return self._lowered.data(call, lowered, device=device)
+        if site.died:
+            return self._lowered.data("begin", lowered, device=device, name="target")
         recorded = self._kernels.launch(site, launch, lowered, self.arrays)
         reached = list(recorded.reaches)
         return self._lowered.target(recorded.launch, lowered, device=device, follows=reached, blocks=recorded.blocks)
