@@ -639,8 +639,7 @@ class Assembler:
                 task.put(place, "detail", NONE if address == row[2] else end)
         thread.moving.clear()
         block = self.memory.arrays.allocate(row[2], row[3], "scratch" if a_of(row) == SCRATCH else "malloc")
-        task = self.task_of(thread)
-        self.memory.allocated.append((task, self.add(thread, Step.ALLOCATE, 0), block))
+        self.memory.allocated.append((self.task_of(thread), self.add(thread, Step.ALLOCATE, 0), block))
 
     def _freed(self, thread: _Thread, row: Row) -> None:
         how = a_of(row)
@@ -664,8 +663,7 @@ class Assembler:
     def _is_strange(self, task: TaskRow, mapping: TaskRow) -> bool:
         """Tell whether OpenMP made none of the threads of two tasks, of which the second one maps what the first frees.
 
-        No recorded synchronization orders such threads. So the free is recorded where it came among what the second one
-        did, which is between two of its directives.
+        No recorded synchronization orders such threads. So the free stands where it came, between two directives.
         """
         both_initial = task.kind == mapping.kind == TaskKind.INITIAL
         return both_initial and task.thread != mapping.thread and not self.calls.has_open(mapping)

@@ -28,7 +28,7 @@ from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.lowered import LoweredItem, LoweredProgram
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
 from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart, parts_of
-from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
+from offloadrt.extensions.recording.replay.tasks import TaskWalk
 from offloadrt.kernels import Kernel
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.memory import AddressMap
@@ -43,6 +43,7 @@ from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.events import MemoryUse
 from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, MapItems
+from offloadrt.study.running.statistics import StepSampler
 
 _UNIFIED_SHARED_MEMORY: Final = 0x8
 """OMP_REQ_UNIFIED_SHARED_MEMORY of `requires`, by LLVM's numbers."""
@@ -712,7 +713,7 @@ async def replay(
     host_time: float = 1.0,
     declared: Mapping[str, Kernel] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
-    phases: ChoosesInstances | None = None,
+    phases: StepSampler | None = None,
     process: Process | None = None,
 ) -> Outcome:
     """Run a recorded program, and return how its operations compare with the recorded ones.
