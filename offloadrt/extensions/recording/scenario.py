@@ -282,7 +282,11 @@ def _ending(recording: Recording) -> dict[str, Value]:
         return {"recording": f"the program {recording.meta.died}"}
     if recording.meta.ended == "exit":
         return {}
-    words = {"stopped": "was stopped", "cut": "cut off: the program crashed or was killed"}
+    words = {
+        "exec": "the program replaced itself by exec",
+        "stopped": "was stopped",
+        "cut": "cut off: the program crashed or was killed",
+    }
     return {"recording": words.get(recording.meta.ended, recording.meta.ended)}
 
 

@@ -27,7 +27,7 @@ from offloadrt.extensions.recording.ompt import start_tool
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.lowered import LoweredItem, LoweredProgram
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
-from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
+from offloadrt.extensions.recording.replay.tasks import TaskWalk
 from offloadrt.kernels import Kernel
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.memory import AddressMap
@@ -42,6 +42,7 @@ from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.events import MemoryUse
 from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, MapItems
+from offloadrt.study.running.statistics import StepSampler
 
 if TYPE_CHECKING:  # most programs are not of MPI
     from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart
@@ -601,13 +602,13 @@ class ReplayedProgram:
                 self._observed.uses_device(site.where, site.call, self.openmp.next_directive(), place.device, use)
 
     async def _dies_in(self, t: HostThread, site_number: int, items: int, launch: int) -> None:
-        """Do what is known of the directive in which the program died, and no more: nothing comes after it.
+        """Do what is known of a directive in which the program ended, and no more: nothing comes after it.
 
-        A region of which no launch was recorded died before its kernel ran.
+        Of a region without a recorded launch that is what it maps: nothing says how far its kernel has come.
         """
         site = self.recording.dictionaries.sites[site_number]
         try:
-            if site.call in _DATA:
+            if site.call in _DATA or (site.call in _KERNELS and not self.recording.on_initial_device(site)):
                 await t.run(self._construct_of(site_number, items, launch))
             elif site.call not in _KERNELS:
                 await self._routines.run(t, site, items)
@@ -644,6 +645,8 @@ class ReplayedProgram:
             )
         if (call := _DATA.get(site.call)) is not None:
             return self._lowered.data(call, lowered, device=device)
+        if site.died:
+            return self._lowered.data("begin", lowered, device=device, name="target")
         recorded = self._kernels.launch(site, launch, lowered, self.arrays)
         reached = list(recorded.reaches)
         return self._lowered.target(recorded.launch, lowered, device=device, follows=reached, blocks=recorded.blocks)
@@ -716,7 +719,7 @@ async def replay(
     host_time: float = 1.0,
     declared: Mapping[str, Kernel] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
-    phases: ChoosesInstances | None = None,
+    phases: StepSampler | None = None,
     process: Process | None = None,
 ) -> Outcome:
     """Run a recorded program, and return how its operations compare with the recorded ones.
