@@ -67,6 +67,7 @@ def test_a_free_of_managed_memory_has_a_price_of_its_own(rig):
     hardware = rig({"alloc.cudaFree": "3 us", "alloc.cuMemFree_managed": "70 us"})
 
     async def main():
+        hardware.driver.managed.start()
         address = await hardware.driver.managed.alloc(MIB)
         begin = hardware.sim.now
         await hardware.driver.managed.free(address)
