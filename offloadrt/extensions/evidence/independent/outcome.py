@@ -350,8 +350,8 @@ def intervals(report: IndependentReport) -> Iterable[RenderableType]:
         yield f"  {escape(str(error))}"
     yield (
         "\n[bold]intervals[/]: reported values that lie in 80 % of the draws, and in an interval of twice that width\n"
-        "judged: values of a kind that other machines have, too; as near: as four in five of those are; together: in the\n"
-        "interval made wider by that factor"
+        "judged: values of a kind that other machines have, too; as near: as four in five of those are; together: in\n"
+        "the interval made wider by that factor"
     )
     table = table_of("", "kind", "values", "in it", "share", "in twice it", "judged", "as near", "together", "share")
     for one in report.coverages():
