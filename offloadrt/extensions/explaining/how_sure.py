@@ -1,6 +1,6 @@
 """How sure the sentence of `why` is: draws, intervals of gains, order effects, and on which entries it depends.
 
-The draws are those of `study/certainty.py`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
+The draws are those of `extensions/certainty`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
 draw when it names the same resource and the same call. A gain is looked at in the same draws, with the change and
 without it.
 
@@ -27,10 +27,11 @@ from typing import Any
 import attrs
 import msgspec
 
+from offloadrt.extensions.certainty.draws import NOTED, SEED, Draws, spec_of
 from offloadrt.extensions.explaining.deciding import correlations, decider, screen, slower_for_less
 from offloadrt.extensions.explaining.sentence import Limit, grouped, limit_of, observe
 from offloadrt.extensions.explaining.what_if import CurvePoint, Trials, Tried, WhatIf
-from offloadrt.study.certainty import NOTED, SEED, Decider, Draws, spec_of
+from offloadrt.study.certainty import Decider
 from offloadrt.study.errors import ScriptFailed, UserError, library
 from offloadrt.study.inputs import named_range
 from offloadrt.study.reporting.results import Interval, Result
