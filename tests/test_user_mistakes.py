@@ -40,10 +40,6 @@ ASKED = [
     (["run", QUEUEING, "--log", "/tmp"], "--log /tmp: is a folder; name a file in it"),
     (["run", QUEUEING, "--log", "/nosuch/a.jsonl"], "--log /nosuch/a.jsonl: there is no folder /nosuch"),
     (["report", "/nosuch/a.html", QUEUEING], "report /nosuch/a.html: there is no folder /nosuch"),
-    (
-        ["report", "/tmp/window.html", QUEUEING, "--window", "5s:6s", "--budget", "0s"],
-        "nothing happened from 5 s to 6 s of virtual time: the run ended at ",
-    ),
     (["sweep", QUEUEING, "threads=1,2", "--out", SCRIPT], "test_cli.py: is a file; name a folder"),
     (["compare", QUEUEING, "threads=1,2", "--out", "/proc/x"], "--out /proc/x: cannot be made: No such file"),
     (["run", "app.cpp"], "app.cpp: is no Python script; build it with `offloadrt cxx -fopenmp app.cpp -o app`, record"),
