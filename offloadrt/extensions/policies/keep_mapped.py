@@ -53,8 +53,9 @@ class _Kept:
         for item in items:
             if item.type & TO and (entry := self._of(item)) is not None and self._differs(item, entry):
                 assert item.array is not None
-                span = item.array.span(item.begin, item.size)
-                await self.device.submit(queue, entry.device_address(item.begin), span, item.array)
+                begin, size = item.section
+                span = item.array.span(begin, size)
+                await self.device.submit(queue, entry.device_address(begin), span, item.array)
 
     def unmapping(self, item: MapItem, entry: Entry | None, queue: DirectiveQueue) -> None:
         """Give an entry its reference more, once; one that `delete` removes is new when it comes again."""
