@@ -41,7 +41,7 @@ class _Kept:
     """The entries of one device that have a reference more than the program knows of."""
 
     device: OffloadDevice
-    entries: dict[int, Entry] = attrs.field(factory=dict)
+    kept: dict[int, Entry] = attrs.field(factory=dict)
     """By the address of their lowest byte on the device."""
     orphans: list[Entry] = attrs.field(factory=list)
     """Those whose arrays are freed: the next directive frees their memory."""
@@ -51,7 +51,7 @@ class _Kept:
         while self.orphans:
             await self.device.free(self.orphans.pop().block, None, 0)
         for item in items:
-            if item.type & TO and (entry := self._of(item)) is not None and self._differs(item, entry):
+            if item.type & TO and (entry := self._kept_by(item)) is not None and self._differs(item, entry):
                 assert item.array is not None
                 begin, size = item.section
                 span = item.array.span(begin, size)
@@ -59,11 +59,11 @@ class _Kept:
 
     def unmapping(self, item: MapItem, entry: Entry | None, queue: DirectiveQueue) -> None:
         """Give an entry its reference more, once; one that `delete` removes is new when it comes again."""
-        if entry is not None and not item.flags.delete and entry.device_begin not in self.entries and entry.owned:
+        if entry is not None and not item.flags.delete and entry.device_begin not in self.kept and entry.owned:
             entry.increment(False)
-            self.entries[entry.device_begin] = entry
+            self.kept[entry.device_begin] = entry
         elif entry is not None and item.flags.delete:
-            self.entries.pop(entry.device_begin, None)
+            self.kept.pop(entry.device_begin, None)
 
     def data_ended(self, items: Sequence[MapItem], queue: DirectiveQueue) -> None:
         """Have the host see what the device has written, when the queue has drained."""
@@ -72,7 +72,7 @@ class _Kept:
 
     async def _show(self, items: Sequence[MapItem]) -> None:
         for item in items:
-            if item.type & FROM and (entry := self._of(item)) is not None and self._differs(item, entry):
+            if item.type & FROM and (entry := self._kept_by(item)) is not None and self._differs(item, entry):
                 assert item.array is not None
                 bytes_of = item.array.span(item.begin, item.size).bytes
                 assert bytes_of is not None
@@ -80,21 +80,21 @@ class _Kept:
 
     def freed(self, array: HostArray) -> None:
         """Take the entries of an array that ends out of the table."""
-        for begin, entry in [*self.entries.items()]:
+        for begin, entry in [*self.kept.items()]:
             if array.address <= entry.host_begin < array.address + array.nbytes:
-                del self.entries[begin]
+                del self.kept[begin]
                 if not entry.is_erased and entry.total == 1 and not entry.data_end_users:
                     self.device.table.erase(entry)
                     entry.is_erased = True
                     self.orphans.append(entry)
 
-    def _of(self, item: MapItem) -> Entry | None:
+    def _kept_by(self, item: MapItem) -> Entry | None:
         """Return the kept entry that has all of an item, unless it holds attached pointers."""
         if not item.size or item.array is None:
             return None
         lookup = self.device.table.lookup(item.begin, item.size)
         entry = lookup.pointer.entry if lookup.contained else None
-        return entry if entry is not None and entry.device_begin in self.entries and not entry.shadow_pointers else None
+        return entry if entry is not None and entry.device_begin in self.kept and not entry.shadow_pointers else None
 
     def _differs(self, item: MapItem, entry: Entry) -> bool:
         assert item.array is not None
