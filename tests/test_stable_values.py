@@ -141,6 +141,6 @@ def test_algorithms_are_calls_with_figures() -> None:
     assert (found["algorithms"], found["offloaded"], found["elided_share"]) == (4, 2, 0.5)
     assert {found[name] for name in stdpar.KEPT} == {0}
     with pytest.raises(ValueError, match="init is None, but the result begins with it"):
-        stdpar.AlgorithmCall("transform_reduce", "par_unseq", scale, ())
+        stdpar.AlgorithmCall("transform_reduce", stdpar.ExecutionPolicy.PAR_UNSEQ, scale, ())
     assert stdpar.StdParOptions().devices_on(load("alex-a100", runtime="llvm22")) == 1
     assert {memory.value for memory in stdpar.DataMemory} == {"shared", "device", "host"}
