@@ -18,8 +18,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from offloadrt.machine.profile.machine_spec import differences
-from offloadrt.machine.profile.scaling import is_scalable
 from offloadrt.study.reporting.words import figure, named, percent, seconds, size, where, word
 from offloadrt.study.scripts.parameters import Value
 
@@ -221,6 +219,7 @@ class MachineDifferenceRecord:
 
 def machines_record(specs: Sequence[MachineSpec]) -> MachinesRecord | MachineRecord | MachineDifferenceRecord:
     """Describe what two machines differ in, one machine, or, without any, all that there are."""
+    from offloadrt.machine.profile.machine_spec import differences
     from offloadrt.study.running import profiles
 
     if not specs:
@@ -492,6 +491,8 @@ def runtimes(specs: Iterable[MachineSpec]) -> Table:
 
 def machine(spec: MachineSpec) -> Iterable[RenderableType]:
     """Show a machine's entries: value in its own unit, range, and where it comes from."""
+    from offloadrt.machine.profile.scaling import is_scalable
+
     runtime = f", with the runtime {spec.runtime}" if spec.runtime else ""
     yield f"[bold]{spec.name}[/]: {escape(spec.title)} ({escape(spec.path)}){escape(runtime)}"
     for note in spec.notes:
@@ -539,6 +540,8 @@ def range_of(entry: Any) -> str:
 
 def machine_difference(one: MachineSpec, other: MachineSpec) -> Iterable[RenderableType]:
     """Show the two machines, and a row for each entry that differs."""
+    from offloadrt.machine.profile.machine_spec import differences
+
     found = differences(one, other)
     for spec in (one, other):
         yield f"[bold]{spec.name}[/]: {escape(spec.title)}, with the runtime {escape(spec.runtime or 'none')}"
