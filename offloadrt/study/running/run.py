@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # a script that is only read needs no machine, which takes a 
     from offloadrt.sim.strategies import Strategy
     from offloadrt.study.running.building import Built
     from offloadrt.study.running.statistics import Ledger, MeasuredPart, RunStatistics
-    from offloadrt.trace import Calls, CausalLog, Trace
+    from offloadrt.trace import Calls, CausalObserver, Trace
 
 DEFAULT_MACHINE = "alex-a100"
 STRATEGIES: Final = Registry["Strategy"]("strategy", "offloadrt.strategies")
@@ -99,7 +99,7 @@ class Run:
         spec: RunSpec | None = None,
         *,
         sinks: Sequence[Any] = (),
-        causal_log: CausalLog | None = None,
+        causal_log: CausalObserver | None = None,
         on_progress: Callable[[int, int], object] | None = None,
         **fields: Any,
     ) -> None:

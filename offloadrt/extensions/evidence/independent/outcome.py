@@ -16,7 +16,8 @@ import msgspec
 from rich.console import RenderableType
 from rich.markup import escape
 
-from offloadrt.cli.render import kind_of, table_of
+from offloadrt.cli.render import table_of
+from offloadrt.extensions.calibration.machines import kind_of
 from offloadrt.machine.profile.machine_spec import left_out
 from offloadrt.study.running import profiles
 
