@@ -15,7 +15,7 @@ Benchmark = Literal[
     "latency", "bw", "bibw", "mbw_mr",
     "allgather", "allreduce", "alltoall", "barrier", "bcast", "gather", "reduce", "reduce_scatter", "scan", "scatter",
 ]  # fmt: skip
-PER_RANK = ("allgather", "alltoall", "gather", "reduce_scatter", "scatter")
+PER_RANK = ("allgather", "alltoall", "gather", "scatter")
 """Collectives of which OSU counts the bytes of a part of one rank."""
 
 
@@ -110,7 +110,7 @@ async def osu(
             case "alltoall":
                 await world.Alltoall(one, other)
             case "reduce_scatter":
-                await world.Reduce_scatter(other, part)
+                await world.Reduce_scatter(other, one)
             case "scan":
                 await world.Scan(one, other)
             case "reduce":

@@ -78,14 +78,11 @@ def run(
     from offloadrt.study.certainty import sample
     from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
-    from offloadrt.study.reporting.panels import check_type
-    from offloadrt.study.reporting.results import draw_time
-    from offloadrt.study.running.execution import execute, open_sinks
+    from offloadrt.study.running.execution import execute, observer_of, open_sinks
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
     from offloadrt.study.sweep import Point, processors
     from offloadrt.study.sweep import executor as executor_of
-    from offloadrt.trace import CausalLog
 
     effort = effort_of(draws, budget, 4.0, 8)
     chosen = registry.find(scenario)
@@ -97,8 +94,8 @@ def run(
     read = read_by(chosen, given, spec.machine, spec.runtime)
     check_files({"--log": log, "--perfetto": perfetto, "--figure": figure}, read)
     if figure is not None:
-        check_type(figure)
-    causal_log = None if perfetto is None else CausalLog(history=False)
+        results.drawing().check_type(figure)
+    causal_log = observer_of(perfetto)
     begun = time.process_time()
     with run_progress(chosen.name) as (advanced, before_run):
         result = execute(
@@ -127,7 +124,7 @@ def run(
               file=sys.stderr)  # fmt: skip
     warn([result], sampled=spec.sample_phases)
     if figure is not None:
-        draw_time(result, figure)
+        results.drawing().draw_time(result, figure)
     if json:
         sys.stdout.buffer.write(results.to_json(result) + b"\n")
     else:
@@ -186,7 +183,7 @@ def sweep(
     from offloadrt.study import errors
     from offloadrt.study import sweep as sweeping
     from offloadrt.study.certainty import banded, clock_of
-    from offloadrt.study.reporting import figures, results
+    from offloadrt.study.reporting import results
     from offloadrt.study.reporting.compare import check_measures
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import sweep_axes
@@ -204,7 +201,9 @@ def sweep(
     check_folder(out)
     check_measures([y] if y else [], chosen, "--y")
     lines = [name for name in series.split(",") if name]
-    figures.check_swept({"--x": [x] if x else [], "--series": lines}, swept)  # before hours of runs and not after
+    figures = results.drawing(needed=bool(x or y or series or scale))
+    if figures is not None:
+        figures.check_swept({"--x": [x] if x else [], "--series": lines}, swept)  # before hours of runs, not after
     sweeping.check_other(out / "points.jsonl", registry.reference(chosen))
     workers = jobs if jobs is not None else processors()
     clock, file = clock_of(workers), out / "points.jsonl"
@@ -224,13 +223,9 @@ def sweep(
     written = []
     if outcome.finished:
         written = results.write_tables(outcome.finished, out, full=full)
-        figures.delete(out)  # an earlier sweep's does not belong to this table
-        figure = figures.chosen(
-            chosen.figure, swept, outcome.finished, chosen.machine,
-            x=x, y=y, series=lines, log=None if scale is None else scale == "log",
-        )  # fmt: skip
-        if figure is not None:
-            written += figures.draw(figure, outcome.finished, out)
+        if figures is not None:
+            log = None if scale is None else scale == "log"
+            written += figures.draw_sweep(chosen, swept, outcome.finished, out, x=x, y=y, series=lines, log=log)
     if json:
         print_json(render.SweepRecord.of(chosen.name, outcome, written))
     else:

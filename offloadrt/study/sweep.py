@@ -38,7 +38,7 @@ import attrs
 import msgspec
 
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, writing
-from offloadrt.study.reporting.results import Result, from_builtins, to_json, to_pandas, to_polars
+from offloadrt.study.reporting.results import Result, drawing, from_builtins, to_json, to_pandas, to_polars
 from offloadrt.study.reporting.words import figure, html_page, html_table, named, seconds, word
 from offloadrt.study.running import profiles
 from offloadrt.study.running.execution import execute
@@ -390,14 +390,13 @@ class SweepOutcome:
 
         Raises UserError when nothing can lie along x, or a column is no number in every result, or without matplotlib.
         """
-        from offloadrt.study.reporting import figures
-
         axes: dict[str, dict[Value, None]] = {}
         for point in self.points:
             for name, value in point.axis_values.items():
                 axes.setdefault(name, {})[value] = None
         scenario = registry.find(self.points[0].scenario)
         swept = {name: tuple(values) for name, values in axes.items()}
+        figures = drawing()
         chosen = figures.figure_for(scenario.figure, swept, self.finished, scenario.machine)
         if chosen is None and "x" in changes:
             chosen = Figure(x=changes["x"], y="elapsed_s")

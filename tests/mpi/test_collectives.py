@@ -14,8 +14,8 @@ from offloadrt.extensions.mpi import collectives as a
 
 
 @pytest.mark.parametrize("library", ["mpich", "openmpi"])
-@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
-def test_values(ranks: int, library: str) -> None:
+@pytest.mark.parametrize(("ranks", "nodes"), [(1, 1), (2, 2), (3, 1), (5, 2), (8, 4), (12, 3)])
+def test_values(ranks: int, nodes: int, library: str) -> None:
     async def main(process: Any) -> None:
         world, t = process.world, process.program.host_thread(0)
         rank = world.rank
@@ -23,7 +23,7 @@ def test_values(ranks: int, library: str) -> None:
         def array(values: Any) -> Any:
             return t.array("a", len(values), fill=np.asarray(values, float))
 
-        for n in (3, 3000):
+        for n in (3, 3000, 20_000)[: 3 if ranks < 4 else 2]:
             own = [np.arange(n) * (other + 1.0) for other in range(ranks)]
             mine, total, joined = own[rank], sum(own), np.concatenate(own)
             result = array(np.zeros(n))
@@ -67,7 +67,68 @@ def test_values(ranks: int, library: str) -> None:
         assert (await world.Dup()).context != world.context
         assert (await world.Split(mpi.UNDEFINED if rank else 0)) is None or rank == 0
 
-    finished(run_of(ranks, mpi__collectives=library), main)
+    run = run_of(ranks, mpi__collectives=library)
+    run.configure(num_nodes=nodes)
+    finished(run, main)
+
+
+def test_values_of_what_few_sizes_take() -> None:
+    """Each algorithm that a table of Open MPI names for a length or a number of ranks that the test above has not."""
+
+    async def main(process: Any) -> None:
+        world, t = process.world, process.program.host_thread(0)
+        rank, size = world.rank, world.size
+
+        def array(values: Any) -> Any:
+            return t.array("a", len(values), fill=np.asarray(values, float))
+
+        channel = world._channel("test", "", background=False)
+        mine = np.arange(10.0) + 100 * rank
+        own = [np.arange(10.0) + 100 * other for other in range(size)]
+        for tree in (a.binary_tree, a.near_binomial_tree, a.four_nomial_tree, a.star):
+            for root in (0, size - 1):
+                into = array(mine)
+                await a.bcast_tree(channel, mpi.buffer_of(into), root, tree=tree)
+                assert (into.data == own[root]).all()
+                into = array(mine)
+                await a.reduce_tree(channel, mpi.buffer_of(into), a.SUM, root, tree=tree)
+                assert rank != root or (into.data == sum(own)).all()
+        for gather in (a.allgather_neighbours, a.allgather_ring, a.allgather_bruck):
+            everything = np.zeros(10 * size)
+            everything[10 * rank : 10 * rank + 10] = mine
+            into = array(everything)
+            await gather(channel, mpi.buffer_of(into), a.split(mpi.buffer_of(into), size))
+            assert (into.data == np.concatenate(own)).all()
+        for scatter in (a.reduce_scatter_ring, a.reduce_scatter_halving, a.reduce_scatter_pairwise):
+            work, into = mpi.buffer_of(array(np.concatenate(own) + rank)), array(np.zeros(10))
+            await scatter(channel, work, a.split(work, size), mpi.buffer_of(into), a.SUM)
+            assert (into.data == size * mine + sum(range(size))).all()
+        long = np.arange(20_000.0) + rank
+        into = array(np.zeros(20_000 * size))
+        parts = a.split(mpi.buffer_of(into), size) if rank == 1 else None
+        await a.gather_synchronized(channel, mpi.buffer_of(array(long)), parts, 1)
+        assert rank != 1 or (into.data == np.concatenate([np.arange(20_000.0) + other for other in range(size)])).all()
+        for barrier in (a.barrier_linear, a.barrier_doubling, a.barrier_dissemination):
+            await process.program.machine.cores.compute(1e-3 * rank)
+            last = process.program.sim.now if rank == size - 1 else 0.0
+            await barrier(channel)
+            came.append((barrier, last, process.program.sim.now))
+
+    for ranks in (2, 3, 6, 11):
+        came: list[tuple[Any, float, float]] = []
+        run = run_of(ranks)
+        run.configure(num_nodes=2)
+        finished(run, main)
+        for barrier in {entry[0] for entry in came}:  # nobody leaves before the last one has come
+            times = [entry for entry in came if entry[0] is barrier]
+            assert min(left for _, _, left in times) > max(last for _, last, _ in times)
+
+
+@pytest.mark.parametrize("tree", [a.binary_tree, a.near_binomial_tree, a.four_nomial_tree, a.star])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 16, 37, 128])
+def test_each_rank_of_a_tree_is_its_parents_child(tree: Any, size: int) -> None:
+    assert sorted(child for rank in range(size) for child in tree(rank, size)[1]) == list(range(1, size))
+    assert all(tree(child, size)[0] == rank for rank in range(size) for child in tree(rank, size)[1])
 
 
 US = 1e-6
@@ -136,7 +197,14 @@ def test_a_library_takes_its_algorithm_by_size() -> None:
 
     assert algorithm("mpich", "MPI_Allreduce", 8, 2048, 256) is a.allreduce_recursive_doubling
     assert algorithm("mpich", "MPI_Allreduce", 8, 2056, 257) is a.allreduce_rabenseifner
-    assert algorithm("openmpi", "MPI_Allreduce", 8, 1 << 20, 1 << 17) is a.allreduce_ring
+    assert algorithm("openmpi", "MPI_Allreduce", 8, 1 << 20, 1 << 17) is a.allreduce_rabenseifner
+    assert algorithm("openmpi", "MPI_Allreduce", 2, 8192, 1024) is a.allreduce_recursive_doubling
+    assert algorithm("openmpi", "MPI_Allreduce", 2, 4096, 512) is a.allreduce_ring
+    assert algorithm("openmpi", "MPI_Allgather", 8, 1 << 20, 1 << 20) is a.allgather_recursive_doubling
+    assert algorithm("openmpi", "MPI_Allgather", 12, 8, 96) is a.allgather_bruck
+    assert algorithm("openmpi", "MPI_Allgather", 100, 512, 51200) is a.allgather_neighbours
+    assert algorithm("openmpi", "MPI_Gather", 128, 1 << 20, 1 << 20) is a.gather_binomial
+    assert algorithm("openmpi", "MPI_Barrier", 128, 0, 0) is a.barrier_dissemination
     assert algorithm("mpich", "MPI_Alltoall", 8, 256, 32) is a.alltoall_bruck
     assert algorithm("mpich", "MPI_Alltoall", 8, 1 << 20, 1 << 17) is a.alltoall_pairwise
 

@@ -13,11 +13,11 @@ import attrs
 import pytest
 
 import offloadrt
+from offloadrt.extensions.drawing.figures import draw, figure_for
 from offloadrt.extensions.evidence.validation.judging import PAPERS
 from offloadrt.papers.figures import FigureRefused, figures_of, read_figures
 from offloadrt.study import Figure, Result, Run, UserError, find_scenario, scenario
 from offloadrt.study.errors import ScenarioRefused
-from offloadrt.study.reporting.figures import draw, figure_for
 from offloadrt.study.reporting.results import Bytes
 from offloadrt.study.scripts.definition import PublishedPoint, Scenario
 

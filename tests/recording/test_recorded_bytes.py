@@ -129,6 +129,12 @@ def dying(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
         (5, "is ended by SIGKILL", "last", ""),
         (6, "is ended by SIGABRT", "extends", "explicit extension not allowed"),
         (7, "is ended by SIGSEGV", "region", ""),
+        (10, "is ended by SIGSEGV", "destructor", ""),
+        (11, "is ended by SIGSEGV", "thread", ""),
+        (12, "exits inside of the runtime with code 6", "mapper", ""),
+        (13, "is ended by SIGSEGV", "helper", ""),
+        (16, "is ended by SIGABRT", "beside", ""),
+        (17, "is ended by SIGTERM", "last", ""),
     ],
 )
 def test_a_program_that_dies_says_how_and_where(
@@ -148,11 +154,26 @@ def test_a_program_that_dies_says_how_and_where(
     assert str(died) in str(execute(scenario, scenario.bind({}), spec=RunSpec()).measured["recording"])
 
 
-@pytest.mark.parametrize("case", [8, 9])
+@pytest.mark.parametrize("case", [8, 9, 14, 15])
 def test_a_program_that_ends_by_itself_has_not_died(dying: Callable[[int], Path], case: int) -> None:
     file = dying(case)
     assert RecordingFile.read(file).runs[0].died == ""
     assert not report_of(file).mistakes
+
+
+def test_a_process_may_die_as_it_exits_or_handle_a_signal(tmp_path: Path) -> None:
+    def ended(*lines: tuple[str, int]) -> str:
+        program = RawProgram()
+        program.directive(KERNEL, (0x10000, 64, TO | PARAM))
+        program.rare += [{"k": kind, "signal": number, "call": 0, "how": "exit"} for kind, number in lines]
+        folder = tmp_path / "-".join(kind for kind, _ in lines)
+        folder.mkdir()
+        return str(only(program.recorded(folder)).meta.died or "")
+
+    assert ended(("end", 0)) == ""
+    assert ended(("died", 11), ("end", 0)) == ""
+    assert ended(("died", 11)).startswith("is ended by SIGSEGV")
+    assert ended(("end", 0), ("died", 11)).startswith("is ended by SIGSEGV as it exits")
 
 
 def test_constants_without_bytes_may_share_an_address(tmp_path: Path) -> None:

@@ -22,6 +22,11 @@ def think(a: Any) -> None:
     a *= 2.0
 
 
+@kernel(flops_per_iteration=1, bytes_per_iteration=16, reads=("a",), writes=("a",))
+def over(a: Any) -> None:
+    a *= 2.0
+
+
 async def in_threads(run: Run, threads: int, body: Any) -> None:
     run.phantom = True
     await run.parallel(body, num_threads=threads)
@@ -577,5 +582,215 @@ async def small_messages(run: Run) -> None:
                 await process.world.Send(values, dest=1)
             else:
                 await process.world.Recv(values, source=0)
+
+    await run.mpiexec(main)
+
+
+# ---------------------------------------------------------------------- more of what users write
+
+
+@scenario
+async def residual_each_step(run: Run) -> None:
+    """A solver copies its residual, one number, to the host after each short kernel."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        a, residual, there = await t.malloc(1000, "f8"), t.array("residual", 1), await t.malloc(1, "f8")
+        for _ in range(300):
+            await t.launch(scale, a, grid=8, block=128, iterations=1000)
+            await t.memcpy(residual, there)
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def copies_behind_kernels(run: Run) -> None:
+    """Copies of the next chunk stand in one stream behind the kernel of this one, although they could overlap."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        host, there = await t.host_alloc("chunks", 16 * MIB, "f8"), await t.malloc(16 * MIB, "f8")
+        stream = await t.stream_create(non_blocking=True)
+        for _ in range(20):
+            await t.memcpy_async(there, host, stream=stream)
+            await t.launch(think, there, grid=864, block=256, iterations=16 * MIB // 10, stream=stream)
+        await t.stream_synchronize(stream)
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def ping_pong(run: Run) -> None:
+    """Host and kernel write one managed page in turn."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        a = await t.malloc_managed("a", 512, "f8")
+        for _ in range(20):
+            await t.host_access(a)
+            await t.launch(scale, a, grid=1, block=256, iterations=512)
+            await t.device_synchronize()
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def constants_copied_always(run: Run) -> None:
+    """Coefficients that never change are copied for each kernel, since their map says always."""
+
+    async def body(t: omp.HostThread) -> None:
+        a, c = t.array("a", 1000), t.array("coefficients", 8 * MIB)
+        async with t.target_data(omp.map(tofrom=a), omp.map(to=c)):
+            for _ in range(10):
+                maps = [omp.map(tofrom=a), omp.map(to=c, always=True)]
+                await t.target(scale, a, maps=maps, teams=8, iterations=1000)
+
+    await in_threads(run, 1, body)
+
+
+@scenario
+async def pool_of_threads(run: Run) -> None:
+    """Sixteen threads allocate in stream order from one pool all the time."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        stream = await t.stream_create(non_blocking=True)
+        for _ in range(10):
+            await t.free_async(await t.malloc_async(1000, "f8", stream=stream), stream=stream)
+        await t.stream_synchronize(stream)
+
+    await run.parallel(body, 16)
+
+
+@scenario
+async def free_behind_a_kernel(run: Run) -> None:
+    """The host has work of its own, and does it after a free, which waits for the kernel."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        for _ in range(5):
+            a = await t.malloc(1000, "f8")
+            await t.launch(think, grid=432, block=128, iterations=300_000)
+            await t.free(a)
+            await t.compute(1e-3)
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def critical_section(run: Run) -> None:
+    """Eight threads sum up on the host in a critical section, one after the other, behind their kernels."""
+    mutex = Lock(run.sim, "critical")
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array(f"a{t.number}", 1000)
+        for _ in range(4):
+            await t.target(scale, a, maps=omp.map(tofrom=a), teams=8, iterations=1000)
+            async with mutex:
+                await t.compute(1e-3)
+
+    await in_threads(run, 8, body)
+
+
+@scenario
+async def chained_tasks(run: Run) -> None:
+    """Deferred target tasks depend on one another without need: they run one after the other."""
+
+    async def body(t: omp.HostThread) -> None:
+        arrays = [t.array(f"a{number}", 1000) for number in range(8)]
+        async with t.target_data(omp.map(tofrom=arrays)):
+            for a in arrays:
+                depend = omp.depend(inout=arrays[0])
+                await t.target(think, a, teams=4, threads=128, iterations=2000, nowait=True, depend=depend)
+            await t.taskwait()
+
+    await in_threads(run, 1, body)
+
+
+@scenario
+async def kernel_over_the_link(run: Run) -> None:
+    """A kernel uses pinned memory of the host over the link, again and again."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        a = await t.host_alloc("a", 4 * MIB, "f8")
+        for _ in range(20):
+            await t.launch(over, a, grid=4096, block=256, iterations=4 * MIB)
+        await t.stream_synchronize()
+
+    await run.parallel(body, 1)
+
+
+@scenario(machine="a100-node4")
+async def peers_through_the_host(run: Run) -> None:
+    """One GPU hands large arrays to another one, and nobody has enabled peer access."""
+    run.options = cuda.CUDAOptions(phantom=True, num_devices=2)
+
+    async def body(t: cuda.HostThread) -> None:
+        here = await t.malloc(32 * MIB, "f8")
+        await t.set_device(1)
+        there = await t.malloc(32 * MIB, "f8")
+        for _ in range(5):
+            await t.memcpy_async(there, here)
+            await t.device_synchronize()
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def uneven_streams(run: Run) -> None:
+    """One of four streams has nearly all the work."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        streams = [await t.stream_create(non_blocking=True) for _ in range(4)]
+        for step in range(13):
+            await t.launch(think, grid=16, block=128, iterations=5000, stream=streams[max(step - 9, 0)])
+        await t.device_synchronize()
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def behind_a_long_kernel(run: Run) -> None:
+    """A short kernel in a stream of its own waits until a long one, which fills the device, leaves room."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        stream = await t.stream_create(non_blocking=True)
+        await t.compute(1e-4 * t.number)
+        size = (400, 4000)[t.number == 0]
+        await t.launch(think, grid=size, block=1024, iterations=1000 * size, stream=stream)
+        await t.stream_synchronize(stream)
+
+    await run.parallel(body, 2)
+
+
+@scenario(machine="t4")
+async def does_not_fit(run: Run) -> None:
+    """Two managed arrays that do not fit into the device together are used in turn."""
+    run.options = cuda.CUDAOptions(phantom=True)
+    run.set("mem.size", "96MiB")
+    run.set("mem.reserved", "32MiB")
+
+    async def body(t: cuda.HostThread) -> None:
+        a = await t.malloc_managed("a", 40 * MIB, "f8")
+        b = await t.malloc_managed("b", 40 * MIB, "f8")
+        for _ in range(2):
+            await t.launch(scale, a, grid=4096, block=256, iterations=40 * MIB)
+            await t.launch(scale, b, grid=4096, block=256, iterations=40 * MIB)
+        await t.device_synchronize()
+
+    await run.parallel(body, 1)
+
+
+@scenario(machine="a100-node4")
+async def large_allreduce(run: Run) -> None:
+    """Eight ranks on two nodes sum up large vectors."""
+    run.configure(num_processes=8, num_nodes=2, phantom=True)
+
+    async def main(process: Any) -> None:
+        t = process.program.host_thread(0)
+        await process.world.Allreduce(t.array("mine", 8 * MIB), t.array("summed", 8 * MIB))
 
     await run.mpiexec(main)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.study.running.phases import change, has_settled, order_parameter
+from offloadrt.extensions.sampling.phases import change, has_settled, order_parameter
 
 TAKEN = 4
 durations = st.lists(st.floats(0.5, 2.0), min_size=3, max_size=20)

@@ -7,9 +7,9 @@ import pytest
 from offloadrt import Run, scenario
 from offloadrt import openmp as omp
 from offloadrt.extensions.explaining.sentence import observe
+from offloadrt.extensions.sampling import phases
 from offloadrt.kernels import kernel
 from offloadrt.study import execute
-from offloadrt.study.running import phases
 from offloadrt.study.spec import RunSpec
 
 

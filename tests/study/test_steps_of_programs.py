@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from offloadrt.extensions.sampling import phases
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.running import phases
 
 PROGRAMS: list[tuple[str, dict[str, Any], int]] = [
     ("specaccel", {"benchmark": "stencil", "fraction": 0.005}, 79),

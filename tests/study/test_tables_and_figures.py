@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offloadrt.extensions.drawing.figures import _over_baseline, draw, draw_time, figure_for
+from offloadrt.extensions.drawing.panels import label, spaced
 from offloadrt.study import Figure, Result, UserError, execute, find_scenario
-from offloadrt.study.reporting.figures import _over_baseline, draw, figure_for
-from offloadrt.study.reporting.panels import label, spaced
-from offloadrt.study.reporting.results import draw_time, row, to_polars, write_tables
+from offloadrt.study.reporting.results import row, to_polars, write_tables
 from offloadrt.study.reporting.words import figure, seconds
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import InProcess, grid, sweep

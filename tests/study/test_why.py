@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from offloadrt.extensions.explaining.charged_in import CHARGED_IN, charged_in
 from offloadrt.extensions.explaining.command import holder_labels
+from offloadrt.extensions.explaining.critical_path import RELAYED
 from offloadrt.extensions.explaining.explain import Interrupted, Page, checked, explain
 from offloadrt.extensions.explaining.how_sure import (
     Robustness,
@@ -29,6 +30,7 @@ from offloadrt.extensions.explaining.how_sure import (
 from offloadrt.extensions.explaining.questions import reported
 from offloadrt.extensions.explaining.sentence import Holder, Limit, Observed, limit_of, observe
 from offloadrt.extensions.explaining.what_if import (
+    SWITCHES,
     CurvePoint,
     Proposal,
     Trials,
@@ -41,6 +43,7 @@ from offloadrt.extensions.explaining.what_if import (
     switches,
 )
 from offloadrt.machine import available, load
+from offloadrt.runtime.environment import CHOOSING, ENTRIES, OFFLOAD
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, execute, find_scenario, scenario
 from offloadrt.study.reporting.results import Interval
@@ -201,6 +204,20 @@ BOTTLENECKS = {
     "pinned_in_a_loop": ("driver", "cuMemAllocHost"),
     "streams_in_a_loop": ("driver context", "cuStreamCreate"),
     "small_messages": ("messages", ""),
+    "residual_each_step": ("driver", "cuMemcpyDtoHAsync"),
+    "copies_behind_kernels": ("kernel", "think"),
+    "ping_pong": ("page faults of the host", "their service"),
+    "constants_copied_always": ("driver", "cuMemcpyHtoDAsync"),
+    "pool_of_threads": ("driver context", "cuMemAllocFromPoolAsync"),
+    "free_behind_a_kernel": ("kernel", "think"),
+    "critical_section": ("critical", ""),
+    "chained_tasks": ("kernel", "think"),
+    "kernel_over_the_link": ("kernel", "over"),
+    "peers_through_the_host": (RELAYED, ""),
+    "uneven_streams": ("kernel", "think"),
+    "behind_a_long_kernel": ("device 0 compute units", "think"),
+    "does_not_fit": ("page faults", "their service"),
+    "large_allreduce": ("messages", ""),
 }
 SAID = {
     "many_tiny_maps": "its 192 copies move 64 B each, so their number costs, and not their bytes",
@@ -214,6 +231,19 @@ SAID = {
     "one_helper_thread": "hidden helper thread 0 does most of it, while the threads of the program wait",
     "mutex_around_target": 'The lock "my mutex" limits this run',
     "slow_free": "The lock of the driver context limits this run",
+    "residual_each_step": "its 300 copies move 8 B each, so their number costs, and not their bytes",
+    "copies_behind_kernels": r"never run at the same time; near it: the device 0 copy engine h2d \(3\d %\)",
+    "ping_pong": "pages thrash between host and device, and the driver puts 10 faults off",
+    "constants_copied_always": "in cuMemcpyHtoDAsync, most in target of `coefficients`",
+    "free_behind_a_kernel": "cuMemFree waits for them, so that the host does nothing meanwhile",
+    "critical_section": 'The lock "critical" limits this run',
+    "chained_tasks": "no two of its 8 launches run at a time",
+    "kernel_over_the_link": "it reaches memory of the host over the link, 160 MiB of `a`",
+    "peers_through_the_host": "limit this run: 82 % of .*; each crosses two links, since peer access is not enabled",
+    "uneven_streams": "kernels of hardware queue 1 run 99 % of the time, and those of each other queue 10 % at most",
+    "behind_a_long_kernel": "The compute units of device 0 limit this run: .* they are busy 100 % of the time",
+    "does_not_fit": "48 blocks are evicted, since not all of the managed memory fits",
+    "large_allreduce": "The messaging library's own work limits this run: .* in MPI_Allreduce, most at planted.py",
 }
 """What else the sentence has to say."""
 
@@ -235,13 +265,40 @@ def test_more_hidden_helper_threads_are_tried_where_one_works() -> None:
     (found,) = [
         change
         for change in switches(run.spec, run.path, RunSpec(), run.model, chosen)
-        if "LIBOMP_NUM_HIDDEN_HELPERTHREADS" in change.environment
+        if "LIBOMP_NUM_HIDDEN_HELPER_THREADS" in change.environment
     ]
-    assert found.environment["LIBOMP_NUM_HIDDEN_HELPERTHREADS"] == "2"
+    assert found.environment["LIBOMP_NUM_HIDDEN_HELPER_THREADS"] == "2"
+
+
+def test_every_switch_that_is_tried_is_one_that_the_runtime_reads() -> None:
+    """With the names and the values as they are documented, in whichever letters."""
+    entries = load("alex-a100", runtime="llvm22").entries | load("mi300a", runtime="llvm22").entries
+    for switch in SWITCHES:
+        assert switch.name in (*ENTRIES, *CHOOSING, OFFLOAD)
+        assert ENTRIES.get(switch.name, "") == switch.entry
+        for machine in ("alex-a100", "mi300a"):
+            for value in switch.values_beside(entries.get(switch.entry)):
+                execute(find_scenario(f"{PLANTED}:uneven_work"), {}, machine=machine, environment={switch.name: value})
+
+
+def test_more_memory_is_tried_where_managed_memory_does_not_fit() -> None:
+    run = seen(f"{PLANTED}:does_not_fit")
+    (found,) = [one for one in proposals(run.spec, run.path, {}, evicts=run.evicts) if "mem.size" in one.overrides]
+    assert found.overrides == {"mem.size": "0.201GB"} and found.promise > 0.5
+    assert not seen(f"{PLANTED}:ping_pong").evicts
+
+
+def test_what_nothing_makes_cheaper_is_named_by_its_share() -> None:
+    run = seen(f"{PLANTED}:uneven_work")
+    one = WhatIf(Proposal("cost", overrides={"host.page_fault": "0us"}, resource="program"), 1.0, 1.0, "")
+    other = WhatIf(Proposal("cost", overrides={"mem.bw": "2TB/s"}, resource="kernel"), 1.0, 1.3, "")
+    found = checked(limit_of(run), run, Tried("elapsed_s", (other, one), {}, 0, best={"program": one, "kernel": other}))
+    assert found == limit_of(run)
 
 
 def test_nothing_special_is_said_where_nothing_is() -> None:
-    words = ("uneven", "pageable", "copies move", "the others", "hidden helper")
+    words = ("uneven", "pageable", "copies move", "the others", "hidden helper", "thrash", "evicted", "over the link",
+             "cuMemFree waits", "hardware queue", "same time")  # fmt: skip
     for name in ("pinned_at_the_start", "bound_by_memory", "legacy_default_stream", "saturated_copy_engine"):
         sentence = limit_of(seen(f"{PLANTED}:{name}")).sentence
         assert [word for word in words if word in sentence] == [], sentence
@@ -375,6 +432,10 @@ async def mine(run: Run, threads: int = 2, big: bool = False, mapped: Literal["e
         ("one_hardware_queue", {"--set hardware_queue.uncontended=true": 5.0}),
         ("slow_free", {"--allocator malloc": 5.0, "--set driver.context.uncontended=true": 3.0}),
         ("faults_of_the_host", {"--set fault.cpu_managed=0us": 1.5}),
+        ("ping_pong", {"--set thrash.nap=0s": 1.8}),
+        ("peers_through_the_host", {"--set link.d2h_pinned=51.6GB/s --set link.h2d_pinned=51.4GB/s": 1.5}),
+        ("pool_of_threads", {"--set driver.context.uncontended=true": 4.0}),
+        ("kernel_over_the_link", {"--set remote.access_bw=31.6GB/s": 1.3}),
     ],
 )
 def test_what_the_sentence_names_gains_when_it_is_cheaper(name: str, gains: dict[str, float]) -> None:

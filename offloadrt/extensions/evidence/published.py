@@ -13,10 +13,10 @@ from typing import Any
 
 import attrs
 
+from offloadrt.extensions.drawing.figures import Mark
+from offloadrt.extensions.drawing.panels import DrawnRun, Series, label, number_of
 from offloadrt.extensions.evidence.validation.claims import Claim, claims_of
 from offloadrt.study.errors import UserError, did_you_mean
-from offloadrt.study.reporting.figures import Mark
-from offloadrt.study.reporting.panels import DrawnRun, Series, label, number_of
 from offloadrt.study.reporting.words import Cell
 from offloadrt.study.scripts.definition import Figure, PublishedPoint
 

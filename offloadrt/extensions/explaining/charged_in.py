@@ -22,7 +22,8 @@ _COPY = ("driver: cuMemcpy*", "driver: memory_async_copy")
 _FAULTS = ("page faults",)
 _CONTEXT = ("behind driver context", "behind driver library", "behind staging memory")
 _TABLE = ("behind device table*", "behind pinned buffer*")
-_PEERS = ("device * copy engine p2p", "peer link * transfer", "peer relay", "driver: cuMemcpyPeerAsync")
+_RELAYED = "copies between devices through the host"
+_PEERS = ("device * copy engine p2p", "peer link * transfer", _RELAYED, "driver: cuMemcpyPeerAsync")
 _RING = ("device * dma ring *",)
 _PREFAULT = ("driver: svm_*", "driver: memory_lock")
 
@@ -39,6 +40,7 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "alloc.cudaMalloc_*": _ALLOCATE,
     "alloc.cuMemAllocManaged": ("driver: cuMemAllocManaged",),
     "alloc.cudaFree*": _FREE,
+    "alloc.cuMemFree_managed": _FREE,
     "alloc.empty_segment": _FREE,
     "alloc.host_*": ("driver: cuMemAllocHost", "driver: memory_pool_allocate"),
     "alloc.pool_*": ("driver: memory_pool_allocate",),
@@ -129,16 +131,18 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "jit.compile": ("runtime", "behind compilation*"),
     "jitter": (),
     "launch.*": ("launch",),
-    "link.*": ("device * copy engine *", "page faults: migration *", *_RING),
+    "link.*": ("device * copy engine *", "page faults: migration *", _RELAYED, *_RING),
     "link.c2c_peak": ("device * remote port *",),
     "link.fabric_peak": ("device * remote port *",),
     "link.uncontended": ("device * copy engine *", "page faults: migration *"),
     "machine.apu": (),
     "managed.touch_chunk": (),
+    "mem.activate": ("kernel",),
     "mem.bw*": ("kernel",),
     "mem.l2": ("kernel",),
     "mem.latency": ("kernel",),
     "mem.reserved": (),
+    "mem.row": ("kernel",),
     "mem.sector": ("kernel",),
     "mem.size": (),
     "mem.small_pages": (),
@@ -237,6 +241,8 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "table.uncontended": ("behind device table*",),
     "teams.*": ("kernel",),
     "thrash.*": (),
+    "thrash.detection": ("page faults", "page faults of the host"),
+    "thrash.nap": ("page faults: their service", "page faults of the host: their service"),
     "usm.global_indirection": ("kernel",),
     "usm.malloc_host": ("driver: cuMemAllocHost", "driver: cuMemFreeHost"),
     "usm.prefetch": ("driver: cuMemPrefetchAsync",),

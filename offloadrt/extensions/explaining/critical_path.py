@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import attrs
 
-from offloadrt.trace import Resumption, Row
-from offloadrt.trace.causal_log import FIRST_CALL
-from offloadrt.trace.events import lock_family, plain_kernel
+from offloadrt.extensions.explaining.causal_log import FIRST_CALL, Resumption
+from offloadrt.trace import Row
+from offloadrt.trace.events import NONE, lock_family, plain_kernel
 
 _NUMBERS = re.compile(r"[\s_.\[(]*\d[\d\s_.,\])]*$")
 
@@ -31,6 +31,8 @@ _PROCESS = re.compile(r"(?:rank|process) (\d+)$")
 _KERNEL = re.compile(r"kernel (\d+) \(")
 """The name of what is set when a kernel ends."""
 _PROGRAM = re.compile(r"host thread|hidden helper thread|rank \d+$")
+_COPIES = ("cuMemcpy", "memory_async_copy")
+"""Beginnings of the names of calls that copy."""
 
 NOTHING = 0
 """The number of the directive of what no directive asked for."""
@@ -55,7 +57,7 @@ class Doing(NamedTuple):
     locks: tuple[str, ...] = ()
     """The locks that it holds, the last one taken last."""
     copy: str = ""
-    """The direction of the copy that it makes, if it is an engine that makes one."""
+    """The direction of the copy that it makes, if it is an engine that makes one; `RELAYED` of a piece of a copy."""
     migrates: bool = False
     """Whether that copy is of pages of managed memory."""
 
@@ -200,6 +202,8 @@ class _Reading:
         self._visited: dict[int, tuple[int, int]] = {}
         """When each actor waited last for the lock of an entry."""
         self._waiting: dict[int, tuple[str, int]] = {}
+        self._mapped: dict[int, str] = {}
+        """The array that each actor looked up last."""
 
     def read(self, number: int, row: Row) -> None:
         history = self._history
@@ -237,7 +241,8 @@ class _Reading:
                 left.remove(row[6])
                 return Doing(directive, call, tuple(left), copy, migrates)
             case "CallBegin":
-                return Doing(cause or directive, ApiCall(row[6]), locks, copy, migrates)
+                copied = self._mapped.get(row[2], "") if row[6].startswith(_COPIES) and cause < FIRST_CALL else ""
+                return Doing(cause or directive, ApiCall(row[6], copied), locks, copy, migrates)
             case "CallEnd":
                 return Doing(directive if directive < FIRST_CALL else NOTHING, None, locks, copy, migrates)
             case "DirectiveBegin":
@@ -246,7 +251,9 @@ class _Reading:
             case "DirectiveEnd":
                 return Doing(NOTHING if cause == row[6] else cause, None, locks, copy, migrates)
             case "CopyBegin":
-                return Doing(cause, call, locks, row[7], row[10] == "managed")
+                # No program submits the pieces of a copy that goes through the host.
+                direction = RELAYED if row[4] == NONE and row[10] == "pinned" else row[7]
+                return Doing(cause, call, locks, direction, row[10] == "managed")
             case "CopyEnd":
                 return Doing(NOTHING, call, locks)
             case "MapInsert" | "MapRemove":
@@ -254,6 +261,7 @@ class _Reading:
                 self._history.arrays.setdefault(cause, set()).add(row[6])
             case "MapLookup":
                 self._history.arrays.setdefault(cause, set()).add(row[6])
+                self._mapped[row[2]] = row[6]
                 waited = self._visited.pop(row[2], None)
                 if waited is not None and waited[1] == row[1] and not row[9]:
                     self._history.neighbours.append(waited)
@@ -310,6 +318,8 @@ class _Reading:
 
 FAULTS = "page faults"
 """The resource of what the handler of page faults does, and of the migrations that it asks for."""
+RELAYED = "copies between devices through the host"
+"""The resource of copies that go through pinned memory of the host, piece by piece, over two links."""
 
 
 @attrs.frozen
@@ -437,7 +447,7 @@ class _Walk:
         for step_begin, step_end, doing in self._steps_back(actor, begin_ps, end_ps):
             if doing.copy:
                 copies += 1
-            behind = name if copies > 1 and not doing.migrates else ""
+            behind = name if copies > 1 and not doing.migrates and doing.copy != RELAYED else ""
             self._add(step_begin, step_end, self._part(actor, name, doing, behind))
 
     def _steps_back(self, actor: int, begin_ps: int, end_ps: int) -> Iterator[tuple[int, int, Doing]]:
@@ -463,6 +473,8 @@ class _Walk:
             resource, call = FAULTS, ApiCall(f"migration {doing.copy}")
         elif "fault handler" in name:
             resource, call = FAULTS, ApiCall("their service")
+        elif doing.copy == RELAYED or name.startswith("peer relay"):
+            resource = RELAYED
         elif doing.copy or not history.is_program(actor):
             resource = name
         elif doing.call is not None:

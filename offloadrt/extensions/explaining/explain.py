@@ -236,7 +236,7 @@ def checked(limit: Limit, observed: Observed, tried: Tried) -> Limit:
     Where that gains nothing and something else on the path does, the sentence names that, and says so. What nothing
     makes cheaper, as the program's own work, is named by its share.
     """
-    own = tried.best.get(limit.resource)
+    own = None if limit.resource == "program" else tried.best.get(limit.resource)
     best = max(tried.best.values(), key=lambda one: one.gain, default=None)
     if own is None or best is None or best.gain < _GAINS or own.gain - 1.0 >= _PART * (best.gain - 1.0):
         return limit
@@ -276,7 +276,7 @@ def _try_changes(trials: Trials, observed: Observed, chosen: Sequence[Proposal],
     changes = [
         *chosen[trials.jobs - 1 :],
         *switches(observed.spec, observed.path, options, observed.model, scenario),
-        *proposals(observed.spec, observed.path, options.overrides),
+        *proposals(observed.spec, observed.path, options.overrides, evicts=observed.evicts),
     ]
     return trials.finish(
         observed.result,

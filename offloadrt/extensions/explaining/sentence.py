@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import heapq
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,8 +17,11 @@ from typing import Any
 
 import attrs
 
+from offloadrt.extensions.explaining.causal_log import Annotation, CausalLog
 from offloadrt.extensions.explaining.charged_in import CHARGED_IN
 from offloadrt.extensions.explaining.critical_path import (
+    FAULTS,
+    RELAYED,
     Doing,
     History,
     PathPart,
@@ -35,8 +39,7 @@ from offloadrt.study.running.execution import execute
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.spec import RunSpec
-from offloadrt.trace import EVENTS, CausalLog, Row
-from offloadrt.trace.causal_log import Annotation
+from offloadrt.trace import EVENTS, Row
 from offloadrt.trace.events import PS_PER_S, lock_family
 
 Window = tuple[int, int]
@@ -195,6 +198,11 @@ class Observed:
         """Return the measured time: the sum of the path's parts, with what was left out of repeated phases."""
         return sum(part.ps for part in self.path)
 
+    @property
+    def evicts(self) -> bool:
+        """Tell whether managed memory does not fit into the device's."""
+        return self.result.faults.get("evicted_blocks", 0) > 1
+
 
 def observe(scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> Observed:
     """Run a scenario once, as `offloadrt run` does, and find its critical path.
@@ -271,6 +279,7 @@ _NAMES = {
     "core": "cores of the host",
     r"(device \d+) stream order": r"order of a stream that threads share on \1",
     r"(device \d+) time slices": r"time slices of processes on \1",
+    r"(device \d+) compute units": r"compute units of \1",
 }
 """What the sentence calls a resource, by a pattern of its name."""
 _WORK = {
@@ -282,6 +291,7 @@ _WORK = {
     "launch": "The latency of launches",
     "page faults": "Page faults",
     HOST_FAULTS: "Page faults of the host",
+    RELAYED: "Copies between devices through the host",
 }
 
 
@@ -396,7 +406,7 @@ def _of_turns(first: PathShare, behind: Sequence[PathPart], use: ResourceUse | N
     name = _named(first.name)
     if use is not None and use.holders and not name.endswith("locks"):
         name = name if name.endswith("lock") else f"lock of the {name}" if _is_known(first.name) else f'lock "{name}"'
-    many = name.startswith(("cores", "time slices")) or name.endswith("locks")
+    many = name.startswith(("cores", "time slices", "compute units")) or name.endswith("locks")
     limit, it, is_ = ("limit", "them", "they are") if many else ("limits", "it", "it is")
     used = "" if use is None else f"; {is_} {'held' if use.holders else 'busy'} {_percent(use.utilisation)} of the time"
     return (
@@ -413,13 +423,22 @@ def _is_known(lock: str) -> bool:
 
 def _of_work(observed: Observed, first: PathShare, behind: Sequence[PathPart], use: ResourceUse | None) -> str:
     name = _WORK.get(first.name, f"The {first.name}")
-    verb = "limit" if name in ("Kernels", "Calls of the driver", "Page faults", "Page faults of the host") else "limits"
+    verb = "limit" if name.startswith(("Kernels", "Calls", "Page faults", "Copies")) else "limits"
     busy = "" if use is None else f"; it is busy {_percent(use.utilisation)} of the time"
     more = ""
     if first.name == "kernel":
-        more = _too_small(observed, behind) + _one_device(observed)
+        more = _over_the_link(observed, first) or _too_small(observed, behind) + _one_device(observed)
+        more += _of_frees(observed, first) + _apart(observed)
     elif first.name == "driver":
         more = _of_copies(observed, behind)
+    elif first.name in (FAULTS, HOST_FAULTS):
+        more = _of_pages(observed)
+    elif first.name == RELAYED:
+        texts = [observed.spec.text(key) for key in ("nvlink.topology", "pcie.peers") if key in observed.spec.entries]
+        why = "peer access is not enabled" if {*texts} - {"none"} else "the devices do not reach one another's memory"
+        more = f"; each crosses two links, since {why}"
+    elif "copy engine" in first.name:
+        more = _apart(observed)
     if first.name in ("kernel", "program"):
         more += _uneven(observed, behind)
     return f"{name} {verb} this run: {_percent(first.share)} of the critical path, {_behind(behind, 'in')}{more}{busy}."
@@ -463,6 +482,22 @@ def _one_device(observed: Observed) -> str:
     return f"; {name} works {_percent(uses[0].utilisation)} of the time, and the others {others} at most"
 
 
+def _one_queue(observed: Observed) -> str:
+    """Say which of several queues of a device has most of the kernels' time."""
+    spans: dict[tuple[int, int], list[Window]] = {}
+    for run in observed.history.kernels.values():
+        if run.end >= 0:
+            spans.setdefault((run.device, run.queue), []).append((run.start, run.end))
+    (busiest, most), *rest = sorted(((key, _covered(of)) for key, of in spans.items()), key=lambda one: -one[1])
+    others = [time_ps for (device, _), time_ps in rest if device == busiest[0]]
+    if not others or others[0] > _IDLE * most:
+        return ""
+    return (
+        f"; kernels of hardware queue {busiest[1]} run {_percent(most / observed.elapsed_ps)} of the time, and those "
+        f"of each other queue {_percent(others[0] / observed.elapsed_ps)} at most"
+    )
+
+
 _IDLE = 0.6
 """The part of the busiest device's work below which the others have too little."""
 _TINY = 1 << 14
@@ -492,17 +527,80 @@ def _of_copies(observed: Observed, behind: Sequence[PathPart]) -> str:
     return ""
 
 
+def _of_pages(observed: Observed) -> str:
+    """Say that pages thrash, where the driver has put faults off for it, and that blocks are evicted."""
+    faults = observed.result.faults
+    put_off = faults.get("throttling", 0)
+    text = ""
+    if put_off:
+        what = "a fault" if put_off == 1 else f"{put_off:,} faults"
+        text += f"; pages thrash between host and device, and the driver puts {what} off"
+    if observed.evicts:
+        text += f"; {faults['evicted_blocks']:,} blocks are evicted, since not all of the managed memory fits"
+    return text
+
+
+def _of_frees(observed: Observed, kernels: PathShare) -> str:
+    """Say that the program waits for its kernels in calls that free memory, where it mostly does."""
+    freeing = [
+        part.ps
+        for part, after in itertools.pairwise(observed.path)
+        if part.resource == "kernel" and after.call == "cuMemFree"
+    ]
+    if sum(freeing) < kernels.ps / 2:
+        return ""
+    return "; cuMemFree waits for them, so that the host does nothing meanwhile"
+
+
+def _apart(observed: Observed) -> str:
+    """Say that no copy runs beside a kernel, where both have much of the path."""
+    of_path = {"kernel": 0, "copy": 0}
+    for part in observed.path:
+        kind = "kernel" if part.resource == "kernel" else "copy" if "copy engine" in part.resource else ""
+        if kind:
+            of_path[kind] += part.ps
+    if min(of_path.values()) < _NOTEWORTHY / 2 * observed.elapsed_ps:
+        return ""
+    kernels = [(run.start, run.end) for run in observed.history.kernels.values() if run.end >= 0]
+    begun: dict[int, int] = {}
+    copies: list[Window] = []
+    for row in observed.rows:
+        if row[0] == "CopyBegin":
+            begun[row[6]] = row[1]
+        elif row[0] == "CopyEnd" and row[6] in begun:
+            copies.append((begun.pop(row[6]), row[1]))
+    beside = _covered(kernels) + _covered(copies) - _covered([*kernels, *copies])
+    return "" if beside > 0.01 * observed.elapsed_ps else "; copies and kernels never run at the same time"
+
+
+def _over_the_link(observed: Observed, kernels: PathShare) -> str:
+    """Say that kernels use the host's memory over the link, where that takes half of their time or more."""
+    entry = observed.spec.entries.get("remote.access_bw")
+    over = {name: usage.remote_bytes for name, usage in observed.result.managed.items() if usage.remote_bytes}
+    if entry is None or not over or sum(over.values()) < kernels.ps * 0.5e-12 * observed.spec.value(entry.key):
+        return ""
+    name, nbytes = max(over.items(), key=lambda item: item[1])
+    return f"; it reaches memory of the host over the link, {size(nbytes)} of `{plain(name)}`"
+
+
 def _too_small(observed: Observed, behind: Sequence[PathPart]) -> str:
     """Say how much of the device the longest kernel fills, where that is less than all of it."""
     (longest, *_) = grouped(behind, lambda part: part.call)
-    teams = max((run.teams for run in observed.history.kernels.values() if run.name == longest.name), default=0)
+    runs = [run for run in observed.history.kernels.values() if run.name == longest.name and run.end >= 0]
+    teams = max((run.teams for run in runs), default=0)
     sms = observed.spec.count("gpu.sms") if "gpu.sms" in observed.spec.entries else 0
-    return f"; its {teams} teams fill a part of the {sms} SMs only" if 0 < teams < sms else ""
+    if not 0 < teams < sms:
+        return ""
+    spans = [(run.start, run.end) for run in runs]
+    apart = len(spans) > 1 and _covered(spans) == sum(end - begin for begin, end in spans)
+    beside = f", and no two of its {len(spans):,} launches run at a time" if apart else ""
+    return f"; its {teams} teams fill a part of the {sms} SMs only{beside}{_one_queue(observed)}"
 
 
 def _behind(behind: Sequence[PathPart], how: str) -> str:
     """Say which call, directive, array and line stand behind most of some parts."""
     (call, *_) = grouped(behind, by_call)
+    most = "most" if how == "in" and call.name == behind[0].resource else ""
     of_call = [part for part in behind if by_call(part) == call.name]
     (place, *_) = grouped(of_call, by_line)
     of_place = [part for part in of_call if by_line(part) == place.name]
@@ -512,10 +610,12 @@ def _behind(behind: Sequence[PathPart], how: str) -> str:
     if place.name == "no directive":
         return f"{_percent(call.share)} of that {what}{of}"
     directive, _, line = place.name.partition(" (")
+    if directive == call.name and line:  # a message has no other name
+        return f"{_percent(call.share)} of that {what}, most at {line[:-1]}"
     where = (
         f"in {directive}{of} ({line}" if line else f"at {directive}{of}" if of_place[0].place else f"in {directive}{of}"
     )
-    return f"{_percent(call.share)} of that {what}, most {where}"
+    return f"{most or f'{_percent(call.share)} of that {what}, most'} {where}"
 
 
 def _percent(share: float) -> str:

@@ -16,8 +16,8 @@ import attrs
 from cyclopts import Parameter
 
 from offloadrt.cli.options import DEFAULTS, ParameterValues, ScenarioName, single
+from offloadrt.extensions.drawing.panels import new_canvas
 from offloadrt.study.errors import UserError, library
-from offloadrt.study.reporting.panels import new_canvas
 from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def timeline_command(
         What to show of a long run, in virtual time, as in 1ms:2.5ms; by default all that is measured.
     """
     from offloadrt.cli.options import check_files
-    from offloadrt.study.reporting.panels import check_type, save
+    from offloadrt.extensions.drawing.panels import check_type, save
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
 

@@ -21,7 +21,7 @@ import attrs
 import msgspec
 
 from offloadrt.extensions.explaining.charged_in import charged_in
-from offloadrt.extensions.explaining.critical_path import PathPart
+from offloadrt.extensions.explaining.critical_path import FAULTS, RELAYED, PathPart
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile.entry import ProfileEntry
 from offloadrt.study.reporting.results import Interval, Result, from_builtins
@@ -47,7 +47,7 @@ _CONFIGURATIONS = ("copy", "usm", "implicit_zero_copy", "eager_maps", "managed",
 """Memory configurations that a script of the user's own may get by `--configuration`."""
 _FACTS = ("driver.api", "driver.calls", "runtime.start", "usm.shared")
 """Texts with choices that say what the machine is, and are nobody's to choose."""
-NO_COSTS = ("jitter", "noise", "thrash", "mem.size", "mem.reserved", "gpu.boost_time")
+NO_COSTS = ("jitter", "noise", "thrash.lapse", "thrash.pin", "mem.size", "mem.reserved", "gpu.boost_time")
 """Beginnings of the names of numbers that are no price of anything: spreads, thresholds, sizes, and how long a clock
 is held.
 """
@@ -63,6 +63,7 @@ _SECOND = re.compile(r"p2p|(device|rank|process) [1-9]|time slices")
 _ALONE = 0.01
 """What is left of an entry's promise where there are not several."""
 
+_BOTH_WAYS = ("link.d2h_pinned", "link.h2d_pinned")
 _SHARED = 0.5
 """What a part counts where a bandwidth is shared: the path does not tell whether anybody else used it at that time."""
 _POLICY = 0.9
@@ -198,10 +199,10 @@ SWITCHES: Final = (
     Switch("LIBOMPTARGET_AMDGPU_MAX_ASYNC_COPY_BYTES", ("0", _LARGE), _ASYNC_COPIES, "copy.async_limit"),
     Switch("LIBOMPTARGET_AMDGPU_NUM_INITIAL_HSA_SIGNALS", ("2x",), ("driver: signal_create",), "signal.initial"),
     Switch("LIBOMPTARGET_AMDGPU_TEAMS_PER_CU", ("2x",), ("kernel",), "teams.per_cu"),
-    Switch("LIBOMPTARGET_MINTHREADS_FOR_LOW_TRIP_COUNT", ("2x",), ("kernel",), "teams.least_threads"),
+    Switch("LIBOMPTARGET_MIN_THREADS_FOR_LOW_TRIP_COUNT", ("2x",), ("kernel",), "teams.least_threads"),
     Switch("LIBOMPTARGET_REUSE_BLOCKS_FOR_HIGH_TRIP_COUNT", ("true", "false"), ("kernel",), "teams.reuse"),
     Switch(
-        "LIBOMP_NUM_HIDDEN_HELPERTHREADS",
+        "LIBOMP_NUM_HIDDEN_HELPER_THREADS",
         ("2x",),
         ("behind hidden helper*",),
         "runtime.hidden_helper_threads",
@@ -226,8 +227,13 @@ def _others(parameter: Parameter, now: Value, swept: Sequence[Value]) -> list[Va
     return [*below[-1:], *above[:1]]
 
 
-def proposals(spec: MachineSpec, path: Sequence[PathPart], overrides: Mapping[str, str]) -> list[Proposal]:
-    """Return changes of the machine's entries, but for those that the user has set."""
+def proposals(
+    spec: MachineSpec, path: Sequence[PathPart], overrides: Mapping[str, str], *, evicts: bool = False
+) -> list[Proposal]:
+    """Return changes of the machine's entries, but for those that the user has set.
+
+    evicts: managed memory does not fit, so that more memory may help.
+    """
     shares = _shares(path)
     several = any(_SECOND.search(f"{part.actor} {part.resource} {part.waited_for}") for part in path)
     found: list[Proposal] = []
@@ -237,7 +243,18 @@ def proposals(spec: MachineSpec, path: Sequence[PathPart], overrides: Mapping[st
             weight = _ALONE if key.startswith(_SEVERAL) and not several else 1.0
             resource = _resource(charged_in(key) or (), shares)
             found += [attrs.evolve(change, promise=weight * change.promise, resource=resource) for change in of_entry]
+    if (relayed := _share_of(path, RELAYED)) and not overrides.keys() & set(_BOTH_WAYS):
+        # Such a copy crosses both links, so that neither direction alone makes it faster.
+        twice = {key: _quantity(spec.entries[key], 2.0) for key in _BOTH_WAYS}
+        found.append(Proposal("hardware", overrides=twice, promise=relayed, resource=RELAYED))
+    if evicts and "mem.size" not in overrides:
+        twice = {"mem.size": _quantity(spec.entries["mem.size"], 2.0)}
+        found.append(Proposal("hardware", overrides=twice, promise=_share_of(path, FAULTS), resource=FAULTS))
     return sorted(found, key=lambda change: -change.promise)
+
+
+def _share_of(path: Sequence[PathPart], resource: str) -> float:
+    return sum(part.ps for part in path if part.resource == resource) / (sum(part.ps for part in path) or 1)
 
 
 def _resource(places: Iterable[str], shares: Mapping[tuple[str, str, str], float]) -> str:

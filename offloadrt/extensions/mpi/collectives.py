@@ -2,8 +2,9 @@
 
 The algorithms are those of R. Thakur, R. Rabenseifner and W. Gropp, Optimization of Collective Communication Operations
 in MPICH, 2005: binomial trees, recursive doubling and halving, Bruck's algorithm, rings, pairwise exchange, and
-Rabenseifner's reductions. Which one a library takes is in `choices.py`. None has a formula of its time: it takes what
-its messages and combinations take.
+Rabenseifner's reductions; and those of Open MPI's ompi/mca/coll/base: linear ones, other trees, neighbour exchange.
+Which one a library takes is in `choices.py`. None has a formula of its time: it takes what its messages and
+combinations take.
 """
 
 from __future__ import annotations
@@ -52,6 +53,20 @@ class Channel:
     """Begins to send to a rank."""
     irecv: Callable[[MpiBuffer, int], MpiRequest]
     """Begins to receive from a rank."""
+    nodes: Sequence[int] = ()
+    """The node of each rank."""
+
+    def among(self, ranks: Sequence[int]) -> Channel:
+        """Return the channel of some of the ranks, of which this one is one, numbered in their order."""
+
+        def isend(buffer: MpiBuffer, rank: int) -> Awaitable[MpiRequest]:
+            return self.isend(buffer, ranks[rank])
+
+        def irecv(buffer: MpiBuffer, rank: int) -> MpiRequest:
+            return self.irecv(buffer, ranks[rank])
+
+        rank, nodes = ranks.index(self.rank), [self.nodes[rank] for rank in ranks]
+        return attrs.evolve(self, rank=rank, size=len(ranks), isend=isend, irecv=irecv, nodes=nodes)
 
     async def wait(self, *requests: MpiRequest) -> None:
         """Wait for messages that have begun."""
@@ -136,6 +151,108 @@ async def barrier_dissemination(c: Channel) -> None:
         empty = MpiBuffer(0)
         await c.exchange(empty, (c.rank + distance) % c.size, empty, (c.rank - distance) % c.size)
         distance *= 2
+
+
+async def barrier_doubling(c: Channel) -> None:
+    """Meet by recursive doubling; ranks beyond a power of two tell one of the others before, and hear after."""
+    empty, power = MpiBuffer(0), below(c.size)
+    if c.rank >= power:
+        await c.exchange(empty, c.rank - power, empty, c.rank - power)
+        return
+    beyond = c.rank + power < c.size
+    if beyond:
+        await c.recv(empty, c.rank + power)
+    distance = 1
+    while distance < power:
+        await c.exchange(empty, c.rank ^ distance, empty, c.rank ^ distance)
+        distance *= 2
+    if beyond:
+        await c.send(empty, c.rank + power)
+
+
+async def barrier_linear(c: Channel) -> None:
+    """Meet at rank 0, which hears of all and then tells all."""
+    empty = MpiBuffer(0)
+    if c.rank:
+        await c.send(empty, 0)
+        await c.recv(empty, 0)
+        return
+    await c.wait(*(c.irecv(empty, rank) for rank in range(1, c.size)))
+    await c.wait(*[await c.isend(empty, rank) for rank in range(1, c.size)])
+
+
+# ---------------------------------------------------------------------- trees
+
+Tree = Callable[[int, int], tuple[int, list[int]]]
+"""Gives the parent, and the children in their order, of a rank of so many; rank 0 is the root, and its own parent."""
+
+
+def binary_tree(rank: int, size: int) -> tuple[int, list[int]]:
+    """Return the place in a tree whose levels are numbered through, as Open MPI's topo_build_tree makes it."""
+    level = (rank + 1).bit_length() - 1
+    width, place = 1 << level, rank + 1 - (1 << level)
+    parent = place % (width // 2) + width // 2 - 1 if level else 0
+    return parent, [child for child in (rank + width, rank + 2 * width) if child < size]
+
+
+def near_binomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
+    """Return the place in the binomial tree whose nearest children come first (Open MPI's topo_build_bmtree)."""
+    parent = rank - below(rank) if rank else 0
+    mask = below(rank) * 2 if rank else 1
+    children = []
+    while rank + mask < size:
+        children.append(rank + mask)
+        mask *= 2
+    return parent, children
+
+
+def four_nomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
+    """Return the place in a tree of radix 4 (Open MPI's topo_build_kmtree)."""
+    mask = 1
+    while mask < size and rank % (4 * mask) == 0:
+        mask *= 4
+    parent, children = rank // (4 * mask) * (4 * mask), []
+    mask //= 4
+    while mask:
+        children += [rank + mask * number for number in (1, 2, 3) if rank + mask * number < size]
+        mask //= 4
+    return parent, children
+
+
+def star(rank: int, size: int) -> tuple[int, list[int]]:
+    """Return the place in the tree in which all ranks hang on the root."""
+    return 0, [] if rank else list(range(1, size))
+
+
+async def bcast_tree(c: Channel, buffer: MpiBuffer, root: int, *, tree: Tree) -> None:
+    """Broadcast down a tree: a rank sends to its children one after the other, and to those of a star at once."""
+    relative = (c.rank - root) % c.size
+    parent, children = tree(relative, c.size)
+    if relative:
+        await c.recv(buffer, (parent + root) % c.size)
+    sends = []
+    for child in children:
+        sends.append(await c.isend(buffer, (child + root) % c.size))
+        if tree is not star:
+            await c.wait(sends.pop())
+    await c.wait(*sends)
+
+
+async def reduce_tree(c: Channel, buffer: MpiBuffer, op: Op, root: int, *, tree: Tree) -> None:
+    """Reduce up a tree into the root's buffer: what comes next is received while the last is combined."""
+    relative = (c.rank - root) % c.size
+    parent, children = tree(relative, c.size)
+    came: list[tuple[MpiRequest, MpiBuffer]] = []
+    for number in range(len(children) + 1):
+        if number < len(children):
+            other = buffer.temporary()
+            came.append((c.irecv(other, (children[number] + root) % c.size), other))
+        if number:
+            request, other = came.pop(0)
+            await c.wait(request)
+            await c.combine(op, buffer, other)
+    if relative:
+        await c.send(buffer, (parent + root) % c.size)
 
 
 # ---------------------------------------------------------------------- broadcast
@@ -414,6 +531,35 @@ async def reduce_scatter_pairwise(
     into.write(mine.read())
 
 
+async def reduce_scatter_ring(
+    c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], into: MpiBuffer, op: Op
+) -> None:
+    """Reduce-scatter in a ring: a part comes around, and each rank adds its own to it; the last one keeps it."""
+    right, left = (c.rank + 1) % c.size, (c.rank - 1) % c.size
+    for step in range(1, c.size):
+        received = parts[(c.rank - step - 1) % c.size]
+        other = received.temporary()
+        await c.exchange(parts[(c.rank - step) % c.size], right, other, left)
+        await c.combine(op, received, other)
+    into.write(parts[c.rank].read())
+
+
+async def scan_linear(c: Channel, buffer: MpiBuffer, result: MpiBuffer, op: Op, *, inclusive: bool) -> None:
+    """Give each rank the reduction over the ranks up to it, or before it: one after the other."""
+    if inclusive:
+        result.write(buffer.read())
+    if c.rank:
+        other = buffer.temporary()
+        await c.recv(other, c.rank - 1)
+        if inclusive:
+            await c.combine(op, result, other)
+        else:
+            await c.copy(result, other)
+            await c.combine(op, buffer, other)
+    if c.rank + 1 < c.size:
+        await c.send(result if inclusive else buffer, c.rank + 1)
+
+
 async def scan_recursive_doubling(c: Channel, buffer: MpiBuffer, result: MpiBuffer, op: Op, *, inclusive: bool) -> None:
     """Give each rank the reduction over the ranks up to it, or before it (Exscan), by recursive doubling."""
     partial, other = buffer.temporary(), buffer.temporary()
@@ -474,6 +620,26 @@ async def gather_linear(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer] 
     await c.wait(*requests)
 
 
+async def gather_synchronized(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer] | None, root: int) -> None:
+    """Send every part straight to the root, the first piece when the root asks for it (Open MPI's linear_sync)."""
+    empty = MpiBuffer(0)
+    first = min(mine.nbytes, (32 << 10) if mine.nbytes > 92160 else 1 << 10)
+    if parts is None:
+        await c.recv(empty, root)
+        await c.send(mine.part(0, first), root)
+        await c.send(mine.part(first, mine.nbytes - first), root)
+        return
+    rests = []
+    for source in range(c.size):
+        if source != root:
+            begin = c.irecv(parts[source].part(0, first), source)
+            await c.send(empty, source)
+            rests.append(c.irecv(parts[source].part(first, parts[source].nbytes - first), source))
+            await c.wait(begin)
+    await c.copy(parts[root], mine)
+    await c.wait(*rests)
+
+
 async def scatter_binomial(c: Channel, parts: Sequence[MpiBuffer] | None, mine: MpiBuffer, root: int) -> None:
     """Scatter equal parts down a binomial tree; only the root has `parts`."""
     relative, mask = (c.rank - root) % c.size, 1
@@ -495,12 +661,19 @@ async def scatter_binomial(c: Channel, parts: Sequence[MpiBuffer] | None, mine: 
     mine.write(room.part(0, mine.nbytes).read())
 
 
-async def scatter_linear(c: Channel, parts: Sequence[MpiBuffer] | None, mine: MpiBuffer, root: int) -> None:
-    """Send every part straight from the root."""
+async def scatter_linear(
+    c: Channel, parts: Sequence[MpiBuffer] | None, mine: MpiBuffer, root: int, *, at_once: bool = True
+) -> None:
+    """Send every part straight from the root: all at once, or one after the other."""
     if parts is None:
         await c.recv(mine, root)
         return
-    requests = [await c.isend(part, target) for target, part in enumerate(parts) if target != root]
+    requests = []
+    for target, part in enumerate(parts):
+        if target != root:
+            requests.append(await c.isend(part, target))
+            if not at_once:
+                await c.wait(requests.pop())
     await c.copy(mine, parts[root])
     await c.wait(*requests)
 
@@ -516,6 +689,30 @@ async def allgather_recursive_doubling(c: Channel, buffer: MpiBuffer, parts: Seq
 async def allgather_ring(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
     """Gather for all in a ring."""
     await _ring(c, parts)
+
+
+async def allgather_neighbours(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
+    """Gather for all by exchange with the two neighbours in turn, two parts at a time; in a ring with odd ranks.
+
+    J. Chen, Y. Zhang, L. Zhang and W. Yuan, Performance Evaluation of Allgather Algorithms on Terascale Linux Cluster
+    with Fast Ethernet, 2005.
+    """
+    if c.size % 2:
+        await _ring(c, parts)
+        return
+    way = 1 if c.rank % 2 == 0 else -1
+    first = c.rank - c.rank % 2
+    neighbours = (c.rank + way) % c.size, (c.rank - way) % c.size
+    await c.exchange(parts[c.rank], neighbours[0], parts[neighbours[0]], neighbours[0])
+    sent, came = first, [first, first]
+    for step in range(1, c.size // 2):
+        turn = step % 2
+        came[turn] = (came[turn] + (2 * way if turn == 0 else -2 * way)) % c.size
+        received = buffer.temporary(sum(part.nbytes for part in parts[came[turn] : came[turn] + 2]))
+        packed = await _joined(c, parts[sent : sent + 2])
+        await c.exchange(packed, neighbours[turn], received, neighbours[turn])
+        _spread(received, parts[came[turn] : came[turn] + 2])
+        sent = came[turn]
 
 
 async def allgather_bruck(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:

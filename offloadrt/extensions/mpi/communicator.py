@@ -465,7 +465,8 @@ class Comm:
         def irecv(buffer: MpiBuffer, rank: int) -> MpiRequest:
             return self.begin_receive(call, buffer, rank, tag, 1, at)
 
-        return Channel(self.rank, self.size, self.endpoint, call, at, background, isend, irecv)
+        nodes = [self.world.endpoints[rank].node for rank in self.group]
+        return Channel(self.rank, self.size, self.endpoint, call, at, background, isend, irecv, nodes)
 
     def _workplace(self, buffer: MpiBuffer) -> MpiBuffer:
         """Return where a reduction is made: in the buffer itself, or for short ones of a device at the host."""

@@ -18,7 +18,12 @@ from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.words import seconds, size
 from offloadrt.trace.events import plain_kernel
 
-_ENDED = {"exit": "", "stopped": "stopped by --stop-after", "cut": "cut off: the program crashed or was killed"}
+_ENDED = {
+    "exit": "",
+    "exec": "replaced itself by exec",
+    "stopped": "stopped by --stop-after",
+    "cut": "cut off: the program crashed or was killed",
+}
 _MOST_KERNELS = 3
 """Kernels that are named for an array."""
 

@@ -32,7 +32,15 @@ import attrs
 import numpy as np
 from attrs import field, frozen
 
-from offloadrt.extensions.recording.format.slots import PLACES, RAW_VERSION, SLOT_BYTES, SLOT_WORDS, STOP, Slot
+from offloadrt.extensions.recording.format.slots import (
+    PLACES,
+    RAW_VERSION,
+    SLOT_BYTES,
+    SLOT_WORDS,
+    STOP,
+    Slot,
+    died_key,
+)
 
 
 class RecordingRefused(Exception):
@@ -501,8 +509,8 @@ class RecordedRun:
     exact: bool = False
     message: str = ""
     """What the program, or the runtime, has written last before it died."""
-    died_at: str = ""
-    """The line of its own code where it died, if that is known."""
+    pid: int | None = None
+    """The number of the process that was started."""
     repeat: int = 0
     """Which repeat of the run it is; 0 is the first."""
     directives: int = field(kw_only=True)
@@ -627,7 +635,7 @@ def _run(
     stopped = stopped or _was_stopped(folder)
     code = process.returncode
     words.end()
-    _name_places(folder)
+    _name_places(folder, libraries[0])
     return RecordedRun(
         folder=folder.name,
         threads=threads,
@@ -639,7 +647,7 @@ def _run(
         host_touches=options.host_touches,
         exact=options.check,
         message=words.message(code) if code and not stopped else "",
-        died_at=_line_of_death(folder, libraries[0]) if code < 0 and not stopped else "",
+        pid=process.pid,
         directives=counter.count(),
     )
 
@@ -681,8 +689,8 @@ def _symbolizer() -> str | None:
     return shutil.which(f"llvm-symbolizer-{OLDEST}") or shutil.which("llvm-symbolizer")
 
 
-def _name_places(folder: Path) -> None:
-    """Write where in the source the processes of a run have called MPI, as far as the program has lines."""
+def _name_places(folder: Path, recorder: Path) -> None:
+    """Write where in the source the processes of a run have called MPI, and died, as far as the program has lines."""
     begins = '{"k":"place"'
     lines = [
         json.loads(text)
@@ -692,8 +700,15 @@ def _name_places(folder: Path) -> None:
     ]
     asked = sorted({(str(line["module"]), int(line["offset"])) for line in lines})
     symbolizer = _symbolizer()
-    if not asked or symbolizer is None:
+    if symbolizer is None:
         return
+    places = _places_of_deaths(folder, recorder, symbolizer)
+    if asked:
+        places |= _places_of_calls(asked, symbolizer)
+    (folder / PLACES).write_text(json.dumps(places), encoding="utf-8")
+
+
+def _places_of_calls(asked: Sequence[tuple[str, int]], symbolizer: str) -> dict[str, str]:
     # A caller is at the instruction behind its call.
     text = "\n".join(f'"{module}" {offset - 1:#x}' for module, offset in asked)
     command = [symbolizer, "--output-style=JSON", "--relativenames"]
@@ -706,15 +721,15 @@ def _name_places(folder: Path) -> None:
             function = str(own["FunctionName"]).partition(".")[0]  # without the name of a version of it
             words = [own["FileName"].removeprefix("./"), function, str(own["Line"]), str(own["Column"])]
             places[f"{offset} {module}"] = ";".join(words)
-    (folder / PLACES).write_text(json.dumps(places), encoding="utf-8")
+    return places
 
 
-def _line_of_death(folder: Path, recorder: Path) -> str:
-    """Return the innermost line of the program's own code on the stack of the process that died."""
-    symbolizer = _symbolizer()
+def _places_of_deaths(folder: Path, recorder: Path, symbolizer: str) -> dict[str, str]:
+    """Return the innermost line of the program's own code on the stack of each process that a signal ended."""
+    found: dict[str, str] = {}
     for path in sorted(folder.glob("*.jsonl")):
         for text in path.read_text(encoding="ascii", errors="replace").splitlines():
-            if not text.startswith('{"k":"died"') or not text.endswith("}") or symbolizer is None:
+            if not text.startswith('{"k":"died"') or not text.endswith("}"):
                 continue
             frames = [frame for frame in json.loads(text)["frames"] if isinstance(frame, list)]
             # A frame other than the innermost is at the instruction behind its call.
@@ -726,11 +741,9 @@ def _line_of_death(folder: Path, recorder: Path) -> str:
             command = [symbolizer, "--no-inlines", "--functions=none"]
             done = subprocess.run(command, input="\n".join(asked), capture_output=True, text=True, check=False)
             places = [line.rsplit(":", 1)[0] for line in done.stdout.splitlines() if line and not line.startswith("??")]
-            own = [place for place in places if not place.startswith("/usr/")]
-            for place in own:
-                if not place.endswith(":0"):
-                    return Path(place).name
-    return ""
+            own = [place for place in places if not place.startswith("/usr/") and not place.endswith(":0")]
+            found[died_key(path)] = Path(own[0]).name if own else ""
+    return found
 
 
 def _was_stopped(folder: Path) -> bool:

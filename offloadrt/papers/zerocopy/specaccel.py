@@ -17,7 +17,7 @@ import attrs
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
 from offloadrt.study.inputs import InputRange
-from offloadrt.study.running.phases import StepNumbers
+from offloadrt.study.running.statistics import StepNumbers
 
 GIB = float(1 << 30)
 

@@ -21,9 +21,8 @@ import msgspec
 
 from offloadrt.study.certainty import NO_DRAWS, SCREENINGS, Effort, Ranking, clock_of, order_of, sample
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, library, writing
-from offloadrt.study.reporting import figures
-from offloadrt.study.reporting.results import Result, TimeShare, builtins, row
-from offloadrt.study.reporting.words import Cell, figure, html_page, html_table, named, where, word
+from offloadrt.study.reporting.results import Result, TimeShare, builtins, drawing, row
+from offloadrt.study.reporting.words import Cell, figure, html_page, html_table, is_number, named, where, word
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Figure, Scenario
 from offloadrt.study.scripts.parameters import Value
@@ -182,12 +181,12 @@ class Comparison:
         drawn = self._figure(of, machine)
         if drawn is None:
             raise UserError(f"{self.scenario}: nothing was compared that can lie along x")
-        return figures.canvas_of(attrs.evolve(drawn, **changes), self.results)
+        return drawing().canvas_of(attrs.evolve(drawn, **changes), self.results)
 
     def _figure(self, of: Figure | None, machine: str | None, asked: Sequence[str] = ()) -> Figure | None:
         names = (*self.cases[0].parameters, *self.baseline)
         swept = {name: tuple(dict.fromkeys(one.parameters[name] for one in self.results)) for name in names}
-        drawn = figures.figure_for(of, swept, self.results, machine)
+        drawn: Figure | None = drawing().figure_for(of, swept, self.results, machine)
         if drawn is None:
             return None
         y = next(iter(asked), drawn.y if of is not None else ELAPSED)
@@ -377,9 +376,13 @@ def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]
     """Draw the ratios of one measure over the sweep.
 
     It is the first measure that was asked for, else that of the scenario's figure, else the elapsed time. Returns the
-    paths written, none when nothing can lie along x. The figure of an earlier comparison is deleted in any case.
+    paths written, none when nothing can lie along x, or where nothing that draws is installed. The figure of an earlier
+    comparison is deleted in any case.
     Raises UserError when matplotlib is not installed.
     """
+    figures = drawing(needed=False)
+    if figures is None:
+        return []
     figures.delete(folder, stem="comparison")
     asked = [name for name in comparison.measures[1:] if name not in scenario.measures]
     figure = comparison._figure(scenario.figure, scenario.machine, asked)
@@ -492,8 +495,8 @@ def _value(name: str, result: Result) -> float:
 def _known(name: str, results: Sequence[Result]) -> None:
     """Raise UserError when the runs have no number of that name."""
     cells = {column: cell for result in results for column, cell in row(result).items()}
-    if not figures.is_number(cells.get(name)) and not ("." in name and len(results) < 2):
-        numbers = [column for column, cell in cells.items() if figures.is_number(cell)]
+    if not is_number(cells.get(name)) and not ("." in name and len(results) < 2):
+        numbers = [column for column, cell in cells.items() if is_number(cell)]
         raise _no_number("--measure", name, numbers, [column for column in numbers if column in results[0].measured])
 
 

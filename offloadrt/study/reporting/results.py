@@ -13,16 +13,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import msgspec
 import numpy as np
 
+from offloadrt.registry import NotInstalled, Registry
 from offloadrt.runtime.device import ResultSection
 from offloadrt.sim import Figures, LockUse
 from offloadrt.study.errors import ScenarioRefused, UserError, library, writing
-from offloadrt.study.reporting.panels import COLOURS, new_canvas, save
 from offloadrt.study.reporting.words import Cell, figure, html_page, html_table, named, percent, seconds, where
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.trace import CallStatistics
@@ -30,6 +30,19 @@ from offloadrt.trace import CallStatistics
 if TYPE_CHECKING:
     import pandas
     import polars
+
+_DRAWINGS: Final = Registry[Any]("part that draws", "offloadrt.drawings")
+
+
+def drawing(*, needed: bool = True) -> Any:
+    """Return the functions that draw results; where they are not installed, raise UserError if they are needed."""
+    try:
+        return _DRAWINGS.load("figures")
+    except NotInstalled as error:
+        if needed:
+            raise UserError(str(error)) from None
+        return None
+
 
 CallFigures = CallStatistics
 """The name by which judges know it: stored reports hold a digest of the judges' code."""
@@ -128,7 +141,7 @@ class Interval:
 
     @classmethod
     def of(cls, nominal: float, values: Sequence[float], seed: int) -> Interval:
-        """Compute the interval of at least one draw; between two draws in proportion."""
+        """Compute the interval of at least one draw; between the middles of two draws' parts in proportion."""
         low, median, high = (_quantile(sorted(values), share) for share in (0.1, 0.5, 0.9))
         return cls(nominal, median, low, high, seed, tuple(values))
 
@@ -151,8 +164,8 @@ def ratio_in_draws(base: Result, own: Result, name: str) -> Interval | None:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which a share of ascending values lies, between two of them in proportion."""
-    rank = share * (len(ordered) - 1)
+    """Return the value below which a share of places lies; each ascending value stands for an equal part of them."""
+    rank = max(0.0, min(share * len(ordered) - 0.5, len(ordered) - 1.0))
     below = int(rank)
     low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
     return low if low == high else low + (high - low) * (rank - below)
@@ -239,8 +252,8 @@ class Result:
         }
 
     def figure(self) -> Any:
-        """Draw where the host threads' time went, as a figure of matplotlib. Raises as `time_figure`."""
-        return time_figure(self)
+        """Draw where the host threads' time went, as a figure of matplotlib. Raises UserError where it cannot be."""
+        return drawing().time_figure(self)
 
     def timeline(self, **keywords: Any) -> Any:
         """Draw the run over virtual time, as `offloadrt.timeline` does: `result.timeline(window_s=(0.0, 1e-3))`.
@@ -489,47 +502,3 @@ def write_tables(results: Sequence[Result], folder: Path, *, stem: str = "result
         with writing(path) as part:
             part.write_bytes(in_memory.getvalue())
     return [parquet, csv]
-
-
-_NOTHING = 1e-4
-"""The share of a part that is left out."""
-_NARROW = 0.06
-"""The share of a part whose name does not fit into it."""
-
-
-def draw_time(result: Result, path: Path) -> None:
-    """Draw `time_figure` to a file that `check_type` lets pass. Raises as that, and when the file cannot be written."""
-    save(time_figure(result), path)
-
-
-def time_figure(result: Result) -> Any:
-    """Draw where the time of the host threads went, in percent of their lives, as a figure of matplotlib.
-
-    Raises UserError when no host thread lived in the measured time, and without matplotlib.
-    """
-    if not result.where_time_went:
-        raise UserError(f"{result.scenario}: no host thread lived in the measured time, so there is nothing to draw")
-    canvas = new_canvas(9.0, 2.4)
-    area = canvas.subplots()
-    left = 0.0
-    parts = [item for item in result.where_time_went.items() if item[1].share >= _NOTHING]
-    for number, (name, part) in enumerate(parts):
-        share = 100.0 * part.share
-        label = f"{name}: {seconds(part.total_s)}"
-        area.barh([0], [share], left=left, color=COLOURS[number % len(COLOURS)], edgecolor="white", label=label)
-        if part.share >= _NARROW:
-            area.text(
-                left + share / 2, 0, f"{name}\n{share:.0f} %", ha="center", va="center", color="white", fontsize=8
-            )
-        left += share
-    area.set_xlim(0.0, 100.0)
-    area.set_yticks([])
-    area.set_xlabel("share of the host threads' time (%)")
-    area.set_title(
-        f"{result.scenario} {named(result.parameters)}\n{seconds(result.elapsed_s)} on {where(result)}",
-        fontsize="small",
-        wrap=True,
-    )
-    area.spines[["top", "right", "left"]].set_visible(False)
-    canvas.legend(loc="outside lower center", ncols=4, fontsize="x-small", frameon=False)
-    return canvas

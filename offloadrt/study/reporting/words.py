@@ -55,6 +55,11 @@ def word(value: object) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def is_number(value: Cell) -> bool:
+    """Tell whether a cell is a number, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def percent(share: float) -> str:
     """Write a share for people: `12.3 %`."""
     return f"{100 * share:.1f} %"

@@ -139,11 +139,11 @@ def _with_environment(spec: MachineSpec, environment: Mapping[str, str]) -> Mach
 
 
 def _plain(value: str) -> str | float:
-    """Return the number that an environment variable is; such a number is in the unit of the entry."""
+    """Return the number that an environment variable is, in the unit of the entry, or its word in small letters."""
     try:
         return float(value)
     except ValueError:
-        return value
+        return value.lower()
 
 
 def plan_of(faults: Sequence[str]) -> FaultPlan:

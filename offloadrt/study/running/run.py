@@ -27,10 +27,9 @@ from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError
 from offloadrt.study.running import profiles
 from offloadrt.study.running.building import Built, build, changed, options_for, plan_of
-from offloadrt.study.running.phases import MeasuredPart, Windows
-from offloadrt.study.running.statistics import Ledger, RunStatistics
+from offloadrt.study.running.statistics import Ledger, MeasuredPart, RunStatistics, Windows
 from offloadrt.study.spec import RunSpec
-from offloadrt.trace import Calls, CausalLog, Trace, doing
+from offloadrt.trace import Calls, CausalObserver, Trace, doing
 
 if TYPE_CHECKING:  # most runs are of one model, and each takes a good part of the start-up time
     from offloadrt.models.openmp import OpenMP
@@ -101,7 +100,7 @@ class Run:
         spec: RunSpec | None = None,
         *,
         sinks: Sequence[Any] = (),
-        causal_log: CausalLog | None = None,
+        causal_log: CausalObserver | None = None,
         on_progress: Callable[[int, int], object] | None = None,
         **fields: Any,
     ) -> None:
@@ -329,7 +328,7 @@ class Run:
         """Yield the numbers of a loop's steps, as `range(count)` does: `for step in run.steps(100):`.
 
         In a run with `sample_phases`, a long loop of many steps runs a few of them only, which stand for the others
-        (`study/running/phases.py`). So a step has to leave the program as it found it, but for its results.
+        (`extensions/sampling`). So a step has to leave the program as it found it, but for its results.
         """
         return self.windows.phases.steps(count)
 

@@ -359,16 +359,14 @@ class RuntimeCalls:
 
     def finish(self) -> None:
         """Complete the calls that never returned; what the runtime did in them is not known as a whole."""
-        fatal = self.fatal_call()
-        for number, call in self._open.items():
-            self._complete(call, whole=False, died=number == fatal and call.launch == NONE)
+        for call in self._open.values():
+            self._complete(call, whole=False, unfinished=call.launch == NONE)
 
     def fatal_call(self) -> int:
         """Return the call in which the program died; 0 if that was in none, or nobody knows."""
-        died, end = self._process.line("died"), self._process.line("end")
-        number = int((end or died).get("call", 0))
-        number = self._roots.get(number, number)
-        if not end and not died and len(self._open) == 1:
+        ending = self._process.ending
+        number = self._roots.get(number := int(ending.get("call", 0)), number)
+        if not ending and len(self._open) == 1:
             return next(iter(self._open))
         return number if number in self._open else 0
 
@@ -377,7 +375,7 @@ class RuntimeCalls:
         call = self._open.get(self.fatal_call())
         return "" if call is None else self._where((call.algorithm or call).row)
 
-    def _complete(self, call: _OpenCall, whole: bool, died: bool = False) -> None:
+    def _complete(self, call: _OpenCall, whole: bool, unfinished: bool = False) -> None:
         items, blocks, behind = self._expanded(call)
         if call.function == ALGORITHM:
             numbers = [NONE if block is None else block.number for block in call.blocks]
@@ -400,7 +398,7 @@ class RuntimeCalls:
                 )
                 for item, block in zip(items, blocks, strict=True)
             ]
-        call.task.put(call.place, "subject", self._site(call, items, behind, died))
+        call.task.put(call.place, "subject", self._site(call, items, behind, unfinished))
         call.task.put(call.place, "detail", self.items.add(rows))
         if call.kernel is not None and call.launch == NONE:
             call.launch = self.launches.uncounted(call.kernel[4])
@@ -437,16 +435,16 @@ class RuntimeCalls:
             found[owner].append((part, block))
         return found
 
-    def _site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int], died: bool) -> int:
+    def _site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int], unfinished: bool) -> int:
         """Find the number of a call's site; looked up by the slots' words, as most calls come again."""
-        plain = not (call.dimensions or call.components or died)
+        plain = not (call.dimensions or call.components or unfinished)
         kernel = (0, 0, 0, 0) if call.kernel is None else (*call.kernel[1:4], call.kernel[5])
         forms = tuple([(item[4], item[5]) for item in items])
         within = 0 if call.algorithm is None else call.algorithm.row[5]
         key = call.function, call.row[5], call.row[6], kernel, forms, within
         number = self._numbers.get(key) if plain else None
         if number is None:
-            site = msgspec.structs.replace(self._read_site(call, items, behind), died=died)
+            site = msgspec.structs.replace(self._read_site(call, items, behind), died=unfinished)
             number = self.sites.setdefault(site, len(self.sites))
             if plain:
                 self._numbers[key] = number
@@ -641,8 +639,7 @@ class Assembler:
                 task.put(place, "detail", NONE if address == row[2] else end)
         thread.moving.clear()
         block = self.memory.arrays.allocate(row[2], row[3], "scratch" if a_of(row) == SCRATCH else "malloc")
-        task = self.task_of(thread)
-        self.memory.allocated.append((task, self.add(thread, Step.ALLOCATE, 0), block))
+        self.memory.allocated.append((self.task_of(thread), self.add(thread, Step.ALLOCATE, 0), block))
 
     def _freed(self, thread: _Thread, row: Row) -> None:
         how = a_of(row)
@@ -666,8 +663,7 @@ class Assembler:
     def _is_strange(self, task: TaskRow, mapping: TaskRow) -> bool:
         """Tell whether OpenMP made none of the threads of two tasks, of which the second one maps what the first frees.
 
-        No recorded synchronization orders such threads. So the free is recorded where it came among what the second one
-        did, which is between two of its directives.
+        No recorded synchronization orders such threads. So the free stands where it came, between two directives.
         """
         both_initial = task.kind == mapping.kind == TaskKind.INITIAL
         return both_initial and task.thread != mapping.thread and not self.calls.has_open(mapping)

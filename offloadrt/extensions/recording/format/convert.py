@@ -46,15 +46,15 @@ def convert(raw: Path, out: Path) -> list[RunSummary]:
     for runs in _repeated(record["runs"]):
         of_repeats = [_processes(raw, record, run) for run in runs]
         folder = str(runs[0]["folder"])
-        for process, dictionaries, columns in of_repeats[0] if len(runs) == 1 else _joined(folder, of_repeats):
+        for name, dictionaries, columns in of_repeats[0] if len(runs) == 1 else _joined(folder, of_repeats):
             count = directives_in(columns, dictionaries.sites)
             meta = msgspec.structs.replace(dictionaries.meta, cost_errors=cost_errors(dictionaries, columns))
             summary = RunSummary(
-                f"{folder}/{process}",
+                f"{folder}/{name}",
                 meta.asked_threads or meta.threads,
                 meta.rank,
                 0 if meta.mpi is None else meta.mpi.ranks,
-                process,
+                meta.pid,
                 meta.ended,
                 count,
                 "" if meta.died is None else str(meta.died),
@@ -66,8 +66,8 @@ def convert(raw: Path, out: Path) -> list[RunSummary]:
     return [summary for summary, _, _ in made]
 
 
-_Process = tuple[int, Dictionaries, Mapping[str, Column]]
-"""The number of a process, and what was recorded of it."""
+_Process = tuple[str, Dictionaries, Mapping[str, Column]]
+"""The name of a process, and what was recorded of it."""
 
 
 def _processes(raw: Path, record: Mapping[str, Any], run: Mapping[str, Any]) -> list[_Process]:
@@ -76,7 +76,7 @@ def _processes(raw: Path, record: Mapping[str, Any], run: Mapping[str, Any]) -> 
     for process in processes_of(raw / run["folder"]):
         dictionaries, columns = tables_of(process, record, run)
         if directives_in(columns, dictionaries.sites) or dictionaries.mpi_calls:
-            found.append((process.pid, dictionaries, columns))
+            found.append((process.name, dictionaries, columns))
     return found
 
 
@@ -211,22 +211,29 @@ _FROM_OUTSIDE: Final = (signal.SIGINT,)
 
 
 def _death(assembler: Assembler, run: Mapping[str, Any]) -> Death | None:
-    """Say how a program died; None of one that came to its end, or that was stopped."""
+    """Say how a process died; None of one that came to its end, that was stopped, or of which nobody knows.
+
+    A signal of the run is that of the process that was started; others that have said nothing died with it. A process
+    that ends by itself behind a signal has handled it.
+    """
     process, calls = assembler.process, assembler.calls
-    died, end = process.line("died"), process.line("end")
-    if run.get("stopped") or (end and not end.get("call")):
+    ending, end = process.ending, process.line("end")
+    if run.get("stopped") or end.get("how") == "stopped" or process.is_replaced:
         return None
-    number = died.get("signal") or run.get("signal")
-    if end:
-        code = run.get("exit")
-        how = "exits inside of the runtime" + ("" if code is None else f" with code {code}")
-    elif not number or number in _FROM_OUTSIDE:
+    is_own = process.pid == run.get("pid", process.pid)
+    number = (run.get("signal") if is_own else None) or ending.get("signal") or (None if end else run.get("signal"))
+    if number in _FROM_OUTSIDE:
         return None
-    else:
+    if number:
         known = {one.value: one.name for one in signal.Signals}
-        how = f"is ended by {known.get(number, f'signal {number}')}"
+        how = f"is ended by {known.get(number, f'signal {number}')}{' as it exits' if end else ''}"
+    elif ending.get("call"):
+        code = run.get("exit") if is_own else None
+        how = "exits inside of the runtime" + ("" if code is None else f" with code {code}")
+    else:
+        return None
     after = f"after {calls.last_place}" if calls.last_place else ""
-    where = calls.died_at() or str(run.get("died_at") or "") or after
+    where = calls.died_at() or process.place_of_death or after
     return Death(how, where, str(run.get("message") or ""))
 
 
@@ -241,7 +248,7 @@ def _meta(
         rank=begin.get("rank") if world is None else world.rank,
         threads=threads,
         asked_threads=run.get("threads"),
-        ended=str(end.get("how", "cut")),
+        ended="cut" if death is not None else str(end.get("how", "exec" if process.is_replaced else "cut")),
         exit=run.get("exit"),
         signal=run.get("signal"),
         runtime=str(process.line("runtime").get("name", "")),

@@ -309,7 +309,7 @@ class Site(msgspec.Struct, frozen=True):
     flags: int = 0
     items: tuple[ItemForm, ...] = ()
     died: bool = False
-    """Whether the program died in it."""
+    """Whether the process ended before it was done: what it did is not known as a whole."""
 
     @property
     def is_routine(self) -> bool:
@@ -376,7 +376,7 @@ class Meta(msgspec.Struct, frozen=True):
     asked_threads: int | None = None
     """What `offloadrt record --threads` asked for."""
     ended: str = "exit"
-    """exit, stopped, or cut: it crashed or was killed, and what was recorded up to then is here."""
+    """exit, exec, stopped, or cut: it crashed or was killed, and what was recorded up to then is here."""
     exit: int | None = None
     signal: int | None = None
     runtime: str = ""

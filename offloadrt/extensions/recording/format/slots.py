@@ -164,6 +164,11 @@ class RawProcess:
     """The slots of its threads, in order of their numbers."""
     places: Mapping[str, str] = attrs.field(factory=dict)
     """``file;function;line;column`` of places in modules: ``OFFSET MODULE``."""
+    place_of_death: str = ""
+    """The innermost line of the program's own code where a signal ended it, if that is known."""
+    name: str = ""
+    """Its number, and which part of it this is, where it has replaced itself by exec."""
+    is_replaced: bool = False
 
     def place_of(self, line: Mapping[str, Any]) -> str:
         """Return what is known of the place that a line of the kind `place` names; empty for nothing."""
@@ -172,6 +177,11 @@ class RawProcess:
     def line(self, kind: str) -> dict[str, Any]:
         """Return the first line of a kind; empty if there is none."""
         return next((line for line in self.lines if line["k"] == kind), {})
+
+    @property
+    def ending(self) -> dict[str, Any]:
+        """The last line that says how the process ended: of an exit (`end`), or of a signal (`died`); empty if none."""
+        return next((line for line in reversed(self.lines) if line["k"] in ("end", "died")), {})
 
     def slots(self) -> Iterator[np.ndarray[Any, np.dtype[np.uint64]]]:
         """Read the used slots of each thread; what a crash has cut off is left out."""
@@ -194,14 +204,22 @@ def processes_of(folder: Path) -> list[RawProcess]:
             raise RecordingTooNew(f"{file}: raw version {version}; this offloadrt reads up to {RAW_VERSION}")
         strings = {int(line["at"]): str(line["text"]) for line in lines if line["k"] == "string"}
         threads = sorted(folder.glob(f"{file.stem}.*.slots"), key=lambda path: int(path.suffixes[0][1:]))
-        found.append(RawProcess(int(file.stem), tuple(lines), strings, tuple(threads), places))
+        pid, _, part = file.stem.partition("-")
+        is_replaced = file.with_name(f"{pid}-{int(part or 1) + 1}.jsonl").exists()
+        known = places, places.get(died_key(file), ""), file.stem, is_replaced
+        found.append(RawProcess(int(pid), tuple(lines), strings, tuple(threads), *known))
     if not found:
         raise NotARecording(f"{folder}: holds no raw files of a recorder")
     return found
 
 
 PLACES: Final = "places.json"
-"""The file of a run's folder that says where in the source its processes call MPI."""
+"""The file of a run's folder that says where in the source its processes call MPI, and where they died."""
+
+
+def died_key(process: Path) -> str:
+    """Return the name in PLACES of where the process died that has this file of lines."""
+    return f"died {process.stem}"
 
 
 def _places(file: Path) -> dict[str, str]:

@@ -31,7 +31,7 @@ from offloadrt.extensions.recording.format.recording import (
 from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, STORES
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.program import ReplayRefused
-from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
+from offloadrt.extensions.recording.replay.tasks import TaskWalk
 from offloadrt.extensions.stdpar import ExecutionPolicy, HostThread, Indirect, Marker, StdPar, UsmArray, section
 from offloadrt.extensions.stdpar.algorithms import AlgorithmCall, direct
 from offloadrt.extensions.stdpar.elision import ALGORITHMS
@@ -41,6 +41,7 @@ from offloadrt.models.host.program import ProgramThread
 from offloadrt.models.openmp.tasks import HiddenHelpers
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.plugins.plugin import GridDefaults
+from offloadrt.study.running.statistics import StepSampler
 
 _POLICIES: Final = {1: ExecutionPolicy.PAR, 2: ExecutionPolicy.PAR_UNSEQ}
 _MARKERS: Final = {
@@ -430,7 +431,7 @@ async def replay_algorithms(
     *,
     host_time: float = 1.0,
     progress: Callable[[int, int], object] = lambda done, total: None,
-    phases: ChoosesInstances | None = None,
+    phases: StepSampler | None = None,
     timed: Timed | None = None,
     policy: ExecutionPolicy | None = None,
 ) -> int:
@@ -468,7 +469,7 @@ def _begun(
     program: StdPar,
     host_time: float,
     progress: Callable[[int, int], object],
-    phases: ChoosesInstances | None,
+    phases: StepSampler | None,
     timed: Timed | None,
     policy: ExecutionPolicy | None,
 ) -> tuple[ReplayedAlgorithms, TaskWalk]:

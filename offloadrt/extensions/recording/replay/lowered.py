@@ -190,9 +190,10 @@ class LoweredProgram:
         device: int | None = None,
         nowait: bool = False,
         depend: Sequence[Depend] = (),
+        name: str = "",
     ) -> Construct:
         """Make a call of `__tgt_target_data_begin_mapper`, `__tgt_target_data_end_mapper` or `…_update_mapper`."""
-        name = _NAMES[call]
+        name = name or _NAMES[call]
         if call == "update":
             work = updating(items, name, self._program.declarations.strided_update == "specification")
         else:

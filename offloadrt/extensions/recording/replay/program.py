@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 import numpy as np
@@ -27,8 +27,7 @@ from offloadrt.extensions.recording.ompt import start_tool
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.lowered import LoweredItem, LoweredProgram
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
-from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart, parts_of
-from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
+from offloadrt.extensions.recording.replay.tasks import TaskWalk
 from offloadrt.kernels import Kernel
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.memory import AddressMap
@@ -43,6 +42,10 @@ from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.events import MemoryUse
 from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, MapItems
+from offloadrt.study.running.statistics import StepSampler
+
+if TYPE_CHECKING:  # most programs are not of MPI
+    from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart
 
 _UNIFIED_SHARED_MEMORY: Final = 0x8
 """OMP_REQ_UNIFIED_SHARED_MEMORY of `requires`, by LLVM's numbers."""
@@ -419,6 +422,8 @@ class ReplayedProgram:
         self._kernels = RecordedKernels(self.recording, most_threads, grid, block_at, self.declared)
         self._total = self.recording.directives
         if self.process is not None:
+            from offloadrt.extensions.recording.replay.ranks import RankReplay
+
             self._ranks = RankReplay(self.recording, self.process, self.device_of)
         if self.openmp.tell is not None:
             self._observed = ObservedReplay(self.openmp.tell, self.recording)
@@ -585,6 +590,8 @@ class ReplayedProgram:
 
     def _tell_of_devices(self, call: int, parts: int) -> None:
         """Tell the observer what a call of MPI reads and writes in the memory of a device, as of a kernel."""
+        from offloadrt.extensions.recording.replay.ranks import parts_of
+
         assert self._observed is not None
         site = self.recording.dictionaries.mpi_calls[call]
         for part in parts_of(self.recording, parts):
@@ -595,13 +602,13 @@ class ReplayedProgram:
                 self._observed.uses_device(site.where, site.call, self.openmp.next_directive(), place.device, use)
 
     async def _dies_in(self, t: HostThread, site_number: int, items: int, launch: int) -> None:
-        """Do what is known of the directive in which the program died, and no more: nothing comes after it.
+        """Do what is known of a directive in which the program ended, and no more: nothing comes after it.
 
-        A region of which no launch was recorded died before its kernel ran.
+        Of a region without a recorded launch that is what it maps: nothing says how far its kernel has come.
         """
         site = self.recording.dictionaries.sites[site_number]
         try:
-            if site.call in _DATA:
+            if site.call in _DATA or (site.call in _KERNELS and not self.recording.on_initial_device(site)):
                 await t.run(self._construct_of(site_number, items, launch))
             elif site.call not in _KERNELS:
                 await self._routines.run(t, site, items)
@@ -638,6 +645,8 @@ class ReplayedProgram:
             )
         if (call := _DATA.get(site.call)) is not None:
             return self._lowered.data(call, lowered, device=device)
+        if site.died:
+            return self._lowered.data("begin", lowered, device=device, name="target")
         recorded = self._kernels.launch(site, launch, lowered, self.arrays)
         reached = list(recorded.reaches)
         return self._lowered.target(recorded.launch, lowered, device=device, follows=reached, blocks=recorded.blocks)
@@ -710,7 +719,7 @@ async def replay(
     host_time: float = 1.0,
     declared: Mapping[str, Kernel] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
-    phases: ChoosesInstances | None = None,
+    phases: StepSampler | None = None,
     process: Process | None = None,
 ) -> Outcome:
     """Run a recorded program, and return how its operations compare with the recorded ones.

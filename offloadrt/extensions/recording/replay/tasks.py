@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
 from typing import Any, Final, Protocol
 
 import attrs
@@ -35,6 +35,7 @@ from offloadrt.models.openmp import Depend
 from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion
 from offloadrt.runtime.events import Awaited, Signalled, StrandBegan, StrandEnded, TaskMade, Tell
 from offloadrt.sim import Lock, Signal, Simulation
+from offloadrt.study.running.statistics import StepSampler
 from offloadrt.trace import HostTime
 
 _Steps = Generator[Any, Any, object] | Coroutine[Any, Any, object]
@@ -518,18 +519,10 @@ class ReplayedDirectives(Protocol):
     async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None: ...
 
 
-class ChoosesInstances(Protocol):
-    """What a walk asks of whoever chooses the instances of repeated phases that are run."""
-
-    @property
-    def wanted(self) -> bool: ...
-    def steps(self, count: int, key: Hashable = None, work: Sequence[float] = ()) -> Iterator[int]: ...
-
-
 class TaskWalk:
     """Walks the tasks of a recording."""
 
-    def __init__(self, program: ReplayedDirectives, phases: ChoosesInstances | None = None) -> None:
+    def __init__(self, program: ReplayedDirectives, phases: StepSampler | None = None) -> None:
         self._program = program
         self._recording = program.recording
         self._offload = program.offload

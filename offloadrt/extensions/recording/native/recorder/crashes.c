@@ -26,12 +26,18 @@ static void say_where(int number) {
   died_end();
 }
 
+static bool is_programs(uint64_t instruction) {
+  Dl_info info;
+  struct link_map *map;
+  return dladdr1((void *)instruction, &info, (void **)&map, RTLD_DL_LINKMAP) && map && !*map->l_name;
+}
+
 static void on_crash(int number, siginfo_t *info, void *context) {
   const ucontext_t *machine = context;
 #if defined __x86_64__
-  uint64_t stack_pointer = (uint64_t)machine->uc_mcontext.gregs[REG_RSP];
+  uint64_t stack_pointer = (uint64_t)machine->uc_mcontext.gregs[REG_RSP], instruction = (uint64_t)machine->uc_mcontext.gregs[REG_RIP];
 #else
-  uint64_t stack_pointer = 0;
+  uint64_t stack_pointer = 0, instruction = 0;
 #endif
   for (int i = 0; i < SIGNALS; i++)
     if (signals[i] == number)
@@ -39,8 +45,9 @@ static void on_crash(int number, siginfo_t *info, void *context) {
   uint64_t address = info->si_code == SI_KERNEL ? NO_ADDRESS : (uint64_t)info->si_addr;
   if ((number == SIGSEGV || number == SIGBUS) && end_crashed(address, stack_pointer))
     put_submit(0);
-  if (recording())
-    say_where(number);
+  if (recording() && !this_thread()->inside && is_programs(instruction))
+    end_interval(); /* what it has touched last; it may allocate, which is no harm outside of malloc */
+  say_where(number);
   if (info->si_code <= 0)
     raise(number); /* somebody has sent it, and nothing that this returns to would send it again */
 }

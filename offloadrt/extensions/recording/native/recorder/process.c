@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int file = -1;
+static pid_t own; /* the process that the file is of */
 static char folder[4096]; /* RECORDING/PID: the files of this process begin so */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char *line;
@@ -121,6 +124,7 @@ void process_open(bool forked) {
     fprintf(stderr, "offloadrt: %s: %s\n", path, strerror(errno));
   ssize_t bytes = readlink("/proc/self/exe", exe, sizeof exe - 1);
   exe[bytes > 0 ? bytes : 0] = 0;
+  own = getpid();
   line_begin("process");
   line_number("version", RAW_VERSION);
   line_number("pid", getpid());
@@ -160,14 +164,27 @@ void died_at(const char *module, uint64_t offset) {
 
 void died_end(void) {
   died_length += (size_t)snprintf(died + died_length, sizeof died - died_length, "]}\n");
-  if (file >= 0 && write(file, died, died_length) < 0)
+  if (file >= 0 && getpid() == own && write(file, died, died_length) < 0) /* a child of vfork has its parent's memory */
     return; /* the disk is full */
 }
 
+/* ---- a program that ends: it may do so in a handler of a signal, where no lock may be taken ---- */
 void process_end(const char *how) {
-  line_begin("end");
-  line_number("call", (int64_t)this_thread()->call); /* it ends inside of the runtime */
-  line_number("t", (int64_t)now());
-  line_text("how", how);
-  line_end();
+  static atomic_flag has_ended = ATOMIC_FLAG_INIT;
+  char end[128];
+  if (file < 0 || getpid() != own || atomic_flag_test_and_set(&has_ended))
+    return;
+  int bytes = snprintf(end, sizeof end, "{\"k\":\"end\",\"call\":%llu,\"t\":%llu,\"how\":\"%s\"}\n",
+                       (unsigned long long)this_thread()->call /* it ends inside of the runtime */, (unsigned long long)now(), how);
+  if (write(file, end, (size_t)bytes) < 0)
+    return; /* the disk is full */
 }
+
+/* exit() of libc ends in another function of that name: the destructor of stream.c has been called then. */
+EXPORT void _exit(int code) {
+  process_end("exit");
+  syscall(SYS_exit_group, code);
+  __builtin_unreachable();
+}
+
+EXPORT void _Exit(int code) { _exit(code); }

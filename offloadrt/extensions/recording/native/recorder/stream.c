@@ -28,6 +28,7 @@ typedef struct {
 
 static __thread thread_t thread;
 static __thread stream_t stream = {.file = -1};
+static __thread bool has_closed; /* this thread runs the last destructors */
 static __thread slot_t scratch; /* takes what cannot be written: the disk is full, or nothing is recorded */
 static pthread_key_t leaving;
 static atomic_uint threads;
@@ -142,7 +143,7 @@ static bool open_stream(void) {
 slot_t *next_slot(void) {
   bool was_inside = thread.inside;
   thread.inside = true;
-  bool ready = recording() && (stream.file >= 0 || open_stream()) &&
+  bool ready = recording() && !has_closed && (stream.file >= 0 || open_stream()) &&
                (stream.used_slots < stream.window_bytes / sizeof(slot_t) || next_window());
   thread.inside = was_inside;
   return ready ? &stream.window[stream.used_slots] : &scratch;
@@ -254,5 +255,5 @@ __attribute__((destructor)) static void unloaded(void) {
   end_interval();
   process_end("exit");
   close_stream(NULL);
-  atomic_store(&state, STOPPED);
+  has_closed = true; /* other threads go on, as those of deferred regions, until the process is gone: they may yet die */
 }

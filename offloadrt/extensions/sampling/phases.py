@@ -4,9 +4,6 @@ A loop of a program (`run.steps`) or of a recording runs its first instances, so
 and its threads have fallen out of step, if they do (`has_settled`); then a few whose time is taken, and its last one.
 The others do not happen. Their time is the mean of those that were taken; what the machine did between is multiplied in
 the same way. `RepeatedPhases.estimates` says with which error.
-
-`Windows` are the measured parts of a run. The measured windows of a run: virtual time, figures and API calls between
-their starts and their ends.
 """
 
 from __future__ import annotations
@@ -15,21 +12,14 @@ import cmath
 import math
 import statistics
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import reduce
 from itertools import pairwise
-from types import TracebackType
 from typing import Final
 
 import attrs
 
-from offloadrt.sim import Actor, Simulation
-from offloadrt.sim.errors import AsyncOnly
-from offloadrt.study.errors import UserError
-from offloadrt.study.running.statistics import Ledger
+from offloadrt.sim import Simulation
+from offloadrt.study.running.statistics import Ledger, PhaseEstimate
 from offloadrt.trace import Calls
-
-StepNumbers = Callable[[int], Iterable[int]]
-"""Gives the numbers of the steps that are run, of so many: `range`, or `run.steps`, which leaves some out."""
 
 WARM = 2
 """Instances that are run first."""
@@ -96,30 +86,6 @@ class LeftOut:
         return self.durations_s, 0.0
 
 
-@attrs.frozen
-class PhaseEstimate:
-    """One repeated phase: the loops of all actors that ran it at the same time."""
-
-    begin_s: float
-    end_s: float
-    """The time in which all of them were in instances that were taken."""
-    threads: int
-    instances: int
-    skipped: int
-    seconds: float
-    """What was left out of the run's time."""
-    error_s: float
-    settled: bool
-    """Whether its threads were in their lasting state when instances were taken."""
-    more: Ledger = attrs.field(repr=False)
-    """What the machine did in what was left out."""
-
-    @property
-    def weight(self) -> float:
-        """Return how many times over the time between begin and end counts."""
-        return 1.0 + self.seconds / (self.end_s - self.begin_s)
-
-
 @attrs.define(eq=False)
 class _Loop:
     """A loop that is being run."""
@@ -168,11 +134,12 @@ class _LoopGroup:
 class RepeatedPhases:
     """The repeated phases of one run.
 
-    wanted: whether anything is left out. counted: gives what the run has counted since its start.
+    counted: gives what the run has counted since its start.
     """
 
-    def __init__(self, sim: Simulation, wanted: bool, counted: Callable[[], Ledger]) -> None:
-        self.wanted = wanted
+    wanted = True
+
+    def __init__(self, sim: Simulation, counted: Callable[[], Ledger]) -> None:
         self._sim = sim
         self._counted = counted
         self._open: list[_Loop] = []
@@ -181,13 +148,13 @@ class RepeatedPhases:
         self._skipped: list[LeftOut] = []
 
     def steps(self, count: int, key: Hashable = None, work: Sequence[float] = ()) -> Iterator[int]:
-        """Yield the numbers of a loop's instances: all of them, or, where phases are wanted, those that stand for all.
+        """Yield the numbers of a loop's instances: those that stand for all, or all of a short loop.
 
         key: loops of one key, in several threads that meet in the loop, leave out the same instances; without it, loops
         that are as long and come as the same in their threads. work: seconds of the host's own work in each instance,
         where these are known; instances are taken whose work is about the mean.
         """
-        if not self.wanted or count < _LEAST_INSTANCES or self._is_inner():
+        if count < _LEAST_INSTANCES or self._is_inner():
             yield from range(count)
             return
         actor = self._sim.current.index
@@ -383,134 +350,3 @@ def _is_steady(threads: Sequence[Starts], taken: int) -> bool:
         return False
     changed = statistics.fmean(change(starts, taken) * taken / (starts[-1] - starts[-1 - taken]) for starts in known)
     return abs(changed) <= _STEADY
-
-
-class Windows:
-    """The measured windows; several add up. Until the first one is opened, everything from the run's start is measured.
-
-    `ledger` gives what the run has counted up to now; `calls` is where the machine counts API calls. What the program's
-    `phases` leave out of a window is in all figures, by estimate; `spans` are as the run was.
-    """
-
-    def __init__(
-        self, sim: Simulation, ledger: Callable[[], Ledger], calls: Calls, sample_phases: bool = False
-    ) -> None:
-        self._sim = sim
-        self.phases = RepeatedPhases(sim, sample_phases, lambda: attrs.evolve(ledger(), calls=self.calls))
-        self._ledger_now = ledger
-        self._counting = calls
-        self._outside = Calls()
-        self._inside = Calls()
-        self._closed = Ledger()
-        self._at_start = Ledger()
-        self._closed_s = 0.0
-        self._open: float | None = 0.0
-        self._explicit = False
-        self.spans: list[tuple[float, float, Actor]] = []
-        """Begin and end of each window that is over, in virtual seconds, and who ended it."""
-
-    def start(self) -> None:
-        """Open a window. Raises UserError where one is open."""
-        if not self._explicit:
-            self._explicit, self._open = True, None
-        if self._open is not None:
-            raise UserError(
-                "run.measure(): a measured window is open already; in a team, open it around `run.parallel`, or let "
-                "thread 0 alone open it between two barriers"
-            )
-        self._open = self._sim.now
-        self._at_start = self._ledger_now()
-        self._outside.include(self._counting.cut())
-
-    def end(self) -> None:
-        """Close the window. Raises UserError where none is open."""
-        if not self._explicit or self._open is None:
-            raise UserError("run.measure(): no measured window is open")
-        self._close(self._open)
-
-    def finish(self) -> None:
-        """End the program: where no window was ever opened, everything up to here is measured."""
-        if self._open is not None and not self._explicit:
-            self._close(self._open)
-
-    def _close(self, opened: float) -> None:
-        self._closed_s += self._since(opened)
-        self.spans.append((opened, self._sim.now, self._sim.current))
-        self._open = None
-        self._closed += self._counted_since(opened)
-        self._inside.include(self._counting.cut())
-        for phase in self.phases.estimates(opened, self._sim.now):
-            self._inside.include(phase.more.calls)
-
-    def _since(self, opened: float) -> float:
-        skipped = math.fsum(phase.seconds for phase in self.phases.estimates(opened, self._sim.now))
-        return self._sim.now - opened + skipped
-
-    def _counted_since(self, opened: float) -> Ledger:
-        counted = self._ledger_now() - self._at_start
-        for phase in self.phases.estimates(opened, self._sim.now):
-            counted += phase.more
-        return counted
-
-    @property
-    def elapsed(self) -> float:
-        """Return the virtual seconds in the windows so far."""
-        running = 0.0 if self._open is None else self._since(self._open)
-        return self._closed_s + running
-
-    @property
-    def measured(self) -> Ledger:
-        """Return what was counted in the windows so far."""
-        figures = self._closed if self._open is None else self._closed + self._counted_since(self._open)
-        calls = _all_of(self._inside)
-        if self._open is not None:
-            left_out = self.phases.estimates(self._open, self._sim.now)
-            calls = _all_of(calls, self._counting, *(phase.more.calls for phase in left_out))
-        return attrs.evolve(figures, calls=calls)
-
-    @property
-    def counted(self) -> Ledger:
-        """Return what has been counted since the start, measured or not, with what was left out of windows."""
-        phases = self.phases.estimates(0.0, self._sim.now)
-        return reduce(Ledger.__add__, (phase.more for phase in phases), self._ledger_now())
-
-    @property
-    def skipped(self) -> list[PhaseEstimate]:
-        """Return the sampled phases whose left-out instances belong to windows that are over."""
-        return [phase for begin, end, _ in self.spans for phase in self.phases.estimates(begin, end)]
-
-    @property
-    def calls_outside(self) -> Calls:
-        """Return the API calls that returned outside of the windows so far; none when no window was opened."""
-        if not self._explicit:
-            return Calls()
-        return _all_of(self._outside, self._counting) if self._open is None else _all_of(self._outside)
-
-    @property
-    def calls(self) -> Calls:
-        """Return all API calls so far."""
-        return _all_of(self._outside, self._inside, self._counting)
-
-
-def _all_of(*parts: Calls) -> Calls:
-    calls = Calls()
-    for part in parts:
-        calls.include(part)
-    return calls
-
-
-class MeasuredPart(AsyncOnly):
-    """Measures the block of `async with run.measure():`."""
-
-    directive = "run.measure()"
-
-    def __init__(self, windows: Windows) -> None:
-        self._windows = windows
-
-    async def __aenter__(self) -> None:
-        self._windows.start()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._windows.end()

@@ -15,9 +15,8 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-from offloadrt.registry import Registry
-from offloadrt.study.errors import UserError, did_you_mean, library, writing
-from offloadrt.study.reporting.panels import (
+from offloadrt.extensions.drawing.panels import (
+    COLOURS,
     Series,
     draw_panel,
     is_wide,
@@ -28,10 +27,15 @@ from offloadrt.study.reporting.panels import (
     save,
     series_of,
 )
+from offloadrt.extensions.drawing.panels import (
+    check_type as check_type,
+)
+from offloadrt.registry import Registry
+from offloadrt.study.errors import UserError, did_you_mean, library, writing
 from offloadrt.study.reporting.results import Result, ratio_in_draws, row
-from offloadrt.study.reporting.words import Cell
+from offloadrt.study.reporting.words import Cell, is_number, seconds, where
 from offloadrt.study.reporting.words import named as named_as
-from offloadrt.study.scripts.definition import Figure
+from offloadrt.study.scripts.definition import Figure, Scenario
 
 PUBLISHED: Final = Registry[Any]("reader of published points", "offloadrt.published")
 """Finds the `Mark`s of a panel. It is called with the figure, the value of the panel, its series, the parameters of all
@@ -319,9 +323,13 @@ def chosen(
     return attrs.evolve(own, lines=lines if series or x else own.lines, log=own.log if log is None else log)
 
 
-def is_number(value: Cell) -> bool:
-    """Tell whether a cell is a number, and no truth value."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def draw_sweep(
+    scenario: Scenario, axes: Mapping[str, Sequence[Any]], results: Sequence[Result], folder: Path, **wishes: Any
+) -> list[Path]:
+    """Draw the figure that is `chosen` for a sweep, in place of an earlier sweep's, which does not belong to it."""
+    delete(folder)
+    figure = chosen(scenario.figure, axes, results, scenario.machine, **wishes)
+    return [] if figure is None else draw(figure, results, folder)
 
 
 def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str = "figure") -> list[Path]:
@@ -462,3 +470,47 @@ def _over_baseline(figure: Figure, results: Sequence[Result], rows: Sequence[dic
         named = ", ".join(f"{name}={value}" for name, value in figure.baseline.items())
         raise UserError(f"the figure cannot be drawn: no run beside its baseline {named}")
     return ratios
+
+
+_NOTHING = 1e-4
+"""The share of a part that is left out."""
+_NARROW = 0.06
+"""The share of a part whose name does not fit into it."""
+
+
+def draw_time(result: Result, path: Path) -> None:
+    """Draw `time_figure` to a file that `check_type` lets pass. Raises as that, and when the file cannot be written."""
+    save(time_figure(result), path)
+
+
+def time_figure(result: Result) -> Any:
+    """Draw where the time of the host threads went, in percent of their lives, as a figure of matplotlib.
+
+    Raises UserError when no host thread lived in the measured time, and without matplotlib.
+    """
+    if not result.where_time_went:
+        raise UserError(f"{result.scenario}: no host thread lived in the measured time, so there is nothing to draw")
+    canvas = new_canvas(9.0, 2.4)
+    area = canvas.subplots()
+    left = 0.0
+    parts = [item for item in result.where_time_went.items() if item[1].share >= _NOTHING]
+    for number, (name, part) in enumerate(parts):
+        share = 100.0 * part.share
+        label = f"{name}: {seconds(part.total_s)}"
+        area.barh([0], [share], left=left, color=COLOURS[number % len(COLOURS)], edgecolor="white", label=label)
+        if part.share >= _NARROW:
+            area.text(
+                left + share / 2, 0, f"{name}\n{share:.0f} %", ha="center", va="center", color="white", fontsize=8
+            )
+        left += share
+    area.set_xlim(0.0, 100.0)
+    area.set_yticks([])
+    area.set_xlabel("share of the host threads' time (%)")
+    area.set_title(
+        f"{result.scenario} {named_as(result.parameters)}\n{seconds(result.elapsed_s)} on {where(result)}",
+        fontsize="small",
+        wrap=True,
+    )
+    area.spines[["top", "right", "left"]].set_visible(False)
+    canvas.legend(loc="outside lower center", ncols=4, fontsize="x-small", frameon=False)
+    return canvas
