@@ -47,10 +47,10 @@ def said_of(recording: Path) -> tuple[Mistake, ...]:
     return report_of(recording).mistakes
 
 
-def report_of(recording: Path) -> CheckReport:
+def report_of(recording: Path, savings: bool = False) -> CheckReport:
     """Return all that a check says of a recording."""
     scenario = registry.find(str(recording))
-    return check(scenario, scenario.bind({}), RunSpec())
+    return check(scenario, scenario.bind({}), RunSpec(), savings=savings)
 
 
 def test_a_launch_that_was_not_traced_stays_in_its_part_of_an_array(tmp_path: Path) -> None:

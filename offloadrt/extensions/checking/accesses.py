@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Literal, Self, TypeVar
 
 import attrs
-from sortedcontainers import SortedDict
 
 from offloadrt.extensions.checking.mistakes import Story
 from offloadrt.extensions.checking.strands import Clock, Strand
@@ -191,18 +191,22 @@ class Cell:
 
     def part(self, begin: int, end: int) -> Self:
         """Return the same for a part of them."""
-        return attrs.evolve(self, begin=begin, end=end)
+        raise NotImplementedError
 
 
 C = TypeVar("C", bound=Cell)
 
 
 class Intervals(Generic[C]):
-    """Cells in order of their addresses; `make(begin, end)` gives the cell of what nobody has used yet."""
+    """Cells in order of their addresses; `make(begin, end)` gives the cell of what nobody has used yet.
+
+    The addresses are one sorted list, as in `AddressMap`.
+    """
 
     def __init__(self, make: Callable[[int, int], C]) -> None:
         self._make = make
-        self._cells: SortedDict[int, C] = SortedDict()
+        self._begins: list[int] = []
+        self._cells: dict[int, C] = {}
 
     def cut(self, begin: int, end: int) -> list[C]:
         """Return the cells of [begin, end), in order; there is one for every byte, and none reaches outside."""
@@ -211,15 +215,13 @@ class Intervals(Generic[C]):
         exact = self._cells.get(begin)
         if exact is not None and exact.end == end:
             return [exact]
-        self._split(begin)
-        self._split(end)
+        first, last = self._split(begin), self._split(end)
         cells: list[C] = []
         at = begin
-        for start in list(self._cells.irange(begin, end, inclusive=(True, False))):
-            cell = self._cells[start]
+        for start in self._begins[first:last]:
             if at < start:
                 cells.append(self._add(at, start))
-            cells.append(cell)
+            cells.append(cell := self._cells[start])
             at = cell.end
         if at < end:
             cells.append(self._add(at, end))
@@ -227,41 +229,53 @@ class Intervals(Generic[C]):
 
     def holds(self, begin: int, end: int) -> bool:
         """Tell whether something is known of [begin, end)."""
-        last = self._cells.bisect_left(end)
-        return bool(last) and self._cells.peekitem(last - 1)[1].end > begin
+        last = bisect_left(self._begins, end)
+        return last > 0 and self._cells[self._begins[last - 1]].end > begin
 
     def forget(self, begin: int, end: int) -> None:
         """Forget what is known of [begin, end)."""
-        for cell in self.cut(begin, end):
-            del self._cells[cell.begin]
+        if begin >= end:
+            return
+        last = self._split(end)
+        first = bisect_left(self._begins, begin)
+        if first and (cell := self._cells[self._begins[first - 1]]).end > begin:
+            cell.end = begin
+        if first < last:
+            for start in self._begins[first:last]:
+                del self._cells[start]
+            del self._begins[first:last]
 
     def replace(self, begin: int, end: int) -> C:
         """Forget what is known of [begin, end), and return its one new cell."""
         self.forget(begin, end)
-        return self._add(begin, end)
+        return self._add(begin, end) if begin < end else self._make(begin, end)
 
     def join(self, cells: list[C], alike: Callable[[C, C], bool]) -> None:
         """Make one cell of neighbours that are alike; cells: as `cut` gives them."""
-        last: C | None = None
-        for cell in cells:
-            if last is not None and alike(last, cell):
+        kept = cells[:1]
+        for cell in cells[1:]:
+            if alike(kept[-1], cell):
                 del self._cells[cell.begin]
-                last.end = cell.end
+                kept[-1].end = cell.end
             else:
-                last = cell
+                kept.append(cell)
+        if len(kept) < len(cells):
+            first = bisect_left(self._begins, cells[0].begin)
+            self._begins[first : first + len(cells)] = [cell.begin for cell in kept]
 
     def _add(self, begin: int, end: int) -> C:
         cell = self._cells[begin] = self._make(begin, end)
+        insort(self._begins, begin)
         return cell
 
-    def _split(self, at: int) -> None:
-        place = self._cells.bisect_left(at)
-        if not place:
-            return
-        cell: C = self._cells.peekitem(place - 1)[1]
-        if cell.begin < at < cell.end:
+    def _split(self, at: int) -> int:
+        """Let no cell lie on both sides of an address; returns the place of the first cell behind it."""
+        place = bisect_left(self._begins, at)
+        if place and at < (cell := self._cells[self._begins[place - 1]]).end:
             self._cells[at] = cell.part(at, cell.end)
             cell.end = at
+            self._begins.insert(place, at)
+        return place
 
 
 @attrs.define(eq=False)

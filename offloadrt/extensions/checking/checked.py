@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -69,8 +70,12 @@ def check(
     options: RunSpec,
     on_progress: Progress | None = None,
     before_run: Callable[[Run], object] = lambda run: None,
+    savings: bool = False,
 ) -> CheckReport:
     """Run a scenario once under the checker. An error of the program is a mistake.
+
+    savings: run it again for each repair, however long that takes; else for those that may save most, as far as these
+    runs are short.
 
     Another error, as of an assertion of the script, is the report's `failure` when something was found before it. Else
     it is raised, as `execute` does.
@@ -111,7 +116,8 @@ def check(
     elapsed_s = None if result is None else result.elapsed_s
     # What an async queue or a stream copies in no time is copied too early.
     timed_s = elapsed_s if model == "openmp" else None
-    wastes = _ranked(repairs, lambda repair: _time_without(repair, scenario, given, once), timed_s)
+    most = math.inf if savings else _MOST_OPERATIONS
+    wastes = _ranked(repairs, lambda repair: _time_without(repair, scenario, given, once), timed_s, most)
     wastes = tuple(attrs.evolve(waste, advice=in_words_of(model, waste.advice)) for waste in wastes)
     if fatal is not None and all(mistake.kind != "fatal error" for mistake in mistakes):  # in no directive
         mistakes = (Mistake("fatal error", str(fatal).partition("\n")[0], (), ""), *mistakes)
@@ -123,16 +129,21 @@ def check(
     )  # fmt: skip
 
 
-_MOST_OPERATIONS: Final = 6000
-"""The operations that the runs for repairs may have together, which bounds the time that a check takes for them."""
+_MOST_OPERATIONS: Final = 500
+"""The operations that the runs for repairs may have together, where not all are asked for: they take about a tenth of
+a second, which is a tenth of the check of a small program."""
 
 
 def _ranked(
-    repairs: list[tuple[Waste, Repair]], time_without: Callable[[Repair], float | None], elapsed_s: float | None
-) -> tuple[Waste, ...]:
-    """Put what was wasted in the order of what a repair saves, by a run for each of those that may save most."""
+    repairs: list[tuple[Waste, Repair]], time_without: Callable[[Repair], float | None], elapsed_s: float | None,
+    most: float,
+) -> tuple[Waste, ...]:  # fmt: skip
+    """Put what was wasted in the order of what a repair saves, by a run for each of those that may save most.
+
+    most: the operations that these runs may have together.
+    """
     found: list[Waste] = []
-    left = _MOST_OPERATIONS
+    left = most
     for waste, repair in sorted(repairs, key=lambda pair: -pair[0].time_s):
         left -= repair.operations
         without = time_without(repair) if left >= 0 and elapsed_s is not None else None

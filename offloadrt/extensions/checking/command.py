@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from offloadrt.cli.options import DEFAULTS, Json, ParameterValues, ScenarioName, single
 from offloadrt.cli.terminal import NEGATIVE, console, run_progress
@@ -15,12 +17,18 @@ if TYPE_CHECKING:
     from offloadrt.extensions.checking.checked import CheckReport
     from offloadrt.extensions.checking.mistakes import Waste
 
+Savings = Annotated[
+    bool,
+    Parameter(help="Run the program again for each row of waste, to know what its repair saves.", negative=()),
+]
+
 
 def check(
     scenario: ScenarioName,
     /,
     *parameters: ParameterValues,
     spec: RunSpec = DEFAULTS,
+    savings: Savings = False,
     json: Json = False,
 ) -> int:
     """Run a program once and report its mistakes: races, stale and uninitialised data, wrong maps.
@@ -37,7 +45,7 @@ def check(
     chosen = registry.find(scenario)
     given = chosen.bind(split_assignments(parameters))
     with run_progress(chosen.name) as (advanced, before_run):
-        report = checked(chosen, given, single(spec), advanced, before_run)
+        report = checked(chosen, given, single(spec), advanced, before_run, savings)
     if json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:

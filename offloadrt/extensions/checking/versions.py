@@ -35,12 +35,18 @@ class _HostCell(Cell):
     extent: tuple[int, int] | None = None
     copied: Access | None = None
 
+    def part(self, begin: int, end: int) -> _HostCell:
+        return _HostCell(begin, end, self.version, self.newest, self.writer, self.extent, self.copied)
+
 
 @attrs.define(eq=False)
 class _DeviceCell(Cell):
     """Device memory: the version that it has."""
 
     version: int = NEVER
+
+    def part(self, begin: int, end: int) -> _DeviceCell:
+        return _DeviceCell(begin, end, self.version)
 
 
 @attrs.define(eq=False)

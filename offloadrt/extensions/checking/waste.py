@@ -79,6 +79,9 @@ class _Content(Cell):
     carrier: DataOperation | None = None
     valid: bool = True
 
+    def part(self, begin: int, end: int) -> _Content:
+        return _Content(begin, end, self.number, self.shift, self.copied, self.carrier, self.valid)
+
     def lose(self) -> None:
         """Overwrite what a copy has brought."""
         carrier, self.carrier = self.carrier, None

@@ -11,13 +11,11 @@ from typing import Annotated, Any, Final, Literal
 import attrs
 
 from offloadrt.driver.calls import DriverError
-from offloadrt.extensions import stdpar
 from offloadrt.extensions.checking.recorded import ProgramDied
 from offloadrt.extensions.recording.doubts import RecordedRanges, doubts_of, ranges_by_threads
 from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.extensions.recording.format.container import RunSummary
 from offloadrt.extensions.recording.replay import Outcome, check_configuration, replay
-from offloadrt.extensions.recording.replay.algorithms import Timed, replay_algorithms
 from offloadrt.extensions.recording.replay.declared import read_declared
 from offloadrt.extensions.recording.replay.program import (
     ranks_of,
@@ -170,6 +168,9 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, 
         ):  # a check is of what kernels and host do with memory, which is the same in any implementation
             run.configure(configuration=unified_configuration(run.spec))
             return await _replay(run, loaded(path, run_of(runs, threads, process, path)), host_compute, "")
+        from offloadrt.extensions import stdpar
+        from offloadrt.extensions.recording.replay.algorithms import Timed, replay_algorithms
+
         try:
             chosen = stdpar.variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)
         except ValueError as error:  # the implementation has nothing of the kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 import numpy as np
@@ -27,7 +27,6 @@ from offloadrt.extensions.recording.ompt import start_tool
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.lowered import LoweredItem, LoweredProgram
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
-from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart, parts_of
 from offloadrt.extensions.recording.replay.tasks import TaskWalk
 from offloadrt.kernels import Kernel
 from offloadrt.machine import MachineSpec
@@ -44,6 +43,9 @@ from offloadrt.runtime.events import MemoryUse
 from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, MapItems
 from offloadrt.study.running.statistics import StepSampler
+
+if TYPE_CHECKING:  # most programs are not of MPI
+    from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart
 
 _UNIFIED_SHARED_MEMORY: Final = 0x8
 """OMP_REQ_UNIFIED_SHARED_MEMORY of `requires`, by LLVM's numbers."""
@@ -420,6 +422,8 @@ class ReplayedProgram:
         self._kernels = RecordedKernels(self.recording, most_threads, grid, block_at, self.declared)
         self._total = self.recording.directives
         if self.process is not None:
+            from offloadrt.extensions.recording.replay.ranks import RankReplay
+
             self._ranks = RankReplay(self.recording, self.process, self.device_of)
         if self.openmp.tell is not None:
             self._observed = ObservedReplay(self.openmp.tell, self.recording)
@@ -586,6 +590,8 @@ class ReplayedProgram:
 
     def _tell_of_devices(self, call: int, parts: int) -> None:
         """Tell the observer what a call of MPI reads and writes in the memory of a device, as of a kernel."""
+        from offloadrt.extensions.recording.replay.ranks import parts_of
+
         assert self._observed is not None
         site = self.recording.dictionaries.mpi_calls[call]
         for part in parts_of(self.recording, parts):
