@@ -39,6 +39,8 @@ _Configuration = Literal[
 _Switch = Literal["auto", "on", "off"]
 _TOGETHER: Final = -1
 """Instead of a process: all ranks."""
+_MISTAKES: Final = 20
+"""As many mistakes of the ranks are told as this."""
 UNIFIED: Final = "unified"
 """The configuration that a program asks for that requires unified shared memory."""
 _OF_THE_PROGRAM = (RecordingError, OffloadError, DriverError, MemoryAccessFault)
@@ -238,6 +240,8 @@ async def _replay_ranks(run: Run, recordings: Sequence[Recording], host_compute:
     total = sum(recording.directives for recording in recordings)
     done = [0] * len(recordings)
 
+    worlds: list[Any] = []
+
     async def main(process: Process) -> Outcome:
         def progress(directives: int, _: int) -> None:
             done[process.rank] = directives
@@ -246,12 +250,18 @@ async def _replay_ranks(run: Run, recordings: Sequence[Recording], host_compute:
         program = process.program
         assert isinstance(program, OpenMP)
         recording = recordings[process.rank]
+        if not worlds and recording.meta.mpi is not None:
+            worlds.append(process.world)
         return await replay(
             recording, program, host_time=host_compute, declared=declared, progress=progress, process=process
         )
 
     outcomes: list[Outcome] = await run.mpiexec(main)
-    return _measured(recordings, outcomes, chosen)
+    measured = _measured(recordings, outcomes, chosen)
+    if worlds and all(recording.meta.ended == "exit" for recording in recordings):
+        for number, mistake in enumerate(worlds[0].mistakes()[:_MISTAKES], 1):
+            measured[f"mpi_mistake_{number}"] = mistake
+    return measured
 
 
 def _chosen_configuration(run: Run, recordings: Sequence[Recording]) -> str:

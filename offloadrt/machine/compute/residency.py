@@ -14,7 +14,7 @@ from typing import Annotated
 import attrs
 import msgspec
 
-from offloadrt.kernels import Launch
+from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine.injection import Injector
 from offloadrt.machine.managed.sweep import ManagedSweep
 from offloadrt.machine.memory import AccessFault, FaultStatistics, PageTable
@@ -305,6 +305,9 @@ class ComputeSpec:
     bandwidth: Annotated[float, "mem.bw"]
     memory_latency: Annotated[float, "mem.latency"]
     sector: Annotated[int, "mem.sector"]
+    row: Annotated[int, "mem.row"]
+    activate: Annotated[float, "mem.activate"]
+    """Seconds from one row that the memory's channels together open to the next; 0: as fast as the bytes come."""
     cache: Annotated[float, "mem.l2"]
     limits: SMLimits
     saturating_occupancy: Annotated[float, "sm.saturating_occupancy"]
@@ -348,7 +351,8 @@ class ComputeSpec:
             taken = self.seconds_on_idle_device(launch)
         if not taken:
             return self._filled(launch, launch.teams)
-        full = max(self._arithmetic(launch), launch.bytes_moved(self.sector, self.cache) / self.bandwidth)
+        moved = launch.bytes_moved(self.sector, self.cache)
+        full = max(self._arithmetic(launch), moved / self.bandwidth, launch.bytes / self._out_of_rows(launch.kernel))
         slots = launch.teams / self.limits.resident_teams(launch)
         waves = self._waves(launch)
         if waves > 1 and (waves - 1) * self._chain(launch) > self._roofline(launch):
@@ -381,6 +385,7 @@ class ComputeSpec:
         if kernel.loads_in_flight is None:
             return min(
                 self.bandwidth / kernel.moved_per_byte(self.sector, self.cache),
+                self._out_of_rows(kernel),
                 self._filled(launch, teams) * self.sm_bandwidth / kernel.moved_per_byte(self.sector, 0.0),
             )
         working = min(launch.teams * launch.threads, launch.iterations) * launch.accessing
@@ -388,9 +393,17 @@ class ComputeSpec:
         in_flight = threads * self.limits.loads_in_flight(launch) * kernel.bytes_per_load
         return min(
             self.bandwidth / kernel.moved_per_byte(self.sector, self.cache),
+            self._out_of_rows(kernel),
             min(self.sms, teams) * self.sm_bandwidth / kernel.moved_per_byte(self.sector, 0.0),
             in_flight / self.memory_latency,
         )
+
+    def _out_of_rows(self, kernel: Kernel) -> float:
+        """Return the bytes/s of a kernel's elements at which all banks of the memory open the rows that these lie in.
+
+        Elements that lie far apart have a row each, and a channel opens one after another (tRRD of JEDEC's standards).
+        """
+        return self.row / self.activate / kernel.moved_per_byte(self.row, self.cache) if self.activate else math.inf
 
     def _atomic(self, launch: Launch) -> float:
         """Return the seconds that the atomic units take, which work beside arithmetic and memory.

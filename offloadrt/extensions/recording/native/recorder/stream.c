@@ -156,6 +156,15 @@ void end_slot(slot_t *slot, enum slot_kind kind, uint32_t a, uint32_t b) {
     stream.used_slots++;
 }
 
+slot_t *last_slots(size_t count) {
+  return stream.window && stream.used_slots >= count ? &stream.window[stream.used_slots - count] : NULL;
+}
+
+void drop_slots(size_t count) {
+  while (count--)
+    stream.window[--stream.used_slots].head = 0; /* from the last one, so that what is left is whole */
+}
+
 uint64_t new_id(uint64_t *counter) { return ((uint64_t)thread.number + 1) << 40 | ++*counter; }
 
 bool note_address(uint64_t address) {
