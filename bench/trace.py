@@ -123,8 +123,8 @@ class Build(MetaPathFinder):
     def run(self, **options: Any) -> tuple[float, Any]:
         """Run the scenario: CPU seconds of the run, and its result."""
         with self:
+            from offloadrt.extensions.explaining.causal_log import CausalLog
             from offloadrt.study import execute, find_scenario
-            from offloadrt.trace import CausalLog
 
             scenario = find_scenario("exahype")
             if options.get("causal_log"):

@@ -84,7 +84,7 @@ def _command_line() -> Iterator[str]:
 
 
 def _machines(folder: Path) -> None:
-    from offloadrt.cli.render import range_of, shown
+    from offloadrt.extensions.calibration.machines import range_of, shown
     from offloadrt.study.running import profiles
 
     index = ["# Machines\n", "Each entry has a source or a range; `--set ENTRY=VALUE` changes it for a run.\n"]

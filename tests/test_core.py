@@ -75,7 +75,6 @@ def ended(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     "tokens",
     [
         ["list"],
-        ["machines", "t4"],
         ["show", "overlap"],
         ["run", "overlap"],
         ["run", "overlap", "--log", "log.jsonl"],

@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-import attrs
 import msgspec
 from cyclopts import App
 
 import offloadrt
-from offloadrt.cli.options import DEFAULTS, Json, ScenarioName
+from offloadrt.cli.options import Json, ScenarioName
 from offloadrt.cli.terminal import console, print_json
 from offloadrt.registry import NotInstalled, Registry
 from offloadrt.study.errors import UserError, did_you_mean
-from offloadrt.study.spec import Overrides, Runtime
-
-if TYPE_CHECKING:
-    from offloadrt.trace import TraceStatistics
 
 COMMANDS: Final = Registry[Any]("command", "offloadrt.commands")
 """A function with its options, or an `App` of cyclopts that has the command's name."""
@@ -117,68 +111,6 @@ def show(scenario: ScenarioName, /, *, json: Json = False) -> None:
 
 
 @app.command
-def stats(log: Path, /, *, json: Json = False) -> None:
-    """Show a log's statistics: API calls, locks, engines and bytes; what a recording's real runtime did.
-
-    Of the locks of table entries a log has those that somebody held for some time or waited for. `offloadrt run` counts
-    also those that a look-up passed while they were free.
-
-    Parameters
-    ----------
-    log:
-        A file that `offloadrt run --log` wrote, or a recording.
-    """
-    from offloadrt.cli import render
-    from offloadrt.study.scripts.definition import reader_of
-
-    reader = reader_of(str(log))
-    if json:
-        print_json(statistics_of(log).record() if reader is None else reader.statistics_record(log))
-        return
-    if reader is not None:
-        console().print(*reader.statistics(log), sep="\n")
-        return
-    console().print(*render.statistics(statistics_of(log)), sep="\n")
-
-
-@app.command
-def machines(
-    machine: str | None = None,
-    other: str | None = None,
-    /,
-    *,
-    runtime: Runtime = None,
-    overrides: Overrides = DEFAULTS.overrides,
-    json: Json = False,
-) -> None:
-    """Show the machines and the runtimes, one machine's entries with value, unit and source, or what two differ in.
-
-    Parameters
-    ----------
-    machine:
-        A machine's name or a TOML file of your own.
-    other:
-        A second one: only the entries whose value or range differs are shown, with kind and source.
-    """
-    from offloadrt.cli import render
-    from offloadrt.study.running import profiles
-
-    named = [name for name in (machine, other) if name is not None]
-    specs = [profiles.load(name, overrides, runtime=runtime) for name in named]
-    if json:
-        from offloadrt.cli.render import machines_record
-
-        print_json(machines_record(specs))
-    elif not specs:
-        console().print(render.machines(profiles.summaries()))
-        console().print(render.runtimes(profiles.runtimes()))
-    elif len(specs) == 1:
-        console().print(*render.machine(specs[0]), sep="\n")
-    else:
-        console().print(*render.machine_difference(*specs), sep="\n")
-
-
-@app.command
 def schema(command: str, /) -> None:
     """Print the JSON schema of what a command prints with --json.
 
@@ -195,14 +127,8 @@ def schema(command: str, /) -> None:
 RECORDS: Final[dict[str, tuple[str, ...]]] = {
     "compare": ("study.reporting.compare:Comparison",),
     "list": ("study.scripts.listing:ListedScenario[]",),
-    "machines": (
-        "cli.render:MachinesRecord",
-        "cli.render:MachineRecord",
-        "cli.render:MachineDifferenceRecord",
-    ),
     "run": ("study.reporting.results:Result",),
     "show": ("cli.render:ScenarioRecord",),
-    "stats": ("trace.statistics:LogStatistics",),
     "sweep": ("cli.render:SweepRecord",),
 }
 """The classes of the records that a command may print, by module in offloadrt; `[]` is a list of such records."""
@@ -238,29 +164,3 @@ def schema_of(command: str) -> dict[str, Any]:
     one = schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"offloadrt {command} --json"}
     return {**head, **one, "$defs": components}
-
-
-def statistics_of(path: Path) -> TraceStatistics:
-    """Compute the statistics of the log that `offloadrt run --log` wrote to `path`.
-
-    Raises UserError when it cannot be read as one.
-    """
-    from offloadrt.trace import TraceStatistics
-    from offloadrt.trace.logs import read_json_lines
-
-    def on_cut(number: int) -> None:
-        print(f"offloadrt: {path}: is cut off in line {number}; these are the events before it", file=sys.stderr)
-
-    statistics = TraceStatistics()
-    events = 0
-    try:
-        for events, event in enumerate(read_json_lines(path, on_cut), start=1):  # noqa: B007
-            statistics.write([(event.label, *attrs.astuple(event, recurse=False))])
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, TypeError) as error:
-        raise UserError(str(error)) from None
-    statistics.close()
-    if not events:
-        raise UserError(f"{path}: holds no event")
-    return statistics

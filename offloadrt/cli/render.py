@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import itertools
 import string
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
-from offloadrt.machine.profile.machine_spec import differences
-from offloadrt.machine.profile.scaling import is_scalable
 from offloadrt.study.reporting.words import figure, named, percent, seconds, size, where, word
 from offloadrt.study.scripts.parameters import Value
 
 if TYPE_CHECKING:
-    from offloadrt.machine import MachineSpec, ProfileEntry
-    from offloadrt.machine.profile.machine_spec import EntryDifference
     from offloadrt.runtime.device import ResultSection
     from offloadrt.study.certainty import RankedVariant, Ranking
     from offloadrt.study.reporting.compare import Case, Compared, ComparedVariant, Comparison
@@ -33,7 +26,6 @@ if TYPE_CHECKING:
     from offloadrt.study.scripts.definition import Scenario
     from offloadrt.study.scripts.listing import ListedScenario
     from offloadrt.study.sweep import SweepOutcome
-    from offloadrt.trace import TraceStatistics
 
 
 @attrs.frozen
@@ -119,117 +111,6 @@ class SweepRecord:
         runs, finished = len(outcome.points), len(outcome.finished)
         files, draws = [str(path) for path in written], max((one.draws for one in outcome.finished), default=0)
         return cls(scenario, runs, finished, outcome.kept, files, failures, draws, outcome.order_effects)
-
-
-@attrs.frozen
-class EntryRecord:
-    """An entry of a profile; value and ends of the range are in its unit, None for texts and truth values."""
-
-    value: float | bool | str
-    low: float | None
-    high: float | None
-    unit: str | None
-    kind: str
-    scaled_from: str | None
-    source: str
-    source_text: str
-    reference: bool
-
-    @classmethod
-    def of(cls, entry: ProfileEntry, spec: MachineSpec) -> EntryRecord:
-        """Describe an entry of `spec`."""
-        factor = 1.0 if entry.unit is None else entry.unit.factor
-        low, high = (None if end is None else end / factor for end in (entry.low, entry.high))
-        value = entry.value if isinstance(entry.value, (bool, str)) else entry.value / factor
-        unit = None if entry.unit is None else entry.unit.text
-        text = spec.sources.get(entry.source, entry.source)
-        return cls(value, low, high, unit, entry.source_type, entry.scaled_from, entry.source, text, entry.reference)
-
-
-@attrs.frozen
-class MachineRecord:
-    """A machine with a runtime, and its entries by key, as `machines NAME` prints them."""
-
-    name: str
-    title: str
-    path: str
-    runtime: str
-    notes: list[str]
-    entries: dict[str, EntryRecord]
-
-    @classmethod
-    def of(cls, spec: MachineSpec) -> MachineRecord:
-        """Describe a machine."""
-        entries = {key: EntryRecord.of(entry, spec) for key, entry in spec.entries.items()}
-        return cls(spec.name, spec.title, spec.path, spec.runtime, list(spec.notes), entries)
-
-
-@attrs.frozen
-class MachineName:
-    """A listed machine or runtime, and how many entries its profile has."""
-
-    name: str
-    title: str
-    runtime: str
-    entries: int
-
-    @classmethod
-    def of(cls, spec: MachineSpec) -> MachineName:
-        """Name a machine or a runtime."""
-        return cls(spec.name, spec.title, spec.runtime, len(spec.entries))
-
-
-@attrs.frozen
-class MachinesRecord:
-    """All machines and runtimes, as `machines` prints them."""
-
-    machines: list[MachineName]
-    runtimes: list[MachineName]
-
-
-@attrs.frozen
-class DifferenceRecord:
-    """An entry in which two machines differ. It is None for a machine that does not have it."""
-
-    entry: str
-    one: EntryRecord | None
-    other: EntryRecord | None
-
-
-@attrs.frozen
-class MachineDifferenceRecord:
-    """The entries in which two machines differ, as `machines ONE OTHER` prints them."""
-
-    one: str
-    other: str
-    runtimes: list[str]
-    entries: list[DifferenceRecord]
-
-    @classmethod
-    def of(cls, one: MachineSpec, other: MachineSpec, found: list[EntryDifference]) -> MachineDifferenceRecord:
-        """Describe the differences of two machines."""
-        entries = [
-            DifferenceRecord(
-                pair.key,
-                None if pair.one is None else EntryRecord.of(pair.one, one),
-                None if pair.other is None else EntryRecord.of(pair.other, other),
-            )
-            for pair in found
-        ]
-        return cls(one.name, other.name, [one.runtime, other.runtime], entries)
-
-
-def machines_record(specs: Sequence[MachineSpec]) -> MachinesRecord | MachineRecord | MachineDifferenceRecord:
-    """Describe what two machines differ in, one machine, or, without any, all that there are."""
-    from offloadrt.study.running import profiles
-
-    if not specs:
-        names = ([MachineName.of(spec) for spec in found] for found in (profiles.summaries(), profiles.runtimes()))
-        return MachinesRecord(*names)
-    if len(specs) == 1:
-        return MachineRecord.of(specs[0])
-    one, other = specs
-    return MachineDifferenceRecord.of(one, other, differences(one, other))
 
 
 def table_of(title: str, *columns: str, right: Iterable[int] = ()) -> Table:
@@ -443,123 +324,6 @@ def _calls(calls: Mapping[str, tuple[int, float, float]]) -> Iterable[Renderable
 def _bytes(run: Result) -> Iterable[tuple[str, int]]:
     moved = run.bytes
     return ("h2d", moved.h2d), ("d2h", moved.d2h), ("d2d", moved.d2d), ("p2p", moved.p2p)
-
-
-def statistics(log: TraceStatistics) -> Iterable[RenderableType]:
-    """Show a log's API calls, locks, engines, kernels and bytes."""
-    table = table_of(
-        "API calls", "name", "calls", "total", "mean", "min", "max", "of all calls", right=(1, 2, 3, 4, 5, 6)
-    )
-    for name, call in log.calls.table().items():
-        times = map(seconds, (call.total_s, call.mean_s, call.min_s, call.max_s))
-        table.add_row(escape(name), str(call.count), *times, f"{call.percent:.1f} %")
-    yield table
-    table = table_of(
-        "\nlocks", "lock", "acquired", "contended", "waited", "held", "longest wait", right=(1, 2, 3, 4, 5)
-    )
-    for name, lock in sorted(log.locks.items(), key=lambda item: -item[1].wait_s):
-        times = map(seconds, (lock.wait_s, lock.hold_s, lock.longest_wait_s))
-        table.add_row(escape(name), str(lock.acquired), str(lock.contended), *times)
-    yield table
-    table = table_of("\ncopy engines", "device", "engine", "copies", "bytes", "busy", right=(2, 3, 4))
-    for (device, engine), use in log.engines.items():
-        table.add_row(str(device), escape(engine), str(use.copies), size(use.bytes), seconds(use.busy_s))
-    yield table
-    table = table_of("\nkernels", "device", "kernel", "launched", "resident", right=(2, 3))
-    for (device, name), kernel in log.kernels.items():
-        table.add_row(str(device), escape(name), str(kernel.launched), seconds(kernel.resident_s))
-    yield table
-    yield "\nbytes: " + (
-        ", ".join(f"{direction} ({memory}) {size(n)}" for (direction, memory), n in log.bytes.items()) or "none"
-    )
-
-
-def machines(specs: Iterable[MachineSpec]) -> Table:
-    """Show a line for each machine."""
-    table = table_of("", "machine", "what it is", "runtime", "entries", right=(3,))
-    for spec in specs:
-        table.add_row(spec.name, escape(spec.title), spec.runtime, str(len(spec.entries)))
-    return table
-
-
-def runtimes(specs: Iterable[MachineSpec]) -> Table:
-    """Show a line for each offloading runtime."""
-    table = table_of("\nthey go with any machine", "runtime", "what it is", "entries", right=(2,))
-    for spec in specs:
-        table.add_row(spec.name, escape(spec.title), str(len(spec.entries)))
-    return table
-
-
-def machine(spec: MachineSpec) -> Iterable[RenderableType]:
-    """Show a machine's entries: value in its own unit, range, and where it comes from."""
-    runtime = f", with the runtime {spec.runtime}" if spec.runtime else ""
-    yield f"[bold]{spec.name}[/]: {escape(spec.title)} ({escape(spec.path)}){escape(runtime)}"
-    for note in spec.notes:
-        yield f"  {escape(note)}"
-    scalable = Counter(entry.source_type for entry in spec.entries.values() if is_scalable(entry))
-    kinds = ", ".join(f"{count} {kind}" for kind, count in scalable.most_common())
-    yield f"  times and rates that depend on the machine, by kind: {kinds}"
-    yield "an entry: its value, its range or choices, how it is known (source); below it what it means"
-    names, values = (max(map(len, texts)) for texts in (spec.entries, map(shown, spec.entries.values())))
-    for key, entry in spec.entries.items():
-        known = f"{kind_of(entry)} ({entry.source})"
-        told = "  ".join(filter(None, (f"{key:{names}} {shown(entry):>{values}}", range_of(entry), known)))
-        yield escape(told)
-        yield Padding(Text(entry.note, style="dim"), (0, 0, 0, 4)) if entry.note else ""
-    table = table_of("\nsources", "name", "what it is")
-    for name, text in spec.sources.items():
-        table.add_row(escape(name), escape(text))
-    yield table
-
-
-def kind_of(entry: ProfileEntry) -> str:
-    """Write how a value is known, and of one that is scaled from which machine."""
-    return entry.source_type if entry.scaled_from is None else f"scaled from {entry.scaled_from}"
-
-
-def shown(entry: Any) -> str:
-    """Write the value in the entry's own unit, a time in the unit that suits its size."""
-    unit = "" if entry.unit is None else entry.unit.text
-    if unit in ("s", "ms", "us", "ns"):
-        return seconds(entry.value)
-    return size(entry.value) if unit == "B" else str(entry.shown)
-
-
-def range_of(entry: Any) -> str:
-    """Write the range of an entry, the choices of a text, or nothing."""
-    if entry.choices:
-        return " | ".join(entry.choices)
-    if entry.low is None or entry.high is None:
-        return ""
-    if entry.unit is not None and entry.unit.text in ("s", "ms", "us", "ns"):
-        return f"{seconds(entry.low)} to {seconds(entry.high)}"
-    factor, unit = (entry.unit.factor, entry.unit.text) if entry.unit is not None else (1.0, "")
-    return f"{entry.low / factor:.6g} to {entry.high / factor:.6g} {unit}"
-
-
-def machine_difference(one: MachineSpec, other: MachineSpec) -> Iterable[RenderableType]:
-    """Show the two machines, and a row for each entry that differs."""
-    found = differences(one, other)
-    for spec in (one, other):
-        yield f"[bold]{spec.name}[/]: {escape(spec.title)}, with the runtime {escape(spec.runtime or 'none')}"
-    if not found:
-        yield "no entry differs"
-        return
-    table = table_of(
-        "", "entry", *(f"{spec.name}{column}" for spec in (one, other) for column in ("", ": kind, source"))
-    )
-    for difference in found:
-        sides = (cell for entry in (difference.one, difference.other) for cell in _entry_cells(entry))
-        table.add_row(escape(difference.key), *map(escape, sides))
-    yield table
-
-
-def _entry_cells(entry: ProfileEntry | None) -> tuple[str, str]:
-    """Return the value with its range, and where it comes from."""
-    if entry is None:
-        return "–", ""
-    between = "" if entry.choices else range_of(entry)
-    return shown(entry) + (f" ({between})" if between else ""), f"{kind_of(entry)}, {entry.source}"
 
 
 _BESIDE = 5

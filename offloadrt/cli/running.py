@@ -78,12 +78,11 @@ def run(
     from offloadrt.study.certainty import sample
     from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
-    from offloadrt.study.running.execution import execute, open_sinks
+    from offloadrt.study.running.execution import execute, observer_of, open_sinks
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
     from offloadrt.study.sweep import Point, processors
     from offloadrt.study.sweep import executor as executor_of
-    from offloadrt.trace import CausalLog
 
     effort = effort_of(draws, budget, 4.0, 8)
     chosen = registry.find(scenario)
@@ -96,7 +95,7 @@ def run(
     check_files({"--log": log, "--perfetto": perfetto, "--figure": figure}, read)
     if figure is not None:
         results.drawing().check_type(figure)
-    causal_log = None if perfetto is None else CausalLog(history=False)
+    causal_log = observer_of(perfetto)
     begun = time.process_time()
     with run_progress(chosen.name) as (advanced, before_run):
         result = execute(

@@ -4,10 +4,7 @@ Open `events.py` first, then `recorder.py`.
 
     events      every class of event, with its fields (`EVENTS`: by name), and what an event is
     recorder    `Trace`: records in memory, hashes, hands on to sinks; the simulation's observer
-    causal_log  `CausalLog`: who let whom go on, recorded beside the events when somebody asks; with it `Annotations`,
-                activities of threads and arguments of calls, which a picture shows
-    statistics  `Calls` (API calls by name) and `HostTime` (where the time of the host threads went), always on;
-                `TraceStatistics`: per lock, engine, kernel and API call, from events
+    statistics  `Calls` (API calls by name) and `HostTime` (where the time of the host threads went), always on
     logs        `JsonLines`: one JSON object an event, by structlog
 
 Logs are imported by their own name when somebody wants them: structlog is not loaded here. Files for other tools, such
@@ -15,25 +12,22 @@ as Perfetto's, are entry points of the group `offloadrt.trace_files`.
 """
 
 from offloadrt.trace import events
-from offloadrt.trace.causal_log import CausalLog, Resumption
 from offloadrt.trace.events import EVENTS, Event, Row
-from offloadrt.trace.recorder import FaultPhase, Sink, Trace, doing, fault_phases
-from offloadrt.trace.statistics import HOST_TIME, Calls, CallStatistics, HostTime, TraceStatistics
+from offloadrt.trace.recorder import CausalObserver, FaultPhase, Sink, Trace, doing, fault_phases
+from offloadrt.trace.statistics import HOST_TIME, Calls, CallStatistics, HostTime
 
 __all__ = [
     "EVENTS",
     "HOST_TIME",
     "CallStatistics",
     "Calls",
-    "CausalLog",
+    "CausalObserver",
     "Event",
     "FaultPhase",
     "HostTime",
-    "Resumption",
     "Row",
     "Sink",
     "Trace",
-    "TraceStatistics",
     "doing",
     "events",
     "fault_phases",

@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 
 from offloadrt.sim import Actor, Simulation
-from offloadrt.trace.causal_log import CausalLog
+from offloadrt.sim.scheduler import ResumptionObserver
 from offloadrt.trace.events import (
     NO_CAUSE,
     NONE,
@@ -83,6 +83,45 @@ class Events(Sequence[Event]):
         return map(decode, self.rows)
 
 
+class CausalObserver(ResumptionObserver, Protocol):
+    """Notes who lets whom go on, and where in the source directives stand: beside the events, and not among them."""
+
+    position: Callable[[], int]
+    """Gives the number of events so far."""
+    source_lines: dict[int, str]
+    """Where each directive stands in the source, as "patch.cpp:41", by number."""
+
+    def finished(self, actor: Actor) -> None:
+        """Note that an actor has ended: somebody may have waited for it in Trio."""
+
+    def begin(self, actor: Actor, activity: str) -> None:
+        """Note that a thread begins an activity: "barrier", "taskwait", "depend", "critical", "compute"."""
+
+    def end(self, actor: Actor) -> None:
+        """Note that the thread's innermost activity is over."""
+
+    def activities_of(self, actor: Actor) -> Sequence[str]:
+        """Return the activities that a thread is in, the innermost last."""
+
+    def task_made(self, actor: Actor, name: str) -> int:
+        """Note that a thread makes a deferred task; return its number, for `task_run`."""
+
+    def task_run(self, actor: Actor, task: int) -> None:
+        """Note that the next directive of a thread is that task."""
+
+    def called_with(self, actor: Actor, arguments: Mapping[str, int | str]) -> None:
+        """Note the arguments of the call that a thread is in."""
+
+    def arrived(self, sim: Any, kernel: int, launch: Any) -> None:
+        """Note that a kernel has reached the compute units."""
+
+    def locate(self, directive: int, actor: Actor) -> None:
+        """Note where the directive stands that the running actor begins."""
+
+    def call_at(self) -> int:
+        """Return the number of the program's line that calls the driver; NO_CAUSE where nobody wants to know."""
+
+
 class Trace:
     """The recorder of a run; also the simulation's observer (set `sim.observer = trace`).
 
@@ -116,7 +155,7 @@ class Trace:
         record: bool = True,
         hash: bool = True,
         sinks: Sequence[Sink] = (),
-        causal_log: CausalLog | None = None,
+        causal_log: CausalObserver | None = None,
     ) -> None:
         self._sim = sim
         self.causal_log = causal_log
@@ -307,7 +346,7 @@ class Trace:
 
 
 @contextmanager
-def _activity(causal_log: CausalLog, actor: Actor, activity: str) -> Iterator[None]:
+def _activity(causal_log: CausalObserver, actor: Actor, activity: str) -> Iterator[None]:
     causal_log.begin(actor, activity)
     try:
         yield
@@ -319,7 +358,7 @@ _NOTHING = nullcontext()
 
 
 def doing(trace: Trace | None, actor: Actor, activity: str) -> AbstractContextManager[None]:
-    """Annotate what a thread does in the body of `with`: "barrier", "compute" (see `Annotations.begin`)."""
+    """Annotate what a thread does in the body of `with`: "barrier", "compute" (see `CausalObserver.begin`)."""
     if trace is None or trace.causal_log is None:
         return _NOTHING
     return _activity(trace.causal_log, actor, activity)

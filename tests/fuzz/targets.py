@@ -22,11 +22,11 @@ import numpy as np
 from offloadrt import Run
 from offloadrt import openmp as omp
 from offloadrt.cli import main
-from offloadrt.cli.app import statistics_of
 from offloadrt.extensions.evidence.conformance.conform import ConformanceFileError, read_cases, replay_case
 from offloadrt.extensions.evidence.independent.prediction import read as read_measured
 from offloadrt.extensions.exploring.schedules import PREFIX, ScheduleCase, Token
 from offloadrt.extensions.exploring.strategies import Choice, Hold
+from offloadrt.extensions.logs.statistics import statistics_of
 from offloadrt.extensions.recording.format import RecordingError, RecordingFile
 from offloadrt.extensions.recording.scenario import scenario_of
 from offloadrt.sim import SimulationError

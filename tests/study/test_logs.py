@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.extensions.explaining.logs import compared
+from offloadrt.extensions.logs.compared import compared
 from offloadrt.study import execute, find_scenario
 
 

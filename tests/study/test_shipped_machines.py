@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from offloadrt.cli import main
+from offloadrt.extensions.calibration.machines import differences
 from offloadrt.machine import ProfileError, available, load, load_runtime
-from offloadrt.machine.profile.machine_spec import differences
 from offloadrt.models.host.program import has_devices
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry

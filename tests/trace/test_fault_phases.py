@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from perfetto_picture import Picture, parsed
 
+from offloadrt.extensions.explaining.causal_log import CausalLog
 from offloadrt.extensions.explaining.perfetto import PerfettoFile
 from offloadrt.extensions.explaining.sentence import Observed, observe
 from offloadrt.extensions.explaining.tracks import kind_of, timeline_of
 from offloadrt.study import Result, execute, find_scenario
 from offloadrt.study.spec import RunSpec
-from offloadrt.trace import CausalLog, Row
+from offloadrt.trace import Row
 from offloadrt.trace.logs import JsonLines, read_json_lines
 
 STORM = {"gib": 0.25, "warm_up": 0, "launches": 2}

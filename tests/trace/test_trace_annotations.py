@@ -9,6 +9,7 @@ import pytest
 from perfetto_picture import Picture, Slice, check, parsed
 
 from offloadrt.cli import main
+from offloadrt.extensions.explaining.causal_log import FIRST_TASK, CausalLog
 from offloadrt.extensions.explaining.perfetto import PerfettoFile
 from offloadrt.extensions.explaining.sentence import observe
 from offloadrt.extensions.explaining.tracks import timeline_of
@@ -16,8 +17,7 @@ from offloadrt.kernels import kernel
 from offloadrt.models import openmp as omp
 from offloadrt.study import Result, Run, execute, scenario
 from offloadrt.study.spec import RunSpec
-from offloadrt.trace import CausalLog, events
-from offloadrt.trace.causal_log import FIRST_TASK
+from offloadrt.trace import events
 
 THREADS = 8
 LAST = 3

@@ -1,4 +1,4 @@
-"""The command `calibrate`, and what it prints with `--json`."""
+"""The commands `calibrate`, with what it prints with `--json`, and `machines`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 from cyclopts import Parameter
 
-from offloadrt.cli.options import Json
+from offloadrt.cli.options import DEFAULTS, Json
 from offloadrt.cli.terminal import console, print_json
+from offloadrt.study.spec import Overrides, Runtime
 
 if TYPE_CHECKING:
     from offloadrt.extensions.calibration.calibration import CalibratedEntry, Calibration
@@ -82,3 +83,37 @@ class CalibrationRecord:
         """Describe a calibration."""
         entries = [CalibratedRecord.of(entry) for entry in calibration.entries]
         return cls(output, calibration.base.name, entries, list(calibration.not_shown), list(calibration.remarks))
+
+
+def machines(
+    machine: str | None = None,
+    other: str | None = None,
+    /,
+    *,
+    runtime: Runtime = None,
+    overrides: Overrides = DEFAULTS.overrides,
+    json: Json = False,
+) -> None:
+    """Show the machines and the runtimes, one machine's entries with value, unit and source, or what two differ in.
+
+    Parameters
+    ----------
+    machine:
+        A machine's name or a TOML file of your own.
+    other:
+        A second one: only the entries whose value or range differs are shown, with kind and source.
+    """
+    from offloadrt.extensions.calibration import machines as shown
+    from offloadrt.study.running import profiles
+
+    named = [name for name in (machine, other) if name is not None]
+    specs = [profiles.load(name, overrides, runtime=runtime) for name in named]
+    if json:
+        print_json(shown.machines_record(specs))
+    elif not specs:
+        console().print(shown.listed(profiles.summaries()))
+        console().print(shown.listed_runtimes(profiles.runtimes()))
+    elif len(specs) == 1:
+        console().print(*shown.shown_machine(specs[0]), sep="\n")
+    else:
+        console().print(*shown.shown_difference(*specs), sep="\n")

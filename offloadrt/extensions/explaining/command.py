@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import sys
@@ -358,55 +357,3 @@ def kernels(scenario: str, /, *, predicated: Predicated = False, json: Json = Fa
         console().print(*predicated_kernels_of(scenario), sep="\n", soft_wrap=True)
     else:
         console().print(*kernels_of(scenario), sep="\n")
-
-
-_PICTURES = (".pftrace", ".perfetto-trace", ".pb")
-
-
-def of_logs(tokens: Sequence[str]) -> list[str]:
-    """Name the command that compares logs where `compare` is given two of them, and no scenario.
-
-    Raises UserError for a log beside something else, and for a trace of Perfetto.
-    """
-    from offloadrt.study.errors import UserError
-
-    names = [token for token in tokens[1:] if not token.startswith("-")]
-    for name in names[:2]:
-        if name.endswith(_PICTURES) and Path(name).is_file():
-            raise UserError(f"{name}: is a picture for Perfetto; `compare` reads logs, which `run --log FILE` writes")
-    logs = [name for name in names if _is_log(name)]
-    if not logs or not _is_log(names[0]):
-        return list(tokens)
-    if len(names) != 2 or len(logs) != 2:
-        others = ", ".join(name for name in names if name not in logs) or "nothing else"
-        raise UserError(f"compare {' '.join(logs)}: two logs are compared, or a scenario's runs; here is {others}")
-    return ["compare-logs", *tokens[1:]]
-
-
-def _is_log(name: str) -> bool:
-    if name.endswith(".jsonl"):
-        return True
-    with contextlib.suppress(OSError):
-        if Path(name).is_file():
-            with Path(name).open("rb") as file:
-                return file.read(1) == b"{"
-    return False
-
-
-def compare_logs(one: Path, other: Path, /, *, json: Json = False) -> None:
-    """Compare two logs: what took most more or less time, and where they first differ (`compare A.jsonl B.jsonl`).
-
-    Parameters
-    ----------
-    one:
-        A file that `offloadrt run --log` wrote.
-    other:
-        A second one.
-    """
-    from offloadrt.extensions.explaining import logs
-
-    found = logs.compared(one, other)
-    if json:
-        print_json(found)
-    else:
-        console().print(*logs.printed(found), sep="\n")

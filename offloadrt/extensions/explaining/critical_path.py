@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import attrs
 
-from offloadrt.trace import Resumption, Row
-from offloadrt.trace.causal_log import FIRST_CALL
+from offloadrt.extensions.explaining.causal_log import FIRST_CALL, Resumption
+from offloadrt.trace import Row
 from offloadrt.trace.events import NONE, lock_family, plain_kernel
 
 _NUMBERS = re.compile(r"[\s_.\[(]*\d[\d\s_.,\])]*$")

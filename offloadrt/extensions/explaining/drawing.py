@@ -25,10 +25,10 @@ from typing import Protocol
 
 import attrs
 
+from offloadrt.extensions.explaining.causal_log import FIRST_CALL, Annotation, CausalLog
+from offloadrt.extensions.logs.statistics import LockWaits
 from offloadrt.trace import events
-from offloadrt.trace.causal_log import FIRST_CALL, Annotation, CausalLog
 from offloadrt.trace.events import NONE, Event, Row, decode, lock_family, plain_kernel
-from offloadrt.trace.statistics import LockWaits
 
 Notes = Mapping[str, int | str]
 """Details shown when the reader of the picture clicks on a slice."""

@@ -14,6 +14,7 @@ from typing import Final
 
 import attrs
 
+from offloadrt.extensions.explaining.causal_log import FIRST_CALL
 from offloadrt.extensions.explaining.critical_path import KernelRun
 from offloadrt.extensions.explaining.sentence import Observed
 from offloadrt.kernels import Launch
@@ -21,7 +22,6 @@ from offloadrt.machine import MachineSpec
 from offloadrt.machine.compute.residency import ComputeSpec
 from offloadrt.machine.host import HostWorkersSpec
 from offloadrt.study.errors import UserError
-from offloadrt.trace.causal_log import FIRST_CALL
 
 # ---------------------------------------------------------------------- what the directives of a line did
 

@@ -10,8 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from offloadrt.extensions.explaining.causal_log import CausalLog
 from offloadrt.extensions.explaining.drawing import HOST, Drawing, Notes
-from offloadrt.trace.causal_log import CausalLog
 from offloadrt.trace.events import Row, to_ns
 
 SEQUENCE = 1
@@ -33,6 +33,11 @@ class PerfettoFile:
 
     Raises MissingExtra without the `perfetto` package, OSError when the file cannot be written.
     """
+
+    @staticmethod
+    def observer() -> CausalLog:
+        """Make what notes the annotations of a run that it draws."""
+        return CausalLog(history=False)
 
     def __init__(self, path: str | PathLike[str], causal_log: CausalLog | None = None) -> None:
         canvas = _PerfettoCanvas(Path(path))

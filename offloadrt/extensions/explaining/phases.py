@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
+from offloadrt.extensions.explaining.causal_log import Annotation
 from offloadrt.extensions.explaining.critical_path import PathPart
-from offloadrt.trace.causal_log import Annotation
 
 ACTIVITIES = {
     "compute": "computes on the host",

@@ -17,6 +17,7 @@ from typing import Any
 
 import attrs
 
+from offloadrt.extensions.explaining.causal_log import Annotation, CausalLog
 from offloadrt.extensions.explaining.charged_in import CHARGED_IN
 from offloadrt.extensions.explaining.critical_path import (
     FAULTS,
@@ -38,8 +39,7 @@ from offloadrt.study.running.execution import execute
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.spec import RunSpec
-from offloadrt.trace import EVENTS, CausalLog, Row
-from offloadrt.trace.causal_log import Annotation
+from offloadrt.trace import EVENTS, Row
 from offloadrt.trace.events import PS_PER_S, lock_family
 
 Window = tuple[int, int]

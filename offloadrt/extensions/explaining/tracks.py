@@ -15,11 +15,11 @@ from typing import Final
 
 import attrs
 
+from offloadrt.extensions.explaining.causal_log import FIRST_CALL, CausalLog
 from offloadrt.extensions.explaining.critical_path import PathPart
 from offloadrt.extensions.explaining.drawing import HOST, LOCKS, Drawing, Notes
 from offloadrt.extensions.explaining.phases import ACTIVITIES
-from offloadrt.trace import CausalLog, Row
-from offloadrt.trace.causal_log import FIRST_CALL
+from offloadrt.trace import Row
 
 MOST_SLICES = 40_000
 """More than these are aggregated, so that a page stays small and quick."""

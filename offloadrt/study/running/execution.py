@@ -51,11 +51,10 @@ from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure, script_line
 from offloadrt.study.spec import POLICIES, RunSpec
-from offloadrt.trace import CausalLog
 from offloadrt.trace.statistics import OTHER
 
 if TYPE_CHECKING:
-    from offloadrt.trace import CausalLog, Sink
+    from offloadrt.trace import CausalObserver, Sink
     from offloadrt.trace.events import Row
 
 
@@ -125,7 +124,7 @@ where it has a parameter `ranks`. A parameter that is None is no choice.
 
 def execute(
     scenario: Scenario, given: Mapping[str, Any] | None = None, *, spec: RunSpec | None = None,
-    sinks: Sequence[Any] = (), causal_log: CausalLog | None = None, on_progress: Progress | None = None,
+    sinks: Sequence[Any] = (), causal_log: CausalObserver | None = None, on_progress: Progress | None = None,
     before_run: Callable[[Run], object] | None = None, **fields: Any,
 ) -> Result:  # fmt: skip
     """Run `scenario` with the parameters `given`, as `spec` and these fields of it say, and return its result.
@@ -154,8 +153,8 @@ def execute(
 
 
 def _execute_once(
-    scenario: Scenario, given: Mapping[str, Any], spec: RunSpec, sinks: Sequence[Any], causal_log: CausalLog | None,
-    on_progress: Progress | None, before_run: Callable[[Run], object] | None,
+    scenario: Scenario, given: Mapping[str, Any], spec: RunSpec, sinks: Sequence[Any],
+    causal_log: CausalObserver | None, on_progress: Progress | None, before_run: Callable[[Run], object] | None,
 ) -> Result:  # fmt: skip
     parameters = with_policies(scenario.bind(given), spec)
     spec = _on_its_machine(scenario, spec)
@@ -266,7 +265,7 @@ def with_policies(parameters: Mapping[str, Value], spec: RunSpec) -> dict[str, V
 
 def run_of(
     scenario: Scenario, parameters: Mapping[str, Value], spec: RunSpec, *, sinks: Sequence[Any] = (),
-    causal_log: CausalLog | None = None, on_progress: Progress | None = None,
+    causal_log: CausalObserver | None = None, on_progress: Progress | None = None,
 ) -> Run:  # fmt: skip
     """Make the run of a scenario, on its own machine and runtime unless the spec has others. Raises UserError."""
     spec = _on_its_machine(scenario, spec)
@@ -458,8 +457,17 @@ class ClockedRun(Run, trio.abc.Clock):
                 self.trace.close()
 
 
+def observer_of(perfetto: Path | None) -> CausalObserver | None:
+    """Make what a picture needs besides the events; None without one. Raises UserError where it is not installed."""
+    try:
+        observer: CausalObserver | None = None if perfetto is None else _TRACE_FILES.load("perfetto").observer()
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    return observer
+
+
 def open_sinks(
-    *, log: Path | None = None, perfetto: Path | None = None, causal_log: CausalLog | None = None
+    *, log: Path | None = None, perfetto: Path | None = None, causal_log: CausalObserver | None = None
 ) -> list[Sink]:
     """Open the sinks for `Run(sinks=...)`; `causal_log` are those of the same run, for the Perfetto file.
 
@@ -483,8 +491,8 @@ def open_sinks(
     return sinks
 
 
-_TRACE_FILES: Registry[Callable[[Path, CausalLog | None], Sink]] = Registry("trace file", "offloadrt.trace_files")
-"""Opens a file in which another tool looks at a run, such as Perfetto's: the path, and the causal log or None."""
+_TRACE_FILES: Registry[Any] = Registry("trace file", "offloadrt.trace_files")
+"""Opens a file in which another tool looks at a run, such as Perfetto's: the path, and the observer of the run."""
 
 
 @attrs.frozen

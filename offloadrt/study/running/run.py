@@ -29,7 +29,7 @@ from offloadrt.study.running import profiles
 from offloadrt.study.running.building import Built, build, changed, options_for, plan_of
 from offloadrt.study.running.statistics import Ledger, MeasuredPart, RunStatistics, Windows
 from offloadrt.study.spec import RunSpec
-from offloadrt.trace import Calls, CausalLog, Trace, doing
+from offloadrt.trace import Calls, CausalObserver, Trace, doing
 
 if TYPE_CHECKING:  # most runs are of one model, and each takes a good part of the start-up time
     from offloadrt.models.openmp import OpenMP
@@ -100,7 +100,7 @@ class Run:
         spec: RunSpec | None = None,
         *,
         sinks: Sequence[Any] = (),
-        causal_log: CausalLog | None = None,
+        causal_log: CausalObserver | None = None,
         on_progress: Callable[[int, int], object] | None = None,
         **fields: Any,
     ) -> None:

@@ -46,7 +46,7 @@ class ReplayedPhases:
         if number != NONE:
             actor = self._crossing.pop(number, actor)
         within = self._open.get(actor, [])
-        name, doing = self._name(phase), log.annotations.doing.get(actor.index, ())
+        name, doing = self._name(phase), log.activities_of(actor)
         if phase not in within or name not in doing:
             return
         within.reverse()

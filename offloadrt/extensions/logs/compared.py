@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from offloadrt.extensions.logs.statistics import TraceStatistics
 from offloadrt.study.errors import UserError
-from offloadrt.trace import EVENTS, TraceStatistics
+from offloadrt.trace import EVENTS
 from offloadrt.trace.events import PS_PER_S
 
 if TYPE_CHECKING:

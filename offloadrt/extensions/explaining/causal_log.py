@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -107,7 +107,7 @@ NOBODY = -1
 FIRST_CALL = 1 << 45
 """The number of the first line that calls the driver outside of every directive, as a CUDA program does."""
 _PROJECT = __name__.partition(".")[0]
-_FOLDER = f"{Path(__file__).parents[1]}/"
+_FOLDER = f"{Path(__file__).parents[2]}/"
 """Where the emulator's own code is. A directive stands in the first frame outside, or in a package of programs."""
 _LIBRARY, _EVENT_LOOP = f"{Path(contextlib.__file__).parent}/", f"{Path(trio.__file__).parent}/"
 """Frames of the standard library are passed over. What the event loop called itself is no program."""
@@ -190,6 +190,10 @@ class CausalLog:
     def end(self, actor: Actor) -> None:
         """Note that the thread's innermost activity is over."""
         self.annotations.end(self.position(), actor.sim.now, actor.index)
+
+    def activities_of(self, actor: Actor) -> Sequence[str]:
+        """Return the activities that a thread is in, the innermost last."""
+        return self.annotations.doing.get(actor.index, ())
 
     def task_made(self, actor: Actor, name: str) -> int:
         """Note that a thread makes a deferred task; return its number, for `task_run`."""

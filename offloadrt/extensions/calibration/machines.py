@@ -1,0 +1,247 @@
+"""What `machines` prints: what profiles hold, where it comes from, and what two machines differ in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from rich.markup import escape
+from rich.padding import Padding
+from rich.text import Text
+
+from offloadrt.cli.render import table_of
+from offloadrt.machine import MachineSpec, ProfileEntry
+from offloadrt.machine.profile.scaling import is_scalable
+from offloadrt.study.reporting.words import seconds, size
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+
+@attrs.frozen
+class EntryDifference:
+    """An entry that two machines have differently; None for a machine that does not have it."""
+
+    key: str
+    one: ProfileEntry | None
+    other: ProfileEntry | None
+
+
+def differences(one: MachineSpec, other: MachineSpec) -> list[EntryDifference]:
+    """Return the entries whose value or range differs, in the order of the first machine, then of the second.
+
+    Another source for the same number is no difference.  An entry that is only there to compare with is left out where
+    one of the machines does not have it.
+    """
+    keys = [*one.entries, *(key for key in other.entries if key not in one.entries)]
+    pairs = [EntryDifference(key, one.entries.get(key), other.entries.get(key)) for key in keys]
+    return [pair for pair in pairs if _differs(pair.one, pair.other)]
+
+
+def _differs(one: ProfileEntry | None, other: ProfileEntry | None) -> bool:
+    if one is None or other is None:
+        only = one or other
+        return only is not None and not only.reference
+    return (one.value, one.low, one.high) != (other.value, other.low, other.high)
+
+
+@attrs.frozen
+class EntryRecord:
+    """An entry of a profile; value and ends of the range are in its unit, None for texts and truth values."""
+
+    value: float | bool | str
+    low: float | None
+    high: float | None
+    unit: str | None
+    kind: str
+    scaled_from: str | None
+    source: str
+    source_text: str
+    reference: bool
+
+    @classmethod
+    def of(cls, entry: ProfileEntry, spec: MachineSpec) -> EntryRecord:
+        """Describe an entry of `spec`."""
+        factor = 1.0 if entry.unit is None else entry.unit.factor
+        low, high = (None if end is None else end / factor for end in (entry.low, entry.high))
+        value = entry.value if isinstance(entry.value, (bool, str)) else entry.value / factor
+        unit = None if entry.unit is None else entry.unit.text
+        text = spec.sources.get(entry.source, entry.source)
+        return cls(value, low, high, unit, entry.source_type, entry.scaled_from, entry.source, text, entry.reference)
+
+
+@attrs.frozen
+class MachineRecord:
+    """A machine with a runtime, and its entries by key, as `machines NAME` prints them."""
+
+    name: str
+    title: str
+    path: str
+    runtime: str
+    notes: list[str]
+    entries: dict[str, EntryRecord]
+
+    @classmethod
+    def of(cls, spec: MachineSpec) -> MachineRecord:
+        """Describe a machine."""
+        entries = {key: EntryRecord.of(entry, spec) for key, entry in spec.entries.items()}
+        return cls(spec.name, spec.title, spec.path, spec.runtime, list(spec.notes), entries)
+
+
+@attrs.frozen
+class MachineName:
+    """A listed machine or runtime, and how many entries its profile has."""
+
+    name: str
+    title: str
+    runtime: str
+    entries: int
+
+    @classmethod
+    def of(cls, spec: MachineSpec) -> MachineName:
+        """Name a machine or a runtime."""
+        return cls(spec.name, spec.title, spec.runtime, len(spec.entries))
+
+
+@attrs.frozen
+class MachinesRecord:
+    """All machines and runtimes, as `machines` prints them."""
+
+    machines: list[MachineName]
+    runtimes: list[MachineName]
+
+
+@attrs.frozen
+class DifferenceRecord:
+    """An entry in which two machines differ. It is None for a machine that does not have it."""
+
+    entry: str
+    one: EntryRecord | None
+    other: EntryRecord | None
+
+
+@attrs.frozen
+class MachineDifferenceRecord:
+    """The entries in which two machines differ, as `machines ONE OTHER` prints them."""
+
+    one: str
+    other: str
+    runtimes: list[str]
+    entries: list[DifferenceRecord]
+
+    @classmethod
+    def of(cls, one: MachineSpec, other: MachineSpec, found: list[EntryDifference]) -> MachineDifferenceRecord:
+        """Describe the differences of two machines."""
+        entries = [
+            DifferenceRecord(
+                pair.key,
+                None if pair.one is None else EntryRecord.of(pair.one, one),
+                None if pair.other is None else EntryRecord.of(pair.other, other),
+            )
+            for pair in found
+        ]
+        return cls(one.name, other.name, [one.runtime, other.runtime], entries)
+
+
+def machines_record(specs: Sequence[MachineSpec]) -> MachinesRecord | MachineRecord | MachineDifferenceRecord:
+    """Describe what two machines differ in, one machine, or, without any, all that there are."""
+    from offloadrt.study.running import profiles
+
+    if not specs:
+        names = ([MachineName.of(spec) for spec in found] for found in (profiles.summaries(), profiles.runtimes()))
+        return MachinesRecord(*names)
+    if len(specs) == 1:
+        return MachineRecord.of(specs[0])
+    one, other = specs
+    return MachineDifferenceRecord.of(one, other, differences(one, other))
+
+
+def listed(specs: Iterable[MachineSpec]) -> Table:
+    """Show a line for each machine."""
+    table = table_of("", "machine", "what it is", "runtime", "entries", right=(3,))
+    for spec in specs:
+        table.add_row(spec.name, escape(spec.title), spec.runtime, str(len(spec.entries)))
+    return table
+
+
+def listed_runtimes(specs: Iterable[MachineSpec]) -> Table:
+    """Show a line for each offloading runtime."""
+    table = table_of("\nthey go with any machine", "runtime", "what it is", "entries", right=(2,))
+    for spec in specs:
+        table.add_row(spec.name, escape(spec.title), str(len(spec.entries)))
+    return table
+
+
+def shown_machine(spec: MachineSpec) -> Iterable[RenderableType]:
+    """Show a machine's entries: value in its own unit, range, and where it comes from."""
+    runtime = f", with the runtime {spec.runtime}" if spec.runtime else ""
+    yield f"[bold]{spec.name}[/]: {escape(spec.title)} ({escape(spec.path)}){escape(runtime)}"
+    for note in spec.notes:
+        yield f"  {escape(note)}"
+    scalable = Counter(entry.source_type for entry in spec.entries.values() if is_scalable(entry))
+    kinds = ", ".join(f"{count} {kind}" for kind, count in scalable.most_common())
+    yield f"  times and rates that depend on the machine, by kind: {kinds}"
+    yield "an entry: its value, its range or choices, how it is known (source); below it what it means"
+    names, values = (max(map(len, texts)) for texts in (spec.entries, map(shown, spec.entries.values())))
+    for key, entry in spec.entries.items():
+        known = f"{kind_of(entry)} ({entry.source})"
+        told = "  ".join(filter(None, (f"{key:{names}} {shown(entry):>{values}}", range_of(entry), known)))
+        yield escape(told)
+        yield Padding(Text(entry.note, style="dim"), (0, 0, 0, 4)) if entry.note else ""
+    table = table_of("\nsources", "name", "what it is")
+    for name, text in spec.sources.items():
+        table.add_row(escape(name), escape(text))
+    yield table
+
+
+def kind_of(entry: ProfileEntry) -> str:
+    """Write how a value is known, and of one that is scaled from which machine."""
+    return entry.source_type if entry.scaled_from is None else f"scaled from {entry.scaled_from}"
+
+
+def shown(entry: Any) -> str:
+    """Write the value in the entry's own unit, a time in the unit that suits its size."""
+    unit = "" if entry.unit is None else entry.unit.text
+    if unit in ("s", "ms", "us", "ns"):
+        return seconds(entry.value)
+    return size(entry.value) if unit == "B" else str(entry.shown)
+
+
+def range_of(entry: Any) -> str:
+    """Write the range of an entry, the choices of a text, or nothing."""
+    if entry.choices:
+        return " | ".join(entry.choices)
+    if entry.low is None or entry.high is None:
+        return ""
+    if entry.unit is not None and entry.unit.text in ("s", "ms", "us", "ns"):
+        return f"{seconds(entry.low)} to {seconds(entry.high)}"
+    factor, unit = (entry.unit.factor, entry.unit.text) if entry.unit is not None else (1.0, "")
+    return f"{entry.low / factor:.6g} to {entry.high / factor:.6g} {unit}"
+
+
+def shown_difference(one: MachineSpec, other: MachineSpec) -> Iterable[RenderableType]:
+    """Show the two machines, and a row for each entry that differs."""
+    found = differences(one, other)
+    for spec in (one, other):
+        yield f"[bold]{spec.name}[/]: {escape(spec.title)}, with the runtime {escape(spec.runtime or 'none')}"
+    if not found:
+        yield "no entry differs"
+        return
+    table = table_of(
+        "", "entry", *(f"{spec.name}{column}" for spec in (one, other) for column in ("", ": kind, source"))
+    )
+    for difference in found:
+        sides = (cell for entry in (difference.one, difference.other) for cell in _entry_cells(entry))
+        table.add_row(escape(difference.key), *map(escape, sides))
+    yield table
+
+
+def _entry_cells(entry: ProfileEntry | None) -> tuple[str, str]:
+    """Return the value with its range, and where it comes from."""
+    if entry is None:
+        return "–", ""
+    between = "" if entry.choices else range_of(entry)
+    return shown(entry) + (f" ({between})" if between else ""), f"{kind_of(entry)}, {entry.source}"
