@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import attrs
 from cyclopts import Parameter
 
-from offloadrt.cli.options import DEFAULTS, Jobs, Json
+from offloadrt.cli.options import DEFAULTS, Jobs, Json, seconds_of
 from offloadrt.cli.terminal import INTERRUPTED, NEGATIVE, console, print_json, stages
 from offloadrt.registry import Registry
+from offloadrt.study.errors import UserError
 from offloadrt.study.spec import Gear, Machine, Overrides, Runtime
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def validate(
     paper: str = "exahype",
     independent: Annotated[bool, Parameter(negative=())] = False,
     leave_out: str | None = None,
+    intervals: Annotated[bool, Parameter(negative=())] = False,
+    budget: str | None = None,
     quick: Annotated[bool, Parameter(negative=())] = False,
     ranges: Annotated[bool, Parameter(negative=())] = False,
     machine: Machine = None,
@@ -48,14 +51,18 @@ def validate(
     paper:
         Whose claims.
     independent:
-        Predict measurements that nobody fitted to, each with reported, emulated, ratio, the 80 % interval over the
-        machine's ranges and what is predicted if nobody had measured the machine; then for each kind and machine the
-        accuracy, and how many values lie in their intervals.
+        Predict measurements that nobody fitted to, each with reported, emulated, ratio and what is predicted if nobody
+        had measured the machine; then for each kind and machine the accuracy.
     leave_out:
         A machine: predict the independent measurements of it alone, and say which entries of its profile stand for what
         was measured on it. They come from its data sheet and, scaled, from other machines.
+    intervals:
+        With --independent or --leave-out, instead: the 80 % interval of each value over draws in the machine's ranges,
+        why a value lies outside, how far mechanisms were off on other machines, and how many values lie in each.
+    budget:
+        Time for these draws, as in 10min or 2h; by default 30min. The shortest runs are drawn first.
     quick:
-        Fewer runs; the report says which. With --independent, no intervals.
+        Fewer runs; the report says which.
     ranges:
         As quick, and also with the ranges of the machine and of the programs' inputs at their ends, on a smaller grid:
         a verdict may then be that it depends on an entry. At 64 places drawn in all ranges together it says in how
@@ -66,14 +73,16 @@ def validate(
     from offloadrt.extensions.evidence.validation.judging import paper_named
     from offloadrt.extensions.evidence.validation.validate import validate as judge
     from offloadrt.extensions.evidence.validation.validate import validation
-    from offloadrt.study.errors import UserError
     from offloadrt.study.sweep import executor as executor_of
     from offloadrt.study.sweep import processors
 
     workers = jobs if jobs is not None else processors()
     if independent or leave_out is not None:
-        _predict(file, workers, leave_out, quick=quick, as_json=json)
+        keep = None if out is None else out / "points.jsonl"
+        _predict(file, workers, leave_out, intervals=intervals, budget=budget, keep=keep, as_json=json)
         return 0
+    if intervals or budget is not None:
+        raise UserError("--intervals and --budget are for --independent and --leave-out")
     if file is not None:
         raise UserError(f"{file}: a file of measured results is for --independent or --leave-out")
     judged = paper_named(paper)
@@ -103,28 +112,40 @@ def validate(
     return NEGATIVE if {"fails", "depends"} & report.counts().keys() else 0
 
 
-def _predict(file: Path | None, jobs: int, leave_out: str | None, *, quick: bool, as_json: bool) -> None:
+def _predict(
+    file: Path | None,
+    jobs: int,
+    leave_out: str | None,
+    *,
+    intervals: bool,
+    budget: str | None,
+    keep: Path | None,
+    as_json: bool,
+) -> None:
     """Predict the measured results of a file, or those of the package, and print the report."""
-    from offloadrt.extensions.evidence.independent.outcome import predictions, replaced
-    from offloadrt.extensions.evidence.independent.prediction import DRAWS, of_machine, predict, read
+    from offloadrt.extensions.evidence.independent import outcome
+    from offloadrt.extensions.evidence.independent.prediction import BUDGET_S, DRAWS, of_machine, predict, read
     from offloadrt.study.sweep import executor as executor_of
 
+    if budget is not None and not intervals:
+        raise UserError("--budget is for --intervals")
     entries = _MEASURED.load("results")() if file is None else read(file)
     if leave_out is not None:
         entries = of_machine(entries, leave_out)
-    what = f"validate --independent: {len(entries)} measurements"
-    print(
-        what + ("" if quick else "; --quick leaves out their intervals, which take most of the time"), file=sys.stderr
-    )
+    budget_s = BUDGET_S if budget is None else seconds_of(budget)
+    later = f"; then draws for at most {budget_s:.0f} s, and Ctrl-C ends it" if intervals else ""
+    print(f"validate --independent: {len(entries)} measurements, minutes{later}", file=sys.stderr)
     with executor_of("process", jobs) as pool, stages("validate --independent") as advanced:
-        draws = 0 if quick else DRAWS
-        report = predict(entries, str(file or "results.toml"), pool, jobs=jobs, draws=draws, advanced=advanced)
+        report = predict(
+            entries, str(file or "results.toml"), pool, jobs=jobs, draws=DRAWS if intervals else 0, budget_s=budget_s,
+            keep=keep, advanced=advanced,
+        )  # fmt: skip
     if as_json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
         return
     if leave_out is not None:
-        console().print(*replaced(leave_out), sep="\n")
-    console().print(*predictions(report), sep="\n")
+        console().print(*outcome.replaced(leave_out), sep="\n")
+    console().print(*(outcome.intervals if intervals else outcome.predictions)(report), sep="\n")
 
 
 def conform(*files: Path, gear: Gear = "turbo", json: Json = False) -> int:
@@ -137,8 +158,6 @@ def conform(*files: Path, gear: Gear = "turbo", json: Json = False) -> int:
     files:
         Files of recorded cases (JSON Lines).
     """
-    from offloadrt.study.errors import UserError
-
     if not files:
         raise UserError("conform: name at least one file of recorded cases")
     for file in files:

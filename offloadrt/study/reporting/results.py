@@ -141,7 +141,7 @@ class Interval:
 
     @classmethod
     def of(cls, nominal: float, values: Sequence[float], seed: int) -> Interval:
-        """Compute the interval of at least one draw; between two draws in proportion."""
+        """Compute the interval of at least one draw; between the middles of two draws' parts in proportion."""
         low, median, high = (_quantile(sorted(values), share) for share in (0.1, 0.5, 0.9))
         return cls(nominal, median, low, high, seed, tuple(values))
 
@@ -164,8 +164,8 @@ def ratio_in_draws(base: Result, own: Result, name: str) -> Interval | None:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which a share of ascending values lies, between two of them in proportion."""
-    rank = share * (len(ordered) - 1)
+    """Return the value below which a share of places lies; each ascending value stands for an equal part of them."""
+    rank = max(0.0, min(share * len(ordered) - 0.5, len(ordered) - 1.0))
     below = int(rank)
     low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
     return low if low == high else low + (high - low) * (rank - below)

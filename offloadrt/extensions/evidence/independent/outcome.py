@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import msgspec
@@ -90,6 +90,12 @@ class PredictedEntry:
     """What the emulator gets wrong where they are off, in few words."""
     machine: str = ""
     """The profile with which it is predicted; empty where nothing is run."""
+    missed: Mapping[str, str] = attrs.field(factory=dict)
+    """Why a value does not lie in its interval, by its name; `*` stands for all others."""
+
+    def why_missed(self, name: str) -> str:
+        """Return why a value does not lie in its interval; empty where nobody has found out."""
+        return self.missed.get(name, self.missed.get("*", ""))
 
     @property
     def far_off(self) -> list[str]:
@@ -110,7 +116,12 @@ class Accuracy:
     def of(cls, errors: Sequence[float]) -> Accuracy:
         """Compute it of at least one value."""
         ordered = sorted(errors)
-        return cls(len(errors), statistics.median(ordered), ordered[math.ceil(0.9 * len(ordered)) - 1])
+        return cls(len(errors), statistics.median(ordered), _quantile(ordered, 0.9))
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """Return the least of ascending numbers that a share of them keeps to."""
+    return ordered[math.ceil(share * len(ordered)) - 1]
 
 
 @attrs.frozen
@@ -144,6 +155,27 @@ _TODAY, _FIRST, _LEFT_OUT = map(operator.attrgetter, ("error", "first_error", "l
 
 
 @attrs.frozen
+class ModelError:
+    """How far values of one kind were off on machines that were left out, as factors."""
+
+    kind: str
+    without: str
+    """The machine whose own values are not among them."""
+    values: int
+    median: float
+    most: float
+    """The factor that four in five of them keep to."""
+    p90: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind} on machines but {self.without}, each as if nobody had measured it: {self.values} values were "
+            f"off by {self.median:.2g} in the median, by more than {self.most:.2g} in one of five, by more than "
+            f"{self.p90:.2g} in one of ten"
+        )
+
+
+@attrs.frozen
 class KindCoverage:
     """How many values of one kind lie in their intervals."""
 
@@ -152,6 +184,12 @@ class KindCoverage:
     covered: int
     near: float
     """The share that lies in intervals of twice the width, as factors."""
+    judged: int
+    """How many of them have a model's error, which is that of the same kind on other machines."""
+    alone: int
+    """How many of those lie as near to what is predicted as four in five of the others do."""
+    together: int
+    """How many lie in the interval and that error together."""
 
     @property
     def share(self) -> float:
@@ -159,21 +197,29 @@ class KindCoverage:
         return self.covered / self.values
 
     @classmethod
-    def of(cls, kind: str, values: Sequence[PredictedValue]) -> KindCoverage:
+    def of(cls, kind: str, values: Sequence[tuple[PredictedValue, ModelError | None]]) -> KindCoverage:
         """Count the values of one kind, at least one, which have intervals."""
+        judged = [(value, error.most) for value, error in values if error is not None]
         return cls(
-            kind, len(values), sum(_lies_in(value, 0.0) for value in values),
-            sum(_lies_in(value, 0.5) for value in values) / len(values),
+            kind, len(values), sum(lies_in(value) for value, _ in values),
+            sum(lies_in(value, 0.5) for value, _ in values) / len(values),
+            len(judged),
+            sum((value.error or 0.0) <= math.log(most) + 1e-9 for value, most in judged),
+            sum(lies_in(value, times=most) for value, most in judged),
         )  # fmt: skip
 
 
-def _lies_in(value: PredictedValue, more: float) -> bool:
-    """Tell whether what is reported lies in the interval, made wider at each end by so many of its widths."""
+def lies_in(value: PredictedValue, more: float = 0.0, times: float = 1.0) -> bool:
+    """Tell whether what is reported lies in the interval.
+
+    It is made wider at each end by so many of its widths, and by a factor.
+    """
     assert value.low is not None and value.high is not None and value.reported is not None
-    if value.low > 0.0 and value.reported > 0.0:
-        low, high, reported = math.log(value.low), math.log(value.high), math.log(value.reported)
-    else:
-        low, high, reported = value.low, value.high, value.reported
+    low, high, reported = value.low, value.high, value.reported
+    if high < 0.0 and reported < 0.0:
+        low, high, reported = -high, -low, -reported
+    if low > 0.0 and reported > 0.0:
+        low, high, reported = math.log(low / times), math.log(high * times), math.log(reported)
     wider = more * (high - low) + 1e-9 * abs(high)
     return low - wider <= reported <= high + wider
 
@@ -189,6 +235,7 @@ class IndependentRecord:
     accuracies: list[KindAccuracy]
     draws: int
     coverages: list[KindCoverage]
+    model_errors: list[ModelError]
 
 
 @attrs.frozen
@@ -203,17 +250,38 @@ class IndependentReport:
     """A digest of what was predicted and from what (`digest_of`)."""
     draws: int = 0
 
+    def counted(self) -> list[tuple[PredictedEntry, PredictedValue]]:
+        """Return the values that count, which have a prediction and a reported number, with their entries."""
+        return [
+            (entry, value)
+            for entry in self.entries
+            if entry.kind != INPUT_KIND
+            for value in entry.values
+            if value.emulated is not None and value.reported is not None
+        ]
+
+    def model_errors(self) -> list[ModelError]:
+        """Return how far each kind is off on all machines but one, for each kind and machine that others have, too."""
+        counted, found = self.counted(), []
+        for kind, machine in sorted({(entry.kind, entry.machine) for entry, _ in counted}):
+            of = [value for entry, value in counted if entry.kind == kind and entry.machine != machine]
+            errors = sorted(error for value in of if (error := value.left_out_error) is not None)
+            if errors:
+                median, most, p90 = (math.exp(_quantile(errors, share)) for share in (0.5, 0.8, 0.9))
+                found.append(ModelError(kind, machine, len(errors), median, most, p90))
+        return found
+
     def coverages(self) -> list[KindCoverage]:
-        """Return how many values lie in their intervals, for each kind that is counted, and for all as `all`."""
-        found: dict[str, list[PredictedValue]] = {}
-        for entry in self.entries:
-            for value in entry.values if entry.kind != INPUT_KIND else ():
-                if value.low is not None and value.reported is not None:
-                    found.setdefault(entry.kind, []).append(value)
-        kinds = [KindCoverage.of(kind, values) for kind, values in sorted(found.items())]
-        if len(kinds) > 1:
-            kinds.append(KindCoverage.of("all", [value for values in found.values() for value in values]))
-        return kinds
+        """Return how many values lie in their intervals, for each kind and each machine, and for all as `all`."""
+        errors = {(error.kind, error.without): error for error in self.model_errors()}
+        found: dict[str, list[tuple[PredictedValue, ModelError | None]]] = {}
+        for entry, value in self.counted():
+            if value.low is not None:
+                own = value, errors.get((entry.kind, entry.machine))
+                for name in (entry.kind, f"on {entry.machine}", "all"):
+                    found.setdefault(name, []).append(own)
+        order = sorted(found, key=lambda name: (name == "all", name.startswith("on "), name))
+        return [KindCoverage.of(name, found[name]) for name in order]
 
     def accuracies(self) -> list[KindAccuracy]:
         """Return the accuracy of each kind that is counted, of each machine and each weakness, and of all as `all`."""
@@ -229,16 +297,15 @@ class IndependentReport:
     def to_json(self) -> bytes:
         """Encode the report as one JSON object."""
         record = IndependentRecord(
-            self.file, self.entries, self.runs, self.digest, self.accuracies(), self.draws, self.coverages()
-        )
+            self.file, self.entries, self.runs, self.digest, self.accuracies(), self.draws, self.coverages(),
+            self.model_errors(),
+        )  # fmt: skip
         return msgspec.json.encode(record)
 
 
 def predictions(report: IndependentReport) -> Iterable[RenderableType]:
     """List each entry with its values, then what is not predicted and why, then the accuracy of each kind."""
     yield f"[bold]{escape(report.file)}[/]: {len(report.entries)} entries, {report.runs} runs"
-    if report.draws:
-        yield f"from low to high: 80 % of {report.draws} draws in all uncertain entries of the machine"
     yield "first: what was predicted before anybody had compared"
     yield f"digest of values, runs and machines: {report.digest}"
     for entry in report.entries:
@@ -255,12 +322,46 @@ def predictions(report: IndependentReport) -> Iterable[RenderableType]:
             which = "" if len(names) == len(entry.values) else f" {', '.join(names)}"
             yield f"  {escape(entry.id + which)}: {escape(reason)}"
     yield from _accuracies(report.accuracies())
-    if report.draws:
-        yield "\n[bold]intervals[/]: reported values that lie in the 80 % of the draws"
-        table = table_of("", "kind", "values", "in it", "share", "in twice it")
-        for one in report.coverages():
-            table.add_row(one.kind, str(one.values), str(one.covered), f"{one.share:.0%}", f"{one.near:.0%}")
+
+
+def intervals(report: IndependentReport) -> Iterable[RenderableType]:
+    """List each value that was drawn with its interval, why it is missed, and how many of each kind lie in theirs."""
+    drawn = [entry for entry in report.entries if any(value.low is not None for value in entry.values)]
+    yield f"[bold]{escape(report.file)}[/]: {len(drawn)} entries with intervals, {report.runs} runs"
+    yield f"from low to high: 80 % of {report.draws} draws in all uncertain entries of the machine"
+    yield f"digest of values, runs and machines: {report.digest}"
+    for entry in drawn:
+        yield f"\n[bold]{escape(entry.id)}[/] ({entry.kind}): {escape(entry.runs)}"
+        table = table_of("  ", "value", "unit", "reported", "emulated", "low", "high", "lies", "why")
+        for value in entry.values:
+            if value.low is not None and value.reported is not None:
+                numbers = [value.reported, value.emulated, value.low, value.high]
+                inside = lies_in(value)
+                where = "in it" if inside else "above" if value.reported > (value.high or 0.0) else "below"
+                why = "" if inside else entry.why_missed(value.name) or "not explained"
+                name = f"{value.name} - {value.difference_to}" if value.difference_to else value.name
+                shown = [f"{number:.4g}" for number in numbers if number is not None]
+                table.add_row(escape(name), escape(value.unit), *shown, where, escape(why))
         yield table
+    rest = {entry.id: None for entry, value in report.counted() if value.low is None}
+    if rest:
+        yield f"\n[bold]without an interval[/]: their runs are too long for the budget: {escape(', '.join(rest))}"
+    yield "\n[bold]what the mechanisms add[/], which is in no draw"
+    for error in report.model_errors():
+        yield f"  {escape(str(error))}"
+    yield (
+        "\n[bold]intervals[/]: reported values that lie in 80 % of the draws, and in an interval of twice that width\n"
+        "judged: values of a kind that other machines have, too; as near: as four in five of those are; together: in\n"
+        "the interval made wider by that factor"
+    )
+    table = table_of("", "kind", "values", "in it", "share", "in twice it", "judged", "as near", "together", "share")
+    for one in report.coverages():
+        share = f"{one.together / one.judged:.0%}" if one.judged else "–"
+        table.add_row(
+            one.kind, str(one.values), str(one.covered), f"{one.share:.0%}", f"{one.near:.0%}", str(one.judged),
+            str(one.alone), str(one.together), share,
+        )  # fmt: skip
+    yield table
 
 
 def replaced(machine: str) -> Iterable[RenderableType]:
@@ -292,15 +393,11 @@ def _accuracies(found: Sequence[KindAccuracy]) -> Iterable[RenderableType]:
 def _table_of(entry: PredictedEntry) -> Iterable[RenderableType]:
     counted = "" if entry.kind != INPUT_KIND else ", not counted"
     yield f"\n[bold]{escape(entry.id)}[/] ({entry.kind}{counted}): {escape(entry.runs)}"
-    table = table_of(
-        "  ", "value", "unit", "reported", "first", "left out", "emulated", "ratio", "low", "high", "off by"
-    )
+    table = table_of("  ", "value", "unit", "reported", "first", "left out", "emulated", "ratio", "off by")
     for value in entry.values:
         if value.emulated is not None:
             name = f"{value.name} - {value.difference_to}" if value.difference_to else value.name
-            numbers = [
-                value.reported, value.first, value.left_out, value.emulated, value.ratio, value.low, value.high
-            ]  # fmt: skip
+            numbers = [value.reported, value.first, value.left_out, value.emulated, value.ratio]
             is_off = value.error is not None and value.error > _OFF
             why = (entry.weakness or "not explained") if is_off and entry.kind != INPUT_KIND else ""
             shown = ["–" if number is None else f"{number:.4g}" for number in numbers]

@@ -1,9 +1,10 @@
 """Predicts measured results and compares: reported, emulated, their ratio, and what the machine's ranges do to it.
 
-A run is made with every range of the profile at its mean, and at draws in all of them (`study/certainty.py`). From
-`low` to `high` lie 80 % of the draws. How many of the reported values lie there says what the intervals are worth: too
-wide, and they say nothing; too narrow, and mechanisms are wrong, or what is not known has no range. Where the machine's
-profile has what was measured on it, one more run leaves its measurements out (`left_out` of machine_spec.py).
+A run is made with every range of the profile at its mean and, for intervals, at draws in all of them
+(`study/certainty.py`). From `low` to `high` lie 80 % of the draws. How many of the reported values lie there says what
+the intervals are worth: too wide, and they say nothing; too narrow, and mechanisms are wrong, or what is not known has
+no range. Where the machine's profile has what was measured on it, one more run leaves its measurements out (`left_out`
+of machine_spec.py).
 
 What somebody measured: a TOML file with `[[result]]` tables, each with an id, a machine, conditions and values.
 
@@ -37,8 +38,9 @@ import hashlib
 import json
 import math
 import re
+import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -46,20 +48,26 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.extensions.evidence.independent.outcome import IndependentReport, PredictedEntry, PredictedValue
+from offloadrt.extensions.evidence.independent.outcome import (
+    INPUT_KIND,
+    IndependentReport,
+    PredictedEntry,
+    PredictedValue,
+)
 from offloadrt.extensions.evidence.validation.judging import draws_of, may_matter
 from offloadrt.machine.profile import units
 from offloadrt.machine.profile.machine_spec import left_out
 from offloadrt.registry import regular
 from offloadrt.study.certainty import SEED, spec_of
 from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError, did_you_mean
+from offloadrt.study.inputs import named_range
 from offloadrt.study.reporting.results import Interval, Result
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import Point, SweepOutcome, sweep
+from offloadrt.study.sweep import Keys, Point, SweepOutcome, sweep
 
 
 class ReportedValue(msgspec.Struct, frozen=True):
@@ -116,6 +124,8 @@ class MeasuredResult(msgspec.Struct, frozen=True):
     """The kind of behaviour that the emulator gets wrong, in few words, where values of the entry are far off."""
     cause: str = ""
     """Why the emulator is off by more than a factor of three, where it is."""
+    missed: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Why a value does not lie in the interval of the draws, by the value's name; `*` stands for all others."""
     confidence: str = ""
     source: str = ""
     url: str = ""
@@ -179,9 +189,10 @@ def _entry(table: Any, number: int, file: str) -> MeasuredResult:
             raise UserError(f"{where}: values[{place}].name: {value.name!r} is there twice")
         if value.value is not None and not math.isfinite(value.value):
             raise UserError(f"{where}: values[{place}].value: {value.value} is not finite")
-    for name in entry.first:
-        if name not in names:
-            raise UserError(f"{where}: first.{name}: the entry has no value {name} ({', '.join(names)})")
+    for field, named in (("first", entry.first), ("missed", entry.missed)):
+        for name in named:
+            if name not in names and (field, name) != ("missed", "*"):
+                raise UserError(f"{where}: {field}.{name}: the entry has no value {name} ({', '.join(names)})")
     if entry.run is not None and entry.not_predicted:
         raise UserError(f"{where}: not_predicted: the entry has a run; run.not_predicted says it of single values")
     if entry.run is not None:
@@ -274,6 +285,8 @@ def unit_of(figure: str) -> str:
 
 DRAWS = 8
 """As many as `offloadrt run` makes unasked."""
+BUDGET_S = 1800.0
+"""Real time for the draws; the shortest runs are drawn first."""
 
 
 @attrs.frozen
@@ -396,21 +409,27 @@ def predict(
     pool: Executor,
     *,
     jobs: int = 1,
-    draws: int = DRAWS,
+    draws: int = 0,
+    budget_s: float = math.inf,
+    keep: Path | None = None,
     advanced: Callable[[str, int, int], None] | None = None,
 ) -> IndependentReport:
     """Predict all entries of `file`, with the runs on `pool`; equal runs are made once.
 
-    draws: at so many draws in the machines' ranges, too. A run that fails makes its values not predicted. Raises
-    UserError for an entry whose run cannot be made.
+    draws: at so many draws in the machines' ranges, too, for as many runs as fit into the budget, the shortest first;
+    inputs do not count (`INPUT_KIND`) and are not drawn. `keep` keeps each run, as that of `sweep` does. A run that
+    fails makes its values not predicted. Raises UserError for an entry whose run cannot be made.
     """
     plans = [plan(entry, file) for entry in entries]
-    runs = _Runs(draws)
-    for planned in (value for one in plans for value in one.values):
-        for point in planned.points:
-            runs.want(point)
+    runs = _Runs(keep)
+    wanted = [(one.entry, point) for one in plans for value in one.values for point in value.points]
+    for _, point in wanted:
+        runs.want(point)
     runs.make(pool, jobs, advanced)
-    return IndependentReport(file, [_predicted(one, runs) for one in plans], len(runs.wanted), digest_of(plans), draws)
+    if draws:
+        counted = [point for entry, point in wanted if entry.kind != INPUT_KIND]
+        runs.draw(counted, draws, budget_s, pool, jobs, advanced)
+    return IndependentReport(file, [_predicted(one, runs) for one in plans], len(runs.made), digest_of(plans), draws)
 
 
 def digest_of(plans: Sequence[EntryPlan]) -> str:
@@ -438,34 +457,77 @@ class _NotPredicted(Exception):
 
 @attrs.define
 class _Runs:
-    """The runs that are wanted, each as it stands, without its machine's measurements and at all draws, and results."""
+    """The runs that are wanted, each as it stands, without its machine's measurements and at draws, and results."""
 
-    draws: int
+    keep: Path | None = None
     wanted: dict[str, Point] = attrs.field(factory=dict)
     """The runs by their keys (`Point.key`)."""
     made: dict[str, Result | str] = attrs.field(factory=dict)
     """Results by key; of a run that failed, why."""
     _keys: dict[int, list[str]] = attrs.field(factory=dict)
     """The keys of a point by its identity: the nominal run, the one that leaves measurements out, and the draws."""
+    _key_of: Keys = attrs.field(factory=Keys)
 
     def want(self, point: Point) -> None:
-        """Ask for a run, without its machine's measurements and at all draws, too; an equal one is made once."""
-        drawn = draws_of(spec_of(point), {}, point.options, self.draws)
-        variants = [point, _left_out(point), *(attrs.evolve(point, options=options) for options in drawn)]
-        self._keys[id(point)] = [variant.key for variant in variants]
+        """Ask for a run, also without its machine's measurements; an equal one is made once."""
+        variants = [point, _left_out(point)]
+        self._keys[id(point)] = [self._key_of.of(variant) for variant in variants]
         self.wanted.update(zip(self._keys[id(point)], variants, strict=True))
 
     def make(self, pool: Executor, jobs: int, advanced: Callable[[str, int, int], None] | None) -> None:
         """Make all runs that were asked for."""
+        self._make(self.wanted, "runs", pool, jobs, advanced)
 
+    def draw(
+        self,
+        points: Iterable[Point],
+        count: int,
+        budget_s: float,
+        pool: Executor,
+        jobs: int,
+        advanced: Callable[[str, int, int], None] | None,
+    ) -> None:
+        """Make runs at draws, those with the fewest events first, until the budget is spent.
+
+        A run of which not all draws were made has none.
+        """
+        drawn = {}
+        for point in points:
+            if not isinstance(nominal := self.made[self._keys[id(point)][0]], str):
+                inputs = {name: one for name in nominal.inputs if (one := named_range(name)) is not None}
+                options = draws_of(spec_of(point), inputs, point.options, count)
+                variants = {
+                    self._key_of.of(variant): variant
+                    for one in options
+                    for variant in [attrs.evolve(point, options=one)]
+                }
+                drawn[id(point)] = nominal.events, variants
+        ahead = {key: one for _, of in sorted(drawn.values(), key=lambda pair: pair[0]) for key, one in of.items()}
+        self._make(ahead, "draws", pool, jobs, advanced, time.monotonic() + budget_s)
+        for own, (_, variants) in drawn.items():
+            if variants.keys() <= self.made.keys():
+                self._keys[own] += variants
+
+    def _make(
+        self,
+        ahead: Mapping[str, Point],
+        stage: str,
+        pool: Executor,
+        jobs: int,
+        advanced: Callable[[str, int, int], None] | None,
+        deadline: float = math.inf,
+    ) -> None:
         def tell(outcome: SweepOutcome) -> None:
             if advanced is not None:
-                advanced("runs", len(outcome.finished) + len(outcome.failures), len(self.wanted))
+                advanced(stage, len(outcome.finished) + len(outcome.failures), len(ahead))
 
-        outcome = sweep([*self.wanted.values()], pool, jobs=jobs, advanced=tell)
-        made = zip(self.wanted, outcome.results, strict=True)
-        self.made = {key: result for key, result in made if result is not None}
-        self.made |= {failure.point.key: failure.message for failure in outcome.failures}
+        outcome = sweep(
+            [*ahead.values()], pool, jobs=jobs, file=self.keep, advanced=tell,
+            enough=lambda _: time.monotonic() >= deadline,
+        )  # fmt: skip
+        made = zip(ahead, outcome.results, strict=True)
+        self.made |= {key: result for key, result in made if result is not None}
+        self.made |= {self._key_of.of(failure.point): failure.message for failure in outcome.failures}
 
     def figures(self, planned: PlannedValue) -> list[float | None]:
         """Return what a value's run gives, or its quotient by another run's: nominal, left out, then in each draw.
@@ -496,13 +558,8 @@ class _Runs:
 
 
 def _pairs(own: Sequence[float | None], other: Sequence[float | None]) -> list[tuple[float | None, float | None]]:
-    """Pair the figures of two runs, draw by draw; a run that nothing can be drawn for has its nominal figure in all."""
-    count = max(len(own), len(other))
-    return list(zip(_spread(own, count), _spread(other, count), strict=True))
-
-
-def _spread(figures: Sequence[float | None], count: int) -> Sequence[float | None]:
-    return figures if len(figures) == count else [*figures[:2], *[figures[0]] * (count - 2)]
+    """Pair the figures of two runs, draw by draw; none where one of them was not drawn."""
+    return list(zip(own, other, strict=False))
 
 
 def _left_out(point: Point) -> Point:
@@ -538,7 +595,8 @@ def _predicted(one: EntryPlan, runs: _Runs) -> PredictedEntry:
         attrs.evolve(_value(value, planned, runs), first=one.entry.first.get(value.value.name)) for value in one.values
     ]
     machine = str(points[0].options.machine) if points else ""
-    return PredictedEntry(one.entry.id, one.entry.kind, told, values, one.entry.cause, one.entry.weakness, machine)
+    entry = one.entry
+    return PredictedEntry(entry.id, entry.kind, told, values, entry.cause, entry.weakness, machine, entry.missed)
 
 
 def _value(planned: PlannedValue, others: Mapping[str, PlannedValue], runs: _Runs) -> PredictedValue:
