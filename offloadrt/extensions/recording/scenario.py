@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import attrs
 
 from offloadrt.driver.calls import DriverError
+from offloadrt.extensions.checking.recorded import ProgramDied
 from offloadrt.extensions.recording.doubts import RecordedRanges, doubts_of, ranges_by_threads
 from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.extensions.recording.format.container import RunSummary
@@ -33,8 +34,9 @@ from offloadrt.study.scripts.parameters import Parameter, Range, Value, paramete
 from offloadrt.study.scripts.tracebacks import innermost
 
 _Configuration = Literal[
-    "copy", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch", "environment", "unified"
-]
+    "copy", "keep_mapped", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch", "environment",
+    "unified",
+]  # fmt: skip
 _Switch = Literal["auto", "on", "off"]
 _TOGETHER: Final = -1
 """Instead of a process: all ranks."""
@@ -91,7 +93,9 @@ def scenario_of(path: Path) -> Scenario:
                 return await _replay_ranks(run, of_ranks, host_compute, costs)
             run.configure(num_processes=1, num_nodes=1)
             chosen = run_of(runs, threads, max(0, process), path)
-            return await _replay(run, _as_drawn(run, path, chosen, ranges), host_compute, costs)
+            measured = await _replay(run, _as_drawn(run, path, chosen, ranges), host_compute, costs)
+            _tell_deaths(run, file, [one for one in runs if one.threads == threads and one != chosen])
+            return measured
         except (Exception, BaseExceptionGroup) as error:
             inner = innermost(error)
             if isinstance(inner, _OF_THE_PROGRAM):
@@ -220,6 +224,14 @@ async def _replay(run: Run, recording: Recording, host_compute: float, costs: st
         phases=run.windows.phases,
     )
     return _measured([recording], [outcome], chosen)
+
+
+def _tell_deaths(run: Run, file: RecordingFile, others: Sequence[RunSummary]) -> None:
+    """Tell who checks one process which of the others has died."""
+    for one in others if run.is_observed else ():
+        death = file.meta(one).died
+        if death is not None and run.openmp.tell is not None:
+            run.openmp.tell(ProgramDied(f"in process {one.pid} {death.how}", death.where, death.message))
 
 
 async def _replay_ranks(run: Run, recordings: Sequence[Recording], host_compute: float, costs: str) -> dict[str, Value]:

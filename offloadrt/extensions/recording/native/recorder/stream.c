@@ -245,6 +245,8 @@ static void forked(void) {
   thread.inside = false;
 }
 
+static void left_quickly(void) { process_end("exit"); }
+
 __attribute__((constructor)) static void loaded(void) {
   const char *limit = getenv("OFFLOADRT_STOP_AFTER");
   if (!getenv("OFFLOADRT_RECORDING"))
@@ -253,6 +255,7 @@ __attribute__((constructor)) static void loaded(void) {
   stop_after = limit ? strtoul(limit, NULL, 10) : 0;
   pthread_key_create(&leaving, close_stream);
   pthread_atfork(NULL, NULL, forked);
+  at_quick_exit(left_quickly);
   int absent = ABSENT;
   atomic_compare_exchange_strong(&state, &absent, READY);
 }
