@@ -216,6 +216,7 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "signal.handler": ("device * async handler*",),
     "signal.initial": (),
     "signal.register": ("driver: signal_async_handler",),
+    "signal.take": ("behind async events lock*", "device * async handler*"),
     "sm.*": ("kernel",),
     "staging.*": _COPY,
     "stdpar.*": ("runtime",),
