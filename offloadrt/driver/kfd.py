@@ -56,6 +56,8 @@ class KfdCosts:
     """Added for each page that is new to the GPU."""
     fault_service: Annotated[float, "fault.service_2m"]
     """The service of one fault of a kernel, which maps a range of ``fault.range``."""
+    skip_entry: Annotated[float, "fault.skip"]
+    """Added for each fault on another page of a range that is mapped by then, which the driver drops."""
     populate: Annotated[float, "fault.populate_{page}"]
     """Populating a page that nobody has touched: allocating and clearing it, whoever asks for it.
 
@@ -149,7 +151,7 @@ class PageFaultHandler:
         self._costs = costs
         self._spaces: dict[int, AddressSpace] = {}
         self._mailbox = faults.handler
-        self._serving = faults.serving
+        self._serving, self._skipping = faults.serving, faults.skipping
         names = numbered_from_the_second(faults.handler.name, "worker")
         self._workers: Servers[PageFault] = Servers(self._sim, faults.handler, self._run, names, grow=uncontended)
         self._started = False
@@ -174,8 +176,13 @@ class PageFaultHandler:
             if self._injector is not None:
                 self._injector.page_fault(self._device, fault.kernel)
             pages, service_s = await self._serve(fault)
-            self._workers.done()
             self._compute.put(FaultServed(fault.kernel, pages, service_s))
+            if fault.others:
+                # They lie before the kernel's next fault in the interrupt ring; each holds the locks but shortly.
+                self._skipping.rise()
+                await self._sim.sleep(self._jitter(self._costs.skip_entry * fault.others))
+                self._skipping.fall()
+            self._workers.done()
 
     async def _serve(self, fault: PageFault) -> tuple[int, float]:
         """Map the range unless somebody has done so; return the pages mapped and the seconds that it took.

@@ -236,7 +236,11 @@ class RunHandler(msgspec.Struct, frozen=True, eq=False):
     """The host address to which the handler writes, 0 for none; pages that nobody has touched are populated first."""
 
 
-MESSAGES = (RunHandler,)
+class HandlerAdded(msgspec.Struct, frozen=True):
+    """A handler has been added to the list of new ones, and the thread was idle: the signal that wakes it is set."""
+
+
+MESSAGES = (RunHandler, HandlerAdded)
 
 
 @attrs.frozen
@@ -245,6 +249,8 @@ class HandlerSpec:
 
     cost: Annotated[float, "signal.handler"]
     """Seconds that each handler takes besides its copy."""
+    take: Annotated[float, "signal.take"]
+    """Seconds for which the thread holds the list's lock whenever it has been woken, to take what is new."""
     uncontended: Annotated[bool, "async_handler.uncontended"]
     """Whether every handler finds an idle thread (an ablation)."""
 
@@ -267,12 +273,17 @@ class HandlerStatistics:
 
 
 class AsyncHandler:
-    """The actor of one device's library: ``start`` it, and ``submit`` handlers when their signals are set."""
+    """The actor of one device's library: ``start`` it, and ``submit`` handlers when their signals are set.
 
-    def __init__(self, kfd: Kfd) -> None:
+    Whatever wakes it (``Runtime::AsyncEventsLoop``), it then takes the list of new handlers, under their lock.
+    """
+
+    def __init__(self, kfd: Kfd, context: RocrContext) -> None:
         machine = kfd.machine
         name = f"device {kfd.device.index} async handler"
         self.mailbox = Mailbox(machine.sim, machine.named(name))
+        self.lock = context.make_lock("async events lock", "async_events_lock.uncontended")
+        """The lock of the list of handlers (``AsyncEventsInfo``)."""
         self._kfd = kfd
         self._machine = machine
         self._sim = machine.sim
@@ -296,12 +307,21 @@ class AsyncHandler:
         """Leave a handler whose signal is set."""
         self._servers.submit(handler)
 
+    def wake(self) -> None:
+        """Wake the thread to take a new handler; one that is at work takes it afterwards, with what else is new."""
+        if self._servers.claim():
+            self.mailbox.put(HandlerAdded())
+
     async def _run(self) -> None:
         """Run one handler after the other, for ever (the actor)."""
         sim, machine, cores, servers = self._sim, self._machine, self._machine.cores, self._servers
         copy, pages = machine.host_memory.copy_on_core, machine.host_memory.pages
         while True:
             handler = await self.mailbox.get()
+            if isinstance(handler, HandlerAdded):
+                await self._take_new()
+                servers.done()
+                continue
             if not isinstance(handler, RunHandler):
                 raise TypeError(f"the thread for asynchronous handlers does not understand {handler!r}")
             begin = sim.now
@@ -319,8 +339,15 @@ class AsyncHandler:
                 handler.move()
             self._busy.fall()
             self._handlers += 1
-            servers.done()
             handler.done.set(("copies", begin, sim.now))
+            await self._take_new()
+            servers.done()
+
+    async def _take_new(self) -> None:
+        begin = self._sim.now
+        await self.lock.enter(self._spec.take)
+        self.lock.release()
+        self._machine.host_time.lived(self._sim.now - begin)  # the lock counts it as a host thread's
 
     def statistics(self) -> HandlerStatistics:
         """Return what the thread did so far."""
@@ -339,8 +366,7 @@ class RocrSignals:
         self._calls = context.calls
         self._handler = handler
         self._work = context.machine.work
-        self.lock = context.make_lock("async events lock", "async_events_lock.uncontended")
-        """The lock of the list of handlers (``AsyncEventsInfo``)."""
+        self.lock = handler.lock
 
     async def create(self) -> None:
         """Create a signal for the plugin's pool (hsa_signal_create); the object itself is the plugin's."""
@@ -355,6 +381,7 @@ class RocrSignals:
         with self._calls.call("signal_async_handler"):
             await self.lock.enter(self._costs.handler)
             try:
+                self._handler.wake()
                 signal.set_callback(partial(self._handler.submit, handler))
             finally:
                 self.lock.release()
@@ -633,7 +660,7 @@ class Rocr:
         self.device = self.kfd.device
         context = RocrContext(machine, self.device)
         self.costs = context.costs
-        self.handler = AsyncHandler(self.kfd)
+        self.handler = AsyncHandler(self.kfd, context)
         self.loading = RocrLoading(context)
         self.memory = RocrMemory(context, self.kfd)
         self.signals = RocrSignals(context, self.handler)

@@ -244,7 +244,7 @@ class Device(ABC):
 
     def fault_statistics(self) -> FaultStatistics:
         """Return what became of the page faults of its kernels in memory of the host; all 0 on a discrete device."""
-        return FaultStatistics(0, 0, 0, 0.0, 0.0, 0, 0.0)
+        return FaultStatistics(0, 0, 0, 0.0, 0.0, 0, 0.0, 0.0)
 
     def add_moved(self, direction: str, nbytes: int) -> None:
         """Count ``nbytes`` bytes that a kernel has copied (a blit copy) in ``bytes_moved``."""

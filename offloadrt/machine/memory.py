@@ -707,9 +707,11 @@ class FaultStatistics:
     """Time that kernels were stalled besides, until it was their turn."""
     violations: int
     """Kernels that died because XNACK is off."""
+    skip_s: float
+    """Time in which the handler dropped faults for other pages of ranges that it had served."""
     idle_s: float
 
     @property
     def busy_s(self) -> float:
-        """Return ``service_s`` under the name that all statistics of a machine have."""
-        return self.service_s
+        """Return the time in which the handler served or dropped faults."""
+        return self.service_s + self.skip_s

@@ -325,6 +325,8 @@ class PageFault(msgspec.Struct, frozen=True):
     kernel: int
     cause: int
     process: int = 0
+    others: int = 0
+    """Pages of 4 KiB in it beside the first for which the hardware raises faults until it is mapped."""
 
 
 class FaultServed(msgspec.Struct, frozen=True):

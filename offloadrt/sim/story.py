@@ -196,11 +196,24 @@ def detached_call(sim: Scheduler, actor: Actor, frames: Frames) -> DetachedTrioC
 
 
 def explained(sim: Scheduler, actor: Actor, error: BaseException) -> BaseException:
-    """Return the error itself, or DetachedTrioCall if it is Trio's complaint of a call out of a detached actor."""
+    """Return an error that says more, or the error itself.
+
+    DetachedTrioCall stands for Trio's complaint of a call out of a detached actor, and TypeError for an AttributeError
+    of what the user's program has passed to this package.
+    """
     if isinstance(error, RuntimeError) and actor.detached and "async context" in str(error):
         explained = detached_call(sim, actor, raised(error.__traceback__))
         explained.__cause__ = error
         return explained
+    if isinstance(error, AttributeError) and error.name is not None:
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        users = [place for place, frame in enumerate(frames) if is_users(frame.f_code.co_filename)]
+        for call in frames[users[-1] + 1 : users[-1] + 2] if users else ():
+            code, given = call.f_code, call.f_locals
+            for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+                if given.get(name, given) is error.obj:
+                    text = f"{code.co_name}: {name} cannot be {error.obj!r:.80}"
+                    return TypeError(text).with_traceback(error.__traceback__)
     return error
 
 

@@ -63,6 +63,19 @@ def test_a_free_costs_by_the_segment_given_back(rig, nbytes, segments):
     assert hardware.run(main) == pytest.approx(seconds)
 
 
+def test_a_free_of_managed_memory_has_a_price_of_its_own(rig):
+    hardware = rig({"alloc.cudaFree": "3 us", "alloc.cuMemFree_managed": "70 us"})
+
+    async def main():
+        hardware.driver.managed.start()
+        address = await hardware.driver.managed.alloc(MIB)
+        begin = hardware.sim.now
+        await hardware.driver.managed.free(address)
+        return hardware.sim.now - begin
+
+    assert hardware.run(main) == pytest.approx(70e-6)
+
+
 @pytest.mark.parametrize(("nbytes", "seconds"), [(100, 30e-6), (2 * MIB, 30e-6), (20 * MIB, 30e-6 + 9 * 1e-6)])
 def test_a_free_can_give_a_small_blocks_segment_back_and_pay_little_for_further_ones(rig, nbytes, seconds):
     costs = {"alloc.cudaFree": "0 us", "alloc.cudaFree_large": "30 us", "alloc.cudaFree_segment": "1 us"}

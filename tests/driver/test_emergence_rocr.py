@@ -103,8 +103,14 @@ class Contended:
 
 
 OBJECTS = [
-    Contended("async_handler", handles, handler, {"async_events_lock.uncontended": True}),
-    Contended("async_events_lock", registers, lock("async events lock")),
+    Contended("async_handler", handles, handler, {"async_events_lock.uncontended": True, "signal.take": 0.0}),
+    # The library's thread takes the lock, too, here for as long, and the last time when all threads have ended.
+    Contended(
+        "async_events_lock",
+        registers,
+        lock("async events lock", besides=1),
+        {"signal.register": 0.5, "signal.take": 0.5},
+    ),
     Contended("ring_lock", copies, lock("dma ring 0 lock")),
     Contended("queue_lock", launches, lock("hsa queue 0 lock", besides=1)),
 ]

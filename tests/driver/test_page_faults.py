@@ -3,6 +3,8 @@
 Oracles are sums of unit costs: what something takes alone is what the profile says for each of its steps.
 """
 
+import math
+
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
@@ -24,6 +26,12 @@ LATENCY = COSTS.value("launch.latency")
 SMALL = Kernel("small", None, 1e6, 0.0, 256).launch(4)
 
 
+@pytest.fixture
+def apu(apu):
+    """Let faults on other pages of a range that was served cost nothing, unless a test asks for them."""
+    return lambda overrides=None, **options: apu({"fault.skip": 0.0, **(overrides or {})}, **options)
+
+
 def alone(rig, launch=SMALL):
     return LATENCY + rig.kfd.device.compute.spec.seconds_on_idle_device(launch)
 
@@ -39,6 +47,33 @@ def test_a_first_touch_costs_the_sum_of_its_services(apu, launch, ranges, touche
     assert (rig.faults.faults, rig.faults.pages, rig.faults.duplicates) == (ranges, ranges, 0)
     assert rig.faults.service_s == pytest.approx(services)
     assert rig.faults.wait_s == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("teams", [1, 8, 400])
+@pytest.mark.parametrize("ranges", [2, 7, 300])
+def test_a_fault_waits_for_the_driver_to_drop_those_on_other_pages_of_the_range_before(apu, teams, ranges):
+    """Threads of a kernel whose iterations are all resident are spread over its array; each touches one page.
+
+    The hardware has faults in flight for 272 of these pages.
+    """
+    skip, rig = 0.2e-6, apu({"fault.skip": "0.2 us"})
+    launch = Kernel("empty").launch(teams, threads=256)
+    others = math.ceil(min(teams * 256, 512 * ranges, 272) / ranges) - 1
+    array = rig.array(ranges * HUGE, touched=True)
+    dropping = (ranges - 1) * others * skip  # nobody waits for those of the last range
+    seconds = rig.elapsed(lambda: rig.kernel(launch, array)) - alone(rig, launch)
+    assert seconds == pytest.approx(ranges * SERVICE + dropping)
+    assert rig.faults.faults == ranges and rig.faults.service_s == pytest.approx(ranges * SERVICE)
+    assert rig.faults.wait_s == pytest.approx(dropping, abs=1e-12)
+
+
+def test_a_device_full_of_threads_has_faults_in_several_ranges_at_once(apu):
+    """2048 threads of 228 compute units have a double each: 912 pages, of which a range holds 512."""
+    skip, rig = 0.2e-6, apu({"fault.skip": "0.2 us"})
+    launch = Kernel("empty").launch(1 << 16, threads=256)
+    array = rig.array((1 << 24) * 8, touched=True)
+    seconds = rig.elapsed(lambda: rig.kernel(launch, array)) - alone(rig, launch)
+    assert seconds == pytest.approx(64 * SERVICE + 63 * (math.ceil(272 * 512 / 912) - 1) * skip)
 
 
 def test_the_kth_of_m_ranges_is_met_after_k_parts_of_the_work(apu):

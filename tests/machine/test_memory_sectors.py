@@ -41,6 +41,12 @@ def every_sixteenth(a, b, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def a_page_each(a, n):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        a[512 * i] = 1.0
+
+
+@kernel
 def gather(a, place, b, n):  # type: ignore[no-untyped-def]
     for i in range(n):
         b[i] = a[place[i]]
@@ -97,3 +103,16 @@ def test_few_threads_wait_for_latency_wherever_the_elements_lie() -> None:
     )
     latency_bound = attrs.evolve(P100, sm_bandwidth=P100.bandwidth)
     assert latency_bound.seconds_on_idle_device(near) == latency_bound.seconds_on_idle_device(apart)
+
+
+@pytest.mark.parametrize("channels", [16, 64])
+def test_elements_that_lie_far_apart_have_each_a_row_to_open_and_neighbours_share_one(channels: int) -> None:
+    spec = attrs.evolve(load("t4").read(ComputeSpec), activate=4e-9 / channels, memory_latency=1e-12)
+    as_fast_as_sectors = attrs.evolve(spec, activate=0.0)
+    apart = filled(a_page_each, Phantom((512 * N,)), N)
+    # What lies before the first element that is looked at, and after the last one, does not count.
+    rows, sectors = N * spec.activate, 32 * N / spec.bandwidth
+    assert spec.seconds_on_idle_device(apart) == pytest.approx(max(rows, sectors), rel=1e-3)
+    assert as_fast_as_sectors.seconds_on_idle_device(apart) == pytest.approx(sectors, rel=1e-3)
+    together = filled(copy, Phantom((N,)), Phantom((N,)), N)
+    assert spec.seconds_on_idle_device(together) == as_fast_as_sectors.seconds_on_idle_device(together)

@@ -199,3 +199,9 @@ def test_what_a_runtime_has_from_a_machine_is_left_out_with_it() -> None:
     handover = left_out("e5-2680v4").entries["table.handover"]
     assert spec.entries["table.handover"].source_type == "published measurement"
     assert handover.scaled_from == "h200-vm" and handover.value > spec.value("table.handover")
+
+
+def test_a_replay_crosses_the_link_and_takes_no_longer_on_a_slower_core(tmp_path: Path) -> None:
+    fast, slow = (load(str(machine(tmp_path, name, at, at))) for name, at in (("fast", 5000), ("slow", 1000)))
+    assert fast.value("fault.replay") == slow.value("fault.replay")
+    assert fast.value("fault.fetch_base") < slow.value("fault.fetch_base")

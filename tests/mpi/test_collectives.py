@@ -11,6 +11,7 @@ from rank_runs import finished, run_of
 
 from offloadrt.extensions import mpi
 from offloadrt.extensions.mpi import collectives as a
+from offloadrt.sim.errors import Deadlock
 
 
 @pytest.mark.parametrize("library", ["mpich", "openmpi"])
@@ -223,3 +224,62 @@ def test_short_reductions_of_device_memory_are_made_at_the_host() -> None:
         return max(finished(run_of(4, mpi__device__reduce="1 ms"), main))
 
     assert took(1 << 16) < 1e-3 < took((1 << 16) + 8)
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        (lambda w: w.Bcast(mpi.Buffer(8), w.rank, at=f"a.c:{w.rank}"), "with root 1, 8 bytes where rank 0 calls MPI_B"),
+        (lambda w: w.Bcast(mpi.Buffer(8 + w.rank)), "MPI_Bcast with root 0, 9 bytes where rank 0 calls"),
+        (lambda w: w.Reduce(mpi.Buffer(8), mpi.Buffer(8), root=1 - w.rank), "root 0, 8 bytes, MPI_SUM where"),
+        (lambda w: w.Allreduce(mpi.IN_PLACE, mpi.Buffer(8), (mpi.MAX, mpi.SUM)[w.rank]), "MPI_SUM where .*MPI_MAX"),
+        (lambda w: w.Gather(mpi.Buffer(8 + w.rank), mpi.Buffer(16), 0), "root 0, 9 bytes where .* root 0, 8 bytes"),
+        (lambda w: w.Alltoall(mpi.Buffer(16 + w.rank), mpi.Buffer(16)), "17 bytes where .*16 bytes"),
+        (lambda w: w.Barrier() if w.rank else w.Scan(mpi.Buffer(8), mpi.Buffer(8)), "MPI_Barrier where .* MPI_Scan"),
+    ],
+)  # fmt: skip
+def test_ranks_whose_collectives_differ_are_told_of(calls: Any, said: str) -> None:
+    with pytest.raises(mpi.MpiError, match=said):
+        finished(run_of(2), lambda process: calls(process.world))
+
+
+def test_a_collective_to_which_a_rank_never_comes() -> None:
+    async def main(process: Any) -> None:
+        world = process.world
+        if world.rank == 2:
+            await world.Send(mpi.Buffer(8), 0, at="c.c:7")
+        elif world.rank == 0:
+            await world.Recv(mpi.Buffer(8), 2)
+            await world.Barrier(at="c.c:9")
+        else:
+            await world.Barrier(at="c.c:10")
+
+    with pytest.raises(Deadlock) as deadlock:
+        finished(run_of(3), main)
+    story = str(deadlock.value)
+    assert "on MPI_COMM_WORLD (c.c:9)" in story
+    assert story.count("to which rank 2 after MPI_Send (c.c:7) has not come") == 2
+    assert "on MPI_COMM_WORLD (c.c:10)" in story
+
+
+def test_what_a_program_has_left_undone() -> None:
+    async def main(process: Any) -> list[str]:
+        world = process.world
+        if world.rank == 0:
+            await world.Isend(mpi.Buffer(8), 1, 1, at="d.c:1")
+            await world.Send(mpi.Buffer(24), 1, 2, at="d.c:2")
+            await world.Send(mpi.Buffer(16, dtype=np.dtype("i4")), 1, 3, at="d.c:3")
+        else:
+            await world.Recv(mpi.Buffer(8), 0, 1)
+            await world.Recv(mpi.Buffer(16, dtype=np.dtype("f8")), 0, 3, at="d.c:4")
+            await world.Irecv(mpi.Buffer(8), 0, 9, at="d.c:5")
+        await world.Barrier()
+        left: list[str] = world.mistakes()
+        return left
+
+    assert finished(run_of(2), main)[0] == [
+        "rank 0's MPI_Send (d.c:2) is never received, 24 bytes",
+        "rank 0's MPI_Isend (d.c:1) is never waited for",
+        "rank 0's MPI_Send (d.c:3) of int32 meets rank 1's MPI_Recv (d.c:4) of float64",
+        "rank 1's MPI_Irecv (d.c:5) is never waited for",
+    ]

@@ -118,6 +118,27 @@ def test_a_deadlock_is_told_with_both_lines(tmp_path, monkeypatch):
     assert "MPI_Recv from rank 1 with tag 5" in story
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_mistakes_of_a_program_that_comes_to_its_end(library, tmp_path, monkeypatch):
+    program = built_with(library, "mistaken.c", tmp_path, offloads=False)
+    recording = recorded_ranks(monkeypatch, library, program, 2)
+    assert len(calls_of(ranks_in(recording)[1])) < 2000  # 100,000 polls that found nothing are few calls
+    lines = (PROGRAMS / "mistaken.c").read_text().splitlines()
+    sent, unwaited, unreceived = (
+        next(n for n, line in enumerate(lines, 1) if line.endswith(words))
+        for words in ("received as double", "never waited for", "never received")
+    )
+    taken = next(n for n, line in enumerate(lines, 1) if "0, 1, MPI_COMM_WORLD" in line)
+    measured = execute(scenario_of(recording)).measured
+    told = [text.replace(f"{PROGRAMS}/", "") for name, text in measured.items() if name.startswith("mpi_mistake")]
+    assert sorted(told) == [
+        f"rank 0's MPI_Isend (mistaken.c:{unwaited}) is never waited for",
+        f"rank 0's MPI_Send (mistaken.c:{sent}) of int32 meets rank 1's MPI_Recv (mistaken.c:{taken}) of float64",
+        f"rank 0's MPI_Send (mistaken.c:{unreceived}) is never received, 32 bytes",
+    ]
+
+
 def test_a_program_without_a_matching_mpicc_is_refused(tmp_path, monkeypatch):
     program = built_with("mpich", "deadlock.c", tmp_path, offloads=False)
     monkeypatch.setenv("OFFLOADRT_MPICC", "true")

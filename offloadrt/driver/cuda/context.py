@@ -365,6 +365,7 @@ class DriverCosts:
     further_segment: Annotated[float, "alloc.cudaMalloc_segment"]
     """Added for each further segment."""
     free: Annotated[float, "alloc.cudaFree"]
+    free_managed: Annotated[float, "alloc.cuMemFree_managed"]
     free_segment: Annotated[float, "alloc.cudaFree_large"]
     """Added for a segment that goes back to the kernel driver."""
     free_further: Annotated[float, "alloc.cudaFree_segment"]

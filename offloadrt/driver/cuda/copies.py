@@ -621,7 +621,7 @@ class PeerCopies:
         Raises DriverError.
         """
         peers, count = self._machine.peers, len(self._devices)
-        if peers is None or not 0 <= device < count:
+        if peers is None or device not in range(count):
             reason = f"no device {device}; the program has devices 0 to {count - 1}"
             raise DriverError(api, "CUDA_ERROR_INVALID_DEVICE", reason)
         return peers

@@ -100,7 +100,8 @@ class BlockMemory:
                 halts = self._halting.concerns("free")
                 resume = await self._halting.begin("free", call.api, call.cause) if halts else None
                 try:
-                    await self._context.work(self._costs.free)
+                    is_managed = self._kernel_driver.space.has(address)
+                    await self._context.work(self._costs.free_managed if is_managed else self._costs.free)
                     if self._kernel_driver.space.free(address):
                         self._machine.host_memory.release(address)
                         return

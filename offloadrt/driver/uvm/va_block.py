@@ -175,6 +175,10 @@ class VaSpace:
         for member in self.members:
             member.pages.add(address, nbytes, False, name)
 
+    def has(self, address: int) -> bool:
+        """Tell whether an allocation begins there."""
+        return address in self._allocations
+
     def free(self, address: int) -> bool:
         """Remove an allocation from all devices; return False when none begins there."""
         if address not in self._allocations:

@@ -87,21 +87,42 @@ class World:
             taken[process.node] += 1
             self.endpoints.append(Endpoint(process, nic, self.costs, self.transport))
         self._contexts: dict[object, int] = {}
-        self._calls: dict[tuple[int, int], tuple[str, int, str]] = {}
-        """The first call of each collective: (call, rank, at) by communicator and number."""
+        self._calls: dict[tuple[int, int], tuple[str, str, int, str, set[int]]] = {}
+        """The first call of each collective, and who has come: (call, its arguments, rank, at, ranks) by communicator
+        and number, until all have come."""
 
     def context(self, key: object) -> int:
         """Return the number of a communicator; all its ranks ask with the same key."""
         return self._contexts.setdefault(key, 2 * len(self._contexts))
 
-    def agree(self, context: int, number: int, call: str, rank: int, at: str) -> None:
-        """Check that all ranks of a communicator make the same collective calls in one order. Raises MpiError."""
-        first, other, there = self._calls.setdefault((context, number), (call, rank, at))
-        if first != call:
-            said = f"rank {other} calls {first}" + (f" at {there}" if there else "")
+    def agree(self, context: int, number: int, call: str, arguments: str, rank: int, size: int, at: str) -> None:
+        """Check that all ranks of a communicator make the same collective calls in one order. Raises MpiError.
+
+        Their arguments, as far as MPI wants them equal, are so, too: root, bytes, and the operation.
+        """
+        key = context, number
+        first, told, other, there, came = self._calls.setdefault(key, (call, arguments, rank, at, set()))
+        came.add(rank)
+        if len(came) == size:
+            del self._calls[key]
+        if (first, told) != (call, arguments):
+            mine, theirs = (f"{call} with {arguments}", f"{first} with {told}") if first == call else (call, first)
+            said = f"rank {other} calls {theirs}" + (f" at {there}" if there else "")
             raise MpiError.of_call(
-                self.sim, f"rank {rank} calls {call} where {said}, both on one communicator", call, at
+                self.sim, f"rank {rank} calls {mine} where {said}, both on one communicator", call, at
             )
+
+    def absent(self, context: int, number: int, group: Sequence[int]) -> list[str]:
+        """Name the ranks of a communicator that have not come to a collective call."""
+        came = self._calls.get((context, number))
+        return [] if came is None else [
+            f"rank {self.endpoints[member].rank}{self.endpoints[member].said_last()}"
+            for rank, member in enumerate(group) if rank not in came[4]
+        ]  # fmt: skip
+
+    def mistakes(self) -> list[str]:
+        """List what is wrong with a program that came to its end: see `Comm.mistakes`."""
+        return [mistake for endpoint in self.endpoints for mistake in endpoint.mistakes()]
 
 
 class Comm:
@@ -118,6 +139,8 @@ class Comm:
         self.size = len(self.group)
         self._collectives = 0
         self._made = 0
+        self._arguments = ""
+        """What all ranks give to the collective that is being called."""
 
     def __repr__(self) -> str:
         return f"<{self.name}: rank {self.rank} of {self.size}>"
@@ -125,6 +148,13 @@ class Comm:
     def statistics(self) -> dict[str, Any]:
         """Return what carried the messages of all ranks, by name: cards, links between switches."""
         return dict(self.world.network.statistics())
+
+    def mistakes(self) -> list[str]:
+        """List, at the end of a program, what is wrong with it though it came to its end, with calls and lines.
+
+        Messages that nobody received, requests that nobody waited for, and receives of another type than what came.
+        """
+        return self.world.mistakes()
 
     def Get_rank(self) -> int:
         return self.rank
@@ -240,6 +270,8 @@ class Comm:
         self._check_device(call, buffer, at)
         peer = None if dest == PROC_NULL else self.world.endpoints[self.group[dest]]
         request = MpiRequest(endpoint, call, self._told("to", dest, tag), buffer, peer, at)
+        if plane == 0:
+            endpoint.begun[request] = None
         if peer is None:
             request.finish()
             return request
@@ -254,6 +286,8 @@ class Comm:
         self._check_device(call, buffer, at)
         peer = self.world.endpoints[self.group[source]] if source >= 0 else None
         request = MpiRequest(self.endpoint, call, self._told("from", source, tag), buffer, peer, at)
+        if plane == 0:
+            self.endpoint.begun[request] = None
         if source == PROC_NULL:
             request.finish(PROC_NULL)
         else:
@@ -293,6 +327,7 @@ class Comm:
         """Give all ranks what the root has."""
         self._check(call, root, 0, at)
         buffer = buffer_of(buf, call)
+        self._same(root=root, nbytes=buffer.nbytes)
         return self._chosen(call, buffer.nbytes, _elements(buffer), buffer, root)
 
     def _reduce(
@@ -304,6 +339,7 @@ class Comm:
         at_root = self.rank == root
         into = buffer_of(recvbuf, call) if at_root else sent.temporary()
         work = self._workplace(into)
+        self._same(root=root, nbytes=sent.nbytes, op=op)
         chosen = self._chosen(call, sent.nbytes, _elements(sent), work, op, root)
         return self._reducing(sent, work, into if at_root else work, chosen)
 
@@ -311,6 +347,7 @@ class Comm:
         """Reduce the buffers of all ranks into those of all."""
         sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
         work = self._workplace(into)
+        self._same(nbytes=sent.nbytes, op=op)
         return self._reducing(sent, work, into, self._chosen(call, sent.nbytes, _elements(sent), work, op))
 
     def _gather(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, root: int = 0, *, at: str = "") -> Run:
@@ -328,6 +365,7 @@ class Comm:
             mine = parts[root] if parts is not None else NOTHING
         else:
             mine = buffer_of(sendbuf, call)
+        self._same(root=root, nbytes=self._of_part(call, parts, mine, root))
         return self._chosen(call, mine.nbytes, _elements(mine), mine, parts, root)
 
     def _scatter(self, call: str, sendbuf: Given, recvbuf: Given | InPlace, root: int = 0, *, at: str = "") -> Run:
@@ -345,6 +383,7 @@ class Comm:
             mine = parts[root] if parts is not None else NOTHING
         else:
             mine = buffer_of(recvbuf, call)
+        self._same(root=root, nbytes=self._of_part(call, parts, mine, root))
         return self._chosen(call, mine.nbytes, _elements(mine), parts, mine, root)
 
     def _allgather(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, *, at: str = "") -> Run:
@@ -359,6 +398,7 @@ class Comm:
         parts = self._parts(call, into, counts, at)
         mine = parts[self.rank]
         sent = mine if isinstance(sendbuf, InPlace) else buffer_of(sendbuf, call)
+        self._same(nbytes=into.nbytes)
         chosen = self._chosen(call, -(-into.nbytes // self.size), _elements(into), into, parts)
 
         async def body(channel: Channel) -> None:
@@ -378,6 +418,7 @@ class Comm:
         """Exchange parts of so many bytes, which lie one after the other, among all."""
         sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
         outgoing, incoming = self._parts(call, sent, sendcounts, at), self._parts(call, into, recvcounts, at)
+        self._same(nbytes=sent.nbytes if sendcounts is None else None)
         return self._chosen(call, sent.nbytes // self.size, _elements(sent), outgoing, incoming)
 
     def _reduce_scatter(
@@ -389,6 +430,7 @@ class Comm:
         work = self._workplace(sent).temporary()
         parts = self._parts(call, work, counts, at)
         mine = into if work.device == into.device else attrs.evolve(into.temporary(), device=None)
+        self._same(nbytes=sent.nbytes, op=op)
         chosen = self._chosen(call, sent.nbytes, _elements(sent), work, parts, mine, op)
         reducing = self._reducing(sent, work, work, chosen)
 
@@ -405,6 +447,7 @@ class Comm:
         sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
         copy = sent.temporary()
         copy.write(sent.read())
+        self._same(nbytes=sent.nbytes, op=op)
         return self._chosen(call, sent.nbytes, _elements(sent), copy, into, op)
 
     def _exscan(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> Run:
@@ -429,6 +472,18 @@ class Comm:
 
     # ------------------------------------------------------------------ how collectives run
 
+    @staticmethod
+    def _of_part(call: str, parts: Sequence[MpiBuffer] | None, mine: MpiBuffer, root: int) -> int | None:
+        """Return the bytes of a rank's part, as the root or another rank tells them; None where they may differ."""
+        if call in ("MPI_Gatherv", "MPI_Scatterv"):
+            return None
+        return mine.nbytes if parts is None else parts[root].nbytes
+
+    def _same(self, *, root: int | None = None, nbytes: int | None = None, op: Op | None = None) -> None:
+        """Note what all ranks have to give to the call."""
+        said = [f"root {root}" if root is not None else "", f"{nbytes} bytes" if nbytes is not None else ""]
+        self._arguments = ", ".join(filter(None, [*said, op.name if op is not None else ""]))
+
     def _chosen(self, call: str, nbytes: int, count: int = 1, *args: object) -> Run:
         chosen = choices.algorithm(self.world.costs.library.collectives, call, self.size, nbytes, count)
         return lambda channel: chosen(channel, *args)
@@ -443,6 +498,8 @@ class Comm:
         """Begin a nonblocking one: an actor of its own goes from step to step as its messages are done."""
         channel = self._channel(call, at, background=True)
         request = MpiRequest(self.endpoint, call, f"on {self.name}", at=at)
+        self.endpoint.begun[request] = None
+        request.absent = self._absent(self._collectives)
 
         async def go_on() -> None:
             try:
@@ -456,17 +513,25 @@ class Comm:
 
     def _channel(self, call: str, at: str, *, background: bool) -> Channel:
         self._collectives += 1
-        self.world.agree(self.context, self._collectives, call, self.rank, at)
-        tag = self._collectives
+        self.world.agree(self.context, self._collectives, call, self._arguments, self.rank, self.size, at)
+        self._arguments = ""
+        tag, absent = self._collectives, self._absent(self._collectives)
 
-        def isend(buffer: MpiBuffer, rank: int) -> Awaitable[MpiRequest]:
-            return self.begin_send(call, buffer, rank, tag, 1, at)
+        async def isend(buffer: MpiBuffer, rank: int) -> MpiRequest:
+            request = await self.begin_send(call, buffer, rank, tag, 1, at)
+            request.absent = absent
+            return request
 
         def irecv(buffer: MpiBuffer, rank: int) -> MpiRequest:
-            return self.begin_receive(call, buffer, rank, tag, 1, at)
+            request = self.begin_receive(call, buffer, rank, tag, 1, at)
+            request.absent = absent
+            return request
 
         nodes = [self.world.endpoints[rank].node for rank in self.group]
         return Channel(self.rank, self.size, self.endpoint, call, at, background, isend, irecv, nodes)
+
+    def _absent(self, number: int) -> Callable[[], list[str]]:
+        return lambda: self.world.absent(self.context, number, self.group)
 
     def _workplace(self, buffer: MpiBuffer) -> MpiBuffer:
         """Return where a reduction is made: in the buffer itself, or for short ones of a device at the host."""

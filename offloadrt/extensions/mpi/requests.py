@@ -106,16 +106,33 @@ class PendingWait:
 class _Parked(Signal):
     """A thread that waits in a call of MPI; a deadlock's story asks it on whom."""
 
-    __slots__ = ("_waits_for",)
+    __slots__ = ("_called", "_waits_for")
 
     def __init__(self, sim: Simulation, name: str, waits_for: Sequence[MpiRequest]) -> None:
-        super().__init__(sim, name)
         self._waits_for = waits_for
+        super().__init__(sim, name)
+
+    @property
+    def name(self) -> str:
+        """Say what the thread waits for, and which of the ranks that it waits for have ended."""
+        waits = [one for one in self._waits_for if not one.is_done and one.absent is None]
+        peers = dict.fromkeys(one.peer for one in waits if one.peer is not None)
+        ended = [f"{peer} has ended{peer.said_last()}" for peer in peers if peer.has_ended]
+        return "; ".join([self._called, *ended])
+
+    @name.setter
+    def name(self, called: str) -> None:
+        self._called = called
+
+    def missing(self) -> list[str]:
+        """Return the ranks that have not come to a collective that the thread waits for."""
+        absent = next((one.absent for one in self._waits_for if one.absent is not None), None)
+        return [] if absent is None else absent()
 
     def holders(self) -> list[Actor]:
         """Return the ranks on which the end of the wait depends, as far as they are known."""
         peers = [request.peer for request in self._waits_for if request.peer is not None and not request.is_done]
-        return list(dict.fromkeys(peer.actor for peer in peers if peer.actor is not None))
+        return list(dict.fromkeys(peer.actor for peer in peers if peer.actor is not None and not peer.has_ended))
 
 
 class MpiRequest:
@@ -125,7 +142,9 @@ class MpiRequest:
     `Testsome`.
     """
 
-    __slots__ = ("at", "buffer", "call", "endpoint", "error", "is_done", "peer", "status", "waits", "wanted", "what")
+    __slots__ = (
+        "absent", "at", "buffer", "call", "endpoint", "error", "is_done", "peer", "status", "waits", "wanted", "what",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -151,6 +170,8 @@ class MpiRequest:
         self.error: MpiError | None = None
         self.waits: list[PendingWait] = []
         """The calls that wait for it."""
+        self.absent: Callable[[], list[str]] | None = None
+        """Of a collective's: names the ranks that have not come to it."""
         self.wanted: tuple[int, int, int] | None = None
         """Of a receive that has been posted: context, source and tag."""
 
@@ -159,6 +180,11 @@ class MpiRequest:
 
     def __str__(self) -> str:
         return f"{self.call} {self.what}" + (f" ({self.at})" if self.at else "")
+
+    @property
+    def called(self) -> str:
+        """Name the call and the rank: with the line of the program, or else with what it does."""
+        return f"{self.endpoint}'s {self.call} {f'({self.at})' if self.at else self.what}"
 
     def finish(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, nbytes: int = 0) -> None:
         """End it, and wake who waits for it."""
@@ -200,6 +226,7 @@ class MpiRequest:
 
     def completed(self) -> None:
         """Note that the program knows of its end; a persistent request can be started again."""
+        self.endpoint.begun.pop(self, None)
 
     @staticmethod
     async def Waitall(
@@ -298,6 +325,8 @@ class PersistentRequest(MpiRequest):
         self.finish(current.status.source, current.status.tag, current.status.nbytes)
 
     def completed(self) -> None:
+        if self._current is not None:
+            self._current.completed()
         self._current = None
 
     @staticmethod
@@ -337,6 +366,14 @@ class Endpoint:
         self.trace = process.program.trace
         self.actor: Actor | None = None
         """The thread of the process that made the last call, for reports."""
+        self.last_call = ""
+        """The last call, with its line where the program tells it."""
+        self.begun: dict[MpiRequest, None] = {}
+        """What the program has begun, and does not know the end of."""
+        self.unmatched: dict[int, MpiMessage] = {}
+        """Messages of the program that no receive has matched, by number."""
+        self.mismatches: dict[str, None] = {}
+        """Receives of another type of elements than that of what came."""
         self._queues: dict[int, MatchQueues[MpiRequest, MpiMessage]] = {}
         self._work: deque[Work] = deque()
         self._parked: list[_Parked] = []
@@ -392,8 +429,30 @@ class Endpoint:
         assert receive.wanted is not None
         return self.queues(receive.wanted[0]).withdraw(receive)
 
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether the thread that made the last call is at its end."""
+        return self.actor is not None and self.actor.finished
+
+    def said_last(self) -> str:
+        """Say which call was the last one."""
+        return f" after {self.last_call}" if self.last_call else ""
+
+    def mistakes(self) -> list[str]:
+        """List what the rank has left undone: messages that nobody received, requests that it never waited for."""
+        messages = {message.send: message for message in self.unmatched.values()}
+        undone = [f"{sent.called} is never received, {one.nbytes} bytes" for sent, one in messages.items()]
+        undone += [f"{request.called} is never waited for" for request in self.begun if request not in messages]
+        return [*self.mismatches, *undone]
+
     def _matched(self, receive: MpiRequest, message: MpiMessage) -> None:
         receive.peer = message.sender
+        message.sender.unmatched.pop(message.number, None)
+        given, taken = message.send.buffer.dtype, receive.buffer.dtype
+        typed = given is not None and taken is not None  # NumPy would take None for float64
+        if typed and given != taken and message.nbytes:
+            told = f"{message.send.called} of {given} meets {receive.called} of {taken}"
+            self.mismatches[told] = None
         if message.nbytes > receive.buffer.nbytes:
             room = f"a message of {message.nbytes} bytes from rank {message.source}, room for {receive.buffer.nbytes}"
             sent = f" (sent by {message.send})"
@@ -420,9 +479,16 @@ class Endpoint:
         if seconds > 0.0:
             await self.machine.work(seconds, "ranks")
 
+    def came_to(self, name: str, at: str = "") -> Actor:
+        """Note which call the running thread makes; return the thread."""
+        me = self.actor = self.sim.current
+        if me.index not in self.inside:
+            self.last_call = f"{name} ({at})" if at else name
+        return me
+
     def call(self, name: str, at: str = "") -> AbstractContextManager[None]:
         """Account for a call of MPI, and trace it as a directive; what it calls in turn is part of it."""
-        me = self.actor = self.sim.current
+        me = self.came_to(name, at)
         return _NESTED if me.index in self.inside else _Call(self, me, name, at)
 
     async def wait(

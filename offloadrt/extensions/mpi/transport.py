@@ -56,6 +56,8 @@ class Transport:
             self._numbers, context, source, tag, buffer.nbytes, sequence, endpoint, request, eager,
             buffer.read() if eager else None,
         )  # fmt: skip
+        if context % 2 == 0:
+            endpoint.unmatched[message.number] = message
         if (trace := endpoint.trace) is not None:
             told = self._numbers, endpoint.rank, receiver.rank, tag, buffer.nbytes
             trace(events.MessageSent, events.NONE, events.NONE, events.NO_CAUSE, *told)

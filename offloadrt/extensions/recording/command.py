@@ -107,8 +107,8 @@ def record(
     """
     from offloadrt.cli.options import check_not_read
     from offloadrt.extensions.recording import toolchain
+    from offloadrt.extensions.recording.doubts import doubts, loaded
     from offloadrt.extensions.recording.format import RecordingError, convert, is_recording
-    from offloadrt.extensions.recording.shown import doubts, loaded
     from offloadrt.extensions.recording.toolchain import RecordingRefused
     from offloadrt.study.errors import UserError, writing
 

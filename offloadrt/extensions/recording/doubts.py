@@ -11,15 +11,17 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import attrs
 import numpy as np
 
-from offloadrt.extensions.recording.format import Recording
+from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.extensions.recording.format.recording import NONE, Column, Meta, Step
 from offloadrt.extensions.recording.format.repeats import at_times
 from offloadrt.extensions.recording.format.summary import ThreadSummary, threads_of
+from offloadrt.study.errors import UserError
 from offloadrt.study.inputs import InputRange
 from offloadrt.trace.events import plain_kernel
 
@@ -37,6 +39,24 @@ _NAMED: Final = 3
 """Doubts of a kind that are named."""
 _AWAY: Final = 0.1
 """By so much a kernel's counted work has to differ from the traced launches' to be named."""
+_AGAIN: Final = {True: "record it again", False: "record it again, with --repeat 5"}
+
+
+def loaded(path: Path) -> list[Recording]:
+    """Load all runs of a recording. Raises UserError."""
+    try:
+        file = RecordingFile.read(path)
+        return [file.load(run) for run in file.runs]
+    except RecordingError as error:
+        raise UserError(str(error)) from None
+
+
+def doubts(runs: Iterable[Recording]) -> Iterable[str]:
+    """Name what is doubtful in the numbers of each run, and what to do about it."""
+    for run in runs:
+        for text in doubts_of(run):
+            again = "" if text.startswith("costs") else f"; if the host was busy, {_AGAIN[bool(run.meta.host_times)]}"
+            yield f"{run.name}: {text}{again}"
 
 
 def doubts_of(recording: Recording) -> list[str]:

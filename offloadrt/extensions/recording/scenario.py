@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import attrs
 
 from offloadrt.driver.calls import DriverError
+from offloadrt.extensions.checking.recorded import ProgramDied
 from offloadrt.extensions.recording.doubts import RecordedRanges, doubts_of, ranges_by_threads
 from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.extensions.recording.format.container import RunSummary
@@ -33,11 +34,14 @@ from offloadrt.study.scripts.parameters import Parameter, Range, Value, paramete
 from offloadrt.study.scripts.tracebacks import innermost
 
 _Configuration = Literal[
-    "copy", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch", "environment", "unified"
-]
+    "copy", "keep_mapped", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch", "environment",
+    "unified",
+]  # fmt: skip
 _Switch = Literal["auto", "on", "off"]
 _TOGETHER: Final = -1
 """Instead of a process: all ranks."""
+_MISTAKES: Final = 20
+"""As many mistakes of the ranks are told as this."""
 UNIFIED: Final = "unified"
 """The configuration that a program asks for that requires unified shared memory."""
 _OF_THE_PROGRAM = (RecordingError, OffloadError, DriverError, MemoryAccessFault)
@@ -89,7 +93,9 @@ def scenario_of(path: Path) -> Scenario:
                 return await _replay_ranks(run, of_ranks, host_compute, costs)
             run.configure(num_processes=1, num_nodes=1)
             chosen = run_of(runs, threads, max(0, process), path)
-            return await _replay(run, _as_drawn(run, path, chosen, ranges), host_compute, costs)
+            measured = await _replay(run, _as_drawn(run, path, chosen, ranges), host_compute, costs)
+            _tell_deaths(run, file, [one for one in runs if one.threads == threads and one != chosen])
+            return measured
         except (Exception, BaseExceptionGroup) as error:
             inner = innermost(error)
             if isinstance(inner, _OF_THE_PROGRAM):
@@ -220,12 +226,22 @@ async def _replay(run: Run, recording: Recording, host_compute: float, costs: st
     return _measured([recording], [outcome], chosen)
 
 
+def _tell_deaths(run: Run, file: RecordingFile, others: Sequence[RunSummary]) -> None:
+    """Tell who checks one process which of the others has died."""
+    for one in others if run.is_observed else ():
+        death = file.meta(one).died
+        if death is not None and run.openmp.tell is not None:
+            run.openmp.tell(ProgramDied(f"in process {one.pid} {death.how}", death.where, death.message))
+
+
 async def _replay_ranks(run: Run, recordings: Sequence[Recording], host_compute: float, costs: str) -> dict[str, Value]:
     """Replay all ranks of a program together. Their repeated phases are all run, as each depends on the others'."""
     chosen = _chosen_configuration(run, recordings)
     declared = read_declared(Path(costs)) if costs else None
     total = sum(recording.directives for recording in recordings)
     done = [0] * len(recordings)
+
+    worlds: list[Any] = []
 
     async def main(process: Process) -> Outcome:
         def progress(directives: int, _: int) -> None:
@@ -235,12 +251,18 @@ async def _replay_ranks(run: Run, recordings: Sequence[Recording], host_compute:
         program = process.program
         assert isinstance(program, OpenMP)
         recording = recordings[process.rank]
+        if not worlds and recording.meta.mpi is not None:
+            worlds.append(process.world)
         return await replay(
             recording, program, host_time=host_compute, declared=declared, progress=progress, process=process
         )
 
     outcomes: list[Outcome] = await run.mpiexec(main)
-    return _measured(recordings, outcomes, chosen)
+    measured = _measured(recordings, outcomes, chosen)
+    if worlds and all(recording.meta.ended == "exit" for recording in recordings):
+        for number, mistake in enumerate(worlds[0].mistakes()[:_MISTAKES], 1):
+            measured[f"mpi_mistake_{number}"] = mistake
+    return measured
 
 
 def _chosen_configuration(run: Run, recordings: Sequence[Recording]) -> str:

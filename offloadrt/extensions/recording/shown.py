@@ -10,11 +10,10 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from offloadrt.cli.render import table_of
-from offloadrt.extensions.recording.doubts import doubts_of
-from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile, summary
+from offloadrt.extensions.recording.doubts import doubts, doubts_of, loaded
+from offloadrt.extensions.recording.format import Recording, summary
 from offloadrt.extensions.recording.format.recording import Meta
 from offloadrt.extensions.recording.format.summary import ArraySummary, KernelSummary, MessageSummary, ThreadSummary
-from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.words import seconds, size
 from offloadrt.trace.events import plain_kernel
 
@@ -61,17 +60,6 @@ def _host_times(runs: Iterable[Recording]) -> Iterable[str]:
             )
 
 
-def doubts(runs: Iterable[Recording]) -> Iterable[str]:
-    """Name what is doubtful in the numbers of each run, and what to do about it."""
-    for run in runs:
-        for text in doubts_of(run):
-            again = "" if text.startswith("costs") else f"; if the host was busy, {AGAIN[bool(run.meta.host_times)]}"
-            yield f"{run.name}: {text}{again}"
-
-
-AGAIN = {True: "record it again", False: "record it again, with --repeat 5"}
-
-
 def statistics(path: Path) -> Iterable[RenderableType]:
     """Show what the real runtime did when the program was recorded. Raises UserError."""
     for run in loaded(path):
@@ -88,15 +76,6 @@ def kernels(path: Path) -> Iterable[RenderableType]:
     for run in loaded(path):
         yield f"[bold]{escape(run.name)}[/]"
         yield _kernels(run)
-
-
-def loaded(path: Path) -> list[Recording]:
-    """Load all runs of a recording. Raises UserError."""
-    try:
-        file = RecordingFile.read(path)
-        return [file.load(run) for run in file.runs]
-    except RecordingError as error:
-        raise UserError(str(error)) from None
 
 
 def _runs(runs: list[Recording]) -> RenderableType:

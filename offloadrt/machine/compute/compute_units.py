@@ -310,8 +310,7 @@ class ComputeUnits:
                 trace(events.KernelStart, self.device, queue, packet.cause, *row)
         in_pages = faults is not None and faults.translates_slowly and bool(packet.touches)
         if packet.data is not None:
-            limits, sms = context.spec.limits, context.spec.sms
-            resident_threads = min(launch.teams, sms * limits.resident_teams(launch)) * launch.threads
+            limits, resident_threads = context.spec.limits, context.spec.resident_threads(launch)
             launch = packet.data.measured(
                 launch, resident_threads, limits.warp_size, context.spec.sector, context.spec.cache
             )
@@ -327,7 +326,7 @@ class ComputeUnits:
         elif faults is None or not packet.touches or faults.pages.covers_all(packet.touches):
             self._work(resident, 1, 1)
         elif faults.spec.xnack:
-            resident.missing = faults.missing(packet)
+            resident.missing = faults.missing(packet, context.spec.resident_threads(packet.launch))
             self._meet(resident, resident.missing)
         else:
             self._die(resident, faults)
@@ -350,7 +349,7 @@ class ComputeUnits:
             return
         assert met is not None
         packet = resident.packet
-        pages = faults.raise_fault(*met, packet)
+        pages = faults.raise_fault(*met, packet, missing.threads)
         resident.stalled_since = self.sim.now
         self._stalled[packet.number] = resident
         if (trace := self.trace) is not None:

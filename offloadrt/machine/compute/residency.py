@@ -14,7 +14,7 @@ from typing import Annotated
 import attrs
 import msgspec
 
-from offloadrt.kernels import Launch
+from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine.injection import Injector
 from offloadrt.machine.managed.sweep import ManagedSweep
 from offloadrt.machine.memory import AccessFault, FaultStatistics, PageTable
@@ -33,6 +33,8 @@ class FaultSpec:
     """Bytes, and alignment, of what one service maps; less at the end of the program's memory."""
     xnack: Annotated[bool, "gpu.xnack"]
     """Whether a kernel waits for a missing page; otherwise it dies."""
+    outstanding: Annotated[int, "fault.outstanding"]
+    """How many pages of 4 KiB the hardware has faults in flight for; those of others are raised when these are done."""
     small_pages: Annotated[float, "mem.small_pages"]
     """The part of the memory's bandwidth that a kernel reaches in host memory whose pages are not huge."""
 
@@ -43,13 +45,14 @@ Mapped = Callable[[int, int], tuple[int, int]]
 
 @attrs.define(eq=False)
 class Missing:
-    """What one kernel has yet to meet: ``pieces`` of whole ranges, in the order in which it touches them."""
+    """What a kernel of ``threads`` resident threads has yet to meet: ``pieces`` of whole ranges, in its order."""
 
     pieces: list[tuple[int, int]]
     range: int
     mapped: Mapped
     total: int
     """How many ranges were missing at the kernel's start."""
+    threads: int
     piece: int = 0
     address: int = 0
 
@@ -78,12 +81,14 @@ class KernelFaults:
 
     A kernel that starts with pages missing meets them one after the other while it runs: the k-th of m missing ranges
     (of ``fault.range``, the unit of one service) when it has done k/m of its work, the first at its start. There it is
-    stalled until the page-fault handler has served it, unless somebody else had the range mapped meanwhile.
+    stalled until the page-fault handler has served it, unless somebody else had the range mapped meanwhile.  The other
+    pages of the range that its resident threads touch meanwhile fault as well, by 4 KiB, and the driver drops each of
+    them (``svm_range_restore_pages``: "skip duplicate vm fault on different pages of same range").
 
-    Two simplifications. A real kernel meets the pages of its first teams nearly at once and may have several faults in
-    flight; here it has one, which is right where one worker serves them in turn. And a stalled kernel stops as a
-    whole, while a real one's other teams go on: a kernel that computes much for each page is predicted too slow, by at
-    most the time of its faults' services.
+    Two simplifications. A real kernel meets the pages of its first teams nearly at once and may have faults in several
+    ranges in flight; here it has them in one, which is right where one worker serves them in turn. And a stalled
+    kernel stops as a whole, while a real one's other teams go on: a kernel that computes much for each page is
+    predicted too slow, by at most the time of its faults' services.
     """
 
     def __init__(
@@ -99,13 +104,13 @@ class KernelFaults:
         self.injector: Injector | None = None
         self._device = device
         self._faults = self._duplicates = self._mapped = self._violations = 0
-        self.serving = LevelOverTime(sim)
-        """Services in progress, which the handler counts."""
+        self.serving, self.skipping = LevelOverTime(sim), LevelOverTime(sim)
+        """Services in progress, and workers that drop faults for pages which are there by then; the handler counts."""
         self._wait_s = 0.0
         self._born = sim.now
 
-    def missing(self, packet: KernelPacket) -> Missing:
-        """Return what a kernel has to fault in; something of what it touches must be missing."""
+    def missing(self, packet: KernelPacket, threads: int) -> Missing:
+        """Return what a kernel of so many resident threads has to fault in; something of it must be missing."""
         size, seen, total = self.spec.range, PageTable(self.spec.range), 0
         # Two arguments may touch the same range, which one service maps: `seen` counts it once.
         pieces: list[tuple[int, int]] = []
@@ -113,7 +118,7 @@ class KernelFaults:
             for low, high in self.pages.missing(*touched):
                 pieces += seen.missing(low, high - low)
                 total += seen.insert(low, high)
-        return Missing(pieces, size, self.mapped[packet.stream.process], total, 0, pieces[0][0])
+        return Missing(pieces, size, self.mapped[packet.stream.process], total, threads, 0, pieces[0][0])
 
     def violation(self, packet: KernelPacket) -> AccessFault:
         """Return the fault on the first missing page, which kills the kernel."""
@@ -122,14 +127,31 @@ class KernelFaults:
         name = packet.launch.kernel.name
         return AccessFault(address, packet.number, name, self._device, packet.cause, self.sim.now)
 
-    def raise_fault(self, low: int, high: int, packet: KernelPacket) -> int:
+    def raise_fault(self, low: int, high: int, packet: KernelPacket, threads: int) -> int:
         """Ask the handler for a range; returns how many pages of it are missing."""
-        fault, name = PageFault(low, high, packet.number, packet.cause, packet.stream.process), self.handler.name
+        others = max(0, math.ceil(self._pages_in_flight(low, high, packet, threads)) - 1)
+        fault = PageFault(low, high, packet.number, packet.cause, packet.stream.process, others)
+        name = self.handler.name
         if self.injector is not None and self.injector.strike("interrupt", name, f"an interrupt of {name} is lost"):
             self.handler.leave(fault)
         else:
             self.handler.put(fault)
         return self.pages.missing_pages(low, high - low)
+
+    def _pages_in_flight(self, low: int, high: int, packet: KernelPacket, threads: int) -> float:
+        """Return for how many pages of 4 KiB of a missing range a kernel has faults in flight before it is there.
+
+        Threads are spread evenly over the part of each array whose iterations are resident; each touches one page.
+        """
+        page = 4096  # of a fault's address, whatever the page size in use (AMDGPU_GPU_PAGE_SIZE)
+        share, pages, touched = min(1.0, threads / max(1, packet.launch.iterations)), 0.0, 0.0
+        for begin, size in packet.touches:
+            if size:
+                window = size * share
+                density = min(1 / page, threads / window)
+                touched += window * density
+                pages += min(max(0, min(high, begin + size) - max(low, begin)), window) * density
+        return min(pages, (high - low) / page) * min(1.0, self.spec.outstanding / max(1.0, touched))
 
     def served(self, message: FaultServed, stalled_s: float) -> None:
         """Count a fault of a kernel that goes on after it was stalled for ``stalled_s`` seconds."""
@@ -142,10 +164,10 @@ class KernelFaults:
 
     def statistics(self) -> FaultStatistics:
         """Return what became of the faults so far."""
-        service_s = self.serving.total_s
-        idle_s = max(self.sim.now - self._born - service_s, 0.0)
+        service_s, skip_s = self.serving.total_s, self.skipping.total_s
+        idle_s = max(self.sim.now - self._born - service_s - skip_s, 0.0)
         return FaultStatistics(
-            self._faults, self._duplicates, self._mapped, service_s, self._wait_s, self._violations, idle_s
+            self._faults, self._duplicates, self._mapped, service_s, self._wait_s, self._violations, skip_s, idle_s
         )
 
 
@@ -305,6 +327,9 @@ class ComputeSpec:
     bandwidth: Annotated[float, "mem.bw"]
     memory_latency: Annotated[float, "mem.latency"]
     sector: Annotated[int, "mem.sector"]
+    row: Annotated[int, "mem.row"]
+    activate: Annotated[float, "mem.activate"]
+    """Seconds from one row that the memory's channels together open to the next; 0: as fast as the bytes come."""
     cache: Annotated[float, "mem.l2"]
     limits: SMLimits
     saturating_occupancy: Annotated[float, "sm.saturating_occupancy"]
@@ -335,6 +360,10 @@ class ComputeSpec:
             self, sms=sms, flops=self.flops * sms / self.sms, flops_single=self.flops_single * sms / self.sms
         )
 
+    def resident_threads(self, launch: Launch) -> int:
+        """Return how many threads of a launch are resident at a time. Raises LaunchOutOfResources when it is none."""
+        return min(launch.teams, self.sms * self.limits.resident_teams(launch)) * launch.threads
+
     def demand(self, launch: Launch, taken: float | None = None) -> float:
         """Return the SMs' worth of the device that a launch takes, at most all.
 
@@ -348,7 +377,8 @@ class ComputeSpec:
             taken = self.seconds_on_idle_device(launch)
         if not taken:
             return self._filled(launch, launch.teams)
-        full = max(self._arithmetic(launch), launch.bytes_moved(self.sector, self.cache) / self.bandwidth)
+        moved = launch.bytes_moved(self.sector, self.cache)
+        full = max(self._arithmetic(launch), moved / self.bandwidth, launch.bytes / self._out_of_rows(launch.kernel))
         slots = launch.teams / self.limits.resident_teams(launch)
         waves = self._waves(launch)
         if waves > 1 and (waves - 1) * self._chain(launch) > self._roofline(launch):
@@ -381,6 +411,7 @@ class ComputeSpec:
         if kernel.loads_in_flight is None:
             return min(
                 self.bandwidth / kernel.moved_per_byte(self.sector, self.cache),
+                self._out_of_rows(kernel),
                 self._filled(launch, teams) * self.sm_bandwidth / kernel.moved_per_byte(self.sector, 0.0),
             )
         working = min(launch.teams * launch.threads, launch.iterations) * launch.accessing
@@ -388,9 +419,17 @@ class ComputeSpec:
         in_flight = threads * self.limits.loads_in_flight(launch) * kernel.bytes_per_load
         return min(
             self.bandwidth / kernel.moved_per_byte(self.sector, self.cache),
+            self._out_of_rows(kernel),
             min(self.sms, teams) * self.sm_bandwidth / kernel.moved_per_byte(self.sector, 0.0),
             in_flight / self.memory_latency,
         )
+
+    def _out_of_rows(self, kernel: Kernel) -> float:
+        """Return the bytes/s of a kernel's elements at which all banks of the memory open the rows that these lie in.
+
+        Elements that lie far apart have a row each, and a channel opens one after another (tRRD of JEDEC's standards).
+        """
+        return self.row / self.activate / kernel.moved_per_byte(self.row, self.cache) if self.activate else math.inf
 
     def _atomic(self, launch: Launch) -> float:
         """Return the seconds that the atomic units take, which work beside arithmetic and memory.

@@ -165,7 +165,7 @@ _POSITIVE = frozenset({"alloc.segment", "mpi.device.chunk", "staging.chunk"})
 _POWERS_OF_TWO: dict[str, int] = {
     **dict.fromkeys(("page.size", "page.size_thp", "page.gpu_fault"), 4096),
     **dict.fromkeys(("page.uvm_page", "page.uvm_big", "page.uvm_block", "fault.range"), 4096),
-    **dict.fromkeys(("mem.sector", "remote.sector", "remote.line", "access_counter.access"), 8),
+    **dict.fromkeys(("mem.sector", "mem.row", "remote.sector", "remote.line", "access_counter.access"), 8),
     **dict.fromkeys(("alloc.alignment", "alloc.managed_alignment", "access_counter.sub_region"), 8),
 }
 """Sizes of pages, sectors and steps of addresses, with the least that they can be; the most is 1 GiB."""

@@ -71,12 +71,13 @@ PARTS = (
         ),
     ),
     # What crosses the link takes as long on each generation of it, within what measurements of a few machines differ.
+    # A replay is made of writes over it: the buffer's get pointer, an entry of a channel, and the channel's put pointer
+    # (write_get, push_replay_on_parent_gpu and uvm_channel_end_push of nvidia-uvm).
     ScaledPart(
         "the way to the device", "link.rate", 1.3,
         (
-            "sync.latency", "copy.latency", "link.latency", "fault.look", "p2p.raw_latency", "p2p.staged_latency",
-            "dma.latency", "dma.occupancy", "remote.latency",
-            "remote.partial_write",
+            "sync.latency", "copy.latency", "link.latency", "fault.look", "fault.replay", "p2p.raw_latency",
+            "p2p.staged_latency", "dma.latency", "dma.occupancy", "remote.latency", "remote.partial_write",
         ),
         is_proportional=False,
     ),

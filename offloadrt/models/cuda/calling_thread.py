@@ -220,8 +220,6 @@ class CallingThread(ProgramThread):
                 own = context.per_thread[self.number] = await context.driver.streams.create(order="blocking")
                 self._state.devices[own] = context.number
             return own
-        if not isinstance(stream, Stream):
-            raise TypeError(f"{call}: stream is {stream!r}, which is none")
         device = self._state.devices.get(stream)
         if device == context.number or (anywhere and device is not None):
             return stream

@@ -188,7 +188,7 @@ class HostThread(CallingThread):
 
         Raises DriverError for memory that is not allocated so, or freed already.
         """
-        address = memory.address if isinstance(memory, HostArray) else memory
+        address = memory if isinstance(memory, int) else memory.address
         await (await self._context()).driver.pinning.free(address)
         self._state.mapped.end(address)
         if isinstance(memory, HostArray):
@@ -255,7 +255,7 @@ class HostThread(CallingThread):
         if capture is None and (told := self._state.told) is not None:
             with told.call("cudaMemsetAsync", context.number, chosen) as number:
                 told.written(number, context.number, array)
-        await driver.kernels.memset(array.address, value, array.nbytes, chosen)
+        await driver.kernels.memset(array.address, value & 0xFF, array.nbytes, chosen)
         if capture is not None:
             self._node(capture.last(chosen), [("the destination of a memset", array)])
 
@@ -556,7 +556,7 @@ class HostThread(CallingThread):
         context = await self._context_on(graph.device)
         driver, call = context.driver, "cuGraphAddMemsetNode"
         self._state.allocations.check_use(driver, driver.call(call), "its destination", destination)
-        place = await driver.graphs.add_memset_node(graph, after, destination.address, value, destination.nbytes)
+        place = await driver.graphs.add_memset_node(graph, after, destination.address, value & 0xFF, destination.nbytes)
         self._node(graph.nodes[place], [("the destination of a memset", destination)])
         return place
 

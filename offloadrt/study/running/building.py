@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import attrs
 
-from offloadrt.driver import CALLS, Driver, open_drivers
+from offloadrt.driver import Driver, open_drivers
 from offloadrt.machine import Machine, MachineSpec
-from offloadrt.machine.injection import EVERYWHERE, FORMS, BadFault, FaultPlan, Injector
+from offloadrt.machine.injection import FaultPlan, Injector
 from offloadrt.models.host.process import Process, processes_of
 from offloadrt.models.host.program import MODELS, OffloadProgram, ProgramOptions
+from offloadrt.registry import NotInstalled, Registry
 from offloadrt.runtime.environment import CHOOSING, ENTRIES, OFFLOAD, is_on
 from offloadrt.sim import Simulation
 from offloadrt.study.errors import UserError, did_you_mean
@@ -146,18 +147,13 @@ def _plain(value: str) -> str | float:
         return value.lower()
 
 
+_FAULTS: Final = Registry[Callable[[Sequence[str]], FaultPlan]]("reader of faults", "offloadrt.fault_readers")
+
+
 def plan_of(faults: Sequence[str]) -> FaultPlan:
-    """Read the faults of a run. Raises UserError, also for a call that no driver library has."""
-    if EVERYWHERE in faults:
-        raise UserError(
-            f"--faults {EVERYWHERE}: is an option of `offloadrt explore` only, which makes a run for each fault"
-        )
+    """Read the faults of a run. Raises UserError, also where nothing that reads them is installed."""
     try:
-        plan = FaultPlan.parse(faults)
-    except BadFault as error:
-        raise UserError(f"--faults {error}") from None
-    for fault in plan.faults:
-        if fault.kind == "call" and fault.name and fault.name not in CALLS:
-            hint = did_you_mean(fault.name, CALLS) or f"; a fault is written {', '.join(FORMS)}"
-            raise UserError(f"--faults {fault.text}: no driver library has a call {fault.name}{hint}")
-    return plan
+        read: Callable[[Sequence[str]], FaultPlan] = _FAULTS.load("faults")
+    except NotInstalled as error:
+        raise UserError(f"--faults: {error}") from None
+    return read(faults)

@@ -295,6 +295,4 @@ def test_the_quick_comparison_leaves_no_claim_and_no_reason_out() -> None:
     assert [finding.claim for finding in report.findings] == told
     assert [finding.claim for finding in report.findings if finding.verdict == "fails" and not finding.reason] == []
     mechanisms = [finding for finding in report.findings if finding.claim.startswith("mi300a.mech.")]
-    fail = {"mi300a.mech.shared_stack": "signal_async_handler"}
-    assert {finding.claim for finding in mechanisms if finding.verdict != "holds"} == set(fail)
-    assert all(fail[finding.claim] in finding.reason for finding in mechanisms if finding.claim in fail)
+    assert [finding.claim for finding in mechanisms if finding.verdict != "holds"] == []

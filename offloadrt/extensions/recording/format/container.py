@@ -270,7 +270,8 @@ def _check_ranks(recording: Recording) -> None:
     peers, most = columns["part.peer"].astype("i8"), sizes[np.where(of == NONE, 0, of)]
     if ((of == NONE) & ~without).any():
         raise RecordingDamaged(f"{recording.name}: a part of a call of MPI is of no communicator")
-    if (wrong := np.flatnonzero((peers < NOBODY) | (~without & (peers >= most)))).size:
+    asked = np.isin(kinds, (PartKind.SEND, PartKind.RECEIVE, PartKind.PROBE))  # MPI refuses ranks that are none
+    if (wrong := np.flatnonzero((peers < NOBODY) | (~without & ~asked & (peers >= most)))).size:
         part = int(wrong[0])
         raise RecordingDamaged(f"{recording.name}: part.peer of part {part} is {int(peers[part])} of {int(most[part])}")
 

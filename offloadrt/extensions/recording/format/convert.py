@@ -230,6 +230,8 @@ def _death(assembler: Assembler, run: Mapping[str, Any]) -> Death | None:
     elif ending.get("call"):
         code = run.get("exit") if is_own else None
         how = "exits inside of the runtime" + ("" if code is None else f" with code {code}")
+    elif not ending and not is_own:
+        how = "ends without exit, as one that is killed"
     else:
         return None
     after = f"after {calls.last_place}" if calls.last_place else ""

@@ -111,6 +111,11 @@ class PartFlag(enum.IntFlag):
     CANCELLED = 256
 
 
+ELEMENT_KINDS: Final = ("", "i", "f", "c", "b")
+"""NumPy's letters of the kinds of elements that the bits of a part's flags from `ELEMENTS` on name."""
+ELEMENTS: Final = 9
+
+
 class BufferPlace(enum.IntEnum):
     """Where the buffer of a part lies."""
 

@@ -293,7 +293,7 @@ def threads_of(recording: Recording) -> list[ThreadSummary]:
     of_record = np.repeat(columns["task.thread"], counts)
     directive = columns["record.step"] == Step.DIRECTIVE
     found = []
-    for thread in np.unique(of_record).tolist():
+    for thread in sorted(set(columns["task.thread"][counts > 0].tolist())):
         own = of_record == thread
         tasks = int(np.count_nonzero((columns["task.thread"] == thread) & (counts > 0)))
         seconds = int(columns["record.cpu"][own].sum()) * 1e-9

@@ -6,14 +6,18 @@ A call that completed some of its requests waits for these. A poll that found no
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import attrs
+import numpy as np
 
-from offloadrt.extensions.mpi import ANY_SOURCE, ANY_TAG, IN_PLACE, PROC_NULL, UNDEFINED, Buffer, Comm, Request
+from offloadrt.extensions.mpi import ANY_SOURCE, ANY_TAG, IN_PLACE, PROC_NULL, SUM, UNDEFINED, Buffer, Comm, Request
 from offloadrt.extensions.recording.format.ranks import PART, POLLS
 from offloadrt.extensions.recording.format.recording import (
+    ELEMENT_KINDS,
+    ELEMENTS,
     NOBODY,
     NONE,
     MpiCall,
@@ -78,9 +82,14 @@ class RankReplay:
     async def call(self, number: int, parts_number: int) -> None:
         """Make a call. Raises RanksRefused for one that is not replayed, MpiError for one that MPI refuses."""
         site = self.recording.dictionaries.mpi_calls[number]
-        parts = self._parts_of(parts_number)
+        endpoint = self.process.world.endpoint
         if site.call in _NOTHING_TO_DO:
-            return
+            endpoint.came_to(site.call, self._at(site))
+        else:
+            with endpoint.call(site.call, self._at(site)):
+                await self._make_call(site, self._parts_of(parts_number))
+
+    async def _make_call(self, site: MpiCall, parts: Sequence[ReplayedPart]) -> None:
         kinds = {part.kind for part in parts}
         if PartKind.OPAQUE in kinds:
             raise self._refused(site, "one-sided calls, and processes that come later, are not replayed")
@@ -96,7 +105,8 @@ class RankReplay:
             await self._begin(site, parts)
         elif PartKind.DROPS in kinds:
             for part in parts:
-                self._requests.pop(part.request, None)
+                for request in self._requests.pop(part.request, ()):
+                    request.completed()
 
     def _refused(self, site: MpiCall, reason: str) -> RanksRefused:
         return RanksRefused(f"{self.recording.name}: {site.where}: {site.call}: {reason}")
@@ -119,7 +129,9 @@ class RankReplay:
             request = await self._message(site, part)
             if part.request != NONE:
                 self._requests.setdefault(part.request, []).append(request)
-            elif not part.flags & PartFlag.BUFFERED:
+            elif part.flags & PartFlag.BUFFERED:
+                request.completed()
+            else:
                 blocking.append(request)
         await Request.Waitall(blocking, at=self._at(site), call=site.call)
         places = [place for place, part in enumerate(parts) if part.kind == PartKind.COLLECTIVE]
@@ -167,7 +179,8 @@ class RankReplay:
         held = next((part for part in parts if part.nbytes), None)
         name = "" if held is None or held.array == NONE else arrays[held.array].name
         device = None if held is None else self.device_of(held)
-        return Buffer(sum(part.nbytes for part in parts), device, sum(part.blocks for part in parts), name=name)
+        nbytes, blocks = sum(part.nbytes for part in parts), sum(part.blocks for part in parts)
+        return Buffer(nbytes, device, blocks, dtype=None if held is None else _elements(held.flags), name=name)
 
     @staticmethod
     def _at(site: MpiCall) -> str:
@@ -223,7 +236,7 @@ class RankReplay:
         of_call: dict[str, tuple[Any, ...]] = {
             "Barrier": (),
             "Bcast": (sent if given else into, root),
-            "Reduce": (sent, into),
+            "Reduce": (sent, into, SUM, root),
             "Allreduce": (sent, into),
             "Scan": (sent, into),
             "Exscan": (sent, into),
@@ -284,6 +297,16 @@ class RankReplay:
             split = await parent.Split(min(made.group), made.rank, at=self._at(site))
             assert split is not None
             self._communicators[number] = split
+
+
+@functools.cache
+def _elements(flags: int) -> np.dtype[Any] | None:
+    """Return the type of a buffer's elements, as the flags of its part tell it; None where they do not."""
+    kind, size = flags >> ELEMENTS & 7, 1 << (flags >> ELEMENTS + 3 & 7)
+    try:
+        return np.dtype(f"{ELEMENT_KINDS[kind]}{size}") if kind else None
+    except (IndexError, TypeError):  # truth values of 4 bytes, as Fortran's, or a number of no machine
+        return None
 
 
 def _source(part: ReplayedPart) -> tuple[int, int]:

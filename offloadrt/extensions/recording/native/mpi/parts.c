@@ -202,6 +202,58 @@ static uint64_t pieces_of(MPI_Datatype type, bool *joins) {
   return pieces ? pieces : 1;
 }
 
+/* The kind and the size of the elements, as PART_ELEMENTS has them. The names of predefined types tell both. */
+static unsigned elements_of_named(MPI_Datatype type) {
+  static __thread struct {
+    uint64_t handle;
+    unsigned bits;
+  } known[16];
+  size_t at = (size_t)(HANDLE(type) ^ HANDLE(type) >> 8) % 16;
+  if (known[at].handle == HANDLE(type))
+    return known[at].bits;
+  char name[MPI_MAX_OBJECT_NAME] = "";
+  int length, size = 0;
+  if (PMPI_Type_get_name(type, name, &length) || PMPI_Type_size(type, &size))
+    return 0;
+#define NAMED(word) (strstr(name, word) != NULL)
+  bool pair = !strncmp(name, "MPI_2", 5) || NAMED("FLOAT_INT") || NAMED("DOUBLE_INT") || NAMED("SHORT_INT") || NAMED("LONG_INT");
+  unsigned kind = pair                                                                    ? 0
+                  : NAMED("COMPLEX")                                                      ? 3
+                  : NAMED("FLOAT") || NAMED("DOUBLE") || NAMED("REAL")                    ? 2
+                  : NAMED("BOOL") || NAMED("LOGICAL")                                     ? 4
+                  : NAMED("INT") || NAMED("LONG") || NAMED("SHORT") || NAMED("UNSIGNED") ? 1
+                                                                                          : 0;
+  unsigned log2 = 0;
+  while (1 << log2 < size)
+    log2++;
+  known[at].handle = HANDLE(type);
+  known[at].bits = kind && 1 << log2 == size && log2 < 8 ? kind << PART_ELEMENTS | log2 << (PART_ELEMENTS + 3) : 0;
+  return known[at].bits;
+}
+
+/* Of derived types that are made of one type alone; 0 of others. */
+static unsigned elements_of(MPI_Datatype type) {
+  int integers, addresses, types, how;
+  if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &how))
+    return 0;
+  if (how == MPI_COMBINER_NAMED)
+    return elements_of_named(type);
+  if (types != 1)
+    return 0;
+  int *integer = calloc((size_t)integers + 1, sizeof *integer);
+  MPI_Aint *address = calloc((size_t)addresses + 1, sizeof *address);
+  MPI_Datatype inner;
+  unsigned bits = 0;
+  if (integer && address && !PMPI_Type_get_contents(type, integers, addresses, 1, integer, address, &inner)) {
+    bits = elements_of(inner);
+    if (!PMPI_Type_get_envelope(inner, &integers, &addresses, &types, &how) && how != MPI_COMBINER_NAMED)
+      PMPI_Type_free(&inner);
+  }
+  free(integer);
+  free(address);
+  return bits;
+}
+
 void set_buffer(part_t *part, const void *buffer, int64_t count, MPI_Datatype type) {
   if (buffer == MPI_IN_PLACE)
     part->flags |= PART_IN_PLACE;
@@ -213,6 +265,7 @@ void set_buffer(part_t *part, const void *buffer, int64_t count, MPI_Datatype ty
   part->span = (uint64_t)(true_extent + (count - 1) * extent);
   part->address = part->flags & PART_IN_PLACE ? 0 : (uint64_t)buffer + (uint64_t)true_low;
   part->blocks = 1;
+  part->flags |= elements_of(type);
   if (part->span != part->bytes) {
     bool joins;
     part->flags |= PART_STRIDED;
@@ -233,6 +286,8 @@ part_t *put_message(enum part_kind kind, unsigned flags, MPI_Comm communicator, 
   part->tag = tag;
   if (peer == MPI_PROC_NULL)
     part->peer = NOBODY;
+  else if (peer < 0 && !(kind != PART_SEND && peer == MPI_ANY_SOURCE))
+    part->peer = INT32_MAX; /* no rank: MPI refuses it */
   if (kind != PART_SEND && peer == MPI_ANY_SOURCE)
     part->flags |= PART_ANY_SOURCE, part->peer = EVERYBODY;
   if (kind != PART_SEND && tag == MPI_ANY_TAG)

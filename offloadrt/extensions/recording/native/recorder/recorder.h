@@ -36,6 +36,8 @@ uint64_t thread_cpu(uint64_t now); /* CPU time of the calling thread */
 bool recording(void);              /* whether this process records: it offloads, and was not stopped */
 void start_recording(void);        /* called by whatever shows that the process offloads */
 thread_t *this_thread(void);
+slot_t *last_slots(size_t count); /* the first of this thread's last ones; NULL where they are not in one window */
+void drop_slots(size_t count);
 slot_t *next_slot(void);           /* an empty slot of this thread; never NULL */
 void end_slot(slot_t *, enum slot_kind, uint32_t a, uint32_t b);
 uint64_t new_id(uint64_t *counter); /* of the calling thread: unique in the process */

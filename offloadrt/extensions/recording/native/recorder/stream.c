@@ -156,6 +156,15 @@ void end_slot(slot_t *slot, enum slot_kind kind, uint32_t a, uint32_t b) {
     stream.used_slots++;
 }
 
+slot_t *last_slots(size_t count) {
+  return stream.window && stream.used_slots >= count ? &stream.window[stream.used_slots - count] : NULL;
+}
+
+void drop_slots(size_t count) {
+  while (count--)
+    stream.window[--stream.used_slots].head = 0; /* from the last one, so that what is left is whole */
+}
+
 uint64_t new_id(uint64_t *counter) { return ((uint64_t)thread.number + 1) << 40 | ++*counter; }
 
 bool note_address(uint64_t address) {
@@ -236,6 +245,8 @@ static void forked(void) {
   thread.inside = false;
 }
 
+static void left_quickly(void) { process_end("exit"); }
+
 __attribute__((constructor)) static void loaded(void) {
   const char *limit = getenv("OFFLOADRT_STOP_AFTER");
   if (!getenv("OFFLOADRT_RECORDING"))
@@ -244,6 +255,7 @@ __attribute__((constructor)) static void loaded(void) {
   stop_after = limit ? strtoul(limit, NULL, 10) : 0;
   pthread_key_create(&leaving, close_stream);
   pthread_atfork(NULL, NULL, forked);
+  at_quick_exit(left_quickly);
   int absent = ABSENT;
   atomic_compare_exchange_strong(&state, &absent, READY);
 }
