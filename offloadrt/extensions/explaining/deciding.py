@@ -222,7 +222,9 @@ def correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[
     found = dict.fromkeys(places[0], 0.0) if places else {}
     if len(set(figures)) > 1:
         for entry in found:
-            found[entry] = statistics.correlation([float(place[entry]) for place in places], figures)
+            of_entry = [float(place[entry]) for place in places]
+            if len(set(of_entry)) > 1:
+                found[entry] = statistics.correlation(of_entry, figures)
     return found
 
 

@@ -66,6 +66,8 @@ class Robustness:
     """The figure of merit over the draws."""
     deciders: tuple[Decider, ...] = ()
     """What to measure next."""
+    screened: str = ""
+    """How many entries were looked at for that, and how many were not."""
     slower_for_less: tuple[str, ...] = ()
     """Entries that make the run slower at the end of their range where they take less."""
 
@@ -251,15 +253,22 @@ def _turned(one: WhatIf) -> str:
 
 def deciding(
     drawn: Drawn,
+    tried: Tried,
     point: Point,
     result: Result,
     pool: Executor,
     jobs: int,
     budget_s: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
-) -> tuple[tuple[Decider, ...], list[str]]:
-    """Return the two entries whose ranges move the elapsed time most, with what measures them, and order effects."""
+) -> Robustness:
+    """Add the two entries whose ranges move the elapsed time most, with what measures them, and order effects.
+
+    Costs that have gained something are looked at first. With few draws, chance alone gives a high correlation.
+    """
     likely = {key: abs(value) for key, value in correlations(drawn.places, drawn.merits).items()}
+    for one in tried.what_ifs:
+        if one.change.kind == "cost" and one.gain > 0.0:
+            likely |= {key: 1.0 + abs(math.log(one.gain)) for key in one.change.overrides if key in likely}
     found = screen([point], [result], pool, likely=likely, jobs=jobs, budget_s=budget_s, advanced=advanced)
     moved = []
     for effect in found.effects:
@@ -268,7 +277,12 @@ def deciding(
             moved.append((max(times) / min(times), effect.entry))
     moved.sort(key=lambda one: (-one[0], one[1]))
     deciders = tuple(decider(entry, [point], factor) for factor, entry in moved[:2])
-    return deciders, slower_for_less([point], found)
+    return attrs.evolve(
+        drawn.robustness,
+        deciders=deciders,
+        screened=str(found),
+        slower_for_less=tuple(slower_for_less([point], found)),
+    )
 
 
 def shares_in_time(

@@ -429,7 +429,11 @@ def predict(
     if draws:
         counted = [point for entry, point in wanted if entry.kind != INPUT_KIND]
         runs.draw(counted, draws, budget_s, pool, jobs, advanced)
-    return IndependentReport(file, [_predicted(one, runs) for one in plans], len(runs.made), digest_of(plans), draws)
+    predicted = [_predicted(one, runs) for one in plans]
+    if draws:
+        pairs = zip(plans, predicted, strict=True)
+        plans = [one for one, entry in pairs if any(value.low is not None for value in entry.values)]
+    return IndependentReport(file, predicted, len(runs.made), digest_of(plans), draws)
 
 
 def digest_of(plans: Sequence[EntryPlan]) -> str:
