@@ -38,8 +38,7 @@ import attrs
 import msgspec
 
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, writing
-from offloadrt.study.reporting.results import Result, drawing, from_builtins, to_json, to_pandas, to_polars
-from offloadrt.study.reporting.words import figure, html_page, html_table, named, seconds, word
+from offloadrt.study.reporting.results import Result, drawing, from_builtins, html_of, to_json, to_pandas, to_polars
 from offloadrt.study.running import profiles
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry
@@ -350,9 +349,6 @@ def _library(name: str, kind: str) -> Any:
         ) from None
 
 
-_MOST_IN_HTML = 20
-
-
 @attrs.frozen
 class Failure:
     """A point that could not be run, and why."""
@@ -412,31 +408,8 @@ class SweepOutcome:
         """Return the same as a data frame of pandas. Raises as `to_pandas` of `offloadrt`."""
         return to_pandas(self.finished)
 
-    def _repr_html_(self) -> str:
-        """Show in a notebook a row for each of the first finished points, and what failed."""
-        first = self.finished[:_MOST_IN_HTML]
-        values: dict[str, set[str]] = {}
-        for point in self.points:
-            for name, value in point.axis_values.items():
-                values.setdefault(name, set()).add(word(value))
-        swept = [name for name, of in values.items() if len(of) > 1]
-        measured = list(dict.fromkeys(name for result in first for name in result.measured))
-        rows = [
-            [
-                *(word(result.parameters.get(name)) for name in swept),
-                seconds(result.elapsed_s),
-                *(figure(name, result.measured.get(name)) for name in measured),
-            ]
-            for result in first
-        ]
-        count = f"{len(self.finished)} of {len(self.points)} points"
-        failed = [(named(failure.point.axis_values), failure.message) for failure in self.failures[:_MOST_IN_HTML]]
-        return html_page(
-            f"{self.points[0].scenario}: {count}" if self.points else count,
-            f"the first {len(first)} are shown; `outcome.to_polars()` has all" if rows else "",
-            html_table("", [*swept, "elapsed_s", *measured], rows),
-            html_table(f"{len(self.failures)} failed", ("", "why"), failed),
-        )
+    def _repr_html_(self) -> str | None:
+        return html_of(self)
 
 
 def finished_points(file: Path) -> dict[str, Result]:

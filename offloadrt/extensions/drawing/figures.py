@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
+from offloadrt.extensions.drawing.notebook import html_of as html_of
 from offloadrt.extensions.drawing.panels import (
     COLOURS,
     Series,

@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 import msgspec
 
+from offloadrt.extensions.drawing.notebook import MOST_IN_HTML, html_page, html_table
 from offloadrt.extensions.explaining.how_sure import (
     Robustness,
     SobolIndices,
@@ -56,8 +57,7 @@ from offloadrt.extensions.explaining.what_if import (
     switches,
 )
 from offloadrt.study.errors import UserError
-from offloadrt.study.reporting.results import MOST_IN_HTML
-from offloadrt.study.reporting.words import html_page, html_table, percent, seconds
+from offloadrt.study.reporting.words import percent, seconds
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import attrs
 
+from offloadrt.extensions.drawing.notebook import html_table
 from offloadrt.extensions.explaining.explain import Page
 from offloadrt.extensions.explaining.lines import (
     LineUse,
@@ -50,7 +51,7 @@ from offloadrt.extensions.explaining.tracks import (
 )
 from offloadrt.extensions.explaining.what_if import WhatIf, tried_of
 from offloadrt.study.errors import UserError, writing
-from offloadrt.study.reporting.words import html_table, named, percent, seconds, size
+from offloadrt.study.reporting.words import named, percent, seconds, size
 from offloadrt.trace import Row
 
 _MOST_LINES = 12

@@ -21,8 +21,8 @@ import msgspec
 
 from offloadrt.study.certainty import NO_DRAWS, Effort, Ranking, uncertainty
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, library, writing
-from offloadrt.study.reporting.results import Result, TimeShare, builtins, drawing, row
-from offloadrt.study.reporting.words import Cell, figure, html_page, html_table, is_number, named, where, word
+from offloadrt.study.reporting.results import Result, TimeShare, builtins, drawing, html_of, row
+from offloadrt.study.reporting.words import Cell, is_number
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Figure, Scenario
 from offloadrt.study.scripts.parameters import Value
@@ -202,22 +202,8 @@ class Comparison:
                 entry["result"] = builtins(variant.result)
         return msgspec.json.encode(record)
 
-    def _repr_html_(self) -> str:
-        """Show in a notebook every figure and its ratio, a row for each variant."""
-        names = [*self.cases[0].parameters, *self.baseline]
-        rows = []
-        for case in self.cases:
-            for variant in case.variants:
-                values = {**case.parameters, **variant.parameters}
-                cells = [word(values[name]) for name in names]
-                for name, of in variant.figures.items():
-                    cells += [figure(name, of.value), "–" if of.ratio is None else f"{of.ratio:.4g}"]
-                rows.append(cells)
-        remark = f"baseline: {named(self.baseline)}; a ratio is the baseline's figure over the variant's"
-        remark += "".join(f"; not run: {named(one.parameters)}: {one.reason}" for one in self.refused)
-        head = [*names, *(part for name in self.measures for part in (name, "ratio"))]
-        title = f"{self.scenario} {named(self.fixed)} on {where(self)}"
-        return html_page(title, remark, html_table("", head, rows))
+    def _repr_html_(self) -> str | None:
+        return html_of(self)
 
 
 def compare(

@@ -23,7 +23,7 @@ from offloadrt.registry import NotInstalled, Registry
 from offloadrt.runtime.device import ResultSection
 from offloadrt.sim import Figures, LockUse
 from offloadrt.study.errors import ScenarioRefused, UserError, library, writing
-from offloadrt.study.reporting.words import Cell, figure, html_page, html_table, named, percent, seconds, where
+from offloadrt.study.reporting.words import Cell, seconds
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.trace import CallStatistics
 
@@ -44,12 +44,16 @@ def drawing(*, needed: bool = True) -> Any:
         return None
 
 
+def html_of(shown: object) -> str | None:
+    """Return what a notebook shows of a result, a comparison or a sweep; None where nothing that draws is installed."""
+    figures = drawing(needed=False)
+    return None if figures is None else figures.html_of(shown)
+
+
 CallFigures = CallStatistics
 """The name by which judges know it: stored reports hold a digest of the judges' code."""
 REDRAWN: dict[int, Callable[..., Any]] = {}
 """What draws a run over time, by the `id` of its result; as long as there is the result."""
-MOST_IN_HTML = 8
-"""The most rows that a notebook shows of a table that may be long."""
 
 
 @attrs.frozen
@@ -272,29 +276,8 @@ class Result:
         """Return a frame of one row, as `to_polars`. Raises UserError without pandas."""
         return to_pandas([self])
 
-    def _repr_html_(self) -> str:
-        """Show in a notebook what was given and measured, where the time went, and the calls that took longest."""
-        given = [*self.parameters.items(), *self.inputs.items()]
-        went = sorted(self.where_time_went.items(), key=lambda item: -item[1].total_s)[:MOST_IN_HTML]
-        calls = sorted(self.calls.items(), key=lambda item: -item[1].total_s)[:MOST_IN_HTML]
-        measured = [("elapsed (virtual time)", seconds(self.elapsed_s))]
-        measured += [(name, figure(name, value)) for name, value in self.measured.items()]
-        return html_page(
-            f"{self.scenario} {named(self.parameters)}",
-            f"on {where(self)}, seed {self.seed}",
-            html_table("given", ("", "value"), [(name, figure(name, value)) for name, value in given]),
-            html_table("measured", ("", "value"), measured),
-            html_table(
-                "where the host threads' time went",
-                ("", "time", "share"),
-                [(name, seconds(part.total_s), percent(part.share)) for name, part in went],
-            ),
-            html_table(
-                "calls",
-                ("", "calls", "total", "mean"),
-                [(name, str(call.count), seconds(call.total_s), seconds(call.mean_s)) for name, call in calls],
-            ),
-        )
+    def _repr_html_(self) -> str | None:
+        return html_of(self)
 
 
 @attrs.frozen

@@ -1,10 +1,9 @@
-"""How values are written for people: times, sizes, shares and parameters in words, and tables for notebooks."""
+"""How values are written for people: times, sizes, shares and parameters in words."""
 
 from __future__ import annotations
 
-import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 Cell = int | float | bool | str | None
@@ -83,22 +82,3 @@ class RunsOn(Protocol):
 def where(of: RunsOn) -> str:
     """Name the machine and the runtime: `alex-a100 with llvm22`."""
     return f"{of.machine} with {of.runtime}" if of.runtime else of.machine
-
-
-def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a table; what is in its cells is text, not HTML. A table without rows is nothing."""
-    if not (lines := list(rows)):
-        return ""
-
-    def line(cells: Sequence[str], kind: str) -> str:
-        return "<tr>" + "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in cells) + "</tr>"
-
-    caption = f"<caption>{html.escape(title)}</caption>" if title else ""
-    body = "".join(line(row, "td") for row in lines)
-    return f"<table>{caption}<thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>"
-
-
-def html_page(title: str, remark: str, *tables: str) -> str:
-    """Write what a notebook shows of one object: what it is, a remark in small print, and its tables."""
-    small = f"<p><small>{html.escape(remark)}</small></p>" if remark else ""
-    return f"<div><p><b>{html.escape(title)}</b></p>{small}{''.join(tables)}</div>"
