@@ -5,7 +5,8 @@ goal. "Now" is measured here by the other benches, in processor time; "before" i
 goals were set; it is empty where nobody measured that. Times of whole runs are at SimPy's reference rate
 (`bench/runs.py`). `--full` measures what takes minutes as well; items (1 to 9) choose among them.
 
-`bench/goals.txt` has the table of one machine.
+`bench/goals.txt` has the table of one machine, and the profile of each run that misses its goal. CI checks the ratios
+that the other benches keep: engine, start-up, schedules, whole runs and those that page faults bound, memory.
 """
 
 from __future__ import annotations
@@ -69,13 +70,8 @@ WHOLE_FULL = (
     (runs.FULL[2], "", "30 s"),
     (runs.FULL[3], "", "12 s"),
 )
-FAULTING = (
-    (runs.Case("cufft", {}, 0.0), "10.5 s", "1 s"),
-    (runs.Case("rmat_bfs", {}, 0.0), "2.9 s", "1 s"),
-    (runs.Case("oversubscription", {}, 0.0), "3.5 s", "2 s"),
-    (runs.Case("stream", {"prefetch": "false"}, 0.0), "1.8 s", "1.2 s"),
-    (runs.Case("unified_memory", {}, 0.0), "0.7 s", "0.45 s"),
-)
+FAULTING = tuple(zip(runs.FAULTING, (10.5, 2.9, 3.5, 1.8, 0.7), (1.0, 1.0, 2.0, 1.2, 0.45), strict=True))
+"""Runs that page faults bound, with seconds before they were worked on, and aimed at."""
 
 
 def whole(full: bool) -> Iterator[Row]:
@@ -88,7 +84,7 @@ def faulting() -> Iterator[Row]:
     """Time runs that page faults bound, without the start of Python."""
     for case, before, goal in FAULTING:
         now = slowdown.measured(case.scenario, case.parameters)["cpu_s"]
-        yield Row(3, case.name, before, f"{now:.2f} s", "", goal)
+        yield Row(3, case.name, f"{before} s", f"{now:.2f} s", "", f"{goal} s")
 
 
 def schedules() -> Iterator[Row]:
@@ -98,11 +94,12 @@ def schedules() -> Iterator[Row]:
 
 
 def draws() -> Iterator[Row]:
-    """Time draws and what-ifs of a run of about a second, as processor time over two cores."""
+    """Time draws and what-ifs of a run of a second or less, as processor time over two cores."""
     program = ["exahype", "threads=16", "batch=16", "memory=map"]
+    name = " ".join(program)
     for what, command, goal in (
-        ("64 draws of a run of 1 s, 2 cores", ["run", *program, "--draws", "64"], "25 s"),
-        ("why of a run of 1 s, 2 cores", ["why", *program], "12 s"),
+        (f"64 draws of {name}, 2 cores", ["run", *program, "--draws", "64"], "25 s"),
+        (f"why of {name}, 2 cores", ["why", *program], "12 s"),
     ):
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-m", "offloadrt", *command], check=True, capture_output=True, cwd=ROOT)

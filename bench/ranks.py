@@ -1,7 +1,7 @@
 """What a run of many ranks costs: `python bench/ranks.py [--threads N] [--repeat N] [--check]`.
 
 Ranks with host threads, eight to a node, compute on their nodes' GPUs, exchange with their neighbours between nodes,
-and reduce. Reported for 8 to 64 ranks: wall-clock time, messages, and microseconds a rank; the best of some runs, since
+and reduce. Reported for 8 to 64 ranks: processor time, in all and for each rank; the best of some runs, since
 other work on the machine only makes them longer. A reduction has log2 of the ranks steps, everything else is as much
 for each rank. `--check` fails when 64 ranks cost more than 1.5 times as much a rank as 16.
 """
@@ -29,7 +29,7 @@ def scale(a: Any, s: float) -> None:
 
 
 def one(ranks: int, threads: int) -> float:
-    """Return the seconds that a run takes."""
+    """Return the seconds of processor time that a run takes."""
     run = Run(machine="a100-node8")
     run.configure(phantom=True)
 
@@ -53,9 +53,9 @@ def one(ranks: int, threads: int) -> float:
         await run.mpiexec(main, ranks, nodes=max(1, ranks // PER_NODE), gpus_per_node=8)
         await run.finish()
 
-    begin = time.perf_counter()
+    begin = time.process_time()
     run.sim.run(whole)
-    return time.perf_counter() - begin
+    return time.process_time() - begin
 
 
 def main() -> int:

@@ -76,7 +76,8 @@ def __getattr__(name: str) -> Any:
     if (home := next((module for module, names in _HOMES.items() if name in names), None)) is not None:
         value: Any = getattr(importlib.import_module(home), name)
     elif not name.startswith("_") and (point := _models().points().get(name)) is not None:
-        value = importlib.import_module(point.load().module)
+        own = point.module.startswith(f"{__name__}.")  # `Model.module` is its package then; the model needs a runtime
+        value = importlib.import_module(point.module.rpartition(".")[0] if own else point.load().module)
     elif not name.startswith("_") and (point := _functions().points().get(name)) is not None:
         value = point.load()
     else:

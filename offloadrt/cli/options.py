@@ -90,7 +90,7 @@ def _values(text: str | None) -> tuple[str, ...]:
     """Return the values that commas divide; the name of a file may have commas in it."""
     if text is None or "," not in text or Path(text).exists():
         return () if text is None else (text,)
-    return tuple(value.strip() for value in text.split(","))
+    return tuple(value.strip() for value in text.split(",") if value.strip())
 
 
 _SOURCES = {".py", ".ipynb", ".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp", ".f", ".f90", ".F90", ".toml", ".md"}

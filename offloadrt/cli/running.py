@@ -75,7 +75,7 @@ def run(
         Draw where the host threads' time went, stacked, to this PNG, SVG or PDF file.
     """
     from offloadrt.cli.options import check_files, read_by
-    from offloadrt.study.certainty import sample
+    from offloadrt.study.certainty import uncertainty
     from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
     from offloadrt.study.running.execution import execute, observer_of, open_sinks
@@ -114,7 +114,7 @@ def run(
         point = Point(registry.reference(chosen), given, spec)
         with interruptible("draws"), executor_of("process", workers) as pool:
             with stages(f"run {chosen.name}") if long else nullcontext(lambda *_: None) as shown:
-                drawn = sample(
+                drawn = uncertainty().sample(
                     [point], [result], pool, effort, jobs=workers,
                     advanced=lambda done, asked: shown("draws", done, asked),
                 )  # fmt: skip
@@ -182,7 +182,7 @@ def sweep(
     from offloadrt.cli.options import check_folder
     from offloadrt.study import errors
     from offloadrt.study import sweep as sweeping
-    from offloadrt.study.certainty import banded, clock_of
+    from offloadrt.study.certainty import clock_of, uncertainty
     from offloadrt.study.reporting import results
     from offloadrt.study.reporting.compare import check_measures
     from offloadrt.study.scripts import registry
@@ -213,7 +213,7 @@ def sweep(
             begun = clock()
             outcome = sweeping.sweep(points, pool, jobs=workers, file=file, advanced=advanced)
         with interruptible("draws"), stages(f"sweep {chosen.name}") as shown:
-            if not banded(
+            if effort.draws != 0 and not uncertainty().banded(
                 outcome, pool, effort, sweep_s=clock() - begun, jobs=workers, file=file,
                 advanced=lambda done, asked: shown("draws", done, asked),
             ):  # fmt: skip

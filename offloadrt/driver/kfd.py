@@ -178,8 +178,7 @@ class PageFaultHandler:
             pages, service_s = await self._serve(fault)
             self._compute.put(FaultServed(fault.kernel, pages, service_s))
             if fault.others:
-                # The kernel goes on; what it raised for other pages lies before its next fault in the interrupt ring.
-                # The driver looks each range up under the mmap and svms locks, too shortly to keep anybody out here.
+                # They lie before the kernel's next fault in the interrupt ring; each holds the locks but shortly.
                 self._skipping.rise()
                 await self._sim.sleep(self._jitter(self._costs.skip_entry * fault.others))
                 self._skipping.fall()

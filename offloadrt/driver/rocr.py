@@ -275,15 +275,14 @@ class HandlerStatistics:
 class AsyncHandler:
     """The actor of one device's library: ``start`` it, and ``submit`` handlers when their signals are set.
 
-    Whatever wakes it (``Runtime::AsyncEventsLoop``), a new handler or a signal that is set, it then takes the list of
-    new handlers, under the lock under which host threads add to it.
+    Whatever wakes it (``Runtime::AsyncEventsLoop``), it then takes the list of new handlers, under their lock.
     """
 
-    def __init__(self, kfd: Kfd, lock: HostLock) -> None:
+    def __init__(self, kfd: Kfd, context: RocrContext) -> None:
         machine = kfd.machine
         name = f"device {kfd.device.index} async handler"
         self.mailbox = Mailbox(machine.sim, machine.named(name))
-        self.lock = lock
+        self.lock = context.make_lock("async events lock", "async_events_lock.uncontended")
         """The lock of the list of handlers (``AsyncEventsInfo``)."""
         self._kfd = kfd
         self._machine = machine
@@ -661,8 +660,7 @@ class Rocr:
         self.device = self.kfd.device
         context = RocrContext(machine, self.device)
         self.costs = context.costs
-        events_lock = context.make_lock("async events lock", "async_events_lock.uncontended")
-        self.handler = AsyncHandler(self.kfd, events_lock)
+        self.handler = AsyncHandler(self.kfd, context)
         self.loading = RocrLoading(context)
         self.memory = RocrMemory(context, self.kfd)
         self.signals = RocrSignals(context, self.handler)

@@ -8,7 +8,7 @@ imported at their first use: listing scenarios needs no machine.
 
 from __future__ import annotations
 
-import importlib
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,22 +40,23 @@ __all__ = [
     "to_polars",
 ]
 
-_HOMES = {
-    "errors": ("ParameterError", "ScenarioNotFound", "ScriptFailed", "UserError"),
-    "reporting.results": ("Result", "to_pandas", "to_polars"),
-    "questions": ("execute",),
-    "running.run": ("Run",),
-    "scripts.definition": ("Figure", "Scenario", "scenario"),
-    "scripts.parameters": ("Parameter", "Range"),
-    "spec": ("RunSpec",),
-}
+_LIGHTEST_FIRST = (
+    "errors",
+    "scripts.parameters",
+    "scripts.definition",
+    "spec",
+    "running.run",
+    "reporting.results",
+    "questions",
+)
 
 
 def __getattr__(name: str) -> Any:
     if name == "find_scenario":
-        value = importlib.import_module(f"{__name__}.scripts.registry").find
-    elif (home := next((module for module, names in _HOMES.items() if name in names), None)) is not None:
-        value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+        value = import_module(f"{__name__}.scripts.registry").find
+    elif name in __all__:
+        homes = (vars(import_module(f"{__name__}.{home}")) for home in _LIGHTEST_FIRST)
+        value = next(names[name] for names in homes if name in names)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

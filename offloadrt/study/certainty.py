@@ -1,165 +1,42 @@
-"""How sure an answer is: the same draws for all runs, intervals of their figures, and the orders that hold.
+"""How sure an answer is, as results say it: how much that may cost, and variants in the order of most draws.
 
-    points = grid(find_scenario("exahype"), {"memory": ("map", "pool")}, RunSpec())
-    nominal = sweep(points, pool).finished
-    drawn = sample(points, nominal, pool, Effort(draws=64))
-    print(drawn.with_intervals(nominal)[0].interval)            # 27.1 to 40.3 ms in 80 % of 64 draws
-    print(order_of(points, nominal, drawn).sentences())
-
-A *draw* is a place in every range at once: of the machine's and the runtime's entries, and of the program's inputs.
-Draws are one scrambled Sobol sequence (`scipy.stats.qmc`), which fills a space of many dimensions evenly with few
-points. A range counts on a logarithmic scale between its ends, as its mean does. All runs that are compared are made
-at the same draws (common random numbers), so that what they share cancels. An entry that several machines have from
-one source is one dimension: where LLVM's table is slow on one, it is on the other (`Draws.of`).
-
-An interval says what the uncertain entries do to a figure. It does not say how wrong the emulator's mechanisms are.
+`uncertainty()` gives the functions that draw places in ranges (`extensions/certainty`), where they are installed.
 """
 
 from __future__ import annotations
 
-import importlib.resources
-import io
 import itertools
 import math
-import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
-from contextlib import redirect_stdout
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
-import numpy as np
 
-from offloadrt.machine import MachineSpec, ProfileEntry
-from offloadrt.registry import Registry
-from offloadrt.study.errors import UserError, library
-from offloadrt.study.inputs import InputRange, named_range
-from offloadrt.study.reporting.results import Interval, Result
-from offloadrt.study.reporting.words import word
-from offloadrt.study.running import profiles
-from offloadrt.study.scripts import registry
-from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import Point, SweepOutcome, sweep
+from offloadrt.registry import NotInstalled, Registry
+from offloadrt.study.errors import UserError
+from offloadrt.study.reporting.results import Interval
 
 MOST: Final = 64
 """The most draws that are made unasked: a power of two, for which the sequence is balanced."""
-CLEAR: Final = 16
-"""Draws after which nobody asks for more where each order has held in all of them."""
 LEAST: Final = 8
 """Draws without which no interval is given unasked."""
-IDLE: Final = 4
-"""Draws after which a run that none of them has changed is certain."""
 SURE: Final = 0.9
 """The share of the draws in which an order has to hold for two variants to be told apart."""
-SEED: Final = 2026
-_WIDTH: Final = 512
-"""Dimensions of the sequence; a run takes the first ones."""
-_STEPS: Final = 1 << 16
-"""Places of a range."""
-NOTED: Final = 0.005
-"""Times that differ by a smaller part are no order effect."""
-_SAME: Final = 1e-9
-"""Times that differ by a smaller part are equal: virtual time has picoseconds."""
-
-SCREENINGS: Final = Registry[Any]("screening", "offloadrt.screenings")
-"""Modules with `idle_entries`, which finds what need not be drawn, `decided`, which names what decides an order, and
-`turned`, which says what the draws turn round.
-"""
+_CERTAINTY: Final = Registry[Any]("part that draws places in ranges", "offloadrt.certainty")
 
 
-@cache
-def _sequence(count: int, width: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the first `count` points of the sequence, each a place between 0 and 1 of every dimension.
-
-    `draws.npy` holds the first 64 of 512 dimensions, so that nobody waits for SciPy, which takes a second to import.
-    Raises UserError where more are asked for and SciPy is not installed.
-    """
-    if count <= MOST and width <= _WIDTH:
-        with (importlib.resources.files("offloadrt.study") / "draws.npy").open("rb") as file:
-            steps = np.load(file)
-    else:
-        steps = steps_of(count, max(width, _WIDTH))
-    places: np.ndarray[Any, np.dtype[np.float64]] = (steps[:count].astype(float) + 0.5) / _STEPS
-    return places
+def uncertainty() -> Any:
+    """Return the functions that draw places in uncertain ranges. Raises UserError where they are not installed."""
+    try:
+        return _CERTAINTY.load("draws")
+    except NotInstalled as error:
+        raise UserError(str(error)) from None
 
 
-def steps_of(count: int, width: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
-    """Compute at least `count` points of the sequence by SciPy, in steps of a range."""
-    sobol = library("scipy.stats").qmc.Sobol(width, rng=SEED)
-    steps: np.ndarray[Any, np.dtype[np.uint16]]
-    steps = np.floor(sobol.random_base2(max(count - 1, MOST - 1).bit_length()) * _STEPS).astype(np.uint16)
-    return steps
-
-
-def uncertain(spec: MachineSpec) -> dict[str, ProfileEntry]:
-    """Return the entries of a profile that are known as a range only."""
-    found = {key: spec.entries[key] for key in spec.ranges()}
-    return {key: entry for key, entry in found.items() if entry.low != entry.high}
-
-
-def _source_of(key: str, spec: MachineSpec) -> tuple[object, ...]:
-    """Return what tells the uncertainty of an entry from others: one source, one dimension.
-
-    An estimate is one with those of the same range; two guesses that differ were made apart.
-    """
-    entry = spec.entries[key]
-    estimated = entry.source_type == "engineering estimate"
-    return key, spec.sources.get(entry.source, entry.source), (entry.low, entry.high) if estimated else ()
-
-
-def is_free(key: str, options: RunSpec) -> bool:
-    """Tell whether the user has left open where an entry is taken."""
-    ends = options.range_end
-    return not isinstance(ends, str) and key not in ends and key not in options.overrides
-
-
-@attrs.frozen
-class Draws:
-    """Places in the ranges of some machines and programs; the same draw is the same place for all of them."""
-
-    columns: Mapping[str, Mapping[str, int]]
-    """The dimension of each uncertain entry, by the digest of the machine with its runtime."""
-    inputs: Mapping[str, tuple[int, float]]
-    """The dimension of each input, and the largest quantile that is affordable."""
-    seed: int = SEED
-    idle: frozenset[str] = frozenset()
-    """Entries that stay at their means, since neither end of their ranges changes a run."""
-
-    @classmethod
-    def of(cls, specs: Iterable[MachineSpec], inputs: Iterable[InputRange] = ()) -> Draws:
-        """Give each source a dimension, in the order of the machines and of their entries; then each input."""
-        dimensions: dict[tuple[object, ...], int] = {}
-        columns = {
-            spec.digest: {key: dimensions.setdefault(_source_of(key, spec), len(dimensions)) for key in uncertain(spec)}
-            for spec in specs
-        }
-        taken = {one.name: (dimensions.setdefault((one.name,), len(dimensions)), one.highest) for one in inputs}
-        return cls(columns, taken)
-
-    @property
-    def entries(self) -> list[str]:
-        """Return the names of what is drawn, each once."""
-        return [*dict.fromkeys(key for of in self.columns.values() for key in of), *self.inputs]
-
-    @property
-    def width(self) -> int:
-        """Return the number of dimensions."""
-        return len({column for of in self.columns.values() for column in of.values()}) + len(self.inputs)
-
-    def at(self, number: int, spec: MachineSpec, options: RunSpec) -> RunSpec:
-        """Return the options of a run of this machine in a draw. What the user has set stays as it is."""
-        place = _sequence(1 << max(number, MOST - 1).bit_length(), self.width)[number]
-        ends = {
-            key: float(place[column])
-            for key, column in self.columns[spec.digest].items()
-            if key not in self.idle and is_free(key, options)
-        }
-        inputs = {name: float(place[column]) * most for name, (column, most) in self.inputs.items()}
-        there = options.with_ends(ends) if ends else options
-        return attrs.evolve(there, inputs={**inputs, **options.inputs})
+def clock_of(jobs: int) -> Callable[[], float]:
+    """Return the clock of a budget: of this process where it makes all runs, which a busy machine does not disturb."""
+    return time.process_time if jobs == 1 else time.monotonic
 
 
 @attrs.frozen
@@ -180,6 +57,11 @@ class Effort:
         """
         if draws is not None and draws < 0:
             raise UserError(f"draws {draws}: it cannot be negative")
+        if not draws:
+            try:
+                uncertainty()
+            except UserError:
+                return cls(0)  # nobody has asked for what is not installed
         if budget_s is None:
             return cls(draws, usual_s if draws is None else math.inf, most)
         return cls(draws, budget_s)
@@ -192,197 +74,6 @@ class Effort:
 NO_DRAWS: Final = Effort(draws=0)
 
 
-@attrs.frozen
-class DrawnRuns:
-    """The runs of several points at the same draws."""
-
-    draws: Draws
-    rows: Sequence[Sequence[Result | None]]
-    """The results of each draw, in the order of the points; None for those that have lost or won against all others."""
-    numbers: Sequence[int]
-    """Which draw each row is: those in which a run failed are missing."""
-    failed: int = 0
-    """Draws in which a run ended with an error."""
-    matters: bool = True
-    """False where no draw changed any run."""
-
-    def figures(self, name: str, number: int) -> list[float] | None:
-        """Return a figure of one point in all draws; None where it is no number in each."""
-        values = [_figure(name, own) for row in self.rows if (own := row[number]) is not None]
-        known = [value for value in values if value is not None]
-        return known if known and len(known) == len(values) else None
-
-    def pairs(self, one: int, other: int) -> list[tuple[float, float]]:
-        """Return the times of two points in all draws that they have in common."""
-        rows = [(row[one], row[other]) for row in self.rows]
-        return [(a.elapsed_s, b.elapsed_s) for a, b in rows if a is not None and b is not None]
-
-    def with_intervals(self, nominal: Sequence[Result]) -> list[Result]:
-        """Return the results with the intervals of their elapsed time and of all that they measured."""
-        intervals = [self._intervals(result, number) for number, result in enumerate(nominal)]
-        return [attrs.evolve(result, intervals=of) for result, of in zip(nominal, intervals, strict=True)]
-
-    def _intervals(self, result: Result, number: int) -> dict[str, Interval]:
-        if not self.rows or not self.matters:
-            return {}
-        found = {}
-        for name in ("elapsed_s", *result.measured):
-            own, values = _figure(name, result), self.figures(name, number)
-            if own is not None and values is not None and any(value != own for value in values):
-                found[name] = Interval.of(own, values, self.draws.seed)
-        return found
-
-
-def _figure(name: str, result: Result) -> float | None:
-    value = result.elapsed_s if name == "elapsed_s" else result.measured.get(name)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def spec_of(point: Point) -> MachineSpec:
-    """Return the machine of a run with its runtime, without what the user has set."""
-    scenario = registry.find(point.scenario)
-    return profiles.load(point.options.machine or scenario.machine, runtime=point.options.runtime or scenario.runtime)
-
-
-def sample(
-    points: Sequence[Point],
-    nominal: Sequence[Result],
-    pool: Executor,
-    effort: Effort,
-    *,
-    cases: Sequence[Sequence[int]] = (),
-    jobs: int = 1,
-    file: Path | None = None,
-    advanced: Callable[[int, int], object] = lambda done, asked: None,
-) -> DrawnRuns:
-    """Run all points at each of several draws, as many as the effort allows.
-
-    Unasked, it stops where the first draws change nothing, and a point of which every order in its case has held in 16
-    draws is run no more; of less than 8 draws it gives nothing. Before 16 draws or more it looks for entries that need
-    not be drawn. `nominal` are the results of the points as they are, `cases` the numbers of those whose orders matter.
-    `file` keeps each run as that of `sweep` does; `advanced` is called with the runs done and asked for.
-    """
-    inputs = dict.fromkeys(name for result in nominal for name in result.inputs)
-    specs = [spec_of(point) for point in points]
-    draws = Draws.of(specs, (one for one in map(named_range, inputs) if one is not None))
-    asked = effort.most if effort.draws is None else effort.draws
-    if not asked or not draws.entries:
-        return DrawnRuns(draws, [], [], matters=bool(draws.entries))
-    clock, count = clock_of(jobs), len(points)
-    deadline = clock() + effort.budget_s
-    if asked >= CLEAR:
-        for module in SCREENINGS.installed():
-            idle = module.idle_entries(points, nominal, pool, jobs=jobs, budget_s=_OF_SCREENING * effort.budget_s)
-            draws = attrs.evolve(draws, idle=draws.idle | idle)
-    plain = [attrs.evolve(point.options, repeat=1, hash=None, record=False) for point in points]
-    drawn = [
-        attrs.evolve(point, options=draws.at(number, spec, options))
-        for number in range(asked)
-        for point, spec, options in zip(points, specs, plain, strict=True)
-    ]
-    results: list[Result | None] = [None for _ in drawn]
-    failed: set[int] = set()
-
-    def make(ahead: Sequence[int]) -> None:
-        begun = clock()
-        begin = ahead[0] if ahead else 0
-
-        def enough(outcome: SweepOutcome) -> bool:
-            advanced(begin + len(outcome.finished) + len(outcome.failures), len(drawn))
-            made, now = outcome.done, clock()
-            hopeless = begin == 0 and made >= jobs and effort.is_hopeless((now - begun) / made * count)
-            few = outcome.results[: IDLE * count]
-            idle = effort.draws is None and None not in few and not _changed(few, nominal)
-            return hopeless or now >= deadline or (idle and made >= IDLE * count)
-
-        outcome = sweep([drawn[number] for number in ahead], pool, jobs=jobs, file=file, enough=enough)
-        broken = {id(failure.point) for failure in outcome.failures}
-        failed.update(number // count for number in ahead if id(drawn[number]) in broken)
-        for number, result in zip(ahead, outcome.results, strict=True):
-            results[number] = result
-
-    def made_rows() -> dict[int, list[Result | None]]:
-        rows = {number: results[number * count : (number + 1) * count] for number in range(asked)}
-        whole = {number: range(count) if number < first else unsure or range(count) for number in rows}
-        return {number: row for number, row in rows.items() if all(row[own] is not None for own in whole[number])}
-
-    first, unsure = asked if effort.draws is not None else min(asked, CLEAR), set(range(count))
-    with redirect_stdout(io.StringIO()):  # what the program prints it has printed already
-        make(range(first * count))
-        rows = made_rows()
-        if len(rows) + len(failed) >= first < asked:
-            unsure = _unsure([*rows.values()], cases or [[number] for number in range(count)])
-            make([number for number in range(first * count, asked * count) if number % count in unsure])
-            rows = made_rows()
-    matters = any(_changed(row, nominal) for row in rows.values())
-    if effort.draws is None and matters and len(rows) < LEAST:
-        return DrawnRuns(draws, [], [])
-    return DrawnRuns(draws, list(rows.values()), list(rows), len(failed), matters)
-
-
-_OF_SCREENING = 0.1
-"""The part of a budget that may find what need not be drawn; what it has not found out by then is drawn."""
-
-
-def banded(
-    outcome: SweepOutcome,
-    pool: Executor,
-    effort: Effort,
-    *,
-    sweep_s: float = 0.0,
-    jobs: int = 1,
-    file: Path | None = None,
-    advanced: Callable[[int, int], object] = lambda done, asked: None,
-) -> bool:
-    """Give the results of a sweep their intervals, and say which of its steps turn round in the draws.
-
-    `sweep_s` is what its runs took, by the clock of the budget. Returns False where too few draws fit into that.
-    """
-    nominal, fresh = outcome.finished, outcome.done - outcome.kept
-    if effort.draws == 0 or not nominal:
-        return True
-    if fresh and effort.is_hopeless(sweep_s / fresh * len(nominal)):
-        return False
-    points = [point for point, one in zip(outcome.points, outcome.results, strict=True) if one is not None]
-    drawn = sample(points, nominal, pool, effort, jobs=jobs, file=file, advanced=advanced)
-    sure = iter(drawn.with_intervals(nominal))
-    outcome.results = [one and next(sure) for one in outcome.results]
-    for module in SCREENINGS.installed():
-        outcome.order_effects = module.turned(points, nominal, drawn)
-    return bool(drawn.rows) or not drawn.matters
-
-
-def clock_of(jobs: int) -> Callable[[], float]:
-    """Return the clock of a budget: of this process where it makes all runs, which a busy machine does not disturb."""
-    return time.process_time if jobs == 1 else time.monotonic
-
-
-def _changed(row: Sequence[Result | None], nominal: Sequence[Result]) -> bool:
-    """Tell whether a run of draws, in the order of the points, is another one than the nominal run."""
-    return any(own and facts(own) != facts(nominal[number % len(nominal)]) for number, own in enumerate(row))
-
-
-def _unsure(rows: Sequence[Sequence[Result | None]], cases: Sequence[Sequence[int]]) -> set[int]:
-    """Return the numbers of the points of which an order has not been the same in all draws, or which have none."""
-    unsure = {case[0] for case in cases if len(case) == 1}
-    for case in cases:
-        for one, other in itertools.combinations(case, 2):
-            orders = {_faster(a.elapsed_s, b.elapsed_s) for row in rows if (a := row[one]) and (b := row[other])}
-            unsure |= {one, other} if len(orders) > 1 else set()
-    return unsure
-
-
-def facts(result: Result) -> tuple[object, ...]:
-    """Return what tells a run from another: its time, its number of events, and what it measured."""
-    return result.elapsed_s, result.events, tuple(result.measured.items())
-
-
-def _faster(one: float, other: float) -> float:
-    """Return 1 where the first is faster, 0 where the second is, a half where they are equal."""
-    return 0.5 if math.isclose(one, other, rel_tol=_SAME) else float(one < other)
-
-
-# ---------------------------------------------------------------------- orders
 @attrs.frozen
 class Decider:
     """An uncertain entry that decides an order: what it is today, what its range does, and what measures it."""
@@ -458,46 +149,6 @@ class Ranking:
         pairs = enumerate(itertools.pairwise(self.ranked))
         unsure = [(a.ahead, rank) for rank, (a, b) in pairs if a.ahead < 1.0 and a.elapsed.values != b.elapsed.values]
         return (min(unsure)[1], min(unsure)[1] + 1) if unsure else None
-
-
-def order_of(
-    nominal: Sequence[Result], named: Sequence[Mapping[str, Any]], base: int, drawn: DrawnRuns, of: Sequence[int]
-) -> Ranking | None:
-    """Rank variants by the draws. `of` are their numbers among the points of the sample, `base` is the baseline's.
-
-    Returns None where nothing was drawn, or no draw changed anything.
-    """
-    if not drawn.rows or not drawn.matters:
-        return None
-    times = [[made.elapsed_s for row in drawn.rows if (made := row[number]) is not None] for number in of]
-    share = [
-        [statistics.fmean(map(_faster, one, other)) if one is not other else 0.5 for other in times] for one in times
-    ]
-    places = sorted(range(len(of)), key=lambda place: (-math.fsum(share[place]), nominal[place].elapsed_s, place))
-    ranked, effects = [], []
-    for place, after in zip(places, [*places[1:], None], strict=True):
-        own, ratios = nominal[place].elapsed_s, [over(b, v) for b, v in zip(times[base], times[place], strict=False)]
-        beside = len(times[place]) if after is None else min(len(times[place]), len(times[after]))
-        ahead = 1.0 if after is None else share[place][after]
-        elapsed, ratio = (
-            Interval.of(value, values, drawn.draws.seed)
-            for value, values in ((own, times[place]), (over(nominal[base].elapsed_s, own), ratios))
-        )
-        ranked.append(RankedVariant(place, dict(named[place]), elapsed, ratio, ahead, beside))
-        if after is not None and own > nominal[after].elapsed_s * (1.0 + NOTED) and ahead > 0.5:
-            one, other = (" ".join(map(word, named[number].values())) for number in (place, after))
-            often = f"{ahead * beside:g} of {beside} draws"
-            effects.append(f"{one} is slower than {other} as it stands, and faster in {often}")
-    return Ranking(
-        draws=len(drawn.rows),
-        seed=drawn.draws.seed,
-        entries=len(drawn.draws.entries),
-        failed=drawn.failed,
-        ranked=ranked,
-        shares=[[share[one][other] for other in places] for one in places],
-        idle=len(drawn.draws.idle),
-        order_effects=effects,
-    )
 
 
 def over(base: float, own: float) -> float:

@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 
 from offloadrt.registry import Registry
-from offloadrt.study.certainty import Effort, banded, clock_of, sample
+from offloadrt.study.certainty import Effort, clock_of, uncertainty
 from offloadrt.study.errors import ParameterError, did_you_mean
 from offloadrt.study.reporting.compare import Comparison
 from offloadrt.study.reporting.compare import compare as compare_runs
@@ -62,9 +62,10 @@ def execute(
     parameters, fields = divided(chosen, keywords)
     whole, options = {**(given or {}), **parameters}, RunSpec.of(spec, fields)
     result = execute_run(chosen, whole, spec=options, **watched)
-    if draws != 0:
+    effort = Effort.of(draws, budget_s, 4.0, 8)
+    if effort.draws != 0:
         point = Point(registry.reference(chosen), chosen.bind(whole), options)
-        drawn = sample([point], [result], InProcess(), Effort.of(draws, budget_s, 4.0, 8))
+        drawn = uncertainty().sample([point], [result], InProcess(), effort)
         (result,) = drawn.with_intervals([result])
 
     once = attrs.evolve(options, repeat=1, seed=result.seed).changed()  # which keeps no result alive
@@ -114,7 +115,9 @@ def sweep(
             points, pool, jobs=count, file=file, advanced=lambda outcome: shown(outcome.done, len(outcome.points))
         )
         effort = Effort.of(draws, budget_s, 60.0, 8)
-        banded(outcome, pool, effort, sweep_s=clock() - begun, jobs=count, file=file, advanced=shown)
+        if effort.draws != 0:
+            banded = uncertainty().banded
+            banded(outcome, pool, effort, sweep_s=clock() - begun, jobs=count, file=file, advanced=shown)
     return outcome
 
 

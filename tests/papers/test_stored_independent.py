@@ -23,6 +23,53 @@ def test_the_stored_report_is_of_the_present_emulator() -> None:
         assert stored[1] == present, "make it anew: offloadrt validate --independent"
 
 
+INTERVALS = ROOT / "bench" / "validation" / "intervals.txt"
+
+
+def drawn_rows() -> list[tuple[str, list[str]]]:
+    """The entry and the cells of every value of the stored intervals."""
+    rows, entry, places = [], "", [0]
+    for line in INTERVALS.read_text(encoding="utf-8").splitlines():
+        if heading := re.match(r"(\S+) \(\w+\): ", line):
+            entry, places = heading[1], [0]
+        elif entry and line.startswith("value "):
+            places = [line.index(name) for name in ("value", "reported", "emulated", "low", "high", "lies", "why")]
+        elif len(places) > 1 and not line.strip():
+            entry, places = "", [0]
+        elif len(places) > 1 and line[places[1] :].strip() and line[places[-2] :].strip():
+            cells = [line[here:there].strip() for here, there in zip(places, [*places[1:], None], strict=True)]
+            if cells[5]:
+                rows.append((entry, cells))
+    return rows
+
+
+def test_the_stored_intervals_are_of_the_present_machines_and_runs() -> None:
+    text = INTERVALS.read_text(encoding="utf-8")
+    stored = re.search(r"^digest of .*: (\w+)$", text, re.M)
+    drawn = {entry for entry, _ in drawn_rows()}
+    present = digest_of([plan(entry, "results.toml") for entry in results() if entry.id in drawn])
+    assert stored is not None and stored[1] == present, "make them anew: offloadrt validate --independent --intervals"
+
+
+def test_the_stored_intervals_count_their_values_rightly() -> None:
+    rows = [cells for _, cells in drawn_rows()]
+    counts = re.search(r"^all +(\d+) +(\d+) ", INTERVALS.read_text(encoding="utf-8"), re.M)
+    assert counts is not None
+    assert (int(counts[1]), int(counts[2])) == (len(rows), sum(cells[5] == "in it" for cells in rows))
+    for _, reported, _, low, high, lies, _ in rows:
+        near = float(low) - 1e-3 * abs(float(low)) <= float(reported) <= float(high) + 1e-3 * abs(float(high))
+        assert lies != "in it" or near
+        assert lies == "in it" or not float(low) < float(reported) < float(high)
+
+
+def test_every_value_outside_of_its_interval_has_a_cause() -> None:
+    outside = {(entry, cells[0]) for entry, cells in drawn_rows() if cells[5] != "in it"}
+    assert len(outside) > 10, "the report is read wrongly"
+    causes = {entry.id: entry.missed for entry in results()}
+    for entry, name in outside:
+        assert "*" in causes[entry] or any(name.startswith(known[:12]) for known in causes[entry]), (entry, name)
+
+
 NAMES = ("reported", "first", "left out", "emulated", "ratio")
 
 

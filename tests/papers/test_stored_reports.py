@@ -18,7 +18,8 @@ from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import InProcess, Point, sweep
 
 FOLDER = Path(__file__).parents[2] / "bench" / "validation"
-REPORTS = sorted(path for path in FOLDER.glob("*.txt") if "table" not in path.stem and path.stem != "independent")
+OTHERS = "independent", "intervals"
+REPORTS = sorted(path for path in FOLDER.glob("*.txt") if "table" not in path.stem and path.stem not in OTHERS)
 
 
 def run(points: Sequence[Point]) -> list[Result]:

@@ -178,3 +178,16 @@ def test_real_programs_have_their_ranges_where_no_vendor_library_is(source: str,
     )
     assert [number for what, name, number in told if name == "whole"] == ([0, 0] if "whole" in NAMES[source] else [])
     assert {*path_ms(tmp_path / "app.rec")} & {*NAMES[source]}
+
+
+@pytest.mark.slow
+def test_kokkos_finds_the_recorder_as_its_tool(tmp_path: Path) -> None:
+    """The program loads and calls its tools as Kokkos does; it is not linked with Kokkos."""
+    program = built("kokkos.c", tmp_path)
+    (run,) = record([str(program)], tmp_path / "raw", [None], RecordOptions())
+    assert run.exit == 0
+    convert(tmp_path / "raw", tmp_path / "app.rec")
+    names = ["setup", "step 0", "step 1"]
+    told = [(what, name) for what, name, _ in ranges(only(tmp_path / "app.rec"))]
+    assert told == [(what, name) for name in names for what in ("begin", "end")]
+    assert {*path_ms(tmp_path / "app.rec")} >= {*names}

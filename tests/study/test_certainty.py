@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 import offloadrt
 from offloadrt.cli import main
 from offloadrt.extensions.calibration.benchmark_entries import MEASURED, way_to_measure
+from offloadrt.extensions.certainty.draws import Draws, facts, sample, steps_of, uncertain
 from offloadrt.extensions.explaining import deciding
 from offloadrt.extensions.explaining.deciding import screen
 from offloadrt.extensions.explaining.questions import explain, report
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.certainty import NO_DRAWS, Draws, Effort, Ranking, facts, sample, steps_of, uncertain
+from offloadrt.study.certainty import NO_DRAWS, Effort, Ranking
 from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.compare import Comparison, compare
 from offloadrt.study.reporting.results import Interval
@@ -50,7 +51,7 @@ def order(axes: dict[str, object], name: str = "twins", draws: int | None = 8, *
 
 
 def test_the_stored_draws_are_those_of_scipy() -> None:
-    stored = np.load(importlib.resources.files("offloadrt.study") / "draws.npy")  # type: ignore[arg-type]
+    stored = np.load(importlib.resources.files("offloadrt.extensions.certainty") / "draws.npy")  # type: ignore[arg-type]
     assert np.array_equal(stored, steps_of(64, 512))
 
 

@@ -95,3 +95,13 @@ def test_what_shows_nothing_is_refused(keywords: dict[str, object], said: str) -
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["timeline", str(tmp_path / "overlap.gif"), "overlap"]) == 2
     assert "a figure is a file that ends with .png, .svg, .pdf" in capsys.readouterr().err
+
+
+def test_a_report_of_a_window_in_which_nothing_happened_is_refused(tmp_path: Path, capsys) -> None:
+    toy = f"{Path(__file__).with_name('toys.py')}:queueing"
+    asked = ["report", str(tmp_path / "a.html"), toy, "--budget", "0s", "--window"]
+    assert main([*asked, "5s:6s"]) == 2
+    error = capsys.readouterr().err
+    assert "offloadrt: nothing happened from 5 s to 6 s of virtual time: the run ended at 1 s" in error
+    assert not (tmp_path / "a.html").exists()
+    assert main([*asked, "0s:1ms"]) == 0

@@ -15,9 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from offloadrt.extensions.explaining import how_sure
 from offloadrt.extensions.explaining.charged_in import CHARGED_IN, charged_in
 from offloadrt.extensions.explaining.command import holder_labels
 from offloadrt.extensions.explaining.critical_path import RELAYED
+from offloadrt.extensions.explaining.deciding import Screening
 from offloadrt.extensions.explaining.explain import Interrupted, Page, checked, explain
 from offloadrt.extensions.explaining.how_sure import (
     Robustness,
@@ -46,6 +48,7 @@ from offloadrt.machine import available, load
 from offloadrt.runtime.environment import CHOOSING, ENTRIES, OFFLOAD
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, execute, find_scenario, scenario
+from offloadrt.study.certainty import Draws
 from offloadrt.study.reporting.results import Interval
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import InProcess, Point
@@ -525,6 +528,20 @@ def test_gains_are_those_of_runs_in_the_same_draws() -> None:
     best = found.tried.what_ifs[0]
     assert best.interval is not None and best.interval.draws == 4 and best.interval.low > 1.0
     assert found.sure.deciders and found.sure.deciders[0].factor >= found.sure.deciders[-1].factor >= 1.0
+
+
+def test_costs_that_have_gained_are_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two draws, chance alone gives an entry that the run does not use a correlation of 1."""
+    asked: dict[str, float] = {}
+    screened = Screening((1.0,), [], [], ["alloc.cudaFree"])
+    monkeypatch.setattr(how_sure, "screen", lambda *of, **how: asked.update(how["likely"]) or screened)
+    places = ({"alloc.cudaFree": 0.4, "mpi.copy_bw": 0.1}, {"alloc.cudaFree": 0.4, "mpi.copy_bw": 0.9})
+    drawn = how_sure.Drawn(Robustness(2, 2, (), {}), Draws({}, {}), (0, 1), places, (1.0, 1.0), (1.0, 2.0))
+    sure = how_sure.deciding(
+        drawn, what_if(2.0), Point("x", {}), execute(find_scenario(f"{PLANTED}:slow_free")), InProcess(), 1, 1.0
+    )
+    assert sorted(asked, key=lambda key: -asked[key]) == ["alloc.cudaFree", "mpi.copy_bw"]
+    assert sure.screened == "0 entries matter, 0 do not, 1 were not looked at within the budget"
 
 
 def test_an_entry_that_decides_is_named() -> None:

@@ -181,7 +181,7 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
         yield escape(str(page.indices))
     yield tried_of(page.tried)
     if page.sure is not None and page.sure.deciders:
-        yield "what to measure next, by how much the time moves over its range:"
+        yield f"what to measure next, by how much the time moves over its range ({page.sure.screened}):"
         yield from (f"  {escape(str(decider))}" for decider in page.sure.deciders)
 
 

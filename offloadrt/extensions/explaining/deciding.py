@@ -21,22 +21,12 @@ from typing import Final
 
 import attrs
 
+from offloadrt.extensions.certainty.draws import NOTED, DrawnRuns, facts, is_free, spec_of, uncertain
 from offloadrt.extensions.explaining.charged_in import charged_in
 from offloadrt.extensions.explaining.what_if import NO_COSTS
 from offloadrt.machine import ProfileEntry
 from offloadrt.registry import Registry
-from offloadrt.study.certainty import (
-    NOTED,
-    Decider,
-    DrawnRuns,
-    Ranking,
-    clock_of,
-    facts,
-    is_free,
-    over,
-    spec_of,
-    uncertain,
-)
+from offloadrt.study.certainty import Decider, Ranking, clock_of, over
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.words import percent, word
 from offloadrt.study.sweep import Point, SweepOutcome, sweep
@@ -232,7 +222,9 @@ def correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[
     found = dict.fromkeys(places[0], 0.0) if places else {}
     if len(set(figures)) > 1:
         for entry in found:
-            found[entry] = statistics.correlation([float(place[entry]) for place in places], figures)
+            of_entry = [float(place[entry]) for place in places]
+            if len(set(of_entry)) > 1:
+                found[entry] = statistics.correlation(of_entry, figures)
     return found
 
 

@@ -198,8 +198,7 @@ def explain(
                 tried = with_gains_in_draws(tried, trials, drawn, until(_OF_GAINS), told("gains in draws"))
                 tried = with_curves(tried, trials, result, until(_OF_CURVES), told("parts of costs"))
                 left_s = max((1.0 - _OF_CURVES) * part_s, until(1.0) - time.monotonic())
-                decides, turned = deciding(drawn, point, result, pool, jobs, left_s, told("what decides"))
-                sure = attrs.evolve(sure, deciders=decides, slower_for_less=tuple(turned))
+                sure = deciding(drawn, tried, point, result, pool, jobs, left_s, told("what decides"))
         if sobol and drawn is not None:
             groups = groups_of(drawn.places, drawn.shares)
             indices = total_order(of_path.resource, point, groups, sobol, pool, jobs, until(1.5), told("Sobol"))

@@ -1,6 +1,6 @@
 """How sure the sentence of `why` is: draws, intervals of gains, order effects, and on which entries it depends.
 
-The draws are those of `study/certainty.py`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
+The draws are those of `extensions/certainty`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
 draw when it names the same resource and the same call. A gain is looked at in the same draws, with the change and
 without it.
 
@@ -27,10 +27,11 @@ from typing import Any
 import attrs
 import msgspec
 
+from offloadrt.extensions.certainty.draws import NOTED, SEED, Draws, spec_of
 from offloadrt.extensions.explaining.deciding import correlations, decider, screen, slower_for_less
 from offloadrt.extensions.explaining.sentence import Limit, grouped, limit_of, observe
 from offloadrt.extensions.explaining.what_if import CurvePoint, Trials, Tried, WhatIf
-from offloadrt.study.certainty import NOTED, SEED, Decider, Draws, spec_of
+from offloadrt.study.certainty import Decider
 from offloadrt.study.errors import ScriptFailed, UserError, library
 from offloadrt.study.inputs import named_range
 from offloadrt.study.reporting.results import Interval, Result
@@ -65,6 +66,8 @@ class Robustness:
     """The figure of merit over the draws."""
     deciders: tuple[Decider, ...] = ()
     """What to measure next."""
+    screened: str = ""
+    """How many entries were looked at for that, and how many were not."""
     slower_for_less: tuple[str, ...] = ()
     """Entries that make the run slower at the end of their range where they take less."""
 
@@ -250,15 +253,22 @@ def _turned(one: WhatIf) -> str:
 
 def deciding(
     drawn: Drawn,
+    tried: Tried,
     point: Point,
     result: Result,
     pool: Executor,
     jobs: int,
     budget_s: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
-) -> tuple[tuple[Decider, ...], list[str]]:
-    """Return the two entries whose ranges move the elapsed time most, with what measures them, and order effects."""
+) -> Robustness:
+    """Add the two entries whose ranges move the elapsed time most, with what measures them, and order effects.
+
+    Costs that have gained something are looked at first. With few draws, chance alone gives a high correlation.
+    """
     likely = {key: abs(value) for key, value in correlations(drawn.places, drawn.merits).items()}
+    for one in tried.what_ifs:
+        if one.change.kind == "cost" and one.gain > 0.0:
+            likely |= {key: 1.0 + abs(math.log(one.gain)) for key in one.change.overrides if key in likely}
     found = screen([point], [result], pool, likely=likely, jobs=jobs, budget_s=budget_s, advanced=advanced)
     moved = []
     for effect in found.effects:
@@ -267,7 +277,12 @@ def deciding(
             moved.append((max(times) / min(times), effect.entry))
     moved.sort(key=lambda one: (-one[0], one[1]))
     deciders = tuple(decider(entry, [point], factor) for factor, entry in moved[:2])
-    return deciders, slower_for_less([point], found)
+    return attrs.evolve(
+        drawn.robustness,
+        deciders=deciders,
+        screened=str(found),
+        slower_for_less=tuple(slower_for_less([point], found)),
+    )
 
 
 def shares_in_time(

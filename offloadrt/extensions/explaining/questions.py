@@ -21,7 +21,7 @@ from offloadrt.extensions.explaining.pdf import print_page
 from offloadrt.extensions.explaining.report import ReportedRun, write_page
 from offloadrt.extensions.explaining.report import report as page_of
 from offloadrt.extensions.explaining.sentence import Observed
-from offloadrt.extensions.explaining.timeline import drawn_of
+from offloadrt.extensions.explaining.timeline import check_window, drawn_of
 from offloadrt.study.errors import UserError
 from offloadrt.study.questions import Asked, divided, found, progress, several, workers
 from offloadrt.study.scripts.definition import Scenario
@@ -147,7 +147,7 @@ def reported(
     budget_s: of all runs together.
 
     Raises UserError when more than one axis has several values, or one has more than a page shows; for a folder of
-    sources that there is not; otherwise as `explain`.
+    sources that there is not, and a window in which nothing happened; otherwise as `explain`.
     """
     doubled = [name for name, values in axes.items() if len(values) > 1]
     if len(doubled) > 1:
@@ -161,11 +161,17 @@ def reported(
     points = grid(scenario, axes, options)
     for point in points:
         seen: list[Observed] = []
+
+        def watched(observed: Observed, seen: list[Observed] = seen) -> None:
+            seen.append(observed)
+            if window is not None and len(runs) == len(points) - 1:
+                check_window([*(run.observed for run in runs), observed], window)
+
         name = ", ".join(f"{name}={point.axis_values[name]}" for name in doubled)
         try:
             page = explain_run(
                 scenario, point.parameters, pool, options=point.options, jobs=jobs, budget_s=budget_s / len(points),
-                draws=draws, stage=stage, watched=seen.append,
+                draws=draws, stage=stage, watched=watched,
             )  # fmt: skip
         except Interrupted as interrupted:
             page = interrupted.page

@@ -92,6 +92,16 @@ def window_of(text: str) -> tuple[int, int] | None:
     return begin, end
 
 
+def check_window(runs: Sequence[Observed], window: tuple[int, int]) -> None:
+    """Raise UserError for a window that begins when all runs have ended."""
+    from offloadrt.study.reporting.words import seconds
+
+    last_ps = max((row[1] for run in runs for row in run.rows[-1:]), default=0)
+    if window[0] >= last_ps:
+        begin, end, last = (seconds(instant * 1e-12) for instant in (*window, last_ps))
+        raise UserError(f"nothing happened from {begin} to {end} of virtual time: the run ended at {last}")
+
+
 def _seconds(text: str) -> float:
     for unit, scale in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("s", 1.0)):
         if text.endswith(unit):
@@ -118,6 +128,8 @@ def drawn(observed: Observed, window: tuple[int, int] | None = None, patterns: S
     shown = window or (observed.windows[0][0], observed.windows[-1][1])
     whole = timeline_of(observed.rows, observed.path, shown, observed.causal_log)
     names = [track.name for track in whole.tracks]
+    if window is not None:
+        check_window([observed], window)
     if not names:
         begin, end = (seconds(instant * 1e-12) for instant in shown)
         raise UserError(f"nothing happened from {begin} to {end} of virtual time")

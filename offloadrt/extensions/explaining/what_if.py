@@ -43,7 +43,7 @@ A scenario without a sweep of its own lets the user decide all that has choices 
 """
 THREADS = ("threads", "num_threads")
 """Parameters that say how many threads a program has: half and twice as many are tried, unless a sweep names them."""
-_CONFIGURATIONS = ("copy", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch")
+_CONFIGURATIONS = ("copy", "keep_mapped", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch")
 """Memory configurations that a script of the user's own may get by `--configuration`."""
 _FACTS = ("driver.api", "driver.calls", "runtime.start", "usm.shared")
 """Texts with choices that say what the machine is, and are nobody's to choose."""

@@ -34,8 +34,9 @@ from offloadrt.study.scripts.parameters import Parameter, Range, Value, paramete
 from offloadrt.study.scripts.tracebacks import innermost
 
 _Configuration = Literal[
-    "copy", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch", "environment", "unified"
-]
+    "copy", "keep_mapped", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch", "environment",
+    "unified",
+]  # fmt: skip
 _Switch = Literal["auto", "on", "off"]
 _TOGETHER: Final = -1
 """Instead of a process: all ranks."""

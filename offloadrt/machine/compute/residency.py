@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Final
+from typing import Annotated
 
 import attrs
 import msgspec
@@ -45,7 +45,7 @@ Mapped = Callable[[int, int], tuple[int, int]]
 
 @attrs.define(eq=False)
 class Missing:
-    """What one kernel has yet to meet: ``pieces`` of whole ranges, in the order in which it touches them."""
+    """What a kernel of ``threads`` resident threads has yet to meet: ``pieces`` of whole ranges, in its order."""
 
     pieces: list[tuple[int, int]]
     range: int
@@ -53,7 +53,6 @@ class Missing:
     total: int
     """How many ranges were missing at the kernel's start."""
     threads: int
-    """How many threads of the kernel are resident at a time."""
     piece: int = 0
     address: int = 0
 
@@ -83,9 +82,8 @@ class KernelFaults:
     A kernel that starts with pages missing meets them one after the other while it runs: the k-th of m missing ranges
     (of ``fault.range``, the unit of one service) when it has done k/m of its work, the first at its start. There it is
     stalled until the page-fault handler has served it, unless somebody else had the range mapped meanwhile.  The other
-    pages of the range that its resident threads touch meanwhile fault as well: the hardware raises faults by pages of
-    4 KiB, and the driver looks at each of them (``svm_range_restore_pages``: "skip duplicate vm fault on different
-    pages of same range").
+    pages of the range that its resident threads touch meanwhile fault as well, by 4 KiB, and the driver drops each of
+    them (``svm_range_restore_pages``: "skip duplicate vm fault on different pages of same range").
 
     Two simplifications. A real kernel meets the pages of its first teams nearly at once and may have faults in several
     ranges in flight; here it has them in one, which is right where one worker serves them in turn. And a stalled
@@ -112,10 +110,7 @@ class KernelFaults:
         self._born = sim.now
 
     def missing(self, packet: KernelPacket, threads: int) -> Missing:
-        """Return what a kernel has to fault in, of which so many threads are resident at a time.
-
-        Something of what it touches must be missing.
-        """
+        """Return what a kernel of so many resident threads has to fault in; something of it must be missing."""
         size, seen, total = self.spec.range, PageTable(self.spec.range), 0
         # Two arguments may touch the same range, which one service maps: `seen` counts it once.
         pieces: list[tuple[int, int]] = []
@@ -144,19 +139,19 @@ class KernelFaults:
         return self.pages.missing_pages(low, high - low)
 
     def _pages_in_flight(self, low: int, high: int, packet: KernelPacket, threads: int) -> float:
-        """Return for how many pages of a missing range a kernel has faults in flight before it is there.
+        """Return for how many pages of 4 KiB of a missing range a kernel has faults in flight before it is there.
 
-        The threads are spread evenly over the part of each array whose iterations are resident, and each touches one
-        page of it. What the hardware has in flight divides among all pages that they touch.
+        Threads are spread evenly over the part of each array whose iterations are resident; each touches one page.
         """
+        page = 4096  # of a fault's address, whatever the page size in use (AMDGPU_GPU_PAGE_SIZE)
         share, pages, touched = min(1.0, threads / max(1, packet.launch.iterations)), 0.0, 0.0
         for begin, size in packet.touches:
             if size:
                 window = size * share
-                density = min(1 / _FAULT_PAGE, threads / window)
+                density = min(1 / page, threads / window)
                 touched += window * density
                 pages += min(max(0, min(high, begin + size) - max(low, begin)), window) * density
-        return min(pages, (high - low) / _FAULT_PAGE) * min(1.0, self.spec.outstanding / max(1.0, touched))
+        return min(pages, (high - low) / page) * min(1.0, self.spec.outstanding / max(1.0, touched))
 
     def served(self, message: FaultServed, stalled_s: float) -> None:
         """Count a fault of a kernel that goes on after it was stalled for ``stalled_s`` seconds."""
@@ -174,10 +169,6 @@ class KernelFaults:
         return FaultStatistics(
             self._faults, self._duplicates, self._mapped, service_s, self._wait_s, self._violations, skip_s, idle_s
         )
-
-
-_FAULT_PAGE: Final = 4096
-"""Bytes of a page of a fault's address, whatever the page size in use (``AMDGPU_GPU_PAGE_SIZE``)."""
 
 
 _REGISTER, _DOUBLE = 4, 8

@@ -18,52 +18,23 @@
 
 `lowering.py` is the compiler's part (clang's order of items and map types), the runtime's part is in
 `offloadrt.runtime`. What a lowered program is, and ExaHyPE's pools, come from an extension and a paper, by the entry
-points `offloadrt.openmp`.
+points `offloadrt.openmp`. All are imported when they are first used: to read a script takes no runtime.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from offloadrt.models.openmp.clauses import (
-    Depend,
-    Map,
-    Maps,
-    Member,
-    Motion,
-    StructPointee,
-    UseDevice,
-    depend,
-    from_,
-    map,
-    member,
-    pointee,
-    pointees,
-    to,
-    use_device_addr,
-    use_device_ptr,
-)
-from offloadrt.models.openmp.host_thread import HostThread
-from offloadrt.models.openmp.lowering import INITIAL_DEVICE, Construct, TargetClauses
-from offloadrt.models.openmp.program import OpenMP, OpenMPOptions
 from offloadrt.registry import Registry
-from offloadrt.runtime import (
-    DeviceEnded,
-    DevicePointer,
-    FreedHostMemory,
-    HostArray,
-    IllegalAddress,
-    InvalidDevice,
-    InvalidFree,
-    MappingError,
-    OffloadError,
-    OutsideArray,
-    PlacementError,
-    UnifiedMemoryUnavailable,
-)
-from offloadrt.runtime.host_array import Dimension, Section, SectionExtent, array_section, section
 
-if TYPE_CHECKING:  # type checkers cannot see entry points
+if TYPE_CHECKING:  # type checkers cannot see entry points; a script mostly uses the others when it runs
     from offloadrt.extensions.recording.replay.lowered import LoweredItem, LoweredProgram
+    from offloadrt.models.openmp.clauses import *
+    from offloadrt.models.openmp.host_thread import HostThread
+    from offloadrt.models.openmp.lowering import INITIAL_DEVICE, Construct, TargetClauses
+    from offloadrt.models.openmp.program import OpenMP, OpenMPOptions
     from offloadrt.papers.exahype.memory_manager import GpuMemoryManager, ManagerStatistics, UnifiedMemoryManager
+    from offloadrt.runtime import *
+    from offloadrt.runtime.host_array import Dimension, Section, SectionExtent, array_section, section
 
 __all__ = [
     "INITIAL_DEVICE",
@@ -114,9 +85,20 @@ __all__ = [
 
 _OTHERS = Registry[Any]("name of `offloadrt.openmp`", "offloadrt.openmp")
 
+_LIGHTEST_FIRST = ("clauses", "lowering", "host_thread", "program")
+
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("_") or name not in _OTHERS.points():
+    if not name.startswith("_") and name in _OTHERS.points():
+        value = _OTHERS.load(name)
+    elif name in __all__:
+        homes = (
+            *(f"{__name__}.{home}" for home in _LIGHTEST_FIRST),
+            "offloadrt.runtime",
+            "offloadrt.runtime.host_array",
+        )
+        value = next(names[name] for home in homes if name in (names := vars(import_module(home))))
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value = _OTHERS.load(name)
+    globals()[name] = value
     return value

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import msgspec
 
-from offloadrt.study.certainty import NO_DRAWS, SCREENINGS, Effort, Ranking, clock_of, order_of, sample
+from offloadrt.study.certainty import NO_DRAWS, Effort, Ranking, uncertainty
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, library, writing
 from offloadrt.study.reporting.results import Result, TimeShare, builtins, drawing, row
 from offloadrt.study.reporting.words import Cell, figure, html_page, html_table, is_number, named, where, word
@@ -280,7 +280,7 @@ def compare(
         for of in cases.values()
     ]
     if effort.draws != 0:
-        compared = _ordered(compared, outcome, pool, effort, jobs, stage)
+        compared = uncertainty().ordered(compared, outcome, pool, effort, jobs, stage)
     return Comparison(
         scenario=scenario.name,
         machine=", ".join(dict.fromkeys(result.machine for result in outcome.finished)),
@@ -297,51 +297,6 @@ def compare(
         ],
         whole_run=any(result.calls_outside for result in outcome.finished),
     )
-
-
-_OF_DRAWS = 0.7
-"""The part of a budget that draws may take; the rest finds what decides."""
-
-
-def _ordered(
-    cases: Sequence[Case],
-    outcome: SweepOutcome,
-    pool: Executor,
-    effort: Effort,
-    jobs: int,
-    stage: Callable[[str, int, int], object],
-) -> list[Case]:
-    """Run all that was run at the same draws, and rank the variants of each case.
-
-    What is left of the budget finds the entries that decide between the two that are nearest to each other.
-    """
-    clock = clock_of(jobs)
-    begun = clock()
-    made = [(point, one) for point, one in zip(outcome.points, outcome.results, strict=True) if one is not None]
-    points, nominal = [point for point, _ in made], [one for _, one in made]
-    numbers = {id(one): number for number, one in enumerate(nominal)}
-    of_cases = [[numbers[id(variant.result)] for variant in case.variants] for case in cases]
-    drawn = sample(
-        points, nominal, pool, attrs.evolve(effort, budget_s=_OF_DRAWS * effort.budget_s), cases=of_cases, jobs=jobs,
-        advanced=lambda done, asked: stage("draws", done, asked),
-    )  # fmt: skip
-    ordered = []
-    for case, of in zip(cases, of_cases, strict=True):
-        results = [nominal[number] for number in of]
-        order = order_of(results, [variant.parameters for variant in case.variants], 0, drawn, of)
-        if order is not None and (near := order.nearest()) is not None:
-            pair = [of[order.ranked[rank].number] for rank in near]
-            for module in SCREENINGS.installed():
-                order = module.decided(
-                    order, points, nominal, drawn, pair, pool, jobs=jobs, budget_s=effort.budget_s - (clock() - begun),
-                    advanced=lambda done, asked: stage("which entries decide", done, asked),
-                )  # fmt: skip
-        sure = drawn.with_intervals(nominal)
-        variants = [
-            attrs.evolve(variant, result=sure[number]) for variant, number in zip(case.variants, of, strict=True)
-        ]
-        ordered.append(attrs.evolve(case, variants=variants, order=order))
-    return ordered
 
 
 def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> list[Path]:

@@ -125,7 +125,7 @@ class SampledPhase:
 
 @attrs.frozen
 class Interval:
-    """A figure over draws in all uncertain entries (`study/certainty.py`): 80 % of the draws lie from `low` to `high`.
+    """A figure over draws in all uncertain entries (`extensions/certainty`): 80 % of them lie from `low` to `high`.
 
     `nominal` is the figure with every range at its mean. The seed and the number of draws are what it takes to make
     them again, bit by bit.

@@ -13,31 +13,28 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from offloadrt.kernels.integers import is_integer
-from offloadrt.machine import Device, Machine, MachineSpec
-from offloadrt.machine.host_lock import LockPolicy
-from offloadrt.machine.injection import Injector
-from offloadrt.models.host.process import Process, mpiexec
-from offloadrt.models.host.program import MODELS, OffloadProgram, ProgramOptions
 from offloadrt.registry import Registry
-from offloadrt.runtime.allocators import MakeAllocator
-from offloadrt.runtime.configurations import MemoryConfiguration
-from offloadrt.runtime.events import ProgramObserver
-from offloadrt.sim import Fifo, Simulation
-from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError
-from offloadrt.study.running import profiles
-from offloadrt.study.running.building import Built, build, changed, options_for, plan_of
-from offloadrt.study.running.statistics import Ledger, MeasuredPart, RunStatistics, Windows
 from offloadrt.study.spec import RunSpec
-from offloadrt.trace import Calls, CausalObserver, Trace, doing
 
-if TYPE_CHECKING:  # most runs are of one model, and each takes a good part of the start-up time
+if TYPE_CHECKING:  # a script that is only read needs no machine, which takes a good part of the start-up time
+    from offloadrt.machine import Device, Machine, MachineSpec
+    from offloadrt.machine.host_lock import LockPolicy
+    from offloadrt.models.host.process import Process
+    from offloadrt.models.host.program import OffloadProgram, ProgramOptions
     from offloadrt.models.openmp import OpenMP
+    from offloadrt.runtime.allocators import MakeAllocator
+    from offloadrt.runtime.configurations import MemoryConfiguration
+    from offloadrt.runtime.events import ProgramObserver
+    from offloadrt.sim.strategies import Strategy
+    from offloadrt.study.running.building import Built
+    from offloadrt.study.running.statistics import Ledger, MeasuredPart, RunStatistics
+    from offloadrt.trace import Calls, CausalObserver, Trace
 
 DEFAULT_MACHINE = "alex-a100"
-STRATEGIES: Final = Registry[Strategy]("strategy", "offloadrt.strategies")
+STRATEGIES: Final = Registry["Strategy"]("strategy", "offloadrt.strategies")
 V = TypeVar("V")
-P = TypeVar("P", bound=OffloadProgram[Any])
+P = TypeVar("P", bound="OffloadProgram[Any]")
 
 
 def strategy_of(text: str | Strategy, seed: int) -> Strategy:
@@ -51,6 +48,8 @@ def strategy_of(text: str | Strategy, seed: int) -> Strategy:
             raise UserError(f"strategy {type(text).__name__}: is no object with `name` and `choose(ready)`")
         return text
     if text == "fifo":
+        from offloadrt.sim import Fifo
+
         return Fifo()  # the one that no seed decides
     if (
         (match := re.fullmatch(r"([^()]+)(?:\((\d+)\))?", text))
@@ -104,6 +103,12 @@ class Run:
         on_progress: Callable[[int, int], object] | None = None,
         **fields: Any,
     ) -> None:
+        from offloadrt.machine.injection import Injector
+        from offloadrt.sim import Simulation
+        from offloadrt.study.running import building, profiles
+        from offloadrt.study.running.statistics import Ledger, Windows
+        from offloadrt.trace import Calls, Trace
+
         spec = RunSpec.of(spec, fields)
         self.seed = spec.seed
         strategy = strategy_of(spec.strategy, spec.seed)
@@ -121,11 +126,11 @@ class Run:
         self._forced = {name: value for name, value in spec.policies.items() if value is not None}
         self.most_threads = 0
         """The threads of the largest parallel region so far."""
-        self.options = options_for("openmp")()
+        self.options = building.options_for("openmp")()
         self._on_progress = on_progress
         self._observer: ProgramObserver | None = None
         self._counting = Calls()
-        self.injector = Injector(self.sim, plan_of(spec.faults)) if spec.faults else None
+        self.injector = Injector(self.sim, building.plan_of(spec.faults)) if spec.faults else None
         """What injects faults; None in a run without."""
         self.doubts: list[str] = []
         """What the program's reader has to warn of: its result does."""
@@ -140,6 +145,8 @@ class Run:
 
         Raises UserError afterwards, or for a bad entry.
         """
+        from offloadrt.study.running import profiles
+
         if self._built is not None:
             raise UserError(f"set {key}: the machine runs already; set its entries before its first use")
         self._spec = profiles.override(self._spec, key, value)
@@ -166,6 +173,8 @@ class Run:
     @property
     def _parts(self) -> Built:
         if self._built is None:
+            from offloadrt.study.running.building import build
+
             self._built = build(
                 self.sim, self._spec, self._options, self._environment, self.trace, self._counting, self.injector
             )
@@ -188,6 +197,9 @@ class Run:
 
     @options.setter
     def options(self, options: ProgramOptions) -> None:
+        from offloadrt.models.host.program import ProgramOptions
+        from offloadrt.study.running.building import changed
+
         if self._built is not None:
             raise UserError("run.options: the machine runs already; set the program's options before its first use")
         if not isinstance(options, ProgramOptions):
@@ -204,15 +216,17 @@ class Run:
 
         Raises UserError for an option that the program's model does not have, and once the machine is built.
         """
+        from offloadrt.study.running.building import changed
+
         self.options = changed(self._options, changes)
 
-    phantom = _Option[bool]()
+    phantom: _Option[bool] = _Option()
     """The option of that name: whether arrays have a size and no storage."""
-    configuration = _Option[str | MemoryConfiguration]()
+    configuration: _Option[str | MemoryConfiguration] = _Option()
     """The option of that name of an OpenMP program: what a map means."""
-    allocator = _Option[str | MakeAllocator]()
+    allocator: _Option[str | MakeAllocator] = _Option()
     """The option of that name of an OpenMP program: how device blocks are obtained."""
-    table_policy = _Option[str | LockPolicy | None]()
+    table_policy: _Option[str | LockPolicy | None] = _Option()
     """The option of that name of an OpenMP program: who enters the device table next."""
 
     @property
@@ -246,6 +260,8 @@ class Run:
 
         def __getattr__(self, name: str) -> Any:
             """Return the program by the name of its model, as in `run.openacc`. Raises UserError for another model."""
+            from offloadrt.models.host.program import MODELS
+
             if name.startswith("_") or name not in MODELS.points():
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             return self._of_model(name)
@@ -292,6 +308,8 @@ class Run:
         network of the machine's profile. Returns the processes' results by rank; what a process raises ends the others
         and is raised here. Raises UserError for counts that do not go together, and once the machine is built.
         """
+        from offloadrt.models.host.process import mpiexec
+
         given = {"num_processes": n, "num_nodes": nodes, "num_devices": gpus_per_node}
         if changes := {name: value for name, value in given.items() if value is not None}:
             self.configure(**changes)
@@ -335,10 +353,14 @@ class Run:
     # ------------------------------------------------------------------ what is measured and counted
     def measure(self) -> MeasuredPart:
         """Measure the time of the body: `async with run.measure():`. Several add up; without any, all is measured."""
+        from offloadrt.study.running.statistics import MeasuredPart
+
         return MeasuredPart(self.windows)
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Name what the calling thread does in the body: `with run.phase("halo"):`. Reports align runs by it."""
+        from offloadrt.trace import doing
+
         return doing(self.trace, self.sim.current, name)
 
     @property
@@ -359,6 +381,8 @@ class Run:
     @property
     def statistics(self) -> RunStatistics:
         """Return what the run has counted since its start, measured or not."""
+        from offloadrt.study.running.statistics import RunStatistics
+
         return RunStatistics(self._built)
 
     @property

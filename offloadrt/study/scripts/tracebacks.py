@@ -18,7 +18,6 @@ import attr
 import outcome
 import trio
 
-from offloadrt.sim import story
 from offloadrt.study.errors import ScriptFailed
 from offloadrt.study.scripts.listing import PACKAGE
 
@@ -140,4 +139,6 @@ def script_failure(error: BaseException) -> ScriptFailed:
 
 def user_site(error: BaseException) -> str:
     """Return `FILE:LINE` of the innermost frame of the user's through which `error` came; empty when there is none."""
+    from offloadrt.sim import story
+
     return story.site(story.raised(error.__traceback__))

@@ -247,7 +247,7 @@ class IndependentReport:
     runs: int
     """How many runs were made."""
     digest: str = ""
-    """A digest of what was predicted and from what (`digest_of`)."""
+    """A digest of what was predicted and from what (`digest_of`); with draws, of the entries that were drawn."""
     draws: int = 0
 
     def counted(self) -> list[tuple[PredictedEntry, PredictedValue]]:

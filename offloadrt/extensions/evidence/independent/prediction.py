@@ -1,7 +1,7 @@
 """Predicts measured results and compares: reported, emulated, their ratio, and what the machine's ranges do to it.
 
 A run is made with every range of the profile at its mean and, for intervals, at draws in all of them
-(`study/certainty.py`). From `low` to `high` lie 80 % of the draws. How many of the reported values lie there says what
+(`extensions/certainty`). From `low` to `high` lie 80 % of the draws. How many reported values lie there says what
 the intervals are worth: too wide, and they say nothing; too narrow, and mechanisms are wrong, or what is not known has
 no range. Where the machine's profile has what was measured on it, one more run leaves its measurements out (`left_out`
 of machine_spec.py).
@@ -48,6 +48,7 @@ from typing import Any
 import attrs
 import msgspec
 
+from offloadrt.extensions.certainty.draws import SEED, spec_of
 from offloadrt.extensions.evidence.independent.outcome import (
     INPUT_KIND,
     IndependentReport,
@@ -58,7 +59,6 @@ from offloadrt.extensions.evidence.validation.judging import draws_of, may_matte
 from offloadrt.machine.profile import units
 from offloadrt.machine.profile.machine_spec import left_out
 from offloadrt.registry import regular
-from offloadrt.study.certainty import SEED, spec_of
 from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError, did_you_mean
 from offloadrt.study.inputs import named_range
 from offloadrt.study.reporting.results import Interval, Result
@@ -429,7 +429,11 @@ def predict(
     if draws:
         counted = [point for entry, point in wanted if entry.kind != INPUT_KIND]
         runs.draw(counted, draws, budget_s, pool, jobs, advanced)
-    return IndependentReport(file, [_predicted(one, runs) for one in plans], len(runs.made), digest_of(plans), draws)
+    predicted = [_predicted(one, runs) for one in plans]
+    if draws:
+        pairs = zip(plans, predicted, strict=True)
+        plans = [one for one, entry in pairs if any(value.low is not None for value in entry.values)]
+    return IndependentReport(file, predicted, len(runs.made), digest_of(plans), draws)
 
 
 def digest_of(plans: Sequence[EntryPlan]) -> str:

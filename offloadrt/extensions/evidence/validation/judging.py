@@ -22,11 +22,11 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
+from offloadrt.extensions.certainty.draws import Draws
 from offloadrt.extensions.evidence.validation.claims import Claim, claims_of
 from offloadrt.machine import MachineSpec
 from offloadrt.registry import Registry
 from offloadrt.study.certainty import MOST as DRAWS
-from offloadrt.study.certainty import Draws
 from offloadrt.study.errors import UserError, did_you_mean
 from offloadrt.study.inputs import InputRange
 from offloadrt.study.reporting.results import Result

@@ -119,6 +119,11 @@ class ObservedReplay:
             )
         if meta.instrumented is False or not meta.host_touches:
             yield "what the host reads and writes: its code was not compiled by `offloadrt cc`, or not to be watched"
+        if self._recording.dictionaries.beside:
+            yield (
+                "how the program orders the threads that it makes itself (pthread_create, std::thread): what they do "
+                "is taken to be ordered as it ran, so that a race between them may be missed"
+            )
         if self._given:
             yield f"code that `offloadrt cc` did not compile was given {_listed(self._given)}, and may have used them"
         if self._partly:
