@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.cli.app import schema_of
+from offloadrt.extensions.logs.schemas import schema_of
 
 QUEUEING = f"{Path(__file__).parent / 'study' / 'toys.py'}:queueing"
 ENTRY = f"""

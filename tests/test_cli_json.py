@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.cli.app import add_commands, app, schema_of
-from offloadrt.cli.app import commands as with_schema
+from offloadrt.cli.app import add_commands, app
+from offloadrt.extensions.logs.schemas import commands as with_schema
+from offloadrt.extensions.logs.schemas import schema_of
 
 jsonschema = pytest.importorskip("jsonschema")
 

@@ -80,7 +80,6 @@ def ended(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
         ["run", "overlap", "--log", "log.jsonl"],
         ["compare", "overlap", "threads=1,2", "phantom=true"],
         ["sweep", "overlap", "threads=1,2", "phantom=true", "--jobs", "1"],
-        ["schema", "run"],
     ],
     ids=" ".join,
 )

@@ -7,20 +7,17 @@ entry points of the group `offloadrt.commands`, which `add_commands` finds.
 from __future__ import annotations
 
 import contextlib
-import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import GenericAlias
 from typing import Any, Final
 
-import msgspec
 from cyclopts import App
 
 import offloadrt
 from offloadrt.cli.options import Json, ScenarioName
 from offloadrt.cli.terminal import console, print_json
 from offloadrt.registry import NotInstalled, Registry
-from offloadrt.study.errors import UserError, did_you_mean
+from offloadrt.study.errors import UserError
 
 COMMANDS: Final = Registry[Any]("command", "offloadrt.commands")
 """A function with its options, or an `App` of cyclopts that has the command's name."""
@@ -45,8 +42,6 @@ def add_commands(tokens: Sequence[str]) -> list[str]:
 
     Where they name no command, as `--help` does, all commands are added. Raises UserError for one that cannot be.
     """
-    from offloadrt.study.errors import UserError
-
     first = next(iter(tokens), "")
     with contextlib.suppress(NotInstalled, StopIteration):
         tokens = COMMAND_LINES.load(first)(tokens) if first in COMMAND_LINES.points() else list(tokens)
@@ -108,59 +103,3 @@ def show(scenario: ScenarioName, /, *, json: Json = False) -> None:
     if reader is not None:
         console().print(*reader.shown(Path(scenario)), sep="\n")
     console().print(*render.scenario(registry.find(scenario)), sep="\n")
-
-
-@app.command
-def schema(command: str, /) -> None:
-    """Print the JSON schema of what a command prints with --json.
-
-    Parameters
-    ----------
-    command:
-        A command, as in `offloadrt schema run`.
-    """
-    import json
-
-    print(json.dumps(schema_of(command), indent=2, ensure_ascii=False))
-
-
-RECORDS: Final[dict[str, tuple[str, ...]]] = {
-    "compare": ("study.reporting.compare:Comparison",),
-    "list": ("study.scripts.listing:ListedScenario[]",),
-    "run": ("study.reporting.results:Result",),
-    "show": ("cli.render:ScenarioRecord",),
-    "sweep": ("cli.render:SweepRecord",),
-}
-"""The classes of the records that a command may print, by module in offloadrt; `[]` is a list of such records."""
-SCHEMAS: Final = Registry[Any]("schema", "offloadrt.schemas")
-"""The types of what other commands print: `COMMAND`, or `COMMAND.WHAT` for what it prints besides."""
-
-
-def commands() -> list[str]:
-    """Return the commands that print JSON, sorted."""
-    return sorted({*RECORDS, *(name.partition(".")[0] for name in SCHEMAS.points())})
-
-
-def types_of(command: str) -> list[Any]:
-    """Return the types of what a command may print. Raises UserError for one that prints no JSON."""
-    if command not in (known := commands()):
-        raise UserError(
-            f"schema: {command} prints no JSON{did_you_mean(command, known)} (these do: {', '.join(known)})"
-        )
-    others = [name for name in SCHEMAS.names() if name.partition(".")[0] == command]
-    return [*map(_type, RECORDS.get(command, ())), *map(SCHEMAS.load, others)]
-
-
-def _type(name: str) -> Any:
-    module, _, of = name.partition(":")
-    record = getattr(importlib.import_module(f"offloadrt.{module}"), of.removesuffix("[]"))
-    return GenericAlias(list, (record,)) if of.endswith("[]") else record
-
-
-def schema_of(command: str) -> dict[str, Any]:
-    """Return the JSON schema (draft 2020-12) of what a command prints. Raises UserError as `types_of`."""
-    types = types_of(command)
-    schemas, components = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
-    one = schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"offloadrt {command} --json"}
-    return {**head, **one, "$defs": components}

@@ -17,7 +17,6 @@ import contextlib
 import fcntl
 import functools
 import hashlib
-import importlib
 import inspect
 import itertools
 import json
@@ -32,11 +31,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 
 import attrs
 import msgspec
 
+from offloadrt.registry import NotInstalled, Registry
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, writing
 from offloadrt.study.reporting.results import Result, drawing, from_builtins, html_of, to_json, to_pandas, to_polars
 from offloadrt.study.running import profiles
@@ -193,6 +193,8 @@ def _digest_of_program(scenario: Scenario, reference: str) -> str | None:
 P = ParamSpec("P")
 T = TypeVar("T")
 Kind = Literal["process", "dask", "mpi"]
+EXECUTORS: Final = Registry[Any]("executor", "offloadrt.executors")
+"""Context managers that give an executor of so many workers, for kinds that are no pool of processes."""
 
 
 class InProcess(Executor):
@@ -270,39 +272,18 @@ def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
     """
     if jobs < 1:
         raise UserError(f"--jobs {jobs}: at least one")
-    if kind == "dask":
-        with _cluster(jobs) as client:
-            yield cast(Executor, client.get_executor())
-    elif kind == "mpi":
-        futures = _library("mpi4py.futures", kind)
-        with futures.MPICommExecutor() as pool:
-            if pool is None:
-                raise UserError(
-                    "--executor mpi: only rank 0 runs the sweep; start it with `mpiexec -n N python -m mpi4py.futures`"
-                )
-            yield cast(Executor, pool)
+    if kind != "process":
+        try:
+            cluster = EXECUTORS.load(kind)
+        except NotInstalled as error:
+            raise UserError(f"--executor {kind}: {error}") from None
+        with cluster(jobs) as pool:
+            yield pool
     elif jobs == 1:
         yield InProcess()
     else:
         with _processes(jobs) as pool:
             yield pool
-
-
-def _cluster(jobs: int) -> contextlib.AbstractContextManager[Any]:
-    """Join the cluster that Dask's configuration names, or start one on this machine.
-
-    It is named by ``DASK_SCHEDULER_ADDRESS``, or by ``DASK_SCHEDULER_FILE``, which the scheduler writes.
-
-    A worker of the latter has one thread: runs are Python from end to end.
-    """
-    distributed, config = _library("distributed", "dask"), _library("dask", "dask").config
-    if config.get("scheduler-address", None):
-        client = distributed.Client()
-    elif file := config.get("scheduler-file", None):
-        client = distributed.Client(scheduler_file=file)
-    else:
-        client = distributed.Client(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
-    return cast(contextlib.AbstractContextManager[Any], client)
 
 
 @contextlib.contextmanager
@@ -337,16 +318,6 @@ def _terminated_in_order() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _library(name: str, kind: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        package = name.partition(".")[0]
-        raise UserError(
-            f"--executor {kind} needs the package {package}, which is not installed: pip install 'offloadrt[{kind}]'"
-        ) from None
 
 
 @attrs.frozen

@@ -5,17 +5,16 @@ through contextvars, which would leak between actors, and without `structlog.con
 Times are integer nanoseconds of virtual time (`time_ns`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Any
 
 import msgspec
 import numpy as np
 import structlog
 
-from offloadrt.registry import regular
-from offloadrt.trace.events import EVENTS, NO_CAUSE, NONE, Event, Row, to_ns
+from offloadrt.trace.events import EVENTS, NO_CAUSE, NONE, Row, to_ns
 
 ACTOR = "actor_name"
 """The key under which a log line carries the name of its actor."""
@@ -74,46 +73,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a field of an event is a string or a number, not {value!r}")
-
-
-_Time = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
-"""Whole nanoseconds; nothing happens before the start, nor after a hundred days."""
-
-
-def read_json_lines(
-    path: str | PathLike[str], on_cut: Callable[[int], object] = lambda number: None
-) -> Iterator[Event]:
-    """Read the events of a file written by `JsonLines`, one by one, at the whole nanosecond.
-
-    A last line that was cut off, as by a full disk, is left out, and on_cut is called with its number. Raises
-    ValueError, with file and line, for another line that is no event; OSError when the file cannot be read.
-    """
-    decoder = msgspec.json.Decoder(dict[str, Any])
-    with regular(Path(path)).open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                fields = decoder.decode(line)
-                kind = EVENTS[msgspec.convert(fields["event"], str)]
-                time_ns = msgspec.convert(fields["time_ns"], _Time)
-                missing = {"device": NONE, "queue": NONE, "cause": NO_CAUSE, "time_ps": time_ns * 1000}
-                yield msgspec.convert({**missing, **fields}, kind)
-            except (msgspec.DecodeError, KeyError) as error:
-                if (
-                    number > 1
-                    and not line.endswith(b"\n")
-                    and not isinstance(error, msgspec.ValidationError | KeyError)
-                ):
-                    on_cut(number)
-                    return
-                why = f"not an event of a trace, as `run --log` writes them ({_why_none(error)})"
-                raise ValueError(f"{path}, line {number}: {why}") from error
-
-
-def _why_none(error: msgspec.DecodeError | KeyError) -> str:
-    """Say why a line is no event."""
-    if isinstance(error, msgspec.ValidationError):
-        return str(error)
-    if isinstance(error, KeyError):
-        name = error.args[0]
-        return f"it has no {name}" if name in ("event", "time_ns") else f"no event is called {name}"
-    return "it is no JSON"

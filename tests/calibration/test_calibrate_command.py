@@ -11,7 +11,7 @@ from made_traces import US, MadeNsys
 from test_benchmark_rows import row, written
 
 from offloadrt.cli import main
-from offloadrt.cli.app import schema_of
+from offloadrt.extensions.logs.schemas import schema_of
 from offloadrt.machine import load
 
 PATCHES = Path(__file__).parent.parent / "recording" / "stored" / "patches.rec"

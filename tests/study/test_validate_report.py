@@ -14,7 +14,6 @@ from rich.table import Table
 
 from offloadrt import machine as machines
 from offloadrt.cli import main
-from offloadrt.cli.app import schema_of
 from offloadrt.cli.terminal import stages
 from offloadrt.extensions.evidence.validation.judging import Judgement, may_matter
 from offloadrt.extensions.evidence.validation.validate import (
@@ -29,6 +28,7 @@ from offloadrt.extensions.evidence.validation.validate import (
     validation,
     variants_of,
 )
+from offloadrt.extensions.logs.schemas import schema_of
 from offloadrt.papers.exahype.judges import PAPER
 from offloadrt.study.running import profiles
 from offloadrt.study.spec import RunSpec

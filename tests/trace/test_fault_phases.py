@@ -13,10 +13,11 @@ from offloadrt.extensions.explaining.causal_log import CausalLog
 from offloadrt.extensions.explaining.perfetto import PerfettoFile
 from offloadrt.extensions.explaining.sentence import Observed, observe
 from offloadrt.extensions.explaining.tracks import kind_of, timeline_of
+from offloadrt.extensions.logs.reading import read_json_lines
 from offloadrt.study import Result, execute, find_scenario
 from offloadrt.study.spec import RunSpec
 from offloadrt.trace import Row
-from offloadrt.trace.logs import JsonLines, read_json_lines
+from offloadrt.trace.logs import JsonLines
 
 STORM = {"gib": 0.25, "warm_up": 0, "launches": 2}
 SMALL = RunSpec(overrides={"mem.size": "600MiB"}, hash=True)

@@ -11,9 +11,10 @@ import pytest
 import structlog
 from traced_offloading import StandIn, offload
 
+from offloadrt.extensions.logs.reading import read_json_lines
 from offloadrt.trace import Event, Trace, events
 from offloadrt.trace.events import to_ns
-from offloadrt.trace.logs import JsonLines, read_json_lines
+from offloadrt.trace.logs import JsonLines
 
 
 def whole_nanoseconds(event: Event) -> Event:

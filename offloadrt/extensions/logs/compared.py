@@ -62,7 +62,7 @@ class LogComparison:
 
 def _events_of(path: Path) -> Iterator[Event]:
     """Read a log event by event; a last line that was cut off is left out. Raises UserError."""
-    from offloadrt.trace.logs import read_json_lines
+    from offloadrt.extensions.logs.reading import read_json_lines
 
     try:
         yield from read_json_lines(path)

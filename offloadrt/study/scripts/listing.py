@@ -38,6 +38,10 @@ class ListedScenario:
     group: str
 
 
+LISTED = list[ListedScenario]
+"""What `list --json` prints."""
+
+
 class IndexedFile(msgspec.Struct):
     """A file of scenarios as the index has it."""
 

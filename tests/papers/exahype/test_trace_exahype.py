@@ -7,10 +7,11 @@ import pytest
 from perfetto_picture import check, parsed
 
 from offloadrt.extensions.explaining.perfetto import PerfettoFile
+from offloadrt.extensions.logs.reading import read_json_lines
 from offloadrt.extensions.logs.statistics import TraceStatistics
 from offloadrt.study import execute, find_scenario
 from offloadrt.trace import Row
-from offloadrt.trace.logs import JsonLines, read_json_lines
+from offloadrt.trace.logs import JsonLines
 
 
 class Rows:

@@ -1,0 +1,55 @@
+"""Reads the log of a run, as `run --log` writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from offloadrt.registry import regular
+from offloadrt.trace.events import EVENTS, NO_CAUSE, NONE, Event
+
+_Time = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""Whole nanoseconds; nothing happens before the start, nor after a hundred days."""
+
+
+def read_json_lines(
+    path: str | PathLike[str], on_cut: Callable[[int], object] = lambda number: None
+) -> Iterator[Event]:
+    """Read the events of a file written by `JsonLines`, one by one, at the whole nanosecond.
+
+    A last line that was cut off, as by a full disk, is left out, and on_cut is called with its number. Raises
+    ValueError, with file and line, for another line that is no event; OSError when the file cannot be read.
+    """
+    decoder = msgspec.json.Decoder(dict[str, Any])
+    with regular(Path(path)).open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                fields = decoder.decode(line)
+                kind = EVENTS[msgspec.convert(fields["event"], str)]
+                time_ns = msgspec.convert(fields["time_ns"], _Time)
+                missing = {"device": NONE, "queue": NONE, "cause": NO_CAUSE, "time_ps": time_ns * 1000}
+                yield msgspec.convert({**missing, **fields}, kind)
+            except (msgspec.DecodeError, KeyError) as error:
+                if (
+                    number > 1
+                    and not line.endswith(b"\n")
+                    and not isinstance(error, msgspec.ValidationError | KeyError)
+                ):
+                    on_cut(number)
+                    return
+                why = f"not an event of a trace, as `run --log` writes them ({_why_none(error)})"
+                raise ValueError(f"{path}, line {number}: {why}") from error
+
+
+def _why_none(error: msgspec.DecodeError | KeyError) -> str:
+    """Say why a line is no event."""
+    if isinstance(error, msgspec.ValidationError):
+        return str(error)
+    if isinstance(error, KeyError):
+        name = error.args[0]
+        return f"it has no {name}" if name in ("event", "time_ns") else f"no event is called {name}"
+    return "it is no JSON"
