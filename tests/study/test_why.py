@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from offloadrt.extensions.certainty.draws import Draws
 from offloadrt.extensions.explaining import how_sure
 from offloadrt.extensions.explaining.charged_in import CHARGED_IN, charged_in
 from offloadrt.extensions.explaining.command import holder_labels
@@ -48,7 +49,6 @@ from offloadrt.machine import available, load
 from offloadrt.runtime.environment import CHOOSING, ENTRIES, OFFLOAD
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, execute, find_scenario, scenario
-from offloadrt.study.certainty import Draws
 from offloadrt.study.reporting.results import Interval
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import InProcess, Point
