@@ -84,12 +84,11 @@ def _command_line() -> Iterator[str]:
 
 
 def _machines(folder: Path) -> None:
-    from offloadrt.extensions.calibration.machines import range_of, shown
-    from offloadrt.study.running import profiles
+    from offloadrt.extensions.calibration.machines import range_of, shown, summaries
 
     index = ["# Machines\n", "Each entry has a source or a range; `--set ENTRY=VALUE` changes it for a run.\n"]
     index += ["```{toctree}", ":maxdepth: 1"]
-    for spec in profiles.summaries():
+    for spec in summaries():
         page = [f"# {spec.name}\n", f"{spec.title}\n", *(f"* {note}" for note in spec.notes)]
         page += ["\n| entry | value | range | source | what it means |", "| --- | --- | --- | --- | --- |"]
         for key, entry in spec.entries.items():

@@ -13,6 +13,7 @@ from documented import DOCS, blocks
 from offloadrt import Run
 from offloadrt import openmp as omp
 from offloadrt.cli import main
+from offloadrt.extensions.calibration.machines import summaries
 from offloadrt.registry import forget
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.errors import UserError
@@ -64,7 +65,7 @@ def test_its_scenario_is_run_and_swept_by_name(tmp_path: Path, capsysbinary: pyt
 def test_its_machine_is_known_by_name() -> None:
     slow, fast = (profiles.load(name).value("link.h2d_pinned") for name in ("t4-slow-link", "t4"))
     assert slow == 6e9 < fast
-    assert "t4-slow-link" in [spec.name for spec in profiles.summaries()]
+    assert "t4-slow-link" in [spec.name for spec in summaries()]
 
 
 def test_its_strategy_orders_what_happens_at_one_instant() -> None:

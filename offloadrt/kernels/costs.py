@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -257,23 +257,6 @@ def _array(
         streams,
     )
     return counts, math.fsum(stream.read + stream.written for stream in streams) * element_size
-
-
-def split_atomic(
-    stretches: Iterable[tuple[int, int]], atomic: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, int, bool]]:
-    """Split stretches (first, last) of elements where atomic ones begin and end; True for what lies in those."""
-    for low, high in stretches:
-        at = low
-        for first, last in atomic:
-            if last < at or first > high:
-                continue
-            if at < first:
-                yield at, first - 1, False
-            yield max(at, first), min(high, last), True
-            at = last + 1
-        if at <= high:
-            yield at, high, False
 
 
 def launch_key(arguments: Sequence[Any]) -> tuple[Any, ...]:

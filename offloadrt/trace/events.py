@@ -98,12 +98,6 @@ def to_ns(time_ps: int) -> int:
     return (time_ps + 500) // 1000
 
 
-def lock_family(lock: str) -> str:
-    """Return the name under which a lock is summed: "entry of a" is one of many "entry locks", which share one."""
-    kind, of, _ = lock.partition(" of ")
-    return f"{kind} locks" if of else lock
-
-
 def decode(row: Row) -> Event:
     """Return the typed event of a row."""
     return EVENTS[row[0]](*row[1:])

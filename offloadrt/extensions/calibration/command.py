@@ -111,8 +111,8 @@ def machines(
     if json:
         print_json(shown.machines_record(specs))
     elif not specs:
-        console().print(shown.listed(profiles.summaries()))
-        console().print(shown.listed_runtimes(profiles.runtimes()))
+        console().print(shown.listed(shown.summaries()))
+        console().print(shown.listed_runtimes(shown.runtimes()))
     elif len(specs) == 1:
         console().print(*shown.shown_machine(specs[0]), sep="\n")
     else:

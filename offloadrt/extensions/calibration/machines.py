@@ -11,10 +11,12 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
+from offloadrt import machine as machines
 from offloadrt.cli.render import table_of
 from offloadrt.machine import MachineSpec, ProfileEntry
 from offloadrt.machine.profile.scaling import is_scalable
 from offloadrt.study.reporting.words import seconds, size
+from offloadrt.study.running.profiles import load
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -148,10 +150,8 @@ class MachineDifferenceRecord:
 
 def machines_record(specs: Sequence[MachineSpec]) -> MachinesRecord | MachineRecord | MachineDifferenceRecord:
     """Describe what two machines differ in, one machine, or, without any, all that there are."""
-    from offloadrt.study.running import profiles
-
     if not specs:
-        names = ([MachineName.of(spec) for spec in found] for found in (profiles.summaries(), profiles.runtimes()))
+        names = ([MachineName.of(spec) for spec in found] for found in (summaries(), runtimes()))
         return MachinesRecord(*names)
     if len(specs) == 1:
         return MachineRecord.of(specs[0])
@@ -245,3 +245,13 @@ def _entry_cells(entry: ProfileEntry | None) -> tuple[str, str]:
         return "–", ""
     between = "" if entry.choices else range_of(entry)
     return shown(entry) + (f" ({between})" if between else ""), f"{kind_of(entry)}, {entry.source}"
+
+
+def summaries() -> list[MachineSpec]:
+    """Load all machines that come with offloadrt or with another package, each with its default runtime."""
+    return [load(name) for name in (*machines.available(), *machines.of_packages())]
+
+
+def runtimes() -> list[MachineSpec]:
+    """Load all runtimes that come with the package."""
+    return [machines.load_runtime(name) for name in machines.available_runtimes()]

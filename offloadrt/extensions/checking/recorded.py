@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 import attrs
 
 from offloadrt.runtime.host_array import HostArray
@@ -141,3 +143,20 @@ class NotKnown:
     """What of a recorded program nobody can know, in words."""
 
     what: str
+
+
+def split_atomic(
+    stretches: Iterable[tuple[int, int]], atomic: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int, bool]]:
+    """Split stretches (first, last) of elements where atomic ones begin and end; True for what lies in those."""
+    for low, high in stretches:
+        at = low
+        for first, last in atomic:
+            if last < at or first > high:
+                continue
+            if at < first:
+                yield at, first - 1, False
+            yield max(at, first), min(high, last), True
+            at = last + 1
+        if at <= high:
+            yield at, high, False

@@ -21,7 +21,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from offloadrt.kernels.costs import ArrayCounts, split_atomic
+from offloadrt.extensions.checking.recorded import split_atomic
+from offloadrt.kernels.costs import ArrayCounts
 from offloadrt.kernels.execution import MappedSection
 from offloadrt.kernels.memory_streams import AccessStream
 from offloadrt.runtime.device import OffloadDevice

@@ -33,7 +33,7 @@ from offloadrt.extensions.drawing.panels import (
 )
 from offloadrt.registry import Registry
 from offloadrt.study.errors import UserError, did_you_mean, library, writing
-from offloadrt.study.reporting.results import Result, ratio_in_draws, row
+from offloadrt.study.reporting.results import Interval, Result, row
 from offloadrt.study.reporting.words import Cell, is_number, seconds, where
 from offloadrt.study.reporting.words import named as named_as
 from offloadrt.study.scripts.definition import Figure, Scenario
@@ -515,3 +515,12 @@ def time_figure(result: Result) -> Any:
     area.spines[["top", "right", "left"]].set_visible(False)
     canvas.legend(loc="outside lower center", ncols=4, fontsize="x-small", frameon=False)
     return canvas
+
+
+def ratio_in_draws(base: Result, own: Result, name: str) -> Interval | None:
+    """Return the interval of a figure's quotient over the draws that two runs have in common; None without any."""
+    one, other = base.intervals.get(name), own.intervals.get(name)
+    if one is None or other is None or not all(other.values) or not other.nominal:
+        return None
+    ratios = [above / below for above, below in zip(one.values, other.values, strict=False)]
+    return Interval.of(one.nominal / other.nominal, ratios, one.seed)

@@ -22,8 +22,9 @@ from typing import NamedTuple
 import attrs
 
 from offloadrt.extensions.explaining.causal_log import FIRST_CALL, Resumption
+from offloadrt.extensions.logs.reading import lock_family
 from offloadrt.trace import Row
-from offloadrt.trace.events import NONE, lock_family, plain_kernel
+from offloadrt.trace.events import NONE, plain_kernel
 
 _NUMBERS = re.compile(r"[\s_.\[(]*\d[\d\s_.,\])]*$")
 

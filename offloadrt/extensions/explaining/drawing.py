@@ -26,9 +26,10 @@ from typing import Protocol
 import attrs
 
 from offloadrt.extensions.explaining.causal_log import FIRST_CALL, Annotation, CausalLog
+from offloadrt.extensions.logs.reading import lock_family
 from offloadrt.extensions.logs.statistics import LockWaits
 from offloadrt.trace import events
-from offloadrt.trace.events import NONE, Event, Row, decode, lock_family, plain_kernel
+from offloadrt.trace.events import NONE, Event, Row, decode, plain_kernel
 
 Notes = Mapping[str, int | str]
 """Details shown when the reader of the picture clicks on a slice."""

@@ -31,6 +31,7 @@ from offloadrt.extensions.explaining.critical_path import (
     plain,
 )
 from offloadrt.extensions.explaining.phases import NamedPhases
+from offloadrt.extensions.logs.reading import lock_family
 from offloadrt.machine import MachineSpec
 from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.results import DeviceFigures, Result
@@ -40,7 +41,7 @@ from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.spec import RunSpec
 from offloadrt.trace import EVENTS, Row
-from offloadrt.trace.events import PS_PER_S, lock_family
+from offloadrt.trace.events import PS_PER_S
 
 Window = tuple[int, int]
 """Begin and end of a measured window, in picoseconds."""

@@ -38,7 +38,7 @@ from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.listing import folder
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.scripts.tracebacks import innermost, user_site
+from offloadrt.study.scripts.tracebacks import innermost
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import digest_of_file, digest_of_sources
 from offloadrt.trace.events import to_ns
@@ -540,3 +540,10 @@ def _time(seconds: float) -> str:
         if ns >= size:
             return f"{ns / size:.4g} {unit}"
     return f"{ns} ns"
+
+
+def user_site(error: BaseException) -> str:
+    """Return `FILE:LINE` of the innermost frame of the user's through which `error` came; empty when there is none."""
+    from offloadrt.sim import story
+
+    return story.site(story.raised(error.__traceback__))

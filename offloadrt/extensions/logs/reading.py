@@ -53,3 +53,9 @@ def _why_none(error: msgspec.DecodeError | KeyError) -> str:
         name = error.args[0]
         return f"it has no {name}" if name in ("event", "time_ns") else f"no event is called {name}"
     return "it is no JSON"
+
+
+def lock_family(lock: str) -> str:
+    """Return the name under which a lock is summed: "entry of a" is one of many "entry locks", which share one."""
+    kind, of, _ = lock.partition(" of ")
+    return f"{kind} locks" if of else lock

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import attrs
 
-from offloadrt.extensions.logs.reading import read_json_lines
+from offloadrt.extensions.logs.reading import lock_family, read_json_lines
 from offloadrt.sim import LockUse
 from offloadrt.study.errors import UserError
 from offloadrt.trace import Calls
-from offloadrt.trace.events import Row, lock_family
+from offloadrt.trace.events import Row
 from offloadrt.trace.statistics import ProfiledCalls
 
 

@@ -42,15 +42,6 @@ INFINITE: Final = (1 << 64) - 1
 """The reference count of globals and of associated pointers; never changes."""
 
 
-def count_text(count: int) -> str:
-    """Print a reference count as LLVM does.
-
-    >>> count_text(2), count_text(INFINITE)
-    ('2', 'INF')
-    """
-    return "INF" if count == INFINITE else str(count)
-
-
 @attrs.frozen
 class ShadowPointer:
     """A pointer inside a mapped block that was attached: what it holds on the host and on the device."""

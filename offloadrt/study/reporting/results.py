@@ -158,15 +158,6 @@ class Interval:
         return f"{seconds(self.low)} to {seconds(self.high)} in 80 % of {self.draws} draws"
 
 
-def ratio_in_draws(base: Result, own: Result, name: str) -> Interval | None:
-    """Return the interval of a figure's quotient over the draws that two runs have in common; None without any."""
-    one, other = base.intervals.get(name), own.intervals.get(name)
-    if one is None or other is None or not all(other.values) or not other.nominal:
-        return None
-    ratios = [above / below for above, below in zip(one.values, other.values, strict=False)]
-    return Interval.of(one.nominal / other.nominal, ratios, one.seed)
-
-
 def _quantile(ordered: Sequence[float], share: float) -> float:
     """Return the value below which a share of places lies; each ascending value stands for an equal part of them."""
     rank = max(0.0, min(share * len(ordered) - 0.5, len(ordered) - 1.0))

@@ -90,13 +90,3 @@ def far_off(machine: str, runtime: str | None, overrides: Mapping[str, str]) -> 
 
 def _shown(entry: ProfileEntry, value: float) -> str:
     return attrs.evolve(entry, value=value).shown
-
-
-def summaries() -> list[MachineSpec]:
-    """Load all machines that come with offloadrt or with another package, each with its default runtime."""
-    return [load(name) for name in (*machines.available(), *machines.of_packages())]
-
-
-def runtimes() -> list[MachineSpec]:
-    """Load all runtimes that come with the package."""
-    return [machines.load_runtime(name) for name in machines.available_runtimes()]

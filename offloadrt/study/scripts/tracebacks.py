@@ -135,10 +135,3 @@ def unwrapped(error: BaseException) -> BaseException:
 def script_failure(error: BaseException) -> ScriptFailed:
     """Make the error to raise from `error`, with the script's own traceback as its text."""
     return ScriptFailed(script_traceback(error))
-
-
-def user_site(error: BaseException) -> str:
-    """Return `FILE:LINE` of the innermost frame of the user's through which `error` came; empty when there is none."""
-    from offloadrt.sim import story
-
-    return story.site(story.raised(error.__traceback__))

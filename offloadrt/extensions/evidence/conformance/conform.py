@@ -36,7 +36,7 @@ from offloadrt.registry import regular
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import NON_CONTIG, MapItem
-from offloadrt.runtime.mapping.present_table import DevicePointer, count_text
+from offloadrt.runtime.mapping.present_table import INFINITE, DevicePointer
 from offloadrt.sim import Gear, Simulation
 
 Values = dict[str, list[int]]
@@ -674,3 +674,12 @@ def replay_case(
             ReplayDifference(case.name, replay.step, "error", None, f"{type(error).__name__}: {error}")
         )
     return replay.differences
+
+
+def count_text(count: int) -> str:
+    """Print a reference count as LLVM does.
+
+    >>> count_text(2), count_text(INFINITE)
+    ('2', 'INF')
+    """
+    return "INF" if count == INFINITE else str(count)

@@ -15,11 +15,12 @@ from typing import Final, Literal
 
 import attrs
 
+from offloadrt.extensions.checking.recorded import split_atomic
 from offloadrt.extensions.recording.format.launches import PAGE
 from offloadrt.extensions.recording.format.recording import GONE, NONE, Recording, Site
 from offloadrt.extensions.recording.format.slots import ATOMIC_RANGE, COUNTERS, LOADS, STORES
 from offloadrt.kernels import ArrayUse, Kernel, Launch
-from offloadrt.kernels.costs import ArrayCounts, LaunchCounts, split_atomic
+from offloadrt.kernels.costs import ArrayCounts, LaunchCounts
 from offloadrt.kernels.memory_streams import AccessStream, Moved, Moves, Waits
 from offloadrt.kernels.ranges import ElementRuns, Reach
 from offloadrt.runtime.host_array import HostArray
