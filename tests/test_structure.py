@@ -12,7 +12,7 @@ import offloadrt
 PACKAGE = Path(offloadrt.__file__).parent
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "scenarios" not in path.relative_to(PACKAGE).parts)
 LONGEST = 800
-MOST_LINES, MOST_FILES = 50_700, 185
+MOST_LINES, MOST_FILES = 48_000, 180
 """Of the core."""
 
 

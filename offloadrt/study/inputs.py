@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import ModuleType
 
 import attrs
 
@@ -84,12 +83,6 @@ def inputs_at(quantiles: Mapping[str, str | float]) -> Iterator[dict[str, float]
         yield taken.values
     finally:
         _CURRENT.reset(token)
-
-
-def inputs_of(*modules: ModuleType) -> dict[str, InputRange]:
-    """List the ranges with names that modules define, by name."""
-    ranges = [value for module in modules for value in vars(module).values() if isinstance(value, InputRange)]
-    return {range_.name: range_ for range_ in ranges if range_.name}
 
 
 def named_range(name: str) -> InputRange | None:

@@ -187,22 +187,3 @@ class HostTime:
     def lived(self, dt: float) -> None:
         """Add the life of a host thread that ends, `dt` virtual seconds."""
         self.lived_s += dt
-
-    def shares(self) -> dict[str, float]:
-        """Return each category's share of the threads' lives, "other" for what nobody claimed; 0 when no time passed.
-
-        Every category is present. A hidden helper that was never reported with `lived` can make claims exceed lives;
-        the shares are then of the claims, and "other" is 0.
-        """
-        claimed = self._claimed()
-        whole = max(self.lived_s, claimed)
-        if whole <= 0.0:
-            return {**dict.fromkeys(self.seconds, 0.0), OTHER: 0.0}
-        return {**{category: dt / whole for category, dt in self.seconds.items()}, OTHER: (whole - claimed) / whole}
-
-    def _claimed(self) -> float:
-        """Return the seconds of all categories, added one by one: `sum` rounds otherwise from Python 3.12 on."""
-        claimed = 0.0
-        for dt in self.seconds.values():
-            claimed += dt
-        return claimed

@@ -13,9 +13,14 @@ from offloadrt.study.running.run import Run
 from offloadrt.trace import events
 
 
-@pytest.mark.parametrize(("machine", "configuration"), [("alex-a100", "copy"), ("mi300a", "copy"), ("mi300a", "usm")])
-def test_the_exit_of_a_program_is_a_part_of_its_threads_lives(machine: str, configuration: str) -> None:
-    """The runtime returns pooled blocks, the plugin its own, in the thread that ends the program."""
+@pytest.mark.parametrize(
+    ("machine", "configuration", "handlers"), [("alex-a100", "copy", 0), ("mi300a", "copy", 2), ("mi300a", "usm", 0)]
+)
+def test_the_exit_of_a_program_is_a_part_of_its_threads_lives(machine: str, configuration: str, handlers: int) -> None:
+    """The runtime returns pooled blocks, the plugin its own, in the thread that ends the program.
+
+    ROCr's thread for handlers lives for as long as it takes new ones under their lock.
+    """
     run = Run(machine=machine)
     run.configuration = configuration
 
@@ -31,9 +36,10 @@ def test_the_exit_of_a_program_is_a_part_of_its_threads_lives(machine: str, conf
     frees = run.calls.table()["cuMemFree" if machine == "alex-a100" else "memory_pool_free"]
     assert frees.total_s > 0.0
     time = run.machine.host_time
-    assert time.lived_s == pytest.approx(run.sim.now), "one thread at a time, from the start to the end"
+    beside = handlers * run.machine.spec.value("signal.take") if handlers else 0.0
+    assert time.lived_s == pytest.approx(run.sim.now + beside), "one thread at a time, from the start to the end"
     assert math.fsum(time.seconds.values()) <= time.lived_s * (1 + 1e-9)
-    assert time.shares()["other"] < 0.01
+    assert sum(time.seconds.values()) > 0.99 * time.lived_s
 
 
 def test_waiting_for_the_stream_pool(rig: MakeRig) -> None:
@@ -47,7 +53,7 @@ def test_waiting_for_the_stream_pool(rig: MakeRig) -> None:
     pool = made.program.locks()["stream pool"]
     assert pool.wait_s > 5e-3
     assert made.machine.host_time.seconds["runtime lock"] >= pool.wait_s
-    assert made.machine.host_time.shares()["other"] < 0.01
+    assert sum(made.machine.host_time.seconds.values()) > 0.99 * made.machine.host_time.lived_s
 
 
 def test_waiting_for_a_bucket_of_the_memory_manager(rig: MakeRig) -> None:
@@ -100,4 +106,4 @@ def test_hidden_helpers_live_while_they_run_tasks(rig: MakeRig, gear: Any) -> No
     host_time = made.machine.host_time
     assert host_time.lived_s > 4 * alive, "eight tasks queue for the table, one after the other gets it"
     assert math.fsum(host_time.seconds.values()) <= host_time.lived_s * (1 + 1e-9)
-    assert host_time.shares()["other"] < 0.01
+    assert sum(host_time.seconds.values()) > 0.99 * host_time.lived_s

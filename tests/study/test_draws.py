@@ -20,6 +20,7 @@ from offloadrt.extensions.evidence.validation.judging import (
     Reading,
     RunFailed,
     draws_of,
+    inputs_of,
 )
 from offloadrt.extensions.evidence.validation.validate import (
     AnswersByTakenInputs,
@@ -30,7 +31,7 @@ from offloadrt.extensions.evidence.validation.validate import (
 )
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.certainty import MOST as DRAWS
-from offloadrt.study.inputs import InputRange, inputs_at, inputs_of
+from offloadrt.study.inputs import InputRange, inputs_at
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.spec import RunSpec

@@ -39,13 +39,11 @@ def test_host_time_adds_up_to_the_lives_of_the_threads() -> None:
     time.lived(10.0)
     time.lived(10.0)
     assert time.seconds["copies"] == 3.0 and time.seconds["kernels"] == 3.0 and time.seconds["device"] == 4.0
-    shares = time.shares()
-    assert list(shares) == [*HOST_TIME, "other"]
-    assert shares["table lock"] == 0.15 and shares["other"] == pytest.approx(0.3)
-    assert sum(shares.values()) == pytest.approx(1.0)
+    assert list(time.seconds) == list(HOST_TIME)
+    assert time.lived_s == 20.0 and sum(time.seconds.values()) == 14.0  # nobody claims the rest
 
 
-def test_host_time_without_time_and_with_a_wrong_category() -> None:
-    assert set(HostTime().shares().values()) == {0.0}
+def test_host_time_knows_its_categories() -> None:
+    assert set(HostTime().seconds.values()) == {0.0}
     with pytest.raises(ValueError, match="no category 'drivers' of host time; there are compute, compile, runtime"):
         HostTime().add("drivers", 1.0)

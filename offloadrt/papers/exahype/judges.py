@@ -22,6 +22,7 @@ from offloadrt.extensions.evidence.validation.judging import (
     JudgingGrid,
     Paper,
     Reading,
+    inputs_of,
     listed,
     longer,
     not_falling,
@@ -32,7 +33,6 @@ from offloadrt.extensions.evidence.validation.judging import (
 from offloadrt.machine import MachineSpec
 from offloadrt.papers.exahype import probes
 from offloadrt.papers.exahype.program import kernels
-from offloadrt.study.inputs import inputs_of
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.parameters import Value

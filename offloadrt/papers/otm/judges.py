@@ -23,6 +23,7 @@ from offloadrt.extensions.evidence.validation.judging import (
     Paper,
     Program,
     Reading,
+    inputs_of,
     listed,
     longer,
     mean,
@@ -35,7 +36,6 @@ from offloadrt.papers.otm import probes
 from offloadrt.papers.otm import rodinia as inputs
 from offloadrt.papers.otm.probes import DENSITY, LAF, ROUNDS
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
-from offloadrt.study.inputs import inputs_of
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.parameters import Value

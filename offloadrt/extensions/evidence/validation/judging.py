@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
@@ -445,3 +446,9 @@ def draws_of(
     draws = Draws.of([spec], inputs.values())
     free = [key for key in draws.entries if key not in options.overrides]
     return [draws.at(number, spec, options) for number in range(count)] if free else []
+
+
+def inputs_of(*modules: ModuleType) -> dict[str, InputRange]:
+    """List the ranges with names that modules define, by name."""
+    ranges = [value for module in modules for value in vars(module).values() if isinstance(value, InputRange)]
+    return {range_.name: range_ for range_ in ranges if range_.name}

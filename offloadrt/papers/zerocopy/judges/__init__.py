@@ -7,12 +7,11 @@ configurations work, with the small recorded runs of `probes`.
 
 from __future__ import annotations
 
-from offloadrt.extensions.evidence.validation.judging import Paper
+from offloadrt.extensions.evidence.validation.judging import Paper, inputs_of
 from offloadrt.papers.zerocopy import specaccel
 from offloadrt.papers.zerocopy.judges import figures, mechanisms
 from offloadrt.papers.zerocopy.judges.figures import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.papers.zerocopy.qmcpack import structure
-from offloadrt.study.inputs import inputs_of
 
 PAPER = Paper(
     "zerocopy",
