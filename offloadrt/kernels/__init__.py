@@ -1,8 +1,8 @@
-"""Kernels: what a target region computes and what it costs in flops and bytes (no seconds; those are the machine's).
+"""Kernels: what a target region computes and what it costs in flops and bytes; `machine/` makes seconds of them.
 
-A kernel (`Kernel`, made by the decorator ``kernel``) is a loop nest in source, from which everything is read, or a
-Python body over NumPy views with costs per iteration, or costs and array uses alone; a `Launch` is one execution of it
-with teams, threads and iterations.
+A kernel (`Kernel`, made by the decorator ``kernel``) is a loop nest in source, from which its costs are read; or a
+Python body over NumPy views with costs per iteration; or costs and array uses alone. A `Launch` is one execution of a
+kernel with teams, threads and iterations.
 
 ``kernel.py``           `Kernel`, `Launch` and the decorator that makes kernels of Python functions; open it first
 ``source.py``           a function's source; `loop_subset.py` has the Python that a loop nest may use, and the refusals

@@ -1,8 +1,8 @@
 """What a loop nest does to memory: its loads and stores, and the loops and branches around each block.
 
-`ArrayAccess` is one load or store with its index and its path, `Walk` all that the walk through a nest has met
-(`walk.py`). A path has the loops and branches around a block, from which follows how often a compiler thinks that it
-runs, and a launch counts how often it does. The last part tells which accesses move the same elements.
+`ArrayAccess` is one load or store with its index and its path. `Walk` has all that the walk through a nest has met
+(`walk.py`). A path has the loops and branches around a block. A compiler estimates from it how often the block runs; a
+launch counts. The functions at the end tell which accesses move the same elements.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from offloadrt.kernels.algebra import Polynomial, SymbolicOperation
 from offloadrt.kernels.array_use import Pattern
 
 BRANCH = 0.5
-"""Probability of a branch of which nothing is known."""
+"""Assumed probability of a branch without a hint or a known range."""
 
 UNKNOWN_LOOP = 32.0
-"""Iterations of a loop of which nothing is known: 1 / (1 - 124/128)."""
+"""Assumed iterations of a loop whose bounds are not known: 1 / (1 - 124/128)."""
 
 Hint = float | str | None
-"""A number, the name of a scalar parameter, or nothing."""
+"""The value that `expect` gives: a number, the name of a scalar parameter, or None."""
 
 
 @attrs.frozen(eq=False)
 class Loop:
-    """A loop over a range; start and stop are None when they depend on the content of arrays, or have no form."""
+    """A loop over a range. Its start and stop are None when they depend on array contents or are no polynomials."""
 
     symbol: str
-    """Its variable's name in polynomials, which no other loop shares."""
+    """The name of the loop's variable in polynomials; no other loop has the same name."""
     name: str
     line: int
     start: Polynomial | None
@@ -42,7 +42,7 @@ class Loop:
 
     @property
     def literal_trips(self) -> int | None:
-        """Return how often it runs, where its bounds are written as numbers; None elsewhere."""
+        """Return the loop's iterations where its bounds are written as numbers; None elsewhere."""
         start = None if self.start is None else self.start.constant
         stop = None if self.stop is None else self.stop.constant
         return None if start is None or stop is None else len(range(start, stop, self.step))
@@ -50,14 +50,14 @@ class Loop:
 
 @attrs.frozen
 class Within:
-    """The condition ``low <= index <= high``, whose bounds no loop changes; a bound that is None excludes nothing."""
+    """The condition ``low <= index <= high`` with loop-invariant bounds; a bound that is None excludes nothing."""
 
     low: Polynomial | None
     index: Polynomial | None
-    """None: read from data."""
+    """The polynomial of the index; None for an index that is read from data."""
     high: Polynomial | None
     among: Polynomial | None = None
-    """How many values an index from data can have: n of ``data % n``."""
+    """The number of values that an index from data can have: n of ``data % n``."""
 
 
 @attrs.frozen(eq=False)
@@ -68,10 +68,10 @@ class Probability:
     parts: tuple[Probability, ...] = ()
     hint: Hint = None
     within: tuple[Within, ...] = ()
-    """The ranges that decide the branch, where ranges do: all of them hold. A launch knows how often they do."""
+    """The ranges that together decide the branch, if ranges do; a launch counts how often all of them hold."""
 
     def value(self, of_branch: Callable[[Hint], float]) -> float:
-        """Return the number, when each branch has the probability that `of_branch` makes of its hint."""
+        """Compute the probability of the condition; `of_branch` turns a branch's hint into the branch's probability."""
         if self.kind == "branch":
             return of_branch(self.hint)
         product = 1.0
@@ -82,14 +82,14 @@ class Probability:
 
     @property
     def plain(self) -> tuple[Probability, bool]:
-        """Return the condition without the `not` before it, and whether there was one."""
+        """Return the condition without a leading `not`, and whether there was a `not`."""
         if self.kind != "not":
             return self, False
         plain, negated = self.parts[0].plain
         return plain, not negated
 
     def hints(self) -> Iterable[Hint]:
-        """Yield the hints of its branches."""
+        """Yield the hints of the condition's branches."""
         if self.kind == "branch":
             yield self.hint
         for part in self.parts:
@@ -97,18 +97,18 @@ class Probability:
 
     @property
     def guessed(self) -> bool:
-        """Tell whether one of its branches is neither a range nor hinted at."""
+        """Tell whether some branch of the condition is no range and has no hint."""
         if self.kind == "branch":
             return self.hint is None and not self.within
         return any(part.guessed for part in self.parts)
 
     @property
     def exact(self) -> bool:
-        """Tell whether each of its branches is a range."""
+        """Tell whether each branch of the condition is a range."""
         return bool(self.within) if self.kind == "branch" else all(part.exact for part in self.parts)
 
     def ranges(self) -> Iterable[Within]:
-        """Yield the ranges among its branches."""
+        """Yield the ranges among the condition's branches."""
         yield from self.within
         for part in self.parts:
             yield from part.ranges()
@@ -121,7 +121,7 @@ def negated(holds: Probability) -> Probability:
 
 @attrs.frozen(eq=False)
 class Branch:
-    """One side of an `if`; or, right behind a loop, what else ends its range."""
+    """One side of an `if`; or, directly behind a loop in a path, a further bound of that loop's range."""
 
     probability: Probability
     line: int
@@ -129,27 +129,27 @@ class Branch:
 
     @property
     def symbols(self) -> set[str]:
-        """Return what its ranges are over, loop variables among them."""
+        """Return the symbols in the branch's ranges, loop variables among them."""
         indices = [within.index for within in self.probability.ranges()]
         return {symbol for index in indices if index is not None for symbol in index.symbols}
 
 
 Path = tuple[Loop | Branch, ...]
-"""What a block is nested in, from the outside in."""
+"""The loops and branches around a block, the outermost one first."""
 
 
 def loops_of(path: Path) -> tuple[Loop, ...]:
-    """Return the loops around a block, from the outside in."""
+    """Return the loops around a block, the outermost one first."""
     return tuple([part for part in path if isinstance(part, Loop)])
 
 
 def guessed_branch(line: int) -> str:
-    """Say what is assumed of a branch of which nothing is known."""
+    """Describe what is assumed of a branch of which nothing is known."""
     return f"line {line}: the branch is taken with probability {BRANCH}"
 
 
 def guessed_loop(loop: Loop) -> str:
-    """Say what is assumed of a loop over data."""
+    """Describe what is assumed of a loop whose bounds are data."""
     return f"line {loop.line}: the loop over {loop.name} runs {UNKNOWN_LOOP:g} times"
 
 
@@ -167,7 +167,7 @@ def static_probability(hint: Hint) -> float:
 def static_frequency(path: Path, distributed: Iterable[Loop], shared: Callable[[Loop], bool] | None = None) -> float:
     """Return how often a block runs for each iteration of the distributed loops, by a compiler's rules.
 
-    What stands outside of these loops runs once in a launch. `shared` names loops that do not count.
+    A block outside of the distributed loops runs once in a launch. `shared` selects loops that do not count.
     """
     frequency = 1.0
     for part in path:
@@ -192,21 +192,21 @@ class ArrayAccess:
     index: tuple[Polynomial | None, ...]
     """One polynomial for each dimension."""
     loops: frozenset[str]
-    """Symbols of the loops that the index varies with."""
+    """Symbols of the loops with whose variables the index varies."""
     through: frozenset[str]
     """Arrays whose content decides the index."""
     path: Path
     level: int
-    """How many loads must have been done, one after the other, before this one can start."""
+    """Length of the chain of dependent loads that must finish before this access can start."""
     node: ast.Subscript = attrs.field(repr=False)
     near: Hint = None
-    """Where data decide the index: the part of these accesses that lies near the iteration (`expect`)."""
+    """For an index from data: the fraction of the accesses that lie near their own iteration (`expect`)."""
     operations: tuple[SymbolicOperation | None, ...] = ()
-    """What the index is made of in each dimension in which it has no polynomial."""
+    """For each dimension whose index has no polynomial, the operation that computes the index."""
 
     @property
     def pattern(self) -> Pattern:
-        """Return what the index is: affine in loop variables, indirect through arrays, constant, or irregular."""
+        """Return the index's pattern: affine in loop variables, indirect through arrays, constant, or irregular."""
         if self.through:
             return "indirect"
         if not self.loops:
@@ -216,18 +216,18 @@ class ArrayAccess:
 
     @property
     def guarded(self) -> bool:
-        """Tell whether it happens under an `if`, or in a range that has further ends."""
+        """Tell whether the access stands under an `if`, or in a loop whose range has further bounds."""
         return any(isinstance(part, Branch) for part in self.path)
 
 
 @attrs.frozen(eq=False)
 class Work:
-    """Floating-point operations of one expression."""
+    """Operations of one expression."""
 
     operations: int
     path: Path
     further: int = 0
-    """What its code executes besides, in operations of the arithmetic units."""
+    """Further operations of the arithmetic units that the expression's machine code executes."""
 
 
 @attrs.frozen
@@ -243,7 +243,7 @@ class Reduction:
 
 @attrs.define
 class Walk:
-    """What the walk met in a nest."""
+    """The result of the walk through a nest."""
 
     accesses: list[ArrayAccess] = attrs.field(factory=list)
     work: list[Work] = attrs.field(factory=list)
@@ -254,22 +254,22 @@ class Walk:
     complex_scalars: set[str] = attrs.field(factory=set)
     """Scalars that may hold a complex number."""
     atomics: list[tuple[ArrayAccess, str]] = attrs.field(factory=list)
-    """Stores of atomic operations, with their scope."""
+    """Stores of atomic operations, each with its scope."""
     operations: dict[str, SymbolicOperation] = attrs.field(factory=dict)
-    """What symbols stand for that are no scalar, length or loop variable; each after those that it is made of."""
+    """The operations that symbols stand for; an operation comes after those that it is made of."""
 
     @property
     def distributed(self) -> tuple[Loop, ...]:
-        """Return the loop whose iterations the device shares out; several with `collapse`."""
+        """Return the distributed loop, whose iterations the device shares out; several loops with `collapse`."""
         return tuple(loop for loop in self.loops if loop.distributed)
 
 
 Frequency = Callable[[ArrayAccess, Callable[[Loop], bool]], float]
-"""Runs of an access for each iteration, without the loops for which the function holds."""
+"""How often an access runs for each iteration, not counting the loops for which the given function holds."""
 
 
 def same_elements(accesses: Iterable[ArrayAccess]) -> list[list[ArrayAccess]]:
-    """Group the accesses to one array: together are those that walk the same elements."""
+    """Group the accesses to one array so that a group's accesses walk the same elements."""
     groups: list[list[ArrayAccess]] = []
     alike: dict[object, list[list[ArrayAccess]]] = {}
     for access in accesses:
@@ -285,7 +285,7 @@ def same_elements(accesses: Iterable[ArrayAccess]) -> list[list[ArrayAccess]]:
 
 
 def _constants(access: ArrayAccess) -> tuple[int | None, ...]:
-    """Return the indices that are numbers; accesses to the same elements agree in them."""
+    """Return the constant indices of an access; accesses to the same elements agree in them."""
     return tuple([None if index is None else index.constant for index in access.index])
 
 
@@ -305,10 +305,10 @@ def elements(accesses: Iterable[ArrayAccess], frequency: Frequency) -> tuple[flo
 
 
 def jointly(runs: Iterable[tuple[ArrayAccess, float]], depth: int = 0) -> float:
-    """Return in how many iterations some of the accesses happen, each of which happens in so many.
+    """Return in how many iterations at least one of the accesses happens; `runs` has the iterations of each.
 
-    That is as many as of the access that happens most. The two sides of a branch add up, unless a loop decides the
-    branch with which the access does not vary.
+    Accesses are taken to happen in the same iterations, so the largest number counts. The two sides of a branch add up,
+    unless the branch depends on a loop with which the access does not vary.
     """
     most = 0.0
     inner: dict[int, tuple[list[tuple[ArrayAccess, float]], list[tuple[ArrayAccess, float]]]] = {}
@@ -339,7 +339,7 @@ def _walk_together(first: ArrayAccess, second: ArrayAccess) -> bool:
 
 
 def loads_own_store(earlier: ArrayAccess, access: ArrayAccess) -> bool:
-    """Tell whether the iteration itself has stored what it loads here."""
+    """Tell whether `access` loads an element that the same iteration has stored by `earlier`."""
     if earlier.kind == "read" or earlier.text != access.text or earlier.index != access.index:
         return False
     around, loops = loops_of(earlier.path), loops_of(access.path)
@@ -349,7 +349,7 @@ def loads_own_store(earlier: ArrayAccess, access: ArrayAccess) -> bool:
 
 
 def _steps_apart(index: Polynomial | None, other: Polynomial | None, loops: Mapping[str, Loop]) -> bool:
-    """Tell whether the indices differ by whole steps of the loops that they vary with, fewer than the loops have."""
+    """Tell whether two indices differ by whole steps of the loops that they vary with, fewer than the loops' trips."""
     if index is None or other is None:
         return False
     difference = index - other

@@ -1,8 +1,8 @@
-"""Algebra of whole numbers: what bounds and indices are made of.
+"""Algebra of whole numbers: the form of loop bounds and indices.
 
-`Polynomial` is an integer polynomial over loop variables, scalars and lengths; `SymbolicOperation` is what is no
-polynomial, such as quotients and minima; `Cut` is a range of a polynomial, and says how conditions on such ranges
-combine.
+`Polynomial` is an integer polynomial over loop variables, scalars and lengths. `SymbolicOperation` is an operation
+without a polynomial, such as a quotient or a minimum. `Cut` is a range of a polynomial, with the rules by which
+conditions on such ranges combine.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import attrs
 Monomial = tuple[str, ...]
 
 SIGNED = "+"
-"""Begins a symbol that may be negative; all others are taken not to be."""
+"""First character of a symbol that may be negative; all other symbols are assumed to be non-negative."""
 
 
 @attrs.frozen(cache_hash=True)
 class Polynomial:
-    """A sum of terms: the product of some symbols, with a whole coefficient that is not zero."""
+    """A sum of terms, each a product of symbols with a whole coefficient that is not zero."""
 
     terms: tuple[tuple[Monomial, int], ...]
 
@@ -34,7 +34,7 @@ class Polynomial:
 
     @classmethod
     def _added(cls, terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
-        """Add terms whose monomials have their symbols in order."""
+        """Add terms whose monomials have their symbols in sorted order."""
         total: dict[Monomial, int] = {}
         for monomial, coefficient in terms:
             total[monomial] = total.get(monomial, 0) + coefficient
@@ -66,7 +66,7 @@ class Polynomial:
 
     @property
     def constant(self) -> int | None:
-        """Return the number that it is, None when it has symbols."""
+        """Return the value of a constant polynomial; None when the polynomial has symbols."""
         if not self.terms:
             return 0
         (monomial, value), *more = self.terms
@@ -83,7 +83,7 @@ class Polynomial:
         return True
 
     def coefficient(self, variable: str) -> Polynomial:
-        """Return the factor of a variable, in a polynomial that is affine in it."""
+        """Return the coefficient of a variable; the polynomial must be affine in that variable."""
         factors = [
             (tuple([symbol for symbol in monomial if symbol != variable]), value)
             for monomial, value in self.terms
@@ -92,17 +92,17 @@ class Polynomial:
         return Polynomial._added(factors) if len(factors) > 1 else Polynomial(tuple(factors))
 
     def without(self, variables: set[str]) -> Polynomial:
-        """Return the terms in which none of the variables is."""
+        """Return the terms that contain none of the variables."""
         return Polynomial(tuple([term for term in self.terms if variables.isdisjoint(term[0])]))
 
     def substitute(self, variable: str, value: Polynomial) -> Polynomial:
-        """Put a polynomial in the place of a variable in which this one is affine."""
+        """Substitute a polynomial for a variable in which this polynomial is affine."""
         if variable not in self.symbols:
             return self
         return self.without({variable}) + self.coefficient(variable) * value
 
     def value(self, symbols: Mapping[str, int]) -> int:
-        """Compute the number that it is for these values; KeyError names a symbol without one."""
+        """Evaluate the polynomial for these values; KeyError names a symbol without a value."""
         total = 0
         for monomial, coefficient in self.terms:
             for symbol in monomial:
@@ -111,7 +111,7 @@ class Polynomial:
         return total
 
     def known(self, symbols: Mapping[str, int]) -> Polynomial:
-        """Put numbers in the place of the symbols that have one."""
+        """Substitute numbers for the symbols that have a known value."""
         if not any(symbol in symbols for symbol in self.symbols):
             return self
         terms = []
@@ -123,7 +123,7 @@ class Polynomial:
 
     @property
     def sign(self) -> int | None:
-        """Return its sign for symbols that are not negative: 1 if it is not negative, -1 if not positive, else None."""
+        """Return the sign for non-negative symbols: 1 if never negative, -1 if never positive, None if not known."""
         if any(symbol.startswith(SIGNED) for symbol in self.symbols):
             return None
         if all(value >= 0 for _, value in self.terms):
@@ -131,7 +131,7 @@ class Polynomial:
         return -1 if all(value <= 0 for _, value in self.terms) else None
 
     def show(self, name_of: Callable[[str], str] = str) -> str:
-        """Write it as source."""
+        """Write the polynomial as source text."""
         shown = ""
         for monomial, value in sorted(self.terms, key=lambda term: (-len(term[0]), term)):
             factors = [name_of(symbol).removeprefix(SIGNED) for symbol in monomial]
@@ -143,12 +143,12 @@ class Polynomial:
 
 
 FAR = 1 << 100
-"""A bound that excludes nothing: no index comes so far."""
+"""A bound that excludes nothing, because no index is so large."""
 
 
 @attrs.frozen
 class Cut:
-    """Iterations in which an index without a constant term lies between two numbers, both inclusive."""
+    """The iterations in which an index without a constant term lies between two bounds, both inclusive."""
 
     index: Polynomial
     low: int
@@ -162,10 +162,10 @@ class Cut:
 
 
 Cuts = tuple[Cut, ...]
-"""All of them hold; sorted, each index once."""
+"""Cuts that all hold, sorted; each index occurs once."""
 
 Share = dict[Cuts, float]
-"""A sum of weights, each counting in the iterations where its cuts hold."""
+"""A sum of weights; each weight counts in the iterations in which its cuts hold."""
 
 EVERYWHERE: Share = {(): 1.0}
 
@@ -188,7 +188,7 @@ def neither(share: Share) -> Share:
 
 
 def intersection(first: Cuts, second: Cuts) -> Cuts | None:
-    """Return the cuts that hold where both do; None when that is nowhere."""
+    """Return the cuts that hold where both arguments hold; None when both hold nowhere."""
     by_index = {cut.index: cut for cut in first}
     for cut in second:
         earlier = by_index.get(cut.index, cut)
@@ -199,7 +199,7 @@ def intersection(first: Cuts, second: Cuts) -> Cuts | None:
 
 
 def cut_range(values: range, cut: Cut, symbol: str, known: Mapping[str, int]) -> range:
-    """Return the values of a loop's variable for which a cut holds, the variables around it being `known`."""
+    """Return the values of a loop's variable for which a cut holds, given the `known` variables of outer loops."""
     slope = cut.index.coefficient(symbol).value(known)
     rest = cut.index.without({symbol}).value(known)
     per_step = slope * values.step
@@ -227,7 +227,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., float]]] = {
     "ceil": math.ceil,
 }
 OPERATIONS: Final = frozenset(_FUNCTIONS)
-"""Operators and functions that operations are made of."""
+"""The operators and functions that a `SymbolicOperation` may have."""
 _RISING: Final = frozenset({"min", "max", "int", "floor", "ceil"})
 
 Range = tuple[float, float]
@@ -235,20 +235,20 @@ Range = tuple[float, float]
 
 @attrs.frozen
 class SymbolicOperation:
-    """An operator or a function, and what it is given."""
+    """An operator or a function with its operands."""
 
     name: str
     operands: tuple[Polynomial | SymbolicOperation, ...]
 
     def value(self, numbers: Mapping[str, Any]) -> float:
-        """Compute the result.
+        """Compute the operation's result.
 
         KeyError names a symbol without a number; ZeroDivisionError and OverflowError are Python's.
         """
         return _FUNCTIONS[self.name](*[operand.value(numbers) for operand in self.operands])
 
     def ends(self, ends_of: Callable[[Polynomial], Range | None]) -> Range | None:
-        """Return what it lies between when its polynomials lie between `ends_of`; None when that is not known."""
+        """Return the bounds of the result, given the bounds of its polynomials; None when they are not known."""
         ends_of_operands = [
             part.ends(ends_of) if isinstance(part, SymbolicOperation) else ends_of(part) for part in self.operands
         ]
@@ -271,7 +271,7 @@ class SymbolicOperation:
 
     @property
     def sign(self) -> int | None:
-        """Return 1 when it is not negative for scalars that are not negative, else None."""
+        """Return 1 when the result cannot be negative for non-negative scalars, else None."""
         signs = [operand.sign == 1 for operand in self.operands]
         match self.name:
             case "abs":
@@ -292,11 +292,11 @@ class SymbolicOperation:
 
     @property
     def symbol(self) -> Polynomial:
-        """Return the symbol that stands for it in polynomials."""
+        """Return the symbol that stands for this operation in polynomials."""
         return Polynomial.symbol(self.show() if self.sign == 1 else SIGNED + self.show())
 
     def show(self) -> str:
-        """Write it as source."""
+        """Write the operation as source text."""
         shown = [operand.show() for operand in self.operands]
         if self.name[0].isalpha():
             return f"{self.name}({', '.join(shown)})"

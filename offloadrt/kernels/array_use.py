@@ -1,6 +1,6 @@
 """`ArrayUse`: what a kernel does with one of its arrays, read from its source or declared for a phantom program.
 
-The errors of kernels are here, too: a description that no device accepts, a source outside of the subset.
+The module also has the errors of kernels: a description that no device accepts, and a source outside of the subset.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import attrs
 
 
 class KernelError(Exception):
-    """A kernel was described or launched in a way that no device accepts; the message names the kernel."""
+    """Raised for a kernel that was described or launched in a way that no device accepts; the message names it."""
 
 
 class IndexOutOfRange(KernelError, IndexError):
-    """A launch surely reads or writes beyond an array; the message names kernel, array, range and length."""
+    """Raised for a launch that certainly leaves an array; the message names kernel, array, range and length."""
 
 
 class SourceRefused(KernelError):
-    """A kernel's or a host function's source is not in the subset that can be read.
+    """Raised for source of a kernel or host function that is not in the readable subset.
 
     The message is ``FILE:LINE: WHO: what is there; what to write instead``.
     """
@@ -33,8 +33,8 @@ class SourceRefused(KernelError):
 
 
 Pattern = Literal["constant", "affine", "irregular", "indirect"]
-"""Of an index: ``constant`` (the same element for every iteration), ``affine`` in the loop variables, ``indirect``
-(read from another array), ``irregular`` (any other)."""
+"""Pattern of an index: ``constant`` (one element for all iterations), ``affine`` in loop variables, ``indirect`` (read
+from an array) or ``irregular``."""
 
 
 def _not_negative(use: ArrayUse, attribute: attrs.Attribute[float], value: float) -> None:
@@ -46,24 +46,24 @@ def _not_negative(use: ArrayUse, attribute: attrs.Attribute[float], value: float
 class ArrayUse:
     """Accesses of a kernel to one array, in numbers for each iteration of the distributed loop.
 
-    OTM's compiler passes ``laf`` to its runtime, which makes a density of it.
+    OTM's compiler passes ``laf`` to its runtime, which computes a density from it.
     """
 
     name: str
     position: int
-    """Which of the kernel's arguments it is, from 0."""
+    """The array's position among the kernel's arguments, from 0."""
     reads: float = attrs.field(default=0.0, validator=_not_negative)
-    """Loads, by block frequency."""
+    """Loads for each iteration, by block frequency."""
     writes: float = attrs.field(default=0.0, validator=_not_negative)
-    """Stores, by block frequency."""
+    """Stores for each iteration, by block frequency."""
     pattern: Pattern = "affine"
-    """The least regular one of its accesses."""
+    """The pattern of the least regular access."""
     level: int = 0
-    """How many loads of other arrays the first access waits for, one after the other."""
+    """Length of the chain of dependent loads of other arrays before the first access."""
     elements_read: float = attrs.field(default=0.0, validator=_not_negative)
-    """Elements that come from memory: what is loaded again in the iteration or by its neighbours counts once."""
+    """Elements loaded from memory; an element that the iteration or its neighbours load again counts once."""
     elements_written: float = attrs.field(default=0.0, validator=_not_negative)
-    """Elements that go to memory."""
+    """Elements stored to memory."""
     element_size: int = 8
     """Bytes of an element by the parameter's annotation (``NDArray[np.float32]``), 8 without one."""
 

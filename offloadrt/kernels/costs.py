@@ -1,8 +1,8 @@
-"""What a kernel costs in flops, bytes and loads; no seconds, which are the machine's.
+"""Costs of a kernel in flops, bytes and loads; the machine turns them into seconds.
 
-`KernelAnalysis` is what a compiler knows from the source alone. `Signature` is what the nest takes, and the numbers
-that arguments are to its counting. `LaunchCounts` is what one launch does, its arguments known. `memory_streams.py`
-says in which order a launch comes to the elements of an array, and how many bytes move.
+`KernelAnalysis` has what a compiler knows from the source alone. `Signature` has the nest's parameters and turns
+arguments into the numbers of a count. `LaunchCounts` has what one launch does with known arguments. `memory_streams.py`
+finds in which order a launch accesses the elements of an array, and how many bytes move.
 """
 
 from __future__ import annotations
@@ -50,32 +50,32 @@ from offloadrt.kernels.walk import complex_names, element_size, walk
 
 @attrs.frozen
 class ArrayCounts:
-    """What a launch does with one array."""
+    """Counts of what a launch does with one array."""
 
     name: str
     position: int
     elements: int | None
-    """Elements of the argument; None when it has no shape."""
+    """Elements of the argument; None when the argument has no shape."""
     element_size: int
-    """Bytes."""
+    """Bytes of an element."""
     reads: float
     writes: float
     _ranges: Callable[[Literal["read", "write"]], tuple[int, int] | None] = attrs.field(repr=False, eq=False)
-    """Found when they are asked for, as `touched` is, because most launches need neither."""
+    """Computes the ranges on request, as `_touched` does, because most launches need neither."""
     _touched: Callable[[], tuple[float, bool]] = attrs.field(repr=False, eq=False)
-    """Counts when it is asked for."""
+    """Counts the touched elements on request."""
     _surely: Callable[[], bool] = attrs.field(repr=False, eq=False)
     pattern: Pattern
     streams: tuple[AccessStream, ...] = ()
-    """The orders in which it comes to the elements, and how many it moves in each."""
+    """The orders in which the launch accesses the elements, with the number of elements moved in each."""
     known: Mapping[str, tuple[tuple[int, int], ...]] = attrs.field(factory=dict)
-    """Of a recorded launch, for "read" and "write": first and last of stretches of elements, all of them accessed, that
-    are all that is; without one, the streams say what is known. For "atomic", those only atomic accesses come to.
+    """Of a recorded launch: for "read" and "write", first and last element of each stretch; the launch accesses exactly
+    these elements. For "atomic", the elements with atomic accesses only. Without an entry, only the streams are known.
     """
 
     @property
     def read_range(self) -> tuple[int, int] | None:
-        """Return the first and last element, in C order, that may be loaded; None for none, or where data decide."""
+        """Return the first and last element, in C order, that may be loaded; None without loads or if data decide."""
         return self._ranges("read")
 
     @property
@@ -90,7 +90,7 @@ class ArrayCounts:
 
     @property
     def exact(self) -> bool:
-        """Tell whether `touched` is a count; otherwise it is an upper bound of the expected number."""
+        """Tell whether `touched` is an exact count; otherwise it is an upper bound of the expected number."""
         return self._touched()[1]
 
     @property
@@ -99,12 +99,12 @@ class ArrayCounts:
 
     @property
     def surely_accessed(self) -> bool:
-        """Tell whether some element is loaded or stored, whatever a branch decides."""
+        """Tell whether the launch accesses some element of the array whatever its branches decide."""
         return self._surely()
 
     @property
     def density(self) -> float | None:
-        """Return the touched part of the elements; None when the array has no shape."""
+        """Return the fraction of the elements that are touched; None when the array has no shape."""
         return None if self.elements is None else self.touched / self.elements if self.elements else 0.0
 
 
@@ -116,32 +116,32 @@ class AtomicCounts:
     scope: str
     operations: float
     hottest: float
-    """Those on the element that gets most of them; where data decide and have no numbers, as many as on each."""
+    """Operations on the most used element; for an index from data without numbers, the mean over the elements."""
     neighbours: int = 0
-    """Bytes of an element where threads that follow one another come to elements that do; 0: they come anywhere."""
+    """Size in bytes of an element if consecutive threads access consecutive elements; 0 if they access any."""
     combined: bool = False
-    """Whether a compiler has each warp combine its own before: all come to one element, a whole number."""
+    """Whether a compiler combines a warp's operations first: all go to one element, which is a whole number."""
 
 
 @attrs.frozen
 class LaunchCounts:
-    """One launch of a kernel."""
+    """Counts of one launch of a kernel."""
 
     iterations: int
     flops: float
     bytes: float
     arrays: tuple[ArrayCounts, ...]
     waits: Waits
-    """Loads from memory, and how often threads wait for some of their own, summed over all threads."""
+    """Loads from memory, and how often threads wait for their own loads, summed over all threads."""
     assumed: tuple[str, ...]
-    """Branches and loops of which neither the arguments nor a hint said how often they run."""
+    """Branches and loops whose frequency neither the arguments nor a hint determined."""
     moves: Moves
-    """Where the bytes lie, which decides how many sectors of memory they are in."""
+    """Where the moved bytes lie, which decides how many memory sectors contain them."""
     atomics: tuple[AtomicCounts, ...] = ()
     further: float = 0.0
-    """Operations beside the flops: what divisions and functions are made of, and those on whole numbers."""
+    """Operations beside the flops: the parts of divisions and functions, and operations on whole numbers."""
     outside: Outside | None = None
-    """An access that surely leaves its array."""
+    """An access that certainly leaves its array; None if there is none."""
 
     @property
     def flops_per_iteration(self) -> float:
@@ -152,7 +152,7 @@ class LaunchCounts:
         return self.bytes / self.iterations if self.iterations else 0.0
 
     def array(self, name: str) -> ArrayCounts:
-        """Return what is done with an array. KeyError when the kernel has none of that name."""
+        """Return the counts of an array. KeyError when the kernel has no array of that name."""
         for counts in self.arrays:
             if counts.name == name:
                 return counts
@@ -161,16 +161,16 @@ class LaunchCounts:
 
 @attrs.frozen
 class Places:
-    """Where a launch's elements lie of the arrays whose indices are data or have no affine form, by array."""
+    """By array, where a launch's elements lie if the array's indices are data or have no affine form."""
 
     moved: Mapping[str, tuple[float, float]]
-    """What moves for each byte of elements: to the SMs, warp by warp, and from memory."""
+    """Bytes moved for each byte of elements: to the SMs, warp by warp, and from memory."""
     hottest: Mapping[str, float]
-    """The part of the stores that goes to the element that gets most."""
+    """The fraction of the stores that goes to the most used element."""
 
 
 def count_launch(walked: Walk, uses: Sequence[ArrayUse], counting: Counting, arguments: Sequence[Any]) -> LaunchCounts:
-    """Count what a launch of a walked nest does. uses: what the nest does with its arrays."""
+    """Count what a launch of a walked nest does. uses: the nest's uses of its arrays."""
     flops = further = 0.0
     for work in walked.work:
         runs = counting.runs(work.path)
@@ -235,7 +235,7 @@ def _moves(walked: Walk, counting: Counting, arguments: Sequence[Any], arrays: S
 def _array(
     accesses: Sequence[ArrayAccess], counting: Counting, use: ArrayUse, argument: Any
 ) -> tuple[ArrayCounts, float]:
-    """Count what happens to an array with these accesses; and the bytes that the launch moves for it."""
+    """Count what happens to an array with these accesses, and the bytes that the launch moves for the array."""
     shape = getattr(argument, "shape", None)
     size = counting.numbers.get(f"{use.name}.size")
     element_size = int(getattr(getattr(argument, "dtype", None), "itemsize", use.element_size))
@@ -260,13 +260,13 @@ def _array(
 
 
 def launch_key(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what the counts of a launch depend on: shapes and types of arrays, and numbers."""
+    """Return the key for the counts of a launch: shapes and types of its arrays, and its numbers."""
     # NumPy's numbers have a shape, which is empty; they are told apart by their value.
     return tuple((getattr(a, "shape", None) or plain_number(a), getattr(a, "dtype", type(a))) for a in arguments)
 
 
 def plain_number(argument: Any) -> Any:
-    """Convert a number of NumPy's to Python's; return anything else as it is."""
+    """Convert a NumPy number to a Python number; return anything else unchanged."""
     return argument.item() if isinstance(argument, np.generic | np.ndarray) and not argument.ndim else argument
 
 
@@ -282,7 +282,7 @@ class Signature:
     complex_parameters: frozenset[str]
     """The parameters that are annotated as complex."""
     index_parameters: tuple[IndexParameter, ...]
-    """The parameters that bounds and indices are made of."""
+    """The parameters that bounds and indices depend on."""
 
     def check_count(self, arguments: Sequence[Any]) -> None:
         """Raise KernelError for too few or too many arguments."""
@@ -298,7 +298,7 @@ class Signature:
             check_index_parameters(self.kernel, self.index_parameters, arguments)
 
     def check_elements(self, parameter: str, given: object) -> None:
-        """Raise KernelError for elements that a loop nest cannot take (`check_type`)."""
+        """Raise KernelError for element types that a loop nest cannot take (`check_type`)."""
         check_type(self.kernel, parameter, given, parameter in self.complex_parameters)
 
     def counting(self, walked: Walk, arguments: Sequence[Any]) -> Counting:
@@ -329,7 +329,7 @@ class Signature:
         return Counting(who, numbers, scalars)
 
     def _check_array(self, walked: Walk, name: str, argument: Any) -> None:
-        """Raise KernelError for elements or dimensions that are not those that the source indexes."""
+        """Raise KernelError for an array whose element type or dimensions do not match the source."""
         if (elements := getattr(argument, "dtype", None)) is None:
             return
         shape = getattr(argument, "shape", None)
@@ -343,7 +343,7 @@ class Signature:
 
 
 def _lengths(name: str, argument: Any) -> dict[str, int]:
-    """Return the lengths of an array by the symbols that polynomials have for them."""
+    """Return the lengths of an array, keyed by their symbols in polynomials."""
     shape = getattr(argument, "shape", None)
     if shape is None:
         return {}
@@ -359,7 +359,7 @@ _PATTERNS: tuple[Pattern, ...] = ("constant", "affine", "irregular", "indirect")
 
 @attrs.frozen(eq=False)
 class KernelAnalysis:
-    """A kernel's source, read."""
+    """The result of reading a kernel's source."""
 
     file: str
     line: int
@@ -369,18 +369,18 @@ class KernelAnalysis:
     flops: float
     """Floating-point operations of an iteration; each math function, minimum and maximum is one."""
     waits: Waits
-    """Loads from memory of an iteration, and how often its thread waits for some."""
+    """Loads from memory in one iteration, and how often the iteration's thread waits for some."""
     nest: LoopNest = attrs.field(repr=False)
     places: Memo[Any, Any] = attrs.field(factory=partial(Memo, 256), init=False, repr=False)
-    """Where elements lie whose indices are data (`ElementTrace.places`), by launch and numbers."""
+    """Positions of elements whose indices are data (`ElementTrace.places`), by launch and numbers."""
     _launches: Memo[Any, LaunchCounts] = attrs.field(factory=partial(Memo, 256), init=False, repr=False)
-    """Counts of launches that were counted before, by their arguments."""
+    """Counts of earlier launches, by their arguments."""
 
     @classmethod
     def of(cls, nest: LoopNest, name: str | None = None) -> KernelAnalysis:
-        """Analyse a loop nest; messages call it by its function's name unless another one is given.
+        """Analyse a loop nest; messages use `name`, or else the name of the nest's function.
 
-        Raises SourceRefused for a bound or an index that is no whole number by its form.
+        Raises SourceRefused for a bound or an index whose form shows that it is no whole number.
         """
         source = nest.source
         walked, index_parameters = walk(nest)
@@ -418,12 +418,12 @@ class KernelAnalysis:
 
     @property
     def distributed(self) -> tuple[Loop, ...]:
-        """Return the loop whose iterations the device shares out; several with `collapse`."""
+        """Return the distributed loop, whose iterations the device shares out; several loops with `collapse`."""
         return self.walked.distributed
 
     @property
     def loops(self) -> Sequence[Loop]:
-        """Return all loops, in the order of the source."""
+        """Return all loops in source order."""
         return self.walked.loops
 
     @property
@@ -432,7 +432,7 @@ class KernelAnalysis:
 
     @functools.cached_property
     def without_form(self) -> frozenset[str]:
-        """Return the arrays some of whose indices are data, or are computed in no affine way."""
+        """Return the arrays with an index that is data or is computed in a non-affine way."""
         return frozenset([each.array for each in self.accesses if each.pattern in ("irregular", "indirect")])
 
     @property
@@ -449,13 +449,13 @@ class KernelAnalysis:
 
     @functools.cached_property
     def follows_iterations(self) -> bool:
-        """Tell whether neither data nor a thread's own loops decide where an access goes."""
+        """Tell whether all access positions are independent of data and of loops within a thread."""
         within = {loop.symbol for loop in self.loops if not loop.distributed}
         return not any(access.through or access.loops & within for access in self.accesses)
 
     @property
     def guessed(self) -> tuple[str, ...]:
-        """Name the branches and loops of which no launch can tell how often they run, unless `expect` says so."""
+        """Name the branches and loops whose frequency no launch can determine without a hint of `expect`."""
         branches = [(part.line, guessed_branch(part.line)) for part in self._branches if part.probability.guessed]
         loops = [loop for loop in self.loops if loop.trips is None and (loop.start is None or loop.stop is None)]
         return tuple(
@@ -464,7 +464,7 @@ class KernelAnalysis:
 
     @property
     def exact_at_launch(self) -> tuple[int, ...]:
-        """Return the lines of branches that are ranges of an index: a compiler guesses them, a launch counts them."""
+        """Return the lines of branches on index ranges, which a compiler guesses and a launch counts exactly."""
         ranges = [part for part in self._branches if part.probability.exact and not part.of_loop]
         return tuple(sorted({part.line for part in ranges}))
 
@@ -474,7 +474,7 @@ class KernelAnalysis:
         return [part for path in paths for part in path if isinstance(part, Branch)]
 
     def use(self, array: str) -> ArrayUse:
-        """Return what is done with an array. KeyError when the kernel has none of that name."""
+        """Return the use of an array. KeyError when the kernel has no array of that name."""
         for use in self.arrays:
             if use.name == array:
                 return use
@@ -486,15 +486,15 @@ class KernelAnalysis:
         return round(self.counting(arguments).runs(self.distributed))
 
     def counting(self, arguments: Sequence[Any]) -> Counting:
-        """Make the numbers of a launch, for those who count its blocks. Raises KernelError."""
+        """Make the `Counting` of a launch with these arguments. Raises KernelError."""
         return self.signature.counting(self.walked, arguments)
 
     def at(self, *arguments: Any) -> LaunchCounts:
         """Count what a launch with these arguments does: iterations, accesses, ranges of indices, flops and bytes.
 
-        The counts are kept, because programs launch a kernel with equal sizes many times.
-        arguments: in the kernel's order; an array may be a phantom, only its shape and type matter. KernelError when a
-        scalar or a length that a loop needs is not known, or an argument makes a bound or an index a float.
+        The counts are kept, because programs launch a kernel with equal sizes many times. arguments: in the kernel's
+        order; an array may be a phantom, because only its shape and type matter. Raises KernelError when a scalar or a
+        length that a loop needs is not known, or when an argument makes a bound or an index a float.
         """
         self.signature.check_index_parameters(arguments)
         known = launch_key(arguments)

@@ -1,7 +1,7 @@
 """Counting iterations: how often the blocks of a loop nest run once the arguments of a launch are known.
 
-`Counting` has the runs of a block, exact for affine bounds. Sums over loops that depend on one another are made
-without adding one by one. `Range` is the smallest and the largest value of an index.
+`Counting` counts the runs of a block, exactly for affine bounds. Sums over loops that depend on one another are
+computed in closed form. `Range` is the smallest and the largest value of an index.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ Range = tuple[Polynomial, Polynomial]
 def extent(index: Polynomial, path: Path, known: Mapping[str, int]) -> Range | None:
     """Return the smallest and the largest value of an index in a block.
 
-    None when the index is not affine, or runs over data. The range is never narrower than what is touched, and exact
-    when no loop is empty and no branch excludes anything. Scalars and lengths that are not `known` are taken not to be
-    negative.
+    Returns None when the index is not affine or depends on data. The range contains all touched indices, and is exact
+    when no loop is empty and no branch excludes anything. Scalars and lengths that are not `known` are assumed to be
+    non-negative.
     """
     lowest = highest = index.known(known)
     for loop in reversed(loops_of(path)):
@@ -58,7 +58,7 @@ def extent(index: Polynomial, path: Path, known: Mapping[str, int]) -> Range | N
 
 
 def loop_ends(loop: Loop, known: Mapping[str, int]) -> Range | None:
-    """Return the smallest and the largest value of a loop's variable, over the variables around it."""
+    """Return the smallest and the largest value of a loop's variable, over all values of the outer variables."""
     if loop.start is None or loop.stop is None:
         return None
     start, stop = loop.start.known(known), loop.stop.known(known)
@@ -73,16 +73,16 @@ def loop_ends(loop: Loop, known: Mapping[str, int]) -> Range | None:
 _ADDED_ONE_BY_ONE = 64
 _ADDED_AT_MOST = 1 << 20
 _SYSTEMS = 5000
-"""Points where bounds meet, at most."""
+"""Largest number of points where bounds meet that are examined."""
 _MARGIN = 2
-"""Iterations on either side of a break that are added one by one: bounds are rounded to whole numbers."""
+"""Iterations on either side of a break that are added one by one, because bounds are rounded to integers."""
 
 
 def exact(function: Callable[[int], int], count: int, breaks: tuple[int, Sequence[int]] | None) -> int | None:
     """Add function(0) + … + function(count - 1); None when that takes too long.
 
-    `breaks`: the degree of the polynomials that the function is between some points, and these points; None when it is
-    no polynomial.
+    `breaks`: the degree of the polynomials that describe the function between break points, and these points; None for
+    a function that is no polynomial.
     """
     if breaks is None or count <= _ADDED_ONE_BY_ONE:
         return _one_by_one(function, 0, count) if count <= _ADDED_AT_MOST else None
@@ -104,7 +104,7 @@ def exact(function: Callable[[int], int], count: int, breaks: tuple[int, Sequenc
 
 
 def sampled(function: Callable[[int], int], count: int) -> int:
-    """Estimate the same sum from samples."""
+    """Estimate function(0) + … + function(count - 1) from samples."""
     samples = [number * count // _ADDED_AT_MOST for number in range(_ADDED_AT_MOST)]
     return sum(function(sample) for sample in samples) * count // _ADDED_AT_MOST
 
@@ -112,10 +112,10 @@ def sampled(function: Callable[[int], int], count: int) -> int:
 def breaks(
     loop: Loop, values: range, inner: Sequence[Loop], cuts: Cuts, known: Mapping[str, int]
 ) -> tuple[int, list[int]] | None:
-    """Return the degree of the polynomials that count inner iterations, and the points where one becomes another.
+    """Return the degree of the polynomials that count inner iterations, and the points between the polynomials.
 
-    The polynomials are in the number of the outer loop's iteration. None when there are too many bounds to tell. Each
-    point is where as many bounds meet as there are variables. Bounds that are products of variables have no part in it.
+    The polynomials' variable is the number of the outer loop's iteration. Returns None when there are too many bounds.
+    At each point, as many bounds meet as there are variables. Bounds that are products of variables are ignored.
     """
     variables = [loop.symbol, *(other.symbol for other in inner)]
     columns = {symbol: column for column, symbol in enumerate(variables)}
@@ -156,7 +156,7 @@ def _one_by_one(function: Callable[[int], int], low: int, high: int) -> int:
 
 
 def _by_differences(function: Callable[[int], int], low: int, high: int, degree: int) -> int | None:
-    """Add the values of a polynomial; None when samples show that it is none."""
+    """Sum a polynomial's values from its differences; None when samples show that it is no polynomial."""
     differences = [function(low + number) for number in range(degree + 1)]
     for order in range(1, degree + 1):
         for index in range(degree, order - 1, -1):
@@ -188,19 +188,19 @@ Numbers = Mapping[str, int]
 
 @attrs.frozen(eq=False)
 class Counting:
-    """The blocks of one kernel for given scalars and lengths."""
+    """Counts how often the blocks of one kernel run, for given scalars and lengths."""
 
     who: str
     numbers: dict[str, int]
-    """Scalars that are whole, and lengths, by their symbol."""
+    """Whole-number scalars and lengths, by their symbol."""
     scalars: dict[str, float]
     """Scalars that hints may name."""
     assumed: set[str] = attrs.field(factory=set)
-    """What had to be assumed, in words."""
+    """Descriptions of the assumptions that were needed."""
     _runs: dict[tuple[int, ...], tuple[Path, float]] = attrs.field(factory=dict, init=False, repr=False)
-    """How often a block runs, by the identity of its path's parts, which it keeps: blocks have many accesses."""
+    """Cached runs of a block, by the identity of its path's parts; the entry keeps these alive."""
     _extents: dict[Any, tuple[Path, tuple[int, int] | None]] = attrs.field(factory=dict, init=False, repr=False)
-    """The extents of an index, by index and path."""
+    """Cached extents of an index, by index and path."""
 
     def runs(self, path: Path) -> float:
         """Count how often a launch runs a block."""
@@ -226,7 +226,7 @@ class Counting:
         return often
 
     def share(self, probability: Probability, line: int, loops: Sequence[Loop]) -> Share:
-        """Return the share of some loops' iterations in which a condition holds."""
+        """Return the share of the iterations of `loops` in which a condition holds."""
         if probability.within:
             ranges = [self.share_within(within, line, loops) for within in probability.within]
             parts = [share for share in ranges if share is not None]
@@ -244,9 +244,9 @@ class Counting:
         return neither(product) if probability.kind == "or" else product
 
     def share_within(self, within: Within, line: int, loops: Sequence[Loop]) -> Share | None:
-        """Return the share in which a range holds; None where it cannot be told.
+        """Return the share of the iterations in which a range holds; None where it is not known.
 
-        It is exact where the index is affine in loops whose bounds are numbers.
+        The share is exact where the index is affine in loops whose bounds are numbers.
         """
         bounds = self.bounds_of(within)
         if bounds is None:
@@ -271,11 +271,11 @@ class Counting:
         return EVERYWHERE if cut.low <= 0 <= cut.high else {}
 
     def exact(self, path: Path) -> bool:
-        """Tell whether the bounds of loops and the ranges of indices alone decide how often a block runs."""
+        """Tell whether bounds of loops and ranges of indices alone determine how often a block runs."""
         return self.decides(path) and all(map(self.counted, loops_of(path)))
 
     def decides(self, path: Path) -> bool:
-        """Tell whether the ranges of indices alone decide in which iterations a block runs."""
+        """Tell whether ranges of indices alone determine in which iterations a block runs."""
         for depth, part in enumerate(path):
             if isinstance(part, Branch) and (
                 not part.probability.exact
@@ -294,7 +294,7 @@ class Counting:
         return None if low is None or high is None else (low, high)
 
     def mean_trips(self, path: Path, loop: Loop) -> float:
-        """Return the iterations of a loop each time that it is entered, on average."""
+        """Return the average number of iterations of a loop each time that it is entered."""
         depth = path.index(loop)
         entered, end = self.runs(path[:depth]), depth + 1
         if end < len(path) and isinstance(after := path[end], Branch) and after.of_loop:
@@ -302,7 +302,7 @@ class Counting:
         return self.runs(path[:end]) / entered if entered else 0.0
 
     def probability(self, hint: Hint, line: int) -> float:
-        """Return the probability of a branch: its hint, or 0.5."""
+        """Return the probability of a branch: the value of its hint, or 0.5."""
         if hint is None:
             self.assumed.add(guessed_branch(line))
             return BRANCH
@@ -315,7 +315,7 @@ class Counting:
         return self.hinted(loop.trips, "how often a loop runs", math.inf)
 
     def hinted(self, hint: float | str, what: str, most: float = 1.0) -> float:
-        """Return the number that a hint is, or that the scalar has which it names. KernelError when it is none."""
+        """Return the value of a hint: a number, or the scalar that it names. KernelError when there is none."""
         if not isinstance(hint, str):
             return float(hint)
         value = self.scalars[hint]
@@ -341,7 +341,7 @@ class Counting:
         return True
 
     def iterations(self, loops: Sequence[Loop], outer: Numbers, cuts: Cuts = ()) -> int:
-        """Count the iterations of a nest in which all cuts hold, for values of the variables around it."""
+        """Count a nest's iterations in which all cuts hold, for given values of the outer variables."""
         if not loops:
             return 1
         loop, *inner = loops
@@ -381,7 +381,7 @@ class Counting:
         return values
 
     def extent(self, index: Polynomial, path: Path) -> tuple[int, int] | None:
-        """Return the smallest and the largest value of an index (`index_ranges.extent`), in numbers."""
+        """Return the smallest and the largest value of an index in a block, as numbers (function `extent`)."""
         key = index, *map(id, path)
         if key not in self._extents:
             ends = extent(index, path, self.numbers)
@@ -391,7 +391,7 @@ class Counting:
 
 
 def _all(parts: Sequence[Share]) -> Share:
-    """Return the share in which all of some conditions hold."""
+    """Return the share in which all conditions hold."""
     product = EVERYWHERE
     for part in parts:
         product = both(product, part)

@@ -1,13 +1,12 @@
-"""Which elements the threads of a launch come to, and in which order: the nest's source evaluated with NumPy.
+"""Which elements a launch's threads access, in which order: the nest's source evaluated with NumPy.
 
 `ElementTrace` evaluates a loop nest for many iterations at a time, one *lane* for each. Indices that are computed, or
-read from arrays with numbers, are exact. Where numbers are missing (phantoms), or the kernel itself stores them, what
-the source declares with `expect` stands for them: values are drawn, and `assumed` says of which arrays. The same list
-gives the same elements each time: draws depend on the kernel, the text of the index and the arrays that it is read
-from, and on nothing else.
+read from arrays with numbers, are exact. Where numbers are missing (phantoms), or the kernel itself stores them, values
+are drawn as `expect` in the source declares, and `assumed` names the arrays. Draws depend on the kernel, the text of
+the index and the arrays that it is read from, and on nothing else, so that the same list gives the same elements.
 
-A loop within a thread makes lanes of its trips. Where neighbouring trips stay within a grain (a page), one of them
-stands for all.
+A loop within a thread makes a lane of each trip. Where neighbouring trips stay within a grain (a page), one lane stands
+for all of them.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ Whole = NDArray[np.int64]
 
 
 class _Unknown:
-    """The value of what no numbers say."""
+    """The value of an expression that depends on unknown numbers."""
 
 
 UNKNOWN: Final = _Unknown()
 _WINDOWS, _MOST_SAMPLED = 3, 1 << 17
-"""Of how many windows of threads the places are looked at, and how many accesses of each."""
+"""Number of windows of threads that are examined for positions, and of accesses sampled in each."""
 _LEVELS: Final = 4
-"""Moments of a statement: loads that wait for one another, and the store behind them."""
+"""Moments of a statement: dependent loads one after another, and then the store."""
 _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -63,34 +62,34 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
 
 @attrs.frozen(eq=False)
 class Visits:
-    """Elements of one array that lanes come to."""
+    """Elements of one array that lanes access."""
 
     array: str
     stores: bool
     lanes: Whole
     moments: Whole
-    """When in the lane's course, counted in moments."""
+    """When a lane makes the access, counted in moments."""
     elements: Whole
 
 
 @attrs.frozen(eq=False)
 class ElementTrace:
-    """The accesses of one launch, found for some of its iterations when they are asked for."""
+    """The accesses of one launch, evaluated on request for some of its iterations."""
 
     analysis: KernelAnalysis
     counting: Counting
     arguments: Mapping[str, Any]
-    """What the kernel's parameters stand for: arrays with numbers, numbers, or what has a shape only."""
+    """The values of the kernel's parameters: arrays with numbers, numbers, or objects that have only a shape."""
     wanted: frozenset[str]
-    """The arrays whose elements are asked for."""
+    """The arrays whose accessed elements are requested."""
     grain: int
-    """Bytes within which neighbouring elements are one."""
+    """Bytes within which neighbouring elements count as one."""
     key: str = ""
-    """What draws depend on besides the source."""
+    """What draws depend on in addition to the source."""
     mapped: Mapping[str, tuple[int, int]] = attrs.field(factory=dict)
-    """The first element and the number of those among which an array's are drawn; by default all of it."""
+    """By array, the first element and the number of elements among which draws are made; by default all elements."""
     assumed: dict[str, None] = attrs.field(factory=dict, init=False)
-    """The arrays of whose elements some were drawn, in the order in which they were met."""
+    """The arrays whose elements were drawn in part, in the order in which they were met."""
 
     @property
     def nest(self) -> LoopNest:
@@ -98,13 +97,13 @@ class ElementTrace:
 
     @functools.cached_property
     def shape(self) -> tuple[int, ...] | None:
-        """Return the trips of the distributed loops; None unless they are a rectangle."""
+        """Return the trips of the distributed loops; None if they do not form a rectangle."""
         ranges = [self.counting.range_of(loop, self.counting.numbers) for loop in self.analysis.distributed]
         return None if None in ranges else tuple(len(each) for each in ranges if each is not None)
 
     @functools.cached_property
     def size(self) -> float:
-        """Return about how many visits all iterations together have."""
+        """Estimate how many visits all iterations together have."""
         total = 0.0
         for access in self.analysis.accesses:
             if access.array in self.wanted and (often := self.counting.runs(access.path)):
@@ -117,7 +116,7 @@ class ElementTrace:
 
     @property
     def walks(self) -> bool:
-        """Tell whether a thread's own loops take it further than a grain through one of the arrays."""
+        """Tell whether loops within a thread take the thread further than a grain through one of the arrays."""
         for access in self.analysis.accesses:
             if access.array in self.wanted and access.pattern == "affine":
                 for loop in loops_of(access.path):
@@ -129,9 +128,9 @@ class ElementTrace:
 
     @property
     def strides_apart(self) -> bool:
-        """Tell whether neighbouring iterations lie further apart in an array than those that follow after them.
+        """Tell whether a step of an inner distributed loop is longer, in an array, than a step of an outer one.
 
-        So it is in a transposition, and in the passes of a transform.
+        A transposition and the passes of a transform are of this kind.
         """
         return any(
             distances[place] * size >= self.grain and distances[place] > min(distances[:place])
@@ -141,7 +140,7 @@ class ElementTrace:
 
     @functools.cached_property
     def together(self) -> int:
-        """Return how many neighbouring iterations stay within a grain of each array, so that one stands for all."""
+        """Return how many neighbouring iterations stay within a grain of each array, so that one can stand for all."""
         if any(access.through or access.pattern == "irregular" for access in self.analysis.accesses):
             return 1
         assert self.shape is not None
@@ -152,7 +151,7 @@ class ElementTrace:
 
     @property
     def _affine(self) -> list[ArrayAccess]:
-        """Return the affine accesses to the wanted arrays that happen."""
+        """Return the affine accesses to the wanted arrays that actually happen."""
         return [
             access
             for access in self.analysis.accesses
@@ -160,7 +159,7 @@ class ElementTrace:
         ]
 
     def _distances(self, access: ArrayAccess) -> tuple[list[int], int]:
-        """Return the elements between neighbours of each distributed loop, and the bytes of an element."""
+        """Return the elements between neighbours along each distributed loop, and the bytes of an element."""
         flat = flat_index(access, shape_of(self.counting, access))
         size = int(getattr(getattr(self.arguments[access.array], "dtype", None), "itemsize", 8))
         if flat is None:
@@ -172,7 +171,7 @@ class ElementTrace:
 
     @property
     def is_known(self) -> bool:
-        """Tell whether all arrays that decide an index of the wanted ones have numbers that the kernel leaves alone."""
+        """Tell whether all arrays that determine a wanted index have numbers that the kernel does not change."""
         return all(
             self._has_numbers(name)
             for access in self.analysis.accesses
@@ -182,7 +181,7 @@ class ElementTrace:
 
     @property
     def decided_by_data(self) -> bool:
-        """Tell whether the content of arrays decides where some of the wanted accesses go."""
+        """Tell whether array contents determine the position of some wanted access."""
         return any(access.through for access in self.analysis.accesses if access.array in self.wanted)
 
     @functools.cached_property
@@ -195,7 +194,7 @@ class ElementTrace:
 
     @functools.cached_property
     def strides(self) -> dict[str, int]:
-        """Return, for each loop within a thread, how many of its trips are one."""
+        """Return, for each loop within a thread, how many of its trips count as one."""
         strides: dict[str, int] = {}
         for access in self.analysis.accesses:
             for symbol, stride in self.strides_of(access).items():
@@ -203,7 +202,7 @@ class ElementTrace:
         return strides
 
     def strides_of(self, access: ArrayAccess) -> dict[str, int]:
-        """Return the same as far as one access is concerned."""
+        """Return, for each loop within a thread, how many of its trips count as one for this access."""
         found: dict[str, int] = {}
         flat = flat_index(access, shape_of(self.counting, access))
         for depth, part in enumerate(access.path):
@@ -224,7 +223,7 @@ class ElementTrace:
         return found
 
     def visits(self, iterations: Whole) -> tuple[list[Visits], int]:
-        """Return what some iterations of the distributed loops come to, and how many moments each of them has."""
+        """Return what some iterations of the distributed loops access, and how many moments each iteration has."""
         assert self.shape is not None
         frame = _Frame(self, iterations, {})
         distributed = dict(zip(self.analysis.distributed, np.unravel_index(iterations, self.shape), strict=True))
@@ -239,9 +238,9 @@ class ElementTrace:
     def places(self, resident: int, warp: int, sector: int, cache: float) -> Places:
         """Return how the elements of the wanted arrays lie in sectors.
 
-        A warp gets a sector once for what its threads load at one moment. From memory it comes once for all resident
-        threads, as far as the L2 cache holds what they get; an array of at most ``cache`` bytes comes once in a launch.
-        First, middle and last of these windows stand for all.
+        A warp gets a sector once for what its threads load at one moment. A sector comes from memory once for all
+        resident threads, as far as the L2 cache holds it; an array of at most ``cache`` bytes comes once in a launch.
+        The first, the middle and the last window of resident threads stand for all windows.
         """
         assert self.shape is not None
         total = math.prod(self.shape)
@@ -290,14 +289,14 @@ def _innermost(nest: LoopNest) -> Sequence[Statement]:
 
 
 class _Frame:
-    """Lanes that run the same statements."""
+    """Lanes that execute the same statements."""
 
     def __init__(self, trace: ElementTrace, iterations: Whole, names: dict[str, Any]) -> None:
         self.trace = trace
         self.iterations = iterations
         """The iteration of the distributed loops that each lane is in."""
         self.names = names
-        """What scalars hold: a number, one for each lane, or ``UNKNOWN``."""
+        """The value of each scalar: a number, one number for each lane, or ``UNKNOWN``."""
         self.found: list[Visits] = []
         self._drawn: dict[tuple[str, int], Whole] = {}
 
@@ -306,7 +305,7 @@ class _Frame:
         return self.iterations.size
 
     def run(self, body: Iterable[Statement]) -> int:
-        """Run statements; return how many moments they have."""
+        """Run statements; return the number of their moments."""
         now = 0
         for node in body:
             if not self.lanes:
@@ -390,7 +389,7 @@ class _Frame:
         return _LEVELS + int(lots.max(initial=0)) * length
 
     def _only(self, lanes: Whole) -> _Frame:
-        """Return a frame of some of the lanes, which may come several times."""
+        """Return a frame with some of the lanes; a lane may occur several times."""
         names = {
             name: value[lanes] if isinstance(value, np.ndarray) and value.ndim else value
             for name, value in self.names.items()
@@ -400,7 +399,7 @@ class _Frame:
     # expressions
 
     def value(self, node: ast.expr, now: int) -> Any:
-        """Return the value of an expression in each lane, and note what it loads."""
+        """Return the value of an expression in each lane, and note its loads."""
         match node:
             case ast.Constant(value=value):
                 return value
@@ -472,7 +471,7 @@ class _Frame:
     # accesses
 
     def _visit(self, node: ast.Subscript, now: int, *, stores: bool) -> Any:
-        """Note that lanes load or store an element, and return what they load."""
+        """Note that lanes load or store an element; return the loaded values."""
         assert isinstance(node.value, ast.Name)
         name, trace = node.value.id, self.trace
         argument = trace.arguments[name]
@@ -502,9 +501,9 @@ class _Frame:
         return argument.reshape(-1)[elements]
 
     def _draw(self, index: str, indices: Sequence[ast.expr], size: int) -> Whole:
-        """Draw the elements of an index that no numbers say: near the iteration where `expect` says so, or anywhere.
+        """Draw the elements of an index without known numbers: near the iteration where `expect` says so, or anywhere.
 
-        Arrays of one size that are read at one index get the same elements.
+        Arrays of the same size that are read at the same index get the same elements.
         """
         drawn_for = index, size
         if drawn_for not in self._drawn:
@@ -524,7 +523,7 @@ class _Frame:
         return np.random.default_rng(zlib.crc32(f"{self.trace.key} {what} {first}".encode()))
 
     def _hint(self, node: ast.expr, name: str, default: float) -> float:
-        """Return what `expect` says in an expression; the default where it says nothing of that."""
+        """Return the value that `expect` gives in an expression; the default without such a hint."""
         for part in ast.walk(node):
             if isinstance(part, ast.Call) and self.trace.nest.function_of(part) == "expect":
                 for keyword in part.keywords:
@@ -537,7 +536,7 @@ class _Frame:
 
 @functools.lru_cache(maxsize=1 << 10)
 def _depth(node: ast.AST) -> int:
-    """Count the loads in an expression that wait for one another."""
+    """Return the length of the longest chain of dependent loads in an expression."""
     inner = max((_depth(child) for child in ast.iter_child_nodes(node)), default=0)
     return inner + (isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name))
 

@@ -36,22 +36,22 @@ class BadAccess(Exception):
 
 
 class OutsideSection(Exception):
-    """A loop nest met an index outside of the part; it carries the array's place among the arguments, and the index."""
+    """Raised when a loop nest accesses an index outside of the mapped part; has the array's position and the index."""
 
 
 @attrs.frozen(eq=False)
 class MappedSection(NDArrayOperatorsMixin):
-    """A partly mapped array. Whoever uses all of it at once touches what is not there."""
+    """A partly mapped array. Code that uses all of the array at once touches elements that the device lacks."""
 
     name: str
     shape: tuple[int, ...]
     """The shape of the whole array."""
     lower: int
-    """The first index along the first dimension that the device has."""
+    """The first index along the first dimension whose elements the device has."""
     values: NDArray[Any]
     """The elements that the device has, from `lower` on."""
     host_address: int | None = None
-    """What the device got instead of an address of its own, when it has nothing."""
+    """The address that the device got instead of its own when it has no part of the array."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -59,11 +59,11 @@ class MappedSection(NDArrayOperatorsMixin):
 
     @property
     def whole(self) -> NDArray[Any]:
-        """Return an array of the whole's shape and type, for whoever asks for lengths; its elements mean nothing."""
+        """Return an array of the whole array's shape and type, for code that needs lengths; it has no contents."""
         return np.broadcast_to(np.zeros((), self.dtype), self.shape)
 
     def outside(self, index: object) -> BadAccess:
-        """Return the error that touching this index raises."""
+        """Return the error that an access at this index raises."""
         if self.host_address is not None:
             had = f"the device got its host address {self.host_address:#x}"
             return BadAccess(self.name, f"{self.name} is not mapped: {had}")
@@ -103,7 +103,7 @@ class MappedSection(NDArrayOperatorsMixin):
         return self.shape[0]
 
     def touch(self) -> NoReturn:
-        """Touch all of it. Raises BadAccess."""
+        """Access the whole array. Raises BadAccess."""
         raise self.outside(":")
 
     def __array_ufunc__(self, *_: Any, **__: Any) -> NoReturn:
@@ -230,12 +230,12 @@ _COMPLEX: Functions = {
     "_complex_power": _complex_power,
     "_conjugate": _conjugate,
 }
-"""Complex arithmetic written out, as Python's own differs between its versions in infinities and signed zeros."""
+"""Complex arithmetic written out: Python's own differs between versions for infinities and signed zeros."""
 
 
 @functools.cache
 def interpreted() -> Functions:
-    """Return the functions for the interpreter, by the names that `NestBody` writes."""
+    """Return the functions that the interpreter calls, by the names that `NestBody` writes."""
     return {
         "_load": _load,
         "_within": _within,
@@ -255,7 +255,7 @@ def interpreted() -> Functions:
 
 @functools.cache
 def compiled() -> Functions:
-    """Return the functions for Numba. Raises ImportError without it."""
+    """Return the functions that Numba compiles. Raises ImportError without Numba."""
     import numba
 
     own = numba.njit(error_model="python")
@@ -291,7 +291,7 @@ def _of_the_c_library() -> Functions:
 
 
 WORTH_COMPILING = 2e6
-"""Loads, stores and operations after which a kernel is compiled: about a second of the interpreter."""
+"""Loads, stores and operations after which a kernel is compiled: about one second in the interpreter."""
 
 _HELPERS: dict[type[ast.operator], str] = {
     ast.Div: "_divide",
@@ -310,10 +310,10 @@ _COMPLEX_HELPERS: dict[type[ast.operator], str] = {
 
 @attrs.define(eq=False)
 class NestBody:
-    """The body of a kernel that was written as a loop nest; called with arrays and numbers.
+    """The body of a kernel written as a loop nest; called with arrays and numbers.
 
-    The interpreter runs it until it has done `WORTH_COMPILING` work in all, then Numba does where it is installed
-    (extra ``kernels``); which of them runs shows in the time that it takes, in nothing else. IndexError for an index
+    The interpreter runs the body until the runs add up to `WORTH_COMPILING`. Then Numba runs it, where Numba is
+    installed (extra ``kernels``). Only the real time differs between them, no result. Raises IndexError for an index
     outside of its array, BadAccess for one outside of a `MappedSection`, KernelError for arguments that a kernel cannot
     take.
     """
@@ -334,7 +334,7 @@ class NestBody:
             self.compile_and_run(*arguments)
 
     def interpret(self, *arguments: Any) -> None:
-        """Run it in the interpreter."""
+        """Run the body in the interpreter."""
         taken = self._taken(arguments)
         in_sections = len(taken) > len(arguments)
         if in_sections not in self._interpreted:
@@ -343,7 +343,7 @@ class NestBody:
             self._interpreted[in_sections](*taken)
 
     def compile_and_run(self, *arguments: Any) -> None:
-        """Run it compiled. KernelError without Numba."""
+        """Compile the body and run it. KernelError without Numba."""
         if not numba_is_installed():
             raise KernelError(
                 f"kernel {self.analysis.name!r} cannot be compiled without Numba; install offloadrt[kernels]"
@@ -379,9 +379,9 @@ class NestBody:
         return total
 
     def _taken(self, arguments: tuple[Any, ...]) -> list[Any]:
-        """Return the arguments as both ways of running take them.
+        """Return the arguments in the form that the interpreted and the compiled body take.
 
-        With sections among them, all arrays of the wholes' shapes and all first indices come after.
+        With sections among the arguments, arrays of the wholes' shapes and all first indices follow.
         """
         signature = self.analysis.signature
         signature.check_count(arguments)
@@ -410,7 +410,7 @@ class NestBody:
 
 @contextlib.contextmanager
 def _told_of(arguments: Sequence[Any]) -> Iterator[None]:
-    """Turn an index outside of a section into the section's own error."""
+    """Replace an error for an index outside of a section by the section's own error."""
     try:
         yield
     except OutsideSection as outside:
@@ -430,11 +430,11 @@ def build(
     in_sections: bool = False,
     complex_nodes: Collection[ast.expr] = (),
 ) -> Callable[..., None]:
-    """Build a Python function of the rewritten source, which calls these functions.
+    """Build a Python function from the rewritten source; it calls the given functions.
 
-    complex_nodes: the expressions of the source whose value is complex. in_sections: it takes of each array what the
-    device has, and after all arguments, for each array in order, one of the whole's shape and the first index that is
-    there.
+    complex_nodes: the source's expressions with a complex value. in_sections: the function takes the device's part of
+    each array, and after all arguments, for each array in order, an array of the whole's shape and the first index that
+    the device has.
     """
     tree = nest.source.tree
     body = copy.deepcopy(nest.source.body)
@@ -520,7 +520,7 @@ class _Rewriter(ast.NodeTransformer):
 
 
 class _InSections(_Rewriter):
-    """Lengths are those of the whole array, and so are indices: each is moved to where the device has the element."""
+    """Rewrites indices, which refer to the whole array, to the position of the element in the device's part."""
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         made = super().visit_Subscript(node)

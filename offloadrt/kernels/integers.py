@@ -1,4 +1,4 @@
-"""What counts as a whole number among the numbers that programs give."""
+"""The test for whole numbers among the numbers that programs pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Tell whether a value is a whole number, also NumPy's, and no truth value.
+    """Tell whether a value is a whole number of Python or NumPy, and not a truth value.
 
     >>> is_integer(8), is_integer(np.int64(8)), is_integer(8.0), is_integer(True)
     (True, True, False, False)

@@ -1,10 +1,10 @@
 """A kernel: what a target region computes, and what one iteration of it costs.
 
-A kernel has a body, or none (a *phantom* kernel that has costs only).  Its costs are counts (flops and bytes per loop
-iteration), never seconds: ``machine/`` turns them into time.  The decorator
-``kernel`` makes one of a Python function.
+A kernel has a body, or none (a *phantom* kernel, which has costs only). Its costs are counts (flops and bytes per loop
+iteration), never seconds: ``machine/`` turns them into time. The decorator ``kernel`` makes a kernel of a Python
+function.
 
-It takes two kinds of bodies:
+The decorator accepts two kinds of bodies:
 
 - A *loop nest*: no costs are given, and a ``for`` over a ``range`` stands among the outermost statements.  Its source
   is read (`loop_subset.py` says what it may hold); costs and access frequencies come from there, and anything else is
@@ -38,7 +38,7 @@ Body = Callable[..., None]
 
 
 DEFAULT_THREADS: Final = 128
-"""Threads of a team where neither the kernel nor the runtime says how many."""
+"""Threads of a team where neither the kernel nor the runtime sets their number."""
 
 
 def _number(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -90,41 +90,40 @@ class Kernel:
 
     name: str
     body: Body | None = None
-    """Called as ``body(*args)`` when the kernel ends; None for a phantom kernel."""
+    """The function called as ``body(*args)`` when the kernel ends; None for a phantom kernel."""
     flops_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
     """Operations of one iteration, in the kernel's precision."""
     bytes_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
     """Bytes that one iteration moves between the device's memory and its compute units."""
     threads_per_team: int | None = attrs.field(default=None, validator=attrs.validators.optional(_positive))
-    """None: left open, so that the runtime says how many."""
+    """Threads of a team; None leaves the number to the runtime."""
     registers_per_thread: int = attrs.field(default=32, validator=_positive)
     efficiency: float = attrs.field(default=1.0, validator=_fraction)
-    """Fraction of the peak arithmetic rate that the code reaches on a full device (register spilling lowers it)."""
+    """Fraction of the peak arithmetic rate that the code reaches on a full device; register spilling lowers it."""
     dependent_accesses: float = attrs.field(default=0.0, validator=_not_negative)
-    """Memory accesses on the critical path of each team that each wait for the one before (a chain of look-ups, a
-    reduction)."""
+    """Length of the chain of dependent memory accesses on each team's critical path (look-ups, a reduction)."""
     loads_in_flight: float | None = attrs.field(default=None, validator=attrs.validators.optional(_positive))
-    """Loads that a thread waits for at once, as none depends on another: read from its source, or declared. None: not
-    known; then its memory's latency is hidden when the device's arithmetic units have enough teams.
+    """Independent loads that a thread has in flight at once, read from its source or declared. None means not known:
+    then the memory's latency is hidden when the device's arithmetic units have enough teams.
     """
     bytes_per_load: float = attrs.field(default=8.0, validator=_positive)
-    """Bytes that move for each of these loads, the stores that go with it counted in."""
+    """Bytes moved for each of these loads, including the stores that belong to it."""
     atomics_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
-    """Atomic operations in device memory, of a kernel that is declared by its costs."""
+    """Atomic operations in device memory per iteration, for a kernel that is declared by its costs."""
     atomic_addresses: float = attrs.field(default=1.0, validator=_positive)
-    """To how many addresses they go, evenly."""
+    """Number of addresses among which the atomic operations are evenly distributed."""
     precision: Literal["double", "single"] = attrs.field(default="double", validator=_a_precision)
-    """The precision in which its operations count, whatever its arrays hold; devices have a rate for each."""
+    """The precision in which the kernel's operations count, whatever its arrays hold; devices have a rate for each."""
     single_flops_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
     """Operations of one iteration in single precision, besides those in the kernel's precision."""
     further_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
-    """Operations of one iteration that its code has besides, as a division is made of several."""
+    """Further operations of one iteration's machine code; a division, for one, takes several instructions."""
     moves: Moves | None = attrs.field(default=None, eq=False, repr=False)
-    """Where the bytes of a launch lie; None: not known, they are taken to lie side by side."""
+    """Where the bytes of a launch lie; None means not known, and then the bytes are assumed contiguous."""
     arrays: tuple[ArrayUse, ...] = attrs.field(default=(), converter=_as_tuple)
-    """What it does with its arrays: read from its source, or declared (empty when neither)."""
+    """The kernel's uses of its arrays, read from its source or declared; empty when there is neither."""
     analysis: KernelAnalysis | None = attrs.field(default=None, eq=False, repr=False)
-    """What its source says; None for a kernel that is declared by its costs."""
+    """The analysis of the kernel's source; None for a kernel that is declared by its costs."""
 
     def __call__(self, *args: Any) -> None:
         """Run the body on the host.  Raises KernelError for a phantom kernel."""
@@ -135,18 +134,18 @@ class Kernel:
     def moved_per_byte(self, sector: int, cache: float) -> float:
         """Return the bytes that move for each byte of elements.
 
-        Memory gives sectors of so many bytes, and a cache holds so many (`memory_streams.py`).
+        sector: bytes of a memory sector. cache: bytes of the cache (`memory_streams.py`).
         """
         return 1.0 if self.moves is None else self.moves.per_byte(sector, cache)
 
     @property
     def team_threads(self) -> int:
-        """Return the threads of a team; `DEFAULT_THREADS` where nobody says how many."""
+        """Return the threads of a team; `DEFAULT_THREADS` where the kernel leaves them open."""
         return self.threads_per_team or DEFAULT_THREADS
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Return the names of the body's parameters, by position; none for a phantom and for a function of C."""
+        """Return the names of the body's parameters in order; empty for a phantom kernel and for a C function."""
         try:
             return tuple(inspect.signature(self.body).parameters) if self.body is not None else ()
         except ValueError:
@@ -154,7 +153,7 @@ class Kernel:
 
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
-        """Return the least and the most arguments of a body over views; a loop nest's analysis checks its own."""
+        """Return the smallest and the largest number of arguments of a body over views; an analysis checks a nest's."""
         if self.body is None or self.analysis is not None:
             return 0, math.inf
         try:
@@ -178,11 +177,11 @@ class Kernel:
         iterations: int | None = None,
         arguments: Sequence[Any] | None = None,
     ) -> Launch:
-        """Launch this kernel with so many teams and threads.
+        """Make a launch of this kernel with the given numbers of teams and threads.
 
-        Without ``iterations`` a loop nest does those that its source and ``arguments`` say, any other kernel one in
-        every thread. With ``arguments`` a loop nest costs what it does with them (`with_arguments`); IndexOutOfRange
-        when it surely leaves an array, also a phantom.
+        Without ``iterations``, a loop nest runs the iterations that its source and ``arguments`` determine; any other
+        kernel runs one in every thread. With ``arguments``, a loop nest has the costs for them (`with_arguments`).
+        Raises IndexOutOfRange when the launch certainly leaves an array, which may be a phantom.
         """
         threads = self.team_threads if threads is None else threads
         if arguments is not None and self.analysis is not None:
@@ -196,8 +195,8 @@ class Kernel:
     def with_arguments(self, *arguments: Any) -> Kernel:
         """Return a loop nest with the costs of a launch with these arguments, instead of a compiler's guess.
 
-        The costs are per iteration. Arrays may be phantoms. A kernel that is declared by its costs is returned as it
-        is. KernelError when a length or a scalar that a loop needs is not known.
+        The costs are per iteration. Arrays may be phantoms. A kernel declared by its costs is returned unchanged.
+        KernelError when a length or a scalar that a loop needs is not known.
         """
         if self.analysis is None:
             return self
@@ -215,7 +214,7 @@ class Kernel:
 
 @attrs.frozen
 class Tile:
-    """Teams of ``height`` rows of ``width`` threads each; a row of the grid has ``columns`` of them."""
+    """Teams of ``height`` rows with ``width`` threads each; ``columns`` such teams stand side by side in the grid."""
 
     width: int = attrs.field(validator=_positive)
     height: int = attrs.field(validator=_positive)
@@ -231,20 +230,20 @@ class Launch:
     threads: int = attrs.field(validator=_positive)
     iterations: int = attrs.field(validator=_not_negative)
     counts: LaunchCounts | None = attrs.field(default=None, eq=False, repr=False)
-    """What a loop nest does with its arguments, as far as they and its hints say."""
+    """The loop nest's counts for its arguments, as far as the arguments and hints determine them."""
     accessing: float = attrs.field(default=1.0, validator=_fraction)
-    """Part of the iterations that access memory; a predicate leaves the others nothing to access."""
+    """Fraction of the iterations that access memory; in the others a predicate is false."""
     strided: bool = False
-    """Whether a thread's next iteration is one grid further on; otherwise a team has iterations in a row."""
+    """Whether a thread's next iteration is one grid size away; otherwise each team has consecutive iterations."""
     tile: Tile | None = None
-    """The shape of its teams, where they have two dimensions."""
+    """The two-dimensional shape of the teams; None for one dimension."""
 
     def slower(self, factor: float) -> Launch:
-        """Return the launch with a compiler's code that takes `factor` times as long.
+        """Return the launch with code that takes `factor` times as long.
 
-        A factor of time does not say what the code does worse, so all that the kernel's time is computed from is
-        scaled alike: operations, bytes, and the accesses that wait for one another. Alone on the device the kernel then
-        takes the factor times as long, and what bounds it stays what it was.
+        A factor of time does not say which part of the code is worse. So all inputs of the kernel's time are scaled
+        alike: operations, bytes, and dependent accesses. Alone on the device, the kernel then takes `factor` times as
+        long, and the same resource bounds it as before.
         """
         if factor == 1.0:
             return self
@@ -282,7 +281,7 @@ class Launch:
         return self.iterations * self.kernel.bytes_per_iteration
 
     def at(self, places: Places) -> Launch:
-        """Return the launch with what its index arrays say of where its elements lie."""
+        """Return the launch with the element positions that its index arrays determine."""
         if self.counts is None or self.kernel.moves is None:
             return self
         atomics = [
@@ -294,7 +293,7 @@ class Launch:
 
     @property
     def atomics(self) -> tuple[AtomicCounts, ...]:
-        """Return the atomic operations, as the source says or the kernel declares."""
+        """Return the atomic operations that the source has or the kernel declares."""
         if self.counts is not None and self.counts.atomics:
             return self.counts.atomics
         if not (operations := self.kernel.atomics_per_iteration * self.iterations):
@@ -302,12 +301,12 @@ class Launch:
         return (AtomicCounts("", "device", operations, operations / self.kernel.atomic_addresses),)
 
     def bytes_moved(self, sector: int, cache: float) -> float:
-        """Return the bytes that move where memory gives sectors of so many bytes, and a cache holds so many."""
+        """Return the bytes that move with memory sectors of `sector` bytes and a cache of `cache` bytes."""
         return self.bytes * self.kernel.moved_per_byte(sector, cache)
 
 
 def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -> Kernel:
-    """Return the kernel with body, costs and arrays from its function's source; as it is when that has no loop.
+    """Return the kernel with body, costs and arrays from its function's source; unchanged without a loop.
 
     Raises SourceRefused, and KernelError when the source cannot be read.
     """
@@ -319,7 +318,7 @@ def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -
 
 
 def of_source(kernel: Kernel, source: Source, collapse: int) -> Kernel:
-    """Return the kernel with body, costs and arrays from a source. Raises SourceRefused."""
+    """Return the kernel with body, costs and arrays from `source`. Raises SourceRefused."""
     nest = read(source, collapse)
     analysis = KernelAnalysis.of(nest, kernel.name)
     return attrs.evolve(
@@ -335,7 +334,7 @@ def of_source(kernel: Kernel, source: Source, collapse: int) -> Kernel:
 
 
 class KernelFields(TypedDict, total=False):
-    """The fields of a `Kernel` that may be given; what is left out has the default of its class."""
+    """The fields of a `Kernel` that callers may give; an omitted field has the default of the class."""
 
     name: str
     flops_per_iteration: float
@@ -353,7 +352,7 @@ class KernelFields(TypedDict, total=False):
 
 
 _COSTS = ("flops_per_iteration", "bytes_per_iteration", "arrays")
-"""Given one of these, a body is not read as a loop nest."""
+"""If one of these fields is given, the body is not read as a loop nest."""
 
 
 @overload
@@ -422,7 +421,7 @@ def kernel(
 
 
 def run_body(body: Body, values: Sequence[Any]) -> None:
-    """Run the body of a kernel. What fails in its arithmetic says which arguments have no type yet."""
+    """Run the body of a kernel. An arithmetic error gets a note about arguments that have no type yet."""
     try:
         body(*values)
     except TypeError as error:
@@ -436,7 +435,7 @@ def run_body(body: Body, values: Sequence[Any]) -> None:
 
 
 def _declared_uses(of: Kernel, reads: Sequence[str], writes: Sequence[str]) -> tuple[ArrayUse, ...]:
-    """Return the uses of the arrays that a body reads or writes, each as a whole and in order. Raises KernelError."""
+    """Return declared uses of the arrays that a body reads or writes as a whole. Raises KernelError."""
     if of.arrays:
         raise KernelError(f"kernel {of.name!r}: give either reads and writes, or arrays")
     for option, names in (("reads", reads), ("writes", writes)):

@@ -1,10 +1,10 @@
 """The subset of Python that a kernel's source is written in; everything else is refused with file and line.
 
-A kernel in source is one *distributed* loop, a ``for`` over a ``range`` whose iterations a device shares out (with
-``collapse=n`` the first n perfectly nested ones), before it assignments of scalars, after it stores of what was
-reduced, also under an ``if``. Inside: further ``for`` loops over ranges, ``if`` / ``elif`` / ``else``, assignments to
-scalars and elements. Loops may be written in short forms: products of ranges become loops,
-loops over written numbers become statements.
+A kernel in source has one *distributed* loop, a ``for`` over a ``range`` whose iterations a device shares out (with
+``collapse=n`` the first n perfectly nested ones). Assignments of scalars may precede the loop, and stores of reduced
+values may follow, also under an ``if``. The loop contains further ``for`` loops over ranges, ``if`` / ``elif`` /
+``else``, and assignments to scalars and elements. Loops may have short forms: products of ranges become loops, loops
+over written numbers become statements.
 
 Expressions: numbers, names, elements ``a[i, j]`` of array parameters, ``+ - * / // % & | ^ << >>``, ``**`` with a
 literal exponent, comparisons, ``and or not``, ``x if c else y``, ``min max abs int float bool len``, ``a.shape[k]``,
@@ -90,9 +90,9 @@ WHILE = "write a for over a range with an if in it"
 
 
 def may_loop(code: CodeType) -> bool:
-    """Tell whether a function's byte code, or that of functions in it, iterates or jumps back.
+    """Tell whether the byte code of a function, or of functions within it, iterates or jumps back.
 
-    It is never False for a function with a loop.
+    The result is never False for a function with a loop.
     """
     for instruction in dis.get_instructions(code):
         if instruction.opname == "FOR_ITER":
@@ -103,7 +103,7 @@ def may_loop(code: CodeType) -> bool:
 
 
 def refuse_loops(source: Source) -> None:
-    """Raise SourceRefused for the first loop in a source that has no loop nest."""
+    """Raise SourceRefused for the first loop in a source without a loop nest."""
     for statement in source.body:
         for node in ast.walk(statement):
             match node:
@@ -123,7 +123,7 @@ def refuse_loops(source: Source) -> None:
 
 
 def _is_short(loops: Sequence[tuple[ast.expr, ast.expr]], body: Sequence[ast.AST]) -> bool:
-    """Tell whether loops only go through dimensions or written names, and what they do indexes nothing with them."""
+    """Tell whether loops run only over dimensions or written names, and their bodies index nothing with these."""
     for _, iterated in loops:
         named = isinstance(iterated, ast.Tuple | ast.List) and all(
             isinstance(element, ast.Name) for element in iterated.elts
@@ -137,7 +137,7 @@ def _is_short(loops: Sequence[tuple[ast.expr, ast.expr]], body: Sequence[ast.AST
 
 
 def over_a_range(loop: ast.For | ast.AsyncFor) -> str:
-    """Say how to write a loop over something else: ``for i in reversed(range(n))`` as ``range(n - 1, -1, -1)``."""
+    """Suggest how to write a loop as one over a range: ``reversed(range(n))`` as ``range(n - 1, -1, -1)``."""
     variable = loop.target.id if isinstance(loop.target, ast.Name) else "i"
     match loop.iter:
         case ast.Call(func=ast.Name(id="reversed"), args=[ast.Call(func=ast.Name(id="range"), args=[*bounds])]):
@@ -153,14 +153,14 @@ def over_a_range(loop: ast.For | ast.AsyncFor) -> str:
 
 
 def _before(bound: ast.expr) -> str:
-    """Write the number before a bound."""
+    """Return the source of the number one below a bound."""
     if isinstance(bound, ast.Constant) and isinstance(bound.value, int):
         return str(bound.value - 1)
     return text(ast.BinOp(bound, ast.Sub(), ast.Constant(1)))
 
 
 _OPERATORS = {ast.Add: "+", ast.Sub: "+", ast.Mult: "*"}
-"""A sum of differences is a sum."""
+"""Reduction operators; a sum of differences counts as a sum."""
 
 
 def reduction(statement: Assignment, target: str) -> tuple[str, ast.expr] | None:
@@ -184,7 +184,7 @@ def reduction(statement: Assignment, target: str) -> tuple[str, ast.expr] | None
 
 
 def reduced_scalars(source: Source, loop: ast.For, assigned: set[str]) -> dict[str, str]:
-    """Return the scalars with a value before the distributed loop that it reduces, each with its operator.
+    """Return the scalars with a value before the distributed loop that the loop reduces, each with its operator.
 
     Raises SourceRefused for a scalar that one iteration takes over from another in any other way.
     """
@@ -220,7 +220,7 @@ def reads_first(body: Sequence[Statement], name: str) -> bool:
 
 
 def _run(body: Sequence[Statement], name: str, known: bool) -> tuple[bool, bool]:
-    """Return whether the scalar is read before it is known, and whether it is known afterwards."""
+    """Return whether the scalar is read before it has a value, and whether it has a value afterwards."""
     for node in body:
         after = known
         match node:
@@ -265,7 +265,7 @@ _COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 
 @attrs.frozen(eq=False)
 class LoopNest:
-    """A source that was found to be in the subset."""
+    """A function's source that was checked to be in the subset."""
 
     source: Source
     arrays: tuple[str, ...]
@@ -276,7 +276,7 @@ class LoopNest:
 
     @functools.cached_property
     def body(self) -> tuple[Statement, ...]:
-        """Return the statements, read once for all passes."""
+        """Return the loop's statements, which are read once for all passes."""
         return statements(self.source.body)
 
     @property
@@ -284,11 +284,11 @@ class LoopNest:
         return tuple(parameter.arg for parameter in self.source.parameters)
 
     def function_of(self, call: ast.Call) -> str:
-        """Return the name of the function that is called, one of `MATH` or of those in this module's docstring."""
+        """Return the name of the called function: one of `MATH`, or one in this module's docstring."""
         return called(self.source, call) or ""
 
     def constant(self, name: str) -> complex | None:
-        """Return the number that a global name stands for: an int, a float or a complex one."""
+        """Return the number that a global name stands for: int, float or complex."""
         value = self.source.names.get(name)
         return value if isinstance(value, int | float | complex) else None
 
@@ -299,7 +299,7 @@ def read(source: Source, collapse: int = 1) -> LoopNest:
 
 
 def called(source: Source, call: ast.Call) -> str | None:
-    """Return which function of the subset is called; None for any other."""
+    """Return the name of the called function of the subset; None for any other function."""
     function = call.func
     target: object = None
     if isinstance(function, ast.Name):
@@ -351,7 +351,7 @@ class _Reader:
         return LoopNest(self.source, self.arrays, tuple(loops), reduced)
 
     def _check_parameters(self) -> None:
-        """Refuse a function whose parameters are not all plain and used."""
+        """Refuse a function that has a parameter which is not plain or not used."""
         source, given = self.source, self.source.tree.args
         if isinstance(source.tree, ast.AsyncFunctionDef):
             self.refuse(source.tree, "a kernel awaits nothing", "write def")
@@ -363,7 +363,7 @@ class _Reader:
                 self.refuse(parameter, f"parameter {parameter.arg} is not used", "leave it out")
 
     def _outermost_loop(self) -> tuple[ast.For, dict[str, str]]:
-        """Check the statements, and return the only loop among the outermost ones, with the scalars that it reduces."""
+        """Check the statements, and return the only outermost loop with the scalars that it reduces."""
         source, assigned = self.source, set(self.names) - set(self.arrays)
         distributed: ast.For | None = None
         reduced: dict[str, str] = {}
@@ -393,7 +393,7 @@ class _Reader:
         return assigned
 
     def statement(self, node: ast.stmt, assigned: set[str]) -> set[str]:
-        """Check a statement, and return the scalars that surely have a value after it."""
+        """Check a statement, and return the scalars that have a value after it in all cases."""
         match node:
             case ast.Pass():
                 return assigned
@@ -604,10 +604,10 @@ def _stores_an_element(node: ast.stmt) -> bool:
 
 
 def written_out(source: Source) -> Source:
-    """Return the source with its short loops written out.
+    """Return the source with its short loops expanded.
 
-    Raises SourceRefused for a range of a product that depends on its variables, for another loop inside of a loop over
-    numbers, and where the variable of such a loop gets another value.
+    Raises SourceRefused for a range of a product that depends on the product's variables, for another loop inside a
+    loop over numbers, and for an assignment to the variable of such a loop.
     """
     loops = [node for node in source.nodes if isinstance(node, ast.For)]
     if any(_ranges(source, loop) for loop in loops):
@@ -622,7 +622,7 @@ def _variables(loop: ast.For) -> list[str]:
 
 
 def _numbers(source: Source, loop: ast.For) -> Sequence[tuple[int | float, ...]]:
-    """Return the numbers that the variables have in each pass; nothing for another kind of loop."""
+    """Return the values of the variables in each pass; empty for another kind of loop."""
     try:
         values = source.names.get(loop.iter.id) if isinstance(loop.iter, ast.Name) else ast.literal_eval(loop.iter)
     except ValueError:
@@ -635,7 +635,7 @@ def _numbers(source: Source, loop: ast.For) -> Sequence[tuple[int | float, ...]]
 
 
 def _ranges(source: Source, loop: ast.For) -> Sequence[ast.expr]:
-    """Return the ranges of a product, one for each variable; nothing for another kind of loop."""
+    """Return the ranges of a product, one for each variable; empty for another kind of loop."""
     if not isinstance(loop.iter, ast.Call) or loop.iter.keywords or loop.orelse:
         return ()
     function, _, attribute = text(loop.iter.func).partition(".")
@@ -678,7 +678,7 @@ class _Unrolling(ast.NodeTransformer):
         ]
         names = [parameter.arg for parameter in source.parameters]
         self.taken = {*names, *(target.id for target in assigned if isinstance(target, ast.Name))}
-        """Names that the variable of a loop over numbers may not have."""
+        """Names that are in use, which the variable of a loop over numbers may not have."""
 
     def visit_For(self, loop: ast.For) -> ast.For | list[ast.stmt]:
         variables, passes = _variables(loop), _numbers(self.source, loop)

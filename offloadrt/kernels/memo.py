@@ -1,4 +1,4 @@
-"""Answers that are kept, because programs ask the same many times."""
+"""A cache of answers, because programs ask the same questions many times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class Memo(dict[K, V]):
-    """Answers by what was asked. It forgets them all when there are ``most``, so that memory stays bounded.
+    """A cache of answers by question. At ``most`` entries it drops all of them, so that memory stays bounded.
 
     A key may hold the ``id`` of an object if the answer keeps that object alive: no other object gets its id then.
     Programs ask far fewer different things than ``most``; one that asks for something else in every step loses the

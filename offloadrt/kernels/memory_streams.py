@@ -1,9 +1,9 @@
-"""The orders in which a launch comes to the elements of an array, and how many of them it moves in each.
+"""The orders in which a launch accesses the elements of an array, and the elements that it moves in each.
 
-Accesses whose index is affine, and those that `expect` calls near, follow the iterations: an array is *swept* when one
-of them happens in every iteration, or when ranges of indices alone decide in which ones all of them do; else its
-elements are visited *in order*, some here and some there. A cache holds what lies near, so that an element moves once,
-however often it is accessed. All other accesses are *random*.
+Accesses with an affine index, and accesses that `expect` calls near, follow the iterations. An array is *swept* when
+one of these accesses happens in every iteration, or when index ranges alone decide in which iterations all of them do;
+else its elements are visited *in order*, some here and some there. A cache holds neighbours, so that an element moves
+once, however often it is accessed. All other accesses are *random*.
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ Order = Literal["swept", "in order", "random"]
 
 @attrs.frozen
 class AccessStream:
-    """What a launch moves of one array in one order."""
+    """The elements of one array that a launch moves in one order."""
 
     order: Order
     level: int
-    """How many loads of other arrays the first access waits for, one after the other."""
+    """Length of the chain of dependent loads of other arrays before the first access."""
     read: float
-    """Elements from memory."""
+    """Elements loaded from memory."""
     written: float
-    """Elements to memory."""
+    """Elements stored to memory."""
     places: float
-    """Where runs of neighbouring elements begin, counted each time."""
+    """Positions at which runs of neighbouring elements begin, counted each time."""
     among: float
-    """How many of these places there are, of which conditions choose some; without an end: not known, or all."""
+    """The number of positions from which conditions choose; infinite when not known or when all are chosen."""
     _reach: Callable[[], Reach] = attrs.field(repr=False, eq=False)
 
     @property
     def reach(self) -> Reach:
-        """Return where that is, loads and stores apart; found when it is asked for."""
+        """Return the ranges that the accesses reach, loads and stores apart; computed on request."""
         return self._reach()
 
 
 def runs_without(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
-    """Return how often a launch makes an access, without the loops for which `shared` holds."""
+    """Return how often a launch makes an access, not counting the loops for which `shared` holds."""
     once = {loop.symbol for loop in loops_of(access.path) if shared(loop)}
     path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
     often = counting.runs(path)
@@ -81,9 +81,9 @@ def runs_without(counting: Counting, access: ArrayAccess, shared: Callable[[Loop
 
 
 def moved_elements(counting: Counting, accesses: Sequence[ArrayAccess]) -> tuple[float, float]:
-    """Return the elements that affine accesses to one array load from memory, and those that they store there.
+    """Return the elements of one array that affine accesses load from memory, and those that they store.
 
-    An element counts once, also where several loops come to it, as in ``a[i + k]``.
+    An element counts once, even if several loops access it, as in ``a[i + k]``.
     """
     read, written = elements(accesses, functools.partial(runs_without, counting))
     if any(_come_back(counting, access) for access in accesses):
@@ -96,7 +96,7 @@ def moved_elements(counting: Counting, accesses: Sequence[ArrayAccess]) -> tuple
 
 
 def _come_back(counting: Counting, access: ArrayAccess) -> bool:
-    """Tell whether different iterations of the loops that an index varies with come to one element."""
+    """Tell whether different iterations of the loops in an index access the same element."""
     rectangle = steps_of(counting, access, shape_of(counting, access))
     if rectangle is None:  # no rectangle
         return access.pattern == "affine"
@@ -109,7 +109,7 @@ def _come_back(counting: Counting, access: ArrayAccess) -> bool:
 
 
 def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | None) -> tuple[AccessStream, ...]:
-    """Find the streams of one array with so many elements; none for accesses that do not happen."""
+    """Find the streams of one array with `size` elements; accesses that do not happen have no stream."""
     moves = functools.partial(runs_without, counting)
     happening = [access for access in accesses if counting.runs(access.path)]
     affine = [access for access in happening if access.pattern in ("constant", "affine")]
@@ -148,7 +148,7 @@ def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | 
 def _reach_along(
     counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float], size: int | None
 ) -> Reach:
-    """Find where accesses lie that follow the iterations; data decide those that have a nearness."""
+    """Find where the accesses lie that follow the iterations; those with a nearness depend on data."""
     limit = math.inf if size is None else size
     moving = [
         access
@@ -165,7 +165,7 @@ def _reach_along(
 def _places_along(
     counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float], limit: float
 ) -> tuple[ElementRuns, ...]:
-    """Find the runs of loads or stores: even ones of accesses in every iteration, and others that begin somewhere."""
+    """Find the runs of loads or stores: evenly spaced runs of accesses in every iteration, and other runs."""
     moves = functools.partial(runs_without, counting)
     unconditional = [access for access in accesses if nearness.get(access, 1.0) == 1.0]
     dense = [
@@ -190,19 +190,19 @@ def _places_along(
 
 
 def _reach_away(counting: Counting, accesses: Sequence[ArrayAccess], read: float, written: float) -> Reach:
-    """Find where accesses at random lie: each is a run of its own."""
+    """Find where random accesses lie; each access is a run of its own."""
     loads, stores = ((ElementRuns(count, 1.0),) if count else () for count in (read, written))
     return Reach(reached_ranges(counting, accesses, lambda access: 0.0), loads, stores)
 
 
 def nearness_of(counting: Counting, access: ArrayAccess) -> float:
-    """Return the part of an access that `expect` calls near."""
+    """Return the fraction of an access that `expect` calls near."""
     hint = access.near
     return 0.0 if hint is None else counting.hinted(hint, "the part of accesses that lies near")
 
 
 def _places(counting: Counting, access: ArrayAccess) -> float:
-    """Return how often an access runs, but for the loops that step through neighbouring elements without a gap."""
+    """Return how often an access runs, not counting loops that step through contiguous elements."""
     often = counting.runs(access.path)
     *others, index = access.index
     for part in reversed(access.path):
@@ -216,7 +216,7 @@ def _places(counting: Counting, access: ArrayAccess) -> float:
 
 
 def _among(counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float]) -> float:
-    """Count the places that affine accesses would come to if no condition stood around them."""
+    """Count the positions that affine accesses would have without the conditions around them."""
     if any(access in nearness for access in accesses):
         return math.inf
     return max(
@@ -228,12 +228,12 @@ def _among(counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mappin
 
 
 def _certain(counting: Counting, access: ArrayAccess) -> bool:
-    """Tell whether no content of an array decides if an affine access happens, and where."""
+    """Tell whether an affine access, its occurrence included, is independent of array contents."""
     return access.pattern in ("constant", "affine") and counting.exact(access.path)
 
 
 def _in_every_iteration(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
-    """Tell whether each iteration of some loops of known length comes to the same elements by one access or another."""
+    """Tell whether accesses to the same elements together happen in every iteration of loops of known length."""
     nests: dict[tuple[Path, int], list[ArrayAccess]] = {}
     for number, alike in enumerate(same_elements(accesses)):
         for access in alike:
@@ -248,7 +248,7 @@ def _in_every_iteration(counting: Counting, accesses: Sequence[ArrayAccess]) -> 
 
 
 _WINDOW = 1 << 12
-"""Runs of elements from which the density of a pattern is told."""
+"""Number of element runs from which the density of a pattern is computed."""
 
 
 @attrs.frozen(eq=False)
@@ -256,23 +256,23 @@ class Moved:
     """Elements of one array that move in one order and one direction."""
 
     nbytes: float
-    """Bytes of the elements alone."""
+    """Bytes of the elements alone, without the rest of their sectors."""
     element_size: int
     array: float
-    """Bytes of the array; without an end where they are not known."""
+    """Bytes of the array; infinite when not known."""
     pieces: float = 0.0
-    """Runs of elements that begin anywhere."""
+    """Number of runs of elements that begin at any position."""
     ordered: bool = True
-    """Whether pieces lie near one another in time."""
+    """Whether neighbouring runs are accessed at nearly the same time."""
     spread: Callable[[int], float] = lambda sector: 1.0
-    """Bytes that move for each byte of elements."""
+    """Gives the bytes moved for each byte of elements, for a sector size."""
     name: str = ""
-    """The array, where its indices have no affine form: a launch with numbers knows better (`Moves.at`)."""
+    """The array's name if its indices have no affine form; a launch with numbers refines the entry (`Moves.at`)."""
     known: tuple[float, float] | None = None
-    """What moves for each byte of elements, to the SMs and from memory, where indices have numbers."""
+    """Bytes moved for each byte of elements, to the SMs and from memory, if the indices have numbers."""
 
     def bytes(self, sector: int, cache: float) -> float:
-        """Return the bytes that move in sectors of so many bytes, with a cache of so many."""
+        """Return the bytes that move with sectors of `sector` bytes and a cache of `cache` bytes."""
         if self.known is not None:
             return self.nbytes * self.known[cache > 0.0]
         if not self.pieces:
@@ -285,7 +285,7 @@ class Moved:
 
 @attrs.frozen(eq=False)
 class Moves:
-    """What a launch moves."""
+    """All elements that a launch moves."""
 
     _find: Callable[[], Sequence[Moved]]
     _known: dict[tuple[int, float], float] = attrs.field(factory=dict, init=False, repr=False)
@@ -295,11 +295,11 @@ class Moves:
         return [moved for moved in self._find() if moved.nbytes]
 
     def at(self, places: Mapping[str, tuple[float, float]]) -> Moves:
-        """Return what moves where it is known how the elements of some arrays lie (`Moved.known`)."""
+        """Return the moves with known positions for the elements of some arrays (`Moved.known`)."""
         return Moves(lambda: [attrs.evolve(part, known=places.get(part.name)) for part in self._moved])
 
     def per_byte(self, sector: int, cache: float) -> float:
-        """Return the bytes that move for each byte of elements, with sectors and a cache of so many bytes."""
+        """Return the bytes that move per byte of elements, for sectors of `sector` and a cache of `cache` bytes."""
         known = self._known.get((sector, cache))
         if known is None:
             moved = math.fsum(part.bytes(sector, cache) for part in self._moved)
@@ -311,7 +311,7 @@ class Moves:
 def moved_of(
     counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, array: float, element_size: int, name: str
 ) -> list[Moved]:
-    """Find what the accesses to one array of so many bytes move."""
+    """Find what the accesses move of one array, which has `array` bytes."""
     happening = [access for access in accesses if counting.runs(access.path)]
     runs = functools.partial(runs_without, counting)
     beginning = functools.partial(_pieces, counting)
@@ -345,7 +345,7 @@ def _moved(
     ordered: bool = True,
     name: str = "",
 ) -> list[Moved]:
-    """Find a part of what some accesses move at places that data choose, for either direction."""
+    """Find the loads and the stores among the given fraction of accesses at positions that data choose."""
     return [
         Moved(moved * part * element_size, element_size, array, pieces * part, ordered, name=name)
         for moved, pieces in zip(elements(accesses, runs), elements(accesses, beginning), strict=True)
@@ -353,7 +353,7 @@ def _moved(
 
 
 def _pieces(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
-    """Return how often an access runs, but for loops of the thread that step through neighbouring elements."""
+    """Return how often an access runs, not counting a thread's loops that step through contiguous elements."""
     often = runs_without(counting, access, shared)
     last = access.index[-1]
     if last is None:
@@ -369,8 +369,8 @@ def _pieces(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bo
 def _spread(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, element_size: int, sector: int) -> float:
     """Return the bytes of the sectors that affine accesses touch over the bytes of their elements.
 
-    Only a window of each access is looked at. What lies before the first element and after the last one does not count.
-    The result is 1 where loops are no rectangle.
+    Only a window of each access is examined. Bytes before the first element and after the last one do not count. The
+    result is 1 where the loops do not form a rectangle.
     """
     patterns: dict[tuple[int, tuple[tuple[int, int], ...]], None] = {}
     for access in accesses:
@@ -391,32 +391,32 @@ def _spread(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, e
 ELEMENT = 8.0
 """Bytes of a double."""
 UNROLLED = 16
-"""Iterations of a loop that is unrolled completely, at most (GCC, max-completely-peel-times)."""
+"""Largest number of iterations of a loop that is unrolled completely (GCC, max-completely-peel-times)."""
 SECTOR = 32
-"""Bytes that memory gives at least: a sector of a cache line (CUDA Programming Guide, device memory accesses)."""
+"""Smallest unit of a memory access in bytes: a sector of a cache line (CUDA Programming Guide, device memory)."""
 
 
 @attrs.frozen
 class Waits:
-    """Loads from memory, and the times that a thread waits for some of them."""
+    """Loads from memory, and the number of times that a thread waits for some of them."""
 
     loads: float
     waits: float
 
     @property
     def loads_in_flight(self) -> float:
-        """Return how many loads of a thread are in flight at once; infinite where it only stores."""
+        """Return how many loads of a thread are in flight at once; infinite for a thread that only stores."""
         return self.loads / self.waits if self.waits else math.inf
 
     def bytes_per_load(self, nbytes: float) -> float:
-        """Return the bytes that move for each load, of so many bytes in all; an element's where it only stores."""
+        """Return the bytes that move for each load out of `nbytes` in all; the size of an element without loads."""
         return nbytes / self.loads if self.loads and nbytes else ELEMENT
 
 
 def waits(accesses: Iterable[ArrayAccess], sizes: Mapping[str, int], frequency: Frequency) -> Waits:
-    """Count the loads of a kernel's accesses, and the times that a thread waits for some.
+    """Count the loads of a kernel's accesses, and the number of times that a thread waits for some.
 
-    sizes: bytes of an array's elements; frequency: as for the bytes that they move.
+    sizes: bytes of each array's elements. frequency: how often an access runs (`Frequency`).
     """
     by_array: dict[str, list[ArrayAccess]] = {}
     for access in accesses:
@@ -451,12 +451,12 @@ def _differs_by_thread(access: ArrayAccess) -> bool:
 
 
 def _walks(access: ArrayAccess, loop: Loop) -> bool:
-    """Tell whether a thread, or one thread after another, comes to other elements with this loop."""
+    """Tell whether a thread, or one thread after another, accesses different elements along this loop."""
     return loop.distributed or loop.symbol in access.loops
 
 
 def _loops(access: ArrayAccess) -> list[Loop]:
-    """Return the loops within a thread in whose body the load stands, as far as it varies with them."""
+    """Return the loops within a thread that contain the load and with which the load varies."""
     return [loop for loop in loops_of(access.path) if not loop.distributed and loop.symbol in access.loops]
 
 
@@ -465,7 +465,7 @@ def _unrolled(loop: Loop) -> bool:
 
 
 def _along_a_row(access: ArrayAccess, inner: Sequence[Loop]) -> bool:
-    """Tell whether the innermost loop steps through neighbouring elements, and the next thread begins elsewhere."""
+    """Tell whether the innermost loop steps through contiguous elements, while the next thread begins elsewhere."""
     index = access.index[-1]
     if not inner or index is None:
         return False

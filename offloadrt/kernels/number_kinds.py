@@ -1,9 +1,9 @@
 """What kinds of numbers a kernel's expressions are: whole, floating-point, complex, or truth values.
 
 The walk gives each value its `Kind`. Bounds of loops and indices must be whole: Python takes neither a float nor a
-truth value as a bound, NumPy takes neither as an index, and compiled code would cut or convert them. So what is one by
-its form, such as ``n / 2``, is refused with its line (`WholeNumbers`), and an argument that makes one of it when it is
-launched (`check_index_parameters`).
+truth value as a bound, NumPy takes neither as an index, and compiled code would truncate or convert them.
+`WholeNumbers` refuses an expression that is fractional by its form, such as ``n / 2``. `check_index_parameters`
+refuses, at the launch, an argument that makes a bound or an index a float or a truth value.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from offloadrt.kernels.loop_subset import MATH, LoopNest
 from offloadrt.kernels.source import text
 
 _BY_FORM = ""
-"""Among the parameters of a `Kind`: no argument is needed for it."""
+"""Stands among the parameters of a `Kind` that holds whatever the arguments are."""
 _FORM = frozenset((_BY_FORM,))
 _NONE: frozenset[str] = frozenset()
 
 
 @attrs.frozen
 class Kind:
-    """The kind of a number: complex; float or bool if a parameter in `floating` or `truth` is; else whole."""
+    """The kind of a number: complex; float or bool if an argument for `floating` or `truth` is; else whole."""
 
     floating: frozenset[str] = _NONE
     truth: frozenset[str] = _NONE
     is_complex: bool = False
 
     def __or__(self, other: Kind) -> Kind:
-        """Return the kind of one or the other, as a condition decides."""
+        """Return the kind of a value that a condition selects from two values."""
         return Kind(self.floating | other.floating, self.truth | other.truth, self.is_complex or other.is_complex)
 
     @property
@@ -44,12 +44,12 @@ class Kind:
 
     @classmethod
     def given_by(cls, parameter: str, is_complex: bool) -> Kind:
-        """Return the kind of a parameter or its elements: an argument decides it, unless it is annotated as complex."""
+        """Return the kind of a parameter or its elements: complex if annotated so, else the argument decides."""
         return COMPLEX if is_complex else cls(frozenset((parameter,)), frozenset((parameter,)))
 
     @classmethod
     def of(cls, number: object) -> Kind:
-        """Return the kind of a number that is written in the source, or of a global one."""
+        """Return the kind of a number in the source or of a global number."""
         by_type = {bool: TRUTH, float: FLOAT, complex: COMPLEX}
         return by_type.get(type(number), WHOLE)
 
@@ -58,7 +58,7 @@ WHOLE, FLOAT, TRUTH, COMPLEX = Kind(), Kind(floating=_FORM), Kind(truth=_FORM), 
 
 
 def operated(op: ast.operator, left: Kind, right: Kind) -> Kind:
-    """Return the kind of what an operator makes of two numbers."""
+    """Return the kind of the result of a binary operator."""
     if left.is_complex or right.is_complex:
         return COMPLEX
     if isinstance(op, ast.Div):
@@ -69,7 +69,7 @@ def operated(op: ast.operator, left: Kind, right: Kind) -> Kind:
 
 
 def returned(function: str, operands: Kind) -> Kind:
-    """Return the kind of what a function of the subset returns; operands: the kind of any of its operands."""
+    """Return the kind of a function's result; operands: the combined kind of its operands."""
     if function in ("min", "max"):
         return operands
     if function == "abs":
@@ -83,24 +83,24 @@ def returned(function: str, operands: Kind) -> Kind:
 
 @attrs.frozen
 class IndexParameter:
-    """A parameter that a bound or an index is made of."""
+    """A parameter on which a bound or an index depends."""
 
     name: str
     position: int
     is_array: bool
     floats: ast.expr | None
-    """The range or the element where a float would count; None where it is converted before."""
+    """The range or element in which a float argument would matter; None where the value is converted first."""
     truths: ast.expr | None
-    """The range or the element where a truth value would count; None where it is converted before."""
+    """The range or element in which a truth value would matter; None where the value is converted first."""
 
 
 @attrs.define
 class WholeNumbers:
-    """Collects the parameters that bounds and indices are made of, and refuses what is no whole number by its form."""
+    """Collects the parameters on which bounds and indices depend, and refuses fractional forms."""
 
     nest: LoopNest
     floats: dict[str, ast.expr] = attrs.field(factory=dict)
-    """Ranges and elements, by the parameter that would put a float there."""
+    """Ranges and elements, by the parameter through which a float could get there."""
     truths: dict[str, ast.expr] = attrs.field(factory=dict)
 
     def check(self, node: ast.expr, kind: Kind, around: ast.expr) -> None:
@@ -121,7 +121,7 @@ class WholeNumbers:
 
     @property
     def parameters(self) -> tuple[IndexParameter, ...]:
-        """Return the parameters that were found, in the kernel's order."""
+        """Return the collected parameters, in the kernel's order."""
         return tuple(
             IndexParameter(name, position, name in self.nest.arrays, self.floats.get(name), self.truths.get(name))
             for position, name in enumerate(self.nest.parameters)

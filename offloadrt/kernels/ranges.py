@@ -1,11 +1,11 @@
 """Where the accesses of a launch lie in their arrays.
 
-`boxes` gives the rectangles of elements that an access may touch under its conditions.
-`touched` counts the different elements, as unions of runs of elements. `Reach` has the ranges in which an order of
-accesses lies, and the runs of neighbours within them. `outside` finds which access surely leaves its array.
+`boxes` gives the rectangles of elements that an access may touch under its conditions. `touched` counts the different
+elements, as unions of runs of elements. `Reach` has the ranges that accesses of one order touch, and the runs of
+neighbours within them. `outside` finds an access that certainly leaves its array.
 
-isl (islpy) was tried for boxes and touched elements: it is exact under conditions, where ours bounds, but two to three
-times slower on a guarded stencil, and it knows no products of variables, so that both would have to stay.
+isl (islpy) was tried for boxes and touched elements. isl is exact under conditions, where this module bounds, but it
+takes two to three times as long on a guarded stencil. isl has no products of variables, so both would have to stay.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Outside:
-    """An access that leaves its array; ``low`` to ``high`` is what its index runs over, as far as it is certain."""
+    """An access that leaves its array; its index certainly covers ``low`` to ``high``."""
 
     array: str
     position: int
@@ -69,9 +69,9 @@ class Outside:
 def outside(
     counting: Counting, accesses: Sequence[ArrayAccess], position: int, shape: Sequence[int] | None
 ) -> Outside | None:
-    """Return the first of these accesses to one array that surely leaves it.
+    """Return the first of these accesses to one array that certainly leaves the array.
 
-    Indices from -length on count from the end.
+    Negative indices down to -length count from the end.
     """
     corners: dict[tuple[int, ...], list[dict[str, int]]] = {}
     seen: set[tuple[object, ...]] = set()
@@ -95,7 +95,7 @@ def outside(
 
 
 def happens(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
-    """Tell whether one of these accesses surely happens."""
+    """Tell whether at least one of these accesses certainly happens."""
     for access in accesses:
         if access.guarded:
             if counting.exact(access.path) and counting.runs(access.path):
@@ -108,7 +108,7 @@ def happens(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
 def _corners(counting: Counting, path: Path, known: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Yield the loop variables of those iterations of a block that are first or last in every loop.
 
-    None where that is not certain.
+    Yields nothing where these iterations are not certain.
     """
     if not path:
         yield dict(known)
@@ -130,7 +130,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list[Box] | None:
-    """Return boxes in which every element lies that an access may touch; None when data decide an index."""
+    """Return boxes that contain every element that an access may touch; None when data decide an index."""
     reached = []
     for cuts in alternatives(access.path, counting):
         ends = loop_ends(access.path, cuts, counting)
@@ -147,7 +147,7 @@ def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list
 
 
 def alternatives(path: Path, counting: Counting) -> list[Cuts]:
-    """Return the cuts under one of which a block runs."""
+    """Return alternative cuts; a block runs where one of the alternatives holds."""
     ways: list[Cuts] = [()]
     for part in path:
         if isinstance(part, Branch):
@@ -161,7 +161,7 @@ def _both(first: list[Cuts], second: list[Cuts]) -> list[Cuts]:
 
 
 def _of_condition(condition: Probability, counting: Counting, negated: bool = False) -> list[Cuts]:
-    """Return the cuts where a condition holds, or where it does not: the `not` of an `and` is an `or`."""
+    """Return the cuts where a condition holds, or fails if `negated`: the `not` of an `and` is an `or`."""
     if condition.kind == "not":
         return _of_condition(condition.parts[0], counting, not negated)
     if condition.kind == "branch":
@@ -206,7 +206,7 @@ def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int
 
 
 def projected(cuts: Cuts, loops: Sequence[Loop], ends: Mapping[str, tuple[int, int]]) -> Cuts:
-    """Return what some cuts leave of the outer loops of a nest, all other variables being between their `ends`."""
+    """Return the cuts on the outer loops that follow from some cuts, all other variables being within their `ends`."""
     kept = {loop.symbol for loop in loops}
     kept_cuts: list[Cut] = []
     for cut in cuts:
@@ -245,7 +245,7 @@ def _dimension(
 
 
 def _ends_of(index: Polynomial, cuts: Cuts, ends: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
-    """Return what an index runs between under some cuts, its loops' variables being between their `ends`."""
+    """Return the bounds of an index under some cuts, its loops' variables being within their `ends`."""
     low = high = None
     if index.symbols <= set(ends) and index.is_affine_in(set(ends)):
         low = high = index.value(dict.fromkeys(index.symbols, 0))
@@ -264,12 +264,12 @@ def _ends_of(index: Polynomial, cuts: Cuts, ends: Mapping[str, tuple[int, int]])
 Whole = NDArray[np.int64]
 
 MOST_RUNS = 1 << 20
-"""Beyond that the elements are not counted but bounded."""
+"""Number of runs above which the touched elements are bounded instead of counted."""
 
 
 @attrs.frozen(eq=False)
 class Runs:
-    """Runs of neighbouring elements, each of the same length."""
+    """Runs of contiguous elements, each of the same length."""
 
     starts: Whole
     length: int
@@ -289,14 +289,14 @@ def runs(offset: int, steps: Iterable[tuple[int, int]]) -> Runs | None:
 
 
 def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
-    """Return the offset of the same values when every step counts upwards."""
+    """Return the smallest value of offset + Σ step·k with 0 <= k < count; steps may be negative."""
     for step, count in steps:
         offset += min(0, step * (count - 1))
     return offset
 
 
 def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs:
-    """Return the same values, at most `most` runs of them: the first ones of the loops with the longest steps."""
+    """Return at most `most` runs of these values: the first iterations of the loops with the longest steps."""
     taken, number = [], 1
     length = 1
     for step, count in sorted((abs(step), count) for step, count in steps):
@@ -312,18 +312,18 @@ def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs
 
 
 def union(several: list[Runs]) -> int:
-    """Count the different elements that lie in any of them."""
+    """Count the different elements in the union of several sets of runs."""
     return covered(*ends(several)) if several else 0
 
 
 def ends(several: list[Runs]) -> tuple[Whole, Whole]:
-    """Return the first element of each run, and the one after its last."""
+    """Return the first element of each run, and the element after its last one."""
     starts = np.concatenate([run.starts for run in several])
     return starts, np.concatenate([run.starts + run.length for run in several])
 
 
 def covered(starts: Whole, after: Whole) -> int:
-    """Count the different numbers that lie in some intervals."""
+    """Count the different numbers that some intervals contain."""
     order = np.argsort(starts, kind="stable")
     starts, after = starts[order], np.maximum.accumulate(after[order])
     begin = np.maximum(starts[1:], after[:-1])
@@ -343,7 +343,7 @@ def shape_of(counting: Counting, access: ArrayAccess) -> tuple[int, ...] | None:
 
 
 def flat_index(access: ArrayAccess, shape: Shape) -> Polynomial | None:
-    """Return the index over the elements in C order; None when it has no polynomial."""
+    """Return the index over the elements in C order; None when the index has no polynomial."""
     if len(access.index) > 1 and (shape is None or len(shape) != len(access.index)):
         return None
     flat = Polynomial.number(0)
@@ -363,7 +363,7 @@ def range_around(
     size: int | None,
     kind: Literal["read", "write"],
 ) -> tuple[int, int] | None:
-    """Return the range around all accesses of a kind: the whole array where that of one is not known."""
+    """Return the range around all loads or all stores; the whole array if the range of one access is not known."""
     indices = [
         (None if _wraps_midway(counting, access) else flat_index(access, shape), access.path)
         for access in accesses
@@ -380,7 +380,7 @@ def range_around(
 
 
 def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, size: int | None) -> tuple[float, bool]:
-    """Return how many different elements are touched, and whether that is a count."""
+    """Return how many different elements are touched, and whether that number is exact."""
     surely: list[Runs] = []
     at_most = 0.0
     exact = True
@@ -407,7 +407,7 @@ def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, s
 
 
 def _wraps_midway(counting: Counting, access: ArrayAccess) -> bool:
-    """Tell whether an index counts from the end in some iterations only, or otherwise than its constant term says."""
+    """Tell whether an index counts from the end in some iterations only, or contrary to its constant term."""
     for index in access.index:
         reached = None if index is None else counting.extent(index, access.path)
         midway = reached is not None and reached[0] < 0 <= reached[1]
@@ -417,7 +417,7 @@ def _wraps_midway(counting: Counting, access: ArrayAccess) -> bool:
 
 
 def steps_of(counting: Counting, access: ArrayAccess, shape: Shape) -> tuple[int, list[tuple[int, int]]] | None:
-    """Return an affine index over a rectangle of loops: its first value, and step and count for each loop."""
+    """Return an affine index over a rectangle of loops: its first value, and (step, count) for each loop."""
     flat = flat_index(access, shape)
     if flat is None or access.through or any(isinstance(part, Branch) and part.of_loop for part in access.path):
         return None
@@ -436,17 +436,17 @@ def steps_of(counting: Counting, access: ArrayAccess, shape: Shape) -> tuple[int
 
 @attrs.frozen
 class ElementRuns:
-    """Runs of neighbouring elements."""
+    """Runs of contiguous elements."""
 
     count: float
     run: float
-    """Elements, on average."""
+    """Average number of elements in a run."""
     even: bool = False
-    """At even distances; otherwise anywhere."""
+    """Whether the runs are evenly spaced."""
     step: int = 1
-    """Each begins at a multiple of so many elements; 0: at the array's first one."""
+    """Each run begins at a multiple of this number of elements; 0: at the array's first element."""
     among: float = math.inf
-    """How many there are, of which a condition chooses these; without an end: not known."""
+    """The number of runs from which a condition chooses these; infinite when not known."""
 
 
 Range = tuple[int, int]
@@ -455,17 +455,17 @@ Range = tuple[int, int]
 
 @attrs.frozen
 class Reach:
-    """What a launch touches of an array in one order."""
+    """The elements of an array that a launch touches in one order."""
 
     ranges: tuple[Range, ...] | None
-    """The ranges in which everything lies that it touches, in ascending order; None where data decide."""
+    """Ranges that contain all touched elements, in ascending order; None where data decide."""
     read: tuple[ElementRuns, ...]
     written: tuple[ElementRuns, ...]
 
 
 @attrs.frozen(eq=False)
 class _Stretch:
-    """Neighbouring elements that the runs of an access walk: the first ones, and how they are repeated."""
+    """Contiguous elements that an access walks: the first elements, and how they repeat."""
 
     first: int
     run: float
@@ -473,13 +473,13 @@ class _Stretch:
     step: int
     slopes: tuple[tuple[str, int], ...]
     repeats: tuple[tuple[str, float], ...]
-    """The loops that do not lengthen the run, and how often each goes round."""
+    """The loops that do not lengthen the run, with the trips of each."""
 
 
 def reached_ranges(
     counting: Counting, accesses: Iterable[ArrayAccess], near: Callable[[ArrayAccess], float]
 ) -> tuple[Range, ...] | None:
-    """Return the ranges in which everything lies that some accesses to one array may touch; None when data decide."""
+    """Return ranges that contain all elements that accesses to one array may touch; None when data decide."""
     pieces: list[Range] = []
     for access in accesses:
         shape = shape_of(counting, access)
@@ -503,7 +503,7 @@ def reached_ranges(
 
 
 def merged(pieces: Iterable[Range]) -> tuple[Range, ...]:
-    """Merge ranges that touch one another."""
+    """Merge ranges that overlap or touch."""
     apart: list[Range] = []
     for low, high in sorted(pieces):
         if apart and low <= apart[-1][1] + 1:
@@ -516,9 +516,9 @@ def merged(pieces: Iterable[Range]) -> tuple[Range, ...]:
 def even_places(
     counting: Counting, accesses: Sequence[ArrayAccess], frequency: Frequency
 ) -> tuple[ElementRuns, ...] | None:
-    """Return the places of some affine accesses that follow the iterations; None when they cannot be told.
+    """Return the runs of affine accesses that follow the iterations; None when the runs are not known.
 
-    Runs that touch one another are one place. Of accesses that walk the same elements under the same conditions one
+    Runs that touch one another are one run. Of accesses that walk the same elements under the same conditions, one
     counts.
     """
     stretches: list[_Stretch] = []
@@ -540,7 +540,7 @@ def even_places(
 
 
 def _ways(counting: Counting, alike: Sequence[ArrayAccess]) -> list[tuple[tuple[Loop, ...], Cuts, ArrayAccess]]:
-    """Return the conditions under which accesses walk the same elements, each once: none when they always do."""
+    """Return the conditions under which accesses walk the same elements, each once; empty if they always do."""
     if not all(access.guarded and counting.exact(access.path) for access in alike):
         always = [access for access in alike if not access.guarded]
         access = (always or alike)[0]
@@ -609,7 +609,7 @@ def _stretch(counting: Counting, access: ArrayAccess, loops: Sequence[Loop], cut
 
 
 def _begins_at(cut: Cut, symbol: str, index: Polynomial) -> bool:
-    """Tell whether a cut makes the first element that a loop comes to depend on the variables of other loops."""
+    """Tell whether, by a cut, the first element of a loop depends on the variables of other loops."""
     if symbol not in cut.index.symbols or len(cut.index.symbols) == 1:
         return False
     upwards = cut.index.coefficient(symbol).sign == index.coefficient(symbol).sign
@@ -623,10 +623,10 @@ def _is_number(bound: Polynomial | None, counting: Counting) -> bool:
 def _around(
     counting: Counting, loop: Loop, loops: Sequence[Loop], distances: Mapping[Loop, int]
 ) -> tuple[list[Loop], list[Loop]]:
-    """Return the loops that repeat what a loop walks, without and with it.
+    """Return the loops that repeat the elements of a loop, first without and then with that loop.
 
-    They are those with longer steps, whichever is the outer one in the source; those around it where bounds depend on
-    one another.
+    These are the loops with longer steps, whichever is the outer one in the source. Where bounds depend on one another,
+    these are the loops around it.
     """
     if not all(_is_number(bound, counting) for each in distances for bound in (each.start, each.stop)):
         depth = loops.index(loop)
@@ -638,7 +638,7 @@ def _around(
 def _trips(
     counting: Counting, around: tuple[list[Loop], list[Loop]], cuts: Cuts, ends: Mapping[str, tuple[int, int]]
 ) -> float:
-    """Return the iterations of a loop under some cuts each time that the loops around it leave it any, on average."""
+    """Return the average iterations of a loop under some cuts, whenever outer loops leave it at least one."""
     entered, often = [counting.iterations(loops, {}, projected(cuts, loops, ends)) for loops in around]
     return often / entered if entered else 0.0
 
@@ -646,8 +646,8 @@ def _trips(
 def _near_its_iterations(counting: Counting, access: ArrayAccess, shape: Sequence[int]) -> Range | None:
     """Return the elements that an index declared near its loop's iteration (`expect`) reaches; None if unknown.
 
-    They are the loop's range, cut to the array. The index must be the data as they stand, in one dimension, and vary
-    with one loop only.
+    These are the loop's range, clipped to the array. The index must be unmodified data, in one dimension, and vary with
+    one loop only.
     """
     index = access.node.slice
     if not (isinstance(index, ast.Call) and index.args and isinstance(index.args[0], ast.Subscript)):

@@ -1,7 +1,7 @@
 """A kernel's source: `Source` is a function's syntax tree with its file, its lines and the names that it can see.
 
-`RangeLoop`, `Assignment` and `Conditional` are the statements of a nest as typed nodes. They are read once,
-and all passes go by them. `loop_subset.py` says what a loop nest may hold.
+`RangeLoop`, `Assignment` and `Conditional` are the typed statements of a nest. They are read once and shared by all
+passes. `loop_subset.py` says what a loop nest may hold.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ import numpy as np
 from offloadrt.kernels.array_use import KernelError, SourceRefused
 
 DEEPEST = 150
-"""Levels of a syntax tree, as of a sum of so many terms: half of what Python's own recursion limit lets one walk."""
+"""Deepest syntax tree that is accepted, in levels: half of Python's own recursion limit for a walk."""
 
 FunctionTree = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @attrs.frozen(eq=False)
 class Source:
-    """A function as it was written; lines of the tree are lines of the file."""
+    """A function's source; line numbers of the tree are those of the file."""
 
     who: str
-    """What messages call it: ``kernel 'scale'``."""
+    """The function's name in messages, such as ``kernel 'scale'``."""
     file: str
     tree: FunctionTree = attrs.field(repr=False)
     names: dict[str, Any] = attrs.field(repr=False)
-    """Globals, builtins and what the closure holds, by name."""
+    """Globals, builtins and closure variables, by name."""
 
     @classmethod
     def of(cls, function: Callable[..., Any], kind: str) -> Source:
-        """Read the source of `function`, which messages call a `kind`.
+        """Read the source of `function`; messages call the function a `kind`.
 
-        KernelError when it cannot be read, SourceRefused when it is nested deeper than `DEEPEST`.
+        Raises KernelError when the source cannot be read, SourceRefused when it is nested deeper than `DEEPEST`.
         """
         who = f"{kind} {function.__name__!r}"
         code = function.__code__
@@ -65,7 +65,7 @@ class Source:
         return source
 
     def rewritten(self, text: str, how: str) -> Source:
-        """Put another text in the place of this one, with the same names around it."""
+        """Return a source with another text and the same names."""
         (tree,) = ast.parse(text).body
         assert isinstance(tree, ast.FunctionDef)
         return attrs.evolve(self, who=f"{how} {self.who}", file=f"{self.file} ({how})", tree=tree)
@@ -77,7 +77,7 @@ class Source:
 
     @functools.cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """Return all nodes of the tree, outer ones first."""
+        """Return all nodes of the tree, outer nodes first."""
         return tuple(ast.walk(self.tree))
 
     @property
@@ -96,7 +96,7 @@ _TOO_DEEP = (f"a statement is nested more than {DEEPEST} levels deep", "divide i
 
 
 def _deeper_than(levels: int, tree: ast.AST) -> ast.stmt | None:
-    """Find the first statement with a part that lies deeper in the tree, without recursion."""
+    """Find the first statement with a part deeper than `levels` in the tree, without recursion."""
     waiting: list[tuple[int, ast.AST, ast.stmt | None]] = [(0, tree, None)]
     while waiting:
         depth, node, statement = waiting.pop()
@@ -131,7 +131,7 @@ def range_of(node: ast.expr) -> ast.Call | None:
 
 
 def literal(node: ast.expr) -> int | float | None:
-    """Return the number that is written there, with its sign; None when it is no number."""
+    """Return the value of a number literal with its sign; None for another expression."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = literal(node.operand)
         return None if value is None else -value
@@ -141,26 +141,26 @@ def literal(node: ast.expr) -> int | float | None:
 
 
 def symbol_of(loop: ast.For) -> str:
-    """Return the symbol of a loop's variable in polynomials, which no other loop shares."""
+    """Return the symbol of a loop's variable in polynomials; no other loop has the same symbol."""
     assert isinstance(loop.target, ast.Name)
     return f"{loop.target.id}@{loop.lineno}"
 
 
 def text(node: ast.AST) -> str:
-    """Write a piece of the source in one line."""
+    """Write a syntax node as source text on one line."""
     return node.id if isinstance(node, ast.Name) else ast.unparse(node)
 
 
 def first_line(node: ast.stmt) -> str:
-    """Write how a statement begins: ``if n > 3`` of one with a body."""
+    """Write the first line of a statement: ``if n > 3`` for a conditional with a body."""
     return text(node).splitlines()[0].rstrip(":")
 
 
 def check_type(kernel: str, parameter: str, given: object, is_complex: bool = False) -> None:
-    """Raise KernelError for what a loop nest cannot take.
+    """Raise KernelError for an argument type that a loop nest cannot take.
 
-    given: the type of elements of what was passed for a parameter that is indexed, or the type of what is no array.
-    is_complex: whether the parameter is annotated as an array of complex numbers.
+    given: the element type of the argument for an indexed parameter, or else the type of the argument. is_complex:
+    whether the parameter is annotated as an array of complex numbers.
     """
     if isinstance(given, np.dtype) and (given == np.complex128 if is_complex else _is_taken(given)):
         return
@@ -193,7 +193,7 @@ class Assignment:
 
     @property
     def scalar(self) -> str | None:
-        """Return the name that gets a value; None where an element does."""
+        """Return the scalar's name; None where the target is an element."""
         return self.target.id if isinstance(self.target, ast.Name) else None
 
 
@@ -209,7 +209,7 @@ class Conditional:
 
 @attrs.frozen(eq=False)
 class RangeLoop:
-    """A ``for`` over a ``range``, which may stand inside of `expect`."""
+    """A ``for`` over a ``range``, which may be wrapped in `expect`."""
 
     node: ast.For
     variable: str
@@ -219,7 +219,7 @@ class RangeLoop:
 
     @property
     def symbol(self) -> str:
-        """Return the symbol of its variable in polynomials."""
+        """Return the symbol of the loop's variable in polynomials."""
         return symbol_of(self.node)
 
     @property
@@ -228,7 +228,7 @@ class RangeLoop:
 
     @property
     def last(self) -> ast.expr:
-        """Return the bound that its variable does not reach."""
+        """Return the exclusive bound of the range."""
         return self.call.args[1] if len(self.call.args) > 1 else self.call.args[0]
 
     @property
@@ -240,7 +240,7 @@ Statement = Assignment | Conditional | RangeLoop
 
 
 def statements(body: Iterable[ast.stmt]) -> tuple[Statement, ...]:
-    """Read statements, without `pass` and without those that are not in the subset."""
+    """Convert syntax nodes to statements; skip `pass` and statements outside of the subset."""
     nodes = [_statement(node) for node in body]
     return tuple(node for node in nodes if node is not None)
 
@@ -259,7 +259,7 @@ def _statement(node: ast.stmt) -> Statement | None:
 
 
 def within(body: Iterable[Statement]) -> Iterator[Statement]:
-    """Yield statements and those in them, in the order of the source."""
+    """Yield the statements and all nested statements, in source order."""
     for node in body:
         yield node
         if isinstance(node, Conditional):
@@ -270,12 +270,12 @@ def within(body: Iterable[Statement]) -> Iterator[Statement]:
 
 
 def assignments(body: Iterable[Statement]) -> list[Assignment]:
-    """Return the assignments among statements and those in them."""
+    """Return the assignments among the statements and nested statements."""
     return [node for node in within(body) if isinstance(node, Assignment)]
 
 
 def stored_names(body: Iterable[Statement]) -> set[str]:
-    """Return the names that statements and those in them give a value, loop variables included."""
+    """Return the names that the statements and nested statements assign, loop variables included."""
     names = {node.scalar for node in assignments(body)} - {None}
     loops = {node.variable for node in within(body) if isinstance(node, RangeLoop)}
     return loops | {name for name in names if name is not None}

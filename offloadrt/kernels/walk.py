@@ -1,8 +1,8 @@
 """The walk through a loop nest: every load and store with its index and its block, and every operation.
 
-The walk follows what scalars hold, so that the index of ``visited[neighbour]`` is known to come from ``edges``. A
-scalar that a loop changes is only known to vary with that loop. `Evaluation` reads the expressions where the walk
-stands, and gives a `Value` for each: its polynomial, the loops it varies with, the arrays it was read from. Bounds and
+The walk follows the values of scalars, so that the index of ``visited[neighbour]`` is known to come from ``edges``. A
+scalar that a loop changes is only known to vary with that loop. `Evaluation` reads the expressions at the walk's
+position and gives a `Value` for each: its polynomial, the loops it varies with, the arrays it was read from. Bounds and
 indices must be whole numbers (`number_kinds.py`).
 """
 
@@ -57,7 +57,7 @@ _FURTHER = {
     "/": 17, "sqrt": 17, "exp": 47, "log": 73, "log2": 77, "log10": 77, "sin": 37, "cos": 39, "tan": 65, "asin": 87,
     "acos": 99, "atan": 55, "atan2": 57, "sinh": 71, "cosh": 49, "tanh": 75, "pow": 130,
 }  # fmt: skip
-"""What a division or function of doubles is made of beside the one operation that it counts as.
+"""Further operations of a division or function of doubles, beside the one operation that it counts as.
 
 Two operations, as of a fused multiply-add, for each arithmetic instruction in the PTX of nvcc 13.0 for sm_80; a
 division and a square root, which are one instruction there, take some nine in the code of the device. Powers are a
@@ -65,28 +65,28 @@ logarithm and an exponential; functions of single precision take about half as m
 Numbers of any size are taken to go the usual way, without a reduction of large arguments.
 """
 _SHORT = 1
-"""A whole number of 64 bits takes two instructions for one operation, each as long as one in double precision."""
+"""An operation on a 64-bit integer takes two instructions, each as long as one in double precision."""
 _OF_WHOLE: dict[type[ast.operator], int] = {ast.Mult: 4, ast.FloorDiv: 17, ast.Mod: 17}
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 
 
 @attrs.frozen
 class Value:
-    """A number in a kernel."""
+    """What is known of a number in a kernel."""
 
     polynomial: Polynomial | None = None
-    """Its form over loop variables, scalars and lengths; None when it has no such form."""
+    """Polynomial over loop variables, scalars and lengths; None when the number has none."""
     operation: SymbolicOperation | None = None
-    """What it is made of where it has no polynomial, and no content of arrays decides it."""
+    """Operation that computes the number if it has no polynomial and is independent of array contents."""
     loops: frozenset[str] = NOTHING
-    """Symbols of the loops that it varies with."""
+    """Symbols of the loops with which the number varies."""
     arrays: frozenset[str] = NOTHING
-    """Arrays whose content decides it."""
+    """Arrays whose contents determine the number."""
     integer: bool = False
     level: int = 0
-    """How many loads must have been done, one after the other, before it is known."""
+    """Length of the chain of dependent loads before the number is known."""
     near: Hint = None
-    """Where data decide it: the part of it that lies near its own iteration."""
+    """For a number from data: the fraction that lies near its own iteration."""
     kind: Kind = attrs.field(default=WHOLE, eq=False)
 
     @classmethod
@@ -94,7 +94,7 @@ class Value:
         return cls(polynomial, None, loops, NOTHING, True)
 
     def mixed(self, others: Iterable[Value], integer: bool) -> Value:
-        """Return a number made of this one and others in a way that has no polynomial."""
+        """Return a number that is computed from this and others and has no polynomial."""
         loops, arrays, level, near, kind = self.loops, self.arrays, self.level, self.near, self.kind
         for other in others:
             loops, arrays, level = loops | other.loops, arrays | other.arrays, max(level, other.level)
@@ -103,7 +103,7 @@ class Value:
         return Value(None, None, loops, arrays, integer, level, near, kind)
 
     def or_else(self, other: Value, condition: Value) -> Value:
-        """Return this number or the other one, as a condition decides."""
+        """Return the number that a condition selects from this and another number."""
         kind = self.kind | other.kind
         if self == other:
             return attrs.evolve(self, kind=kind)
@@ -113,7 +113,7 @@ class Value:
 
 
 def arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
-    """Return what an operator makes of two numbers."""
+    """Return the result of a binary operator."""
     integer = left.integer and right.integer and isinstance(op, _WHOLE + _BITS)
     combined = attrs.evolve(left.mixed((right,), integer), kind=operated(op, left.kind, right.kind))
     if isinstance(op, ast.LShift | ast.RShift) and (bits := _shift_of(right)) is not None:
@@ -143,13 +143,13 @@ def _combined(op: ast.operator, left: Polynomial, right: Polynomial) -> Polynomi
 
 
 def _shift_of(value: Value) -> int | None:
-    """Return by how many bits a shift moves a number, where that is written."""
+    """Return the distance of a shift in bits if it is a literal; else None."""
     constant = None if value.polynomial is None else value.polynomial.constant
     return constant if constant is not None and 0 <= constant < 64 else None
 
 
 def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
-    """Make a number by an operation; it is `combined` in all else. It is a constant when all its operands are."""
+    """Return an operation's result, otherwise like `combined`; a constant when all operands are constants."""
     parts = [operand.operation if operand.polynomial is None else operand.polynomial for operand in operands]
     known = tuple([part for part in parts if part is not None])
     if len(known) < len(parts) or combined.arrays:
@@ -162,9 +162,9 @@ def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
 
 
 def whole_names(nest: LoopNest) -> set[str]:
-    """Return the scalars and arrays that hold whole numbers: those that reach an index or the bounds of a loop.
+    """Return the scalars and arrays of whole numbers: those that reach an index or a loop's bounds.
 
-    All others count as floating point. An array's annotation, as in ``NDArray[np.int32]``, decides where it has one.
+    All others count as floating point. An array's annotation, such as ``NDArray[np.int32]``, takes precedence.
     """
     integers: set[str] = set()
     roots: list[ast.AST] = [node.slice for node in nest.source.nodes if isinstance(node, ast.Subscript)]
@@ -221,7 +221,7 @@ def _scalar_of(alias: Any) -> str | None:
 
 
 def element_size(argument: ast.arg, names: Mapping[str, Any]) -> int | None:
-    """Return the bytes of an element by its parameter's annotation; None without one."""
+    """Return the element size in bytes by the parameter's annotation; None without an annotation."""
     name = annotated_type(argument, names)
     return None if name is None else _SIZES[name]
 
@@ -236,7 +236,7 @@ _COMPLEX_OPERATIONS: dict[type[ast.operator], tuple[int, int]] = {
 
 
 class Evaluation:
-    """The expressions of a nest at one statement, which the walk moves."""
+    """Evaluates the expressions of a nest at the current statement; the walk moves it from statement to statement."""
 
     def __init__(self, nest: LoopNest) -> None:
         self.nest = nest
@@ -244,20 +244,20 @@ class Evaluation:
         self.whole = whole_names(nest)
         self.stored = stored_names(nest.body)
         self.numbers = frozenset(name for name in nest.parameters if name not in nest.arrays)
-        """Parameters that may be given as floats."""
+        """Parameters for which a caller may pass floats."""
         self.complex_parameters = complex_names(nest)
         self.whole_numbers = WholeNumbers(nest)
         self.values: dict[str, Value] = {}
-        """What the scalars hold."""
+        """The current values of the scalars."""
         self.tests: dict[str, Probability] = {}
-        """What the scalars that hold the outcome of a comparison stand for."""
+        """The conditions of the scalars that hold the outcome of a comparison."""
         floats = {annotated_type(each, nest.source.names) for each in nest.source.parameters if each.arg in nest.arrays}
         self.single = "float32" in floats and not floats & {None, "float", "float64", "complex128", "complex"}
-        """Whether its floating-point arrays are all of single precision, in which functions take half as long."""
+        """Whether all floating-point arrays have single precision, in which functions take half as long."""
         self.scope: str | None = None
-        """Of the atomic operation that the statement is."""
+        """The scope of the atomic operation in the current statement; None without one."""
         self.guards = [Value()]
-        """What decides whether the walk comes here, from the outside in."""
+        """The values that determine whether the walk's position is executed, the outermost first."""
         for name in nest.parameters:
             if name not in nest.arrays:
                 kind = self.kind_of_parameter(name)
@@ -267,7 +267,7 @@ class Evaluation:
         return Kind.given_by(name, name in self.complex_parameters)
 
     def condition(self, node: ast.expr, path: Path) -> tuple[Probability, Value]:
-        """Return how probable it is that an expression holds, and what that depends on."""
+        """Return the probability that an expression is true, and the values it depends on."""
         match node:
             case ast.Call() if self.nest.function_of(node) == "expect":
                 _, value = self.condition(node.args[0], path)
@@ -291,7 +291,7 @@ class Evaluation:
         return Probability(), self.expression(node, path)
 
     def comparison(self, node: ast.Compare, path: Path) -> tuple[Probability, Value]:
-        """Evaluate a comparison; a chain of comparisons is one branch for a compiler."""
+        """Evaluate a comparison; a compiler treats a chain of comparisons as one branch."""
         values = [self.expression(node.left, path), self.expression(node.comparators[0], path)]
         last = (*path, Branch(Probability(), node.lineno))  # a chain ends with what does not hold
         values += [self.expression(other, last) for other in node.comparators[1:]]
@@ -359,7 +359,7 @@ class Evaluation:
         return attrs.evolve(plain, kind=Kind.of(number))
 
     def complex_operand(self, node: ast.expr, around: ast.expr, path: Path) -> Value:
-        """Evaluate an expression that must be a complex number. Raises SourceRefused."""
+        """Evaluate an expression that must be complex. Raises SourceRefused."""
         value = self.expression(node, path)
         if not value.kind.is_complex:
             what = f"{text(around)} is not of a complex number"
@@ -394,7 +394,7 @@ class Evaluation:
         return result
 
     def known(self, value: Value) -> Value:
-        """Give an operation of scalars and lengths a symbol, because a launch knows it as it knows these."""
+        """Give an operation on scalars and lengths a symbol, because a launch knows its value."""
         operation = value.operation
         if operation is None or value.loops or not value.integer or operation.symbols & self.stored:
             return value
@@ -403,7 +403,7 @@ class Evaluation:
         return attrs.evolve(value, polynomial=operation.symbol, operation=None)
 
     def further(self, function: str) -> int:
-        """Return the operations that a function has besides the one that it counts as."""
+        """Return the operations of a function beyond the one that it counts as."""
         return _FURTHER.get(function, 0) // (2 if self.single else 1)
 
     def count(self, operations: int, path: Path, further: int = 0) -> None:
@@ -431,7 +431,7 @@ class Evaluation:
         return attrs.evolve(made, kind=returned(name, kind))
 
     def result_of(self, node: ast.Call, name: str, first: Value, others: list[Value], path: Path) -> Value:
-        """Return what a function makes of its operands, but for its kind."""
+        """Return the result of a function on its operands, without its kind."""
         if name == "int" and first.integer and not (first.polynomial and first.polynomial.symbols & self.numbers):
             return first
         if name in ("min", "max", "abs"):
@@ -490,14 +490,14 @@ _DIFFERENCE: dict[type[ast.cmpop], tuple[int | None, int | None]] = {
     ast.GtE: (None, 0),
     ast.Eq: (0, 0),
 }
-"""Between which values the right side minus the left one lies, where the comparison holds."""
+"""For each comparison, the bounds of right side minus left side where the comparison holds."""
 
 
 def ranges_of(values: Sequence[Value], ops: Sequence[ast.cmpop]) -> tuple[Within, ...]:
-    """Return the ranges that together are a comparison, or a chain of comparisons.
+    """Return the ranges that together express a comparison or a chain of comparisons.
 
-    They are ranges of whole numbers that have a form over loop variables, scalars and lengths. The result is empty when
-    some part is no range.
+    Each range is one of whole numbers with a form over loop variables, scalars and lengths. The result is empty when
+    some part of the comparison is no range.
     """
     ranges = [_range(left, op, right) for left, op, right in zip(values, ops, values[1:], strict=False)]
     known = tuple(within for within in ranges if within is not None)
@@ -505,14 +505,14 @@ def ranges_of(values: Sequence[Value], ops: Sequence[ast.cmpop]) -> tuple[Within
 
 
 def range_of_data(low: Value, index: Value, among: Polynomial | None, high: Value) -> tuple[Within, ...]:
-    """Return the range ``low <= data % among <= high``; nothing where its ends are not known."""
+    """Return the range ``low <= data % among <= high``; empty where its bounds are not known."""
     if low.polynomial is None or high.polynomial is None or low.loops | high.loops or index.polynomial is not None:
         return ()
     return (Within(low.polynomial, None, high.polynomial, among),)
 
 
 def _range(left: Value, op: ast.cmpop, right: Value) -> Within | None:
-    """Bring what varies with loops to one side, with a positive first term, and the rest to the other."""
+    """Move loop-dependent terms to one side, with a positive first term, and the rest to the other side."""
     if left.polynomial is None or right.polynomial is None or type(op) not in _DIFFERENCE:
         return None
     low, high = _DIFFERENCE[type(op)]
@@ -529,9 +529,9 @@ def _range(left: Value, op: ast.cmpop, right: Value) -> Within | None:
 
 
 def walk(nest: LoopNest) -> tuple[Walk, tuple[IndexParameter, ...]]:
-    """Follow a nest: all its accesses, operations, loops and reductions, and the parameters of bounds and indices.
+    """Walk a nest: find its accesses, operations, loops and reductions, and the parameters of bounds and indices.
 
-    Raises SourceRefused for a bound or an index that is no whole number by its form.
+    Raises SourceRefused for a bound or an index whose form shows that it is no whole number.
     """
     walker = _Walker(nest)
     walker.block(nest.body, ())
@@ -543,7 +543,7 @@ class _Walker:
         self.nest = nest
         self.now = Evaluation(nest)
         self.kinds_in: dict[ast.For, dict[str, Kind]] = {}
-        """The kinds that scalars were found to have at the head of a loop, so that it is not found again."""
+        """Cached kinds of the scalars at the head of each loop."""
 
     def block(self, statements: Sequence[Statement], path: Path) -> None:
         for statement in statements:
@@ -624,7 +624,7 @@ class _Walker:
         self.now.guards.pop()
 
     def enter(self, node: RangeLoop, path: Path) -> tuple[Value, Value, Path]:
-        """Return what a loop's variable is, what its range depends on, and the path to its body."""
+        """Return the value of a loop's variable, the value its range depends on, and the path to its body."""
         call, step, symbol = node.call, node.step, node.symbol
         below, above = ("max", "min") if step > 0 else ("min", "max")
         start, later = self.bound(node.first, call, path, below if abs(step) == 1 else None)
@@ -652,10 +652,10 @@ class _Walker:
         return variable, range_, inside
 
     def at_head(self, node: RangeLoop, altered: list[str], variable: Value, inside: Path) -> dict[str, Value]:
-        """Return what scalars hold at the head of a loop that changes some of them, by following its body first.
+        """Return the values of scalars at the head of a loop that changes some of them, by walking its body first.
 
-        A scalar depends on what an iteration leaves to the next one. One pass over the body finds loops and arrays;
-        kinds of numbers need as many as it takes until they settle, as they decide what is refused.
+        A scalar depends on what an iteration leaves to the next one. One pass over the body finds loops and arrays.
+        Kinds of numbers need passes until they settle, because kinds decide what is refused.
         """
         now = self.now
         before, tests = dict(now.values), dict(now.tests)
@@ -680,7 +680,7 @@ class _Walker:
         return {**before, **{name: attrs.evolve(value, kind=kinds[name]) for name, value in head.items()}}
 
     def bound(self, node: ast.expr, around: ast.Call, path: Path, function: str | None) -> tuple[Value, list[Value]]:
-        """Return a bound, and what else limits the range: all operands but the first of a `function` over loops."""
+        """Return a bound, and the further limits of the range: all but the first operand of a `function` over loops."""
         value = self.now.expression(node, path)
         self.now.whole_numbers.check(node, value.kind, around)
         if value.polynomial is None and value.operation is not None and value.operation.name == function:
@@ -691,9 +691,9 @@ class _Walker:
         return value, []
 
     def limits(self, variable: Value, later: list[Value], earlier: list[Value], step: int) -> Probability:
-        """Return the probability that a loop's variable is where its bounds' other operands leave it.
+        """Return the probability that a loop's variable is within the further operands of its bounds.
 
-        For a compiler it always is.
+        A compiler assumes that it always is.
         """
         begins, ends = (ast.GtE(), ast.Lt()) if step > 0 else (ast.LtE(), ast.Gt())
         ranges = [ranges_of((variable, other), [begins]) for other in later]

@@ -42,8 +42,8 @@ from offloadrt.trace import Trace
 def engine_specs(spec: MachineSpec) -> tuple[EngineSpec, ...]:
     """Return the specs of the copy engines, one for each direction; p2p only where devices reach one another.
 
-    Those for peers are of ``gpu.copy_engines`` as far as one is left for copies within the device; else they come on
-    top, as NVIDIA's driver gives engines to links that it finds.
+    Engines for peers are among ``gpu.copy_engines`` as long as an engine remains for copies within the device. Further
+    ones are added, as NVIDIA's driver adds engines for the links that it finds.
 
     Raises ProfileError when no engine is left for copies within the device.
     """
@@ -75,7 +75,7 @@ def engine_specs(spec: MachineSpec) -> tuple[EngineSpec, ...]:
 
 
 def page_size(spec: MachineSpec) -> int:
-    """Return the bytes of a page, which is a huge one with ``page.thp``.
+    """Return the bytes of a page; with ``page.thp`` pages are huge.
 
     Raises ProfileError when the profile lacks an entry.
     """
@@ -83,7 +83,7 @@ def page_size(spec: MachineSpec) -> int:
 
 
 def fault_spec(spec: MachineSpec) -> FaultSpec:
-    """Return how kernels fault.
+    """Return the parameters of kernels' page faults.
 
     Raises ProfileError when the range of a service is no multiple of a page.
     """
@@ -105,27 +105,27 @@ class Statistics(Protocol):
 
     @property
     def idle_s(self) -> float:
-        """Return the time in which it did not work: the time elapsed times the number of servers, less ``busy_s``."""
+        """Return the time without work: the time elapsed times the number of servers, minus ``busy_s``."""
 
     @property
     def wait_s(self) -> float:
-        """Return the time in which somebody waited for the part, summed over those who did."""
+        """Return the time in which actors waited for the part, summed over the actors."""
 
 
 @attrs.define
 class _Shared:
-    """What may change for the views of all processes on a device at once."""
+    """State of a device that all processes' views share and that may change."""
 
     started: bool = False
     """Whether the actors have been spawned."""
     migrations: Mailbox | None = None
-    """The mailbox of who carries out prefetches; None until managed memory is in use."""
+    """The mailbox of the actor that carries out prefetches; None until managed memory is in use."""
     injector: Injector | None = None
-    """Injects faults; None in a run without."""
+    """Injects faults; None in a run without injected faults."""
 
 
 class Device(ABC):
-    """One accelerator; its two kinds move data and hand on commands in ways of their own (`DiscreteGpu`, `Apu`).
+    """One accelerator; its two kinds (`DiscreteGpu`, `Apu`) differ in how they move data and pass commands on.
 
     Its actors are spawned when the first stream is opened, within a run.  Several ``processes`` share a device as
     ``compute/sharing.py`` says; each has a view of it (``of_process``), with blocks and queues of its own.
@@ -147,9 +147,9 @@ class Device(ABC):
     ) -> None:
         self.sim = sim
         self.index = index
-        """Its number in a run; the devices of a cluster are numbered from node to node, from ``first`` on this one."""
+        """The device's number in the run; in a cluster devices are numbered across nodes, from ``first`` on here."""
         self.local = index - first
-        """Its number on its node."""
+        """The device's number on its node."""
         self.process = 0
         """The number of the process whose view of the device this is."""
         self.memory = DeviceMemory(
@@ -170,9 +170,9 @@ class Device(ABC):
         self._born = sim.now
 
     def of_process(self, number: int, host_memory: HostMemory) -> Self:
-        """Return the device as the process with this number sees it; ``number`` counts those that share the device.
+        """Return the view that process ``number`` has of the device; it counts the processes that share the device.
 
-        ``host_memory`` is that of the process.
+        ``host_memory`` is the process's host memory.
         """
         if number == self.process:
             return self
@@ -184,7 +184,7 @@ class Device(ABC):
 
     @abstractmethod
     def _take_own_queues(self, number: int, host_memory: HostMemory) -> None:
-        """Give a view that has just been made what its process does not share with others."""
+        """Give a new view the parts that its process does not share with others."""
 
     @property
     def started(self) -> bool:
@@ -193,16 +193,16 @@ class Device(ABC):
 
     @property
     def managed(self) -> ManagedKernels | None:
-        """Return what kernels do with managed memory; None unless it is in use (`DiscreteGpu.manage`)."""
+        """Return the managed memory of the device's kernels; None unless it is in use (`DiscreteGpu.manage`)."""
         return self.compute.managed
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:
-        """Return what became of the program's managed memory, by the name of the object; empty when it has none."""
+        """Return the use of the program's managed memory, by the name of the object; empty without such memory."""
         return {} if self.managed is None else self.managed.pages.usage
 
     def inject(self, injector: Injector) -> None:
-        """Let faults strike the device's parts, those included that are made later; call it before a run."""
+        """Let faults strike the device's parts, including parts made later; call this before a run."""
         self._shared.injector = self.compute.injector = injector
         for mover in self._movers():
             mover.injector = injector
@@ -213,7 +213,7 @@ class Device(ABC):
 
     @abstractmethod
     def _movers(self) -> Sequence[CopyEngines | DmaRing]:
-        """Return what carries out copies, in the order in which it is started and reported."""
+        """Return the parts that carry out copies, in the order in which they are started and reported."""
 
     def start(self) -> None:
         """Spawn the actors of the compute units and of the copy engines or DMA rings, once."""
@@ -226,12 +226,12 @@ class Device(ABC):
                 mover.start()
 
     def _start_queue(self, queue: HardwareQueue | HsaQueue) -> None:
-        """Start a queue that has just been made, and let faults strike it if any are injected."""
+        """Start a new queue, and let faults strike it if any are injected."""
         queue.injector = self._shared.injector
         self.sim.spawn_service(queue.run, name=queue.mailbox.name)
 
     def statistics(self) -> dict[str, Statistics]:
-        """Return what each part did so far, by the part's name.
+        """Return the statistics of each part so far, by the part's name.
 
         The parts are the compute units, the time slicer if processes take turns, the engines or rings, the queues in
         use, and on an APU the memory and the page-fault handler.
@@ -243,7 +243,7 @@ class Device(ABC):
         return parts
 
     def fault_statistics(self) -> FaultStatistics:
-        """Return what became of the page faults of its kernels in memory of the host; all 0 on a discrete device."""
+        """Return the page faults of the device's kernels in host memory; all 0 on a discrete device."""
         return FaultStatistics(0, 0, 0, 0.0, 0.0, 0, 0.0, 0.0)
 
     def add_moved(self, direction: str, nbytes: int) -> None:
@@ -292,13 +292,13 @@ class DiscreteGpu(Device):
         self._made: list[HardwareQueue] = []
         """The queues of all processes, numbered together in the order in which they were made."""
         self.relay: PeerRelay | None = None
-        """Carries copies to devices without a link; all devices of a machine share one (``Peers``)."""
+        """Carries copies to devices without a link; all devices of a machine share one relay (``Peers``)."""
 
     def _take_own_queues(self, number: int, host_memory: HostMemory) -> None:
         self.queues = self.queues.of_process(number)
 
     def open_stream(self, priority: int = 0) -> Stream:
-        """Make a stream on the hardware queue whose turn it is; called by a running actor."""
+        """Make a stream on the next hardware queue in turn; called by a running actor."""
         self.start()
         return self.queues.open_stream(priority)
 
@@ -306,7 +306,7 @@ class DiscreteGpu(Device):
         return list(self.engines.values())
 
     def manage(self, migrations: Mailbox) -> ManagedKernels:
-        """Use managed memory from now on: kernels fault and reach host memory, prefetches go to ``migrations``.
+        """Begin to use managed memory: kernels fault and reach host memory; prefetches go to ``migrations``.
 
         Call it once.
 
@@ -334,14 +334,14 @@ class DiscreteGpu(Device):
         return managed
 
     def _story(self) -> str:
-        """Say of an error in the driver on which device it is, when, and in which actor."""
+        """Describe for a driver's error on which device it occurred, when, and in which actor."""
         actor = self.sim.running
         return f"device {self.index} at {self.sim.now:.9g} s" + (f", in {actor.name!r}" if actor is not None else "")
 
     def reach_peer(self, peer: int, links: Mapping[str, Link], part: float) -> None:
-        """Let kernels reach managed memory on another device: ``h2d`` is the link from it, ``d2h`` the one to it.
+        """Let kernels reach managed memory on another device; ``h2d`` is the link from that device, ``d2h`` to it.
 
-        ``part``: of a link's bandwidth, what one kernel attains at most.
+        ``part``: the largest fraction of a link's bandwidth that one kernel attains.
         """
         assert self.managed is not None, "managed memory is in use"
         for direction, link in links.items():
@@ -350,7 +350,7 @@ class DiscreteGpu(Device):
             self.managed.peer_ports[peer, direction] = port
 
     def statistics(self) -> dict[str, Statistics]:
-        """Return what each part did so far, by the part's name: those of every device, then the queues in use."""
+        """Return the statistics of each part by its name: the parts of every device, then the queues in use."""
         return super().statistics() | {queue.mailbox.name: queue.statistics() for queue in self._made}
 
     def _make_queue(self, _: int) -> HardwareQueue:
@@ -372,8 +372,8 @@ class DiscreteGpu(Device):
 class Apu(Device):
     """CPU and GPU on one memory, as in an MI300A: DMA ``rings`` and ``hsa_queues``.
 
-    ``pages`` is the GPU's page table for the memory that it shares with the host, ``faults`` what becomes of kernels
-    that find a page missing in it.
+    ``pages`` is the GPU's page table for the memory that it shares with the host; ``faults`` handles kernels that find
+    a page missing in that table.
     """
 
     shares_memory = True
@@ -401,7 +401,7 @@ class Apu(Device):
         ]
         queues = spec.count("hsa.queues")
         self.queue_slots: QueueSlots | None = None
-        """Schedules HSA queues where there may be more of them than hardware queues."""
+        """Schedules HSA queues where they may outnumber the hardware queues; None elsewhere."""
         if (slots := spec.derived(slot_spec)) is not None and queues * processes > slots.slots:
             self.queue_slots = QueueSlots(sim, index, slots)
         self.hsa_queues = HsaQueues(
@@ -413,7 +413,7 @@ class Apu(Device):
         self._made: list[HsaQueue] = []
         """The queues of all processes, numbered together in the order in which they were made."""
         self.next_ring: Callable[[], DmaRing] = itertools.cycle(self.rings).__next__
-        """Returns the DMA ring whose turn it is in this process."""
+        """Returns the next DMA ring in turn in this process."""
 
     def _take_own_queues(self, number: int, host_memory: HostMemory) -> None:
         self.hsa_queues = self.hsa_queues.of_process(number)
@@ -421,7 +421,7 @@ class Apu(Device):
         self.faults.mapped[number] = host_memory.mapped
 
     def open_stream(self, priority: int = 0) -> Stream:
-        """Make a stream, which holds no HSA queue yet and has no priority; called by a running actor."""
+        """Make a stream without a priority, which holds no HSA queue yet; called by a running actor."""
         self.start()
         return self.hsa_queues.open_stream()
 
@@ -429,21 +429,21 @@ class Apu(Device):
         return self.rings
 
     def inject(self, injector: Injector) -> None:
-        """Let faults strike the device's parts, those included that are made later; call it before a run."""
+        """Let faults strike the device's parts, including parts made later; call this before a run."""
         super().inject(injector)
         self.faults.injector = injector
 
     def start(self) -> None:
-        """Spawn the actors of the compute units and of the DMA rings, and the queue scheduler if it is needed, once."""
+        """Spawn, once, the actors of the compute units, the DMA rings, and the queue scheduler if there is one."""
         if not self.started:
             super().start()
             if (slots := self.queue_slots) is not None:
                 self.sim.spawn_service(slots.run, name=slots.mailbox.name)
 
     def statistics(self) -> dict[str, Statistics]:
-        """Return what each part did so far, by the part's name.
+        """Return the statistics of each part so far, by the part's name.
 
-        Those of every device, then the memory, the queues in use, the queue scheduler and the page-fault handler.
+        Those of every device, then of the memory, the used queues, the queue scheduler and the page-fault handler.
         """
         parts = super().statistics() | {self.traffic.name: self.traffic.statistics()}
         parts.update({queue.mailbox.name: queue.statistics() for queue in self._made})
@@ -452,7 +452,7 @@ class Apu(Device):
         return parts | {self.faults.handler.name: self.faults.statistics()}
 
     def fault_statistics(self) -> FaultStatistics:
-        """Return what became of the page faults of its kernels."""
+        """Return the statistics of the page faults of the device's kernels."""
         return self.faults.statistics()
 
     def _make_queue(self) -> HsaQueue:
@@ -465,7 +465,7 @@ class Apu(Device):
 
 
 def _check_pages(spec: MachineSpec) -> None:
-    """Raise ProfileError where a page of managed memory is larger than what is made of such pages."""
+    """Raise ProfileError where a managed page is larger than a unit that consists of such pages."""
     sizes = ("page.gpu_fault", "page.uvm_page", "page.uvm_big", "page.uvm_block")
     for small, large in itertools.pairwise(sizes):
         if spec.value(small) > spec.value(large):
@@ -475,9 +475,9 @@ def _check_pages(spec: MachineSpec) -> None:
 
 
 def _capacity(spec: MachineSpec) -> int:
-    """Return the bytes of device memory that programs can have.
+    """Return the bytes of device memory that programs can allocate.
 
-    Raises ProfileError when more is reserved than there is.
+    Raises ProfileError when the reserved part exceeds the memory.
     """
     size, reserved = spec.value("mem.size"), spec.value("mem.reserved")
     if size < reserved:

@@ -1,9 +1,9 @@
 """The host: its cores, its memory, and algorithms that run on its worker threads.
 
-None of it is an actor.  Host threads are actors of the layers above; they take a core (``Cores``), copy within the
-memory or execute an algorithm, and wait for one another where these are busy: when all cores are taken, a thread waits
-for one, in order.  Addresses are handed out in four regions, laid out as Linux lays out a process, so that addresses in
-reports look familiar.  ``HostContents`` says which array lies at which address, for devices that follow pointers.
+None of this is an actor. Host threads are actors of the layers above. They take a core (``Cores``), copy within the
+memory or execute an algorithm, and wait while these are busy: when all cores are taken, a thread waits for a core, in
+order. Addresses are handed out in four regions, laid out as Linux lays out a process, so that addresses in reports look
+familiar. ``HostContents`` says which array lies at which address, for devices that follow pointers.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from offloadrt.trace import HostTime
 
 @attrs.frozen
 class CoreStatistics:
-    """What the cores did; times in virtual seconds, summed over cores or threads, up to now.
+    """Statistics of the cores so far; times in virtual seconds, summed over cores or threads.
 
     busy_s + idle_s is the time elapsed times the number of cores.
     """
 
     cores: int
     computed: int
-    """How often a thread took a core."""
+    """Number of times that a thread took a core."""
     waited: int
-    """How often a thread found no idle core."""
+    """Number of times that a thread found no idle core."""
     wait_s: float
-    """Time for which threads waited for a core, summed over them."""
+    """Time for which threads waited for a core, summed over the threads."""
     busy_s: float
-    """Time of cores at work."""
+    """Time of working cores."""
     idle_s: float
     """Time of idle cores."""
 
 
 class Cores:
-    """``count`` equal cores.  A thread that waits for anything else gives its core up.
+    """The host's ``count`` equal cores. A thread that waits for anything else gives its core up.
 
-    A thread that is pinned (``pin``) has one core, where it takes turns with others that are pinned there; that core is
-    left to them, as an operating system leaves it while other cores are idle.  With ``uncontended`` every thread has a
+    A pinned thread (``pin``) has one core and takes turns with other threads that are pinned there. Other threads leave
+    that core alone, as an operating system does while other cores are idle. With ``uncontended`` every thread has a
     core of its own (an ablation).
     """
 
@@ -70,13 +70,13 @@ class Cores:
         self.count = count
         self.name = "core"
         self._waiters: deque[tuple[Actor, float | None]] = deque()
-        """Who waits for a core, and for how long it will work there; None: until it gives the core back."""
+        """Threads that wait for a core, with the seconds that each will work; None: until it gives the core back."""
         self._places = inf if uncontended else count
         self._own: dict[int, Cores] = {}
-        """The cores to which threads are pinned, by number."""
+        """The cores to which threads are pinned, by the core's number."""
         self._pinned: dict[Actor, Cores] = {}
         self._slice = inf
-        """Seconds after which a thread that works on a core of these leaves it to another that waits."""
+        """Seconds of work after which a thread leaves its core to another thread that waits."""
         self._host_seconds = host_time.seconds
         self._computed = 0
         self._waited = 0
@@ -88,7 +88,7 @@ class Cores:
 
     @uninterrupted
     def compute(self, dt: float, category: str = "compute") -> Awaitable[None]:
-        """Occupy one core for ``dt`` virtual seconds, and account for them, the wait for a core included.
+        """Occupy one core for ``dt`` virtual seconds, and account for these and for the wait for a core.
 
         Await it at once: the work begins with the call. ``category`` is one of ``trace.HOST_TIME``: ``compute`` is the
         program's own work.
@@ -112,7 +112,7 @@ class Cores:
     @uninterrupted
     @types.coroutine
     def _at_work(self, me: Actor, begin: float, category: str) -> Generator[Any, Any, None]:
-        """Wait for the end of work that has begun, or waits for a core."""
+        """Wait for the end of work that has begun or that still waits for a core."""
         sim = self._sim
         sim.running = None  # it waits in virtual time, as in `sleep`
         yield me.trap
@@ -122,15 +122,15 @@ class Cores:
             yield from me.interrupted()
 
     async def _in_slices(self, dt: float, category: str) -> None:
-        """Work for ``dt`` seconds, and let others that are pinned to the core have it after each time slice."""
+        """Work for ``dt`` seconds, and leave the core to other threads pinned there after each time slice."""
         while dt > 0.0:
             await self.compute(min(dt, self._slice), category)
             dt -= self._slice
 
     def pin(self, actor: Actor, core: int, time_slice: float) -> None:
-        """Have a thread run on one core from now on, whose users leave it to one another after ``time_slice`` seconds.
+        """Pin a thread to one core, whose threads take turns after ``time_slice`` seconds each.
 
-        ValueError for a core that there is not.
+        Raises ValueError for a core that does not exist.
         """
         if not 0 <= core < self.count:
             raise ValueError(f"core is {core!r}; there are cores 0 to {self.count - 1}")
@@ -143,7 +143,7 @@ class Cores:
             self._pinned[actor] = self._own[core]
 
     def inherit(self, actors: Iterable[Actor], parent: Actor) -> None:
-        """Pin threads to the core of the one that makes them, if that is pinned."""
+        """Pin new threads to the core of the thread that makes them, if that thread is pinned."""
         if (own := self._pinned.get(parent)) is not None:
             self._pinned |= dict.fromkeys(actors, own)
 
@@ -166,17 +166,17 @@ class Cores:
             yield from me.interrupted()
 
     def give_back(self) -> None:
-        """Leave the core; the thread that waits longest gets it."""
+        """Give the core up; the thread that has waited longest gets it."""
         self.ended(self._sim.current)
 
     # ------------------------------------------------------------------ for a lock, which begins a thread's work
 
     def begin(self, actor: Actor, dt: float | None) -> bool:
-        """Have ``actor``, which is parked or is about to park, resumed when it has worked on a core for ``dt``.
+        """Have ``actor``, which is parked or about to park, resumed after it has worked on a core for ``dt``.
 
-        It then calls ``ended``, also when it was resumed earlier because it was cancelled. With None it has the core
-        until then. True if there is nothing to wait for: the core is its own from now on, or the work is over already,
-        because the actor runs and nothing else was to happen before (`Simulation.set_timer`).
+        The actor then calls ``ended``, also when a cancellation resumed it earlier. With None, it has the core until
+        that call. Returns True if the actor need not wait: it has the core from now on, or the work is over already,
+        because the actor runs and nothing else happens before its end (`Simulation.set_timer`).
         """
         if self._pinned and (own := self._pinned.get(actor)) is not None:
             return own.begin(actor, dt)
@@ -198,9 +198,9 @@ class Cores:
         return False
 
     def ended(self, actor: Actor) -> None:
-        """Give up the core that ``actor`` has; the thread that waits longest gets it, and begins its work at once.
+        """Take the core from ``actor``; the thread that has waited longest gets it and begins its work at once.
 
-        There is nothing to give up if the actor was cancelled while it waited for a core.
+        Nothing happens if the actor was cancelled while it waited for a core.
         """
         if self._pinned and (own := self._pinned.get(actor)) is not None:
             own.ended(actor)
@@ -223,14 +223,14 @@ class Cores:
             successor.waits_for = None
 
     def forget(self, actor: Actor) -> None:
-        """Take ``actor``, which is cancelled, off the queue."""
+        """Remove ``actor``, which is cancelled, from the queue."""
         self._waiters = deque(waiter for waiter in self._waiters if waiter[0] is not actor)
         self._wait_s += self._sim.now - actor.waits_since
         actor.waits_for = None
         actor.value = self  # it leaves the queue, not a core
 
     def statistics(self) -> CoreStatistics:
-        """Return what the cores did so far."""
+        """Return the statistics of the cores so far."""
         now = self._sim.now
         each = (self, *self._own.values())
         busy_s = sum([cores._busy_s + cores._busy * now for cores in each])
@@ -255,8 +255,8 @@ class HostArrayLike(Protocol):
 class HostContents:
     """Arrays by address, from when they are made until the program frees them.
 
-    As in C, an array whose variable goes out of scope is not freed: pointers to it remain valid.  So what a kernel
-    finds does not depend on when Python's garbage collector removes an object.
+    As in C, an array whose variable goes out of scope is not freed: pointers to it remain valid. So a kernel's result
+    does not depend on when Python's garbage collector removes an object.
     """
 
     __slots__ = ("_arrays",)
@@ -309,37 +309,37 @@ _REGION_BASES: dict[Region, int] = {
 ADDRESS_SPACE: Final = 1 << 48
 """Distance between the address spaces of two processes: the bits above an address say whose it is, as a PASID does."""
 _HEADER = 16
-"""Bytes that glibc's malloc keeps before a block, so that two blocks never touch."""
+"""Bytes that glibc's malloc keeps before each block, so that two blocks never touch."""
 
 
 @attrs.frozen
 class HostMemoryStatistics:
-    """What copies within the host did; virtual seconds.  busy_s + idle_s is the time elapsed."""
+    """Statistics of copies within the host; virtual seconds. busy_s + idle_s is the time elapsed."""
 
     busy_s: float
-    """Time with a copy in progress, up to now."""
+    """Time with a copy in progress, so far."""
     idle_s: float
-    """Time without one."""
+    """Time without a copy in progress."""
     wait_s: float
-    """Time that the copies which have ended took longer than they would have alone, summed over them."""
+    """Time by which contention prolonged the copies that have ended, summed over the copies."""
     copies: int
     """Copies that have ended."""
     bytes: int
-    """Bytes that they copied."""
+    """Bytes of the copies that have ended."""
 
 
 @attrs.frozen
 class PopulationSpec:
-    """The pages of the operating system, and what it does to give the program one that nobody has touched."""
+    """The operating system's pages, and the costs of giving the program a page that it has not touched yet."""
 
     page: Annotated[int, "page.size"]
     huge: Annotated[int, "page.size_thp"]
     thp: Annotated[bool, "page.thp"]
-    """Whether the system gives huge pages where a whole one is untouched."""
+    """Whether the system gives a huge page where all of that page is untouched."""
     fault: Annotated[float, "host.page_fault"]
-    """Seconds of a fault of the CPU: the trap, the page and its mapping, without clearing it."""
+    """Seconds of a CPU fault: the trap, the page and its mapping, without clearing the page."""
     clear_rate: Annotated[float, "host.clear_1t"]
-    """Bytes per second that one core clears alone."""
+    """Bytes per second that one core clears when it works alone."""
 
     def pages_of(self, low: int, high: int) -> tuple[int, int]:
         """Return how many small and how many huge pages hold the bytes [low, high)."""
@@ -349,12 +349,12 @@ class PopulationSpec:
 
 
 _POPULATED_AT_ONCE = 32 * 2**20
-"""Bytes after which a thread that populates a range looks again what others have populated meanwhile."""
+"""Bytes after which a thread that populates a range checks what others have populated meanwhile."""
 
 
 @attrs.define
 class _Copied:
-    """The counts of ``HostMemoryStatistics`` as they grow, of all processes together."""
+    """Accumulates the counts of ``HostMemoryStatistics`` over all processes."""
 
     copies: int = 0
     wait_s: float = 0.0
@@ -364,11 +364,11 @@ class _Copied:
 class HostMemory:
     """Hands out addresses in heap, stack and globals, copies within the host, and populates pages.
 
-    A copy runs on a core at ``bandwidth_1t`` bytes/s, and all copies together at most at ``bandwidth_all``.
-    ``pages`` is the CPU's page table: what the operating system has given to the program because somebody touched it.
-    ``population`` says what such a page costs; it is asked at the first use, as many programs touch none.
-    ``contents`` has the arrays that a device can reach by their addresses.  Each process has addresses, pages and
-    contents of its own (``of_process``); the bandwidth is that of all.
+    A copy runs on a core at ``bandwidth_1t`` bytes/s, and all copies together run at most at ``bandwidth_all``.
+    ``pages`` is the CPU's page table: the pages that the operating system has given to the program on first touch.
+    ``population`` has the cost of such a page; it is read at the first use, as many programs touch none. ``contents``
+    has the arrays that a device can reach by address. Each process has its own addresses, pages and contents
+    (``of_process``); all processes share the bandwidth.
     """
 
     __slots__ = (
@@ -405,9 +405,9 @@ class HostMemory:
         self._copying = LevelOverTime(sim)
 
     def of_process(self, number: int) -> HostMemory:
-        """Return the same memory with an empty address space, that of the process with this number.
+        """Return the same memory with an empty address space for the process with this number.
 
-        Its addresses are laid out as those of the first process, and lie ``ADDRESS_SPACE`` apart for each number.
+        All processes have the same layout of addresses, ``ADDRESS_SPACE`` apart for each number.
         """
         memory = copy.copy(self)
         memory.pages = PageTable(self.pages.page_size)
@@ -420,8 +420,8 @@ class HostMemory:
     def allocate(self, nbytes: int, align: int = 16, region: Region = "heap") -> int:
         """Return an address for ``nbytes`` bytes.
 
-        As malloc does, it reuses the block of the same size that was released last.  Blocks are neither
-        split nor merged, so a program that allocates blocks of many sizes meets more untouched pages than with glibc.
+        As in malloc, a block of the same size that was released last is reused. Blocks are neither split nor merged, so
+        a program with blocks of many sizes touches more new pages than with glibc.
 
         Raises ValueError for a negative size or an alignment below 1.
         """
@@ -450,7 +450,7 @@ class HostMemory:
     def mapped(self, low: int, high: int) -> tuple[int, int]:
         """Return the part of [low, high) at which the program has memory.
 
-        A region grows, and nothing lies beyond its top yet.  Addresses outside all regions are taken to be mapped.
+        A region grows, and nothing is mapped beyond its top yet. Addresses outside all regions count as mapped.
         """
         for region, begin in self._bases.items():
             end = self._tops[region]
@@ -463,8 +463,8 @@ class HostMemory:
     ) -> None:
         """Copy ``nbytes`` bytes from host memory to host memory in the calling thread, on a core.
 
-        ``category`` is one of ``trace.HOST_TIME``; ``over`` is the link that the bytes pass between two sockets;
-        ``rate`` is what the core reaches alone, in bytes per second, if it is not that of ordinary memory.
+        ``category`` is one of ``trace.HOST_TIME``. ``over`` is the link that the bytes pass between two sockets.
+        ``rate`` is the bytes per second of the core alone, if it differs from that for ordinary memory.
         """
         arrival = self._sim.now
         await self._cores.take()
@@ -475,7 +475,7 @@ class HostMemory:
             self._host_time.seconds[category] += self._sim.now - arrival
 
     async def copy_on_core(self, nbytes: int, over: Shared | None = None, rate: float | None = None) -> None:
-        """Copy ``nbytes`` bytes on a core that the caller holds; account for no host time."""
+        """Copy ``nbytes`` bytes on a core that the caller holds, without accounting for host time."""
         begin, alone = self._sim.now, rate or self._bandwidth_1t
         self._copying.rise()
         try:
@@ -491,17 +491,17 @@ class HostMemory:
 
     @property
     def population(self) -> PopulationSpec:
-        """Return what pages cost that nobody has touched. Raises ProfileError when the profile lacks an entry."""
+        """Return the costs of untouched pages. Raises ProfileError when the profile lacks an entry."""
         if self._population is None:
             raise TypeError("host memory without a population populates no pages")
         return self._population()
 
     async def populate(self, begin: int, nbytes: int) -> int:
-        """Have the calling thread fault in what nobody has touched of a range; return the number of its faults.
+        """Have the calling thread fault in the untouched pages of a range; return the number of its faults.
 
-        It follows Linux's ``do_anonymous_page`` and ``do_huge_pmd_anonymous_page``: the thread that faults takes a page
-        and clears it, under the mmap lock for reading or the lock of its mapping, so that threads exclude one another
-        nowhere. They divide the memory's bandwidth. Two that touch the same pages at once both pay, as on Linux, where
+        It follows Linux's ``do_anonymous_page`` and ``do_huge_pmd_anonymous_page``. The faulting thread takes a page
+        and clears it, under the mmap lock for reading or the lock of its mapping, so threads never exclude one another.
+        They divide the memory's bandwidth. Two threads that touch the same pages at once both pay, as on Linux, where
         the second page is given back.
         """
         faults, step = 0, _POPULATED_AT_ONCE
@@ -515,7 +515,7 @@ class HostMemory:
         return faults
 
     async def clear(self, nbytes: int, besides: float = 0.0) -> None:
-        """Clear memory in the calling thread, which works for ``besides`` seconds on the same core meanwhile."""
+        """Clear memory in the calling thread, while the thread's core also works for ``besides`` seconds."""
         arrival, seconds = self._sim.now, besides + nbytes / self.population.clear_rate
         # A byte that is cleared is written, one that is copied is read and written: half of the memory's work.
         work = nbytes / 2
@@ -527,16 +527,16 @@ class HostMemory:
             self._host_time.seconds["driver"] += self._sim.now - arrival
 
     def stream(self, seconds: float, part: float) -> Awaitable[None]:
-        """Read and write as an algorithm on the host does; copies have the rest of the bandwidth meanwhile.
+        """Read and write memory as an algorithm on the host does; copies have the rest of the bandwidth.
 
-        The algorithm moves what the memory takes ``seconds`` for when it serves nobody else, at most at ``part`` of
-        its rate.  Await the result at once.
+        The algorithm moves the bytes that an otherwise idle memory moves in ``seconds``, at most at the fraction
+        ``part`` of its rate. Await the result at once.
         """
         capacity = self._pool.share.capacity
         return self._pool.serve(seconds * capacity, part * capacity)
 
     def statistics(self) -> HostMemoryStatistics:
-        """Return what the copies did so far."""
+        """Return the statistics of the copies so far."""
         busy_s = self._copying.some_s
         idle_s = self._sim.now - self._born - busy_s
         return HostMemoryStatistics(busy_s, idle_s, self._copied.wait_s, self._copied.copies, self._copied.bytes)
@@ -550,45 +550,45 @@ class HostMemory:
 # within the host share the memory's bandwidth with them.
 @attrs.frozen
 class HostWorkersSpec:
-    """What the host's cores can do in an algorithm.  Rates in flop/s and bytes/s, times in seconds."""
+    """Rates of the host's cores in an algorithm: flop/s and bytes/s; times in seconds."""
 
     cores: Annotated[int, "cpu.cores"]
     flops: Annotated[float, "cpu.fp64_core"]
-    """Arithmetic of one core."""
+    """Arithmetic rate of one core."""
     bandwidth_1t: Annotated[float, "cpu.stream_1t"]
-    """What one core draws of the memory at most."""
+    """Memory bandwidth that one core uses at most."""
     bandwidth_all: Annotated[float, "cpu.stream_max"]
-    """What all cores together draw at most."""
+    """Memory bandwidth that all cores together use at most."""
     fork_join: Annotated[float, "cpu.fork_join"]
-    """Time to start the workers of an algorithm and to wait for the last."""
+    """Time to start an algorithm's workers and to wait for the last one."""
     uncontended: Annotated[bool, "host_workers.uncontended"]
-    """Whether algorithms share no cores (an ablation)."""
+    """Whether each algorithm has all cores for itself (an ablation)."""
 
     def width(self, launch: Launch, parallel: bool) -> float:
-        """Return how many cores an algorithm can keep busy: at most one for each iteration."""
+        """Return how many cores an algorithm can use: at most one for each iteration."""
         return float(max(1, min(self.cores, launch.iterations))) if parallel else 1.0
 
 
 @attrs.frozen
 class HostWorkersStatistics:
-    """What algorithms on the host did; virtual seconds.  busy_s + idle_s is the time elapsed."""
+    """Statistics of algorithms on the host; virtual seconds. busy_s + idle_s is the time elapsed."""
 
     busy_s: float
-    """Time with an algorithm in progress, up to now."""
+    """Time with an algorithm in progress, so far."""
     idle_s: float
-    """Time without one."""
+    """Time without an algorithm in progress."""
     wait_s: float
-    """Time that the algorithms which have ended took longer than they would have alone, summed over them."""
+    """Time by which contention prolonged the algorithms that have ended, summed over the algorithms."""
     algorithms: int
-    """Algorithms that have ended."""
+    """Number of algorithms that have ended."""
 
 
 class HostWorkers:
     """The host's worker threads, which execute algorithms.
 
-    They do not compete with the computing of the program's host threads (``Cores``): an algorithm's caller waits for
-    its end, so only other host threads could lose a core.  A program with as many busy host threads as cores is
-    predicted too fast by up to the time of its algorithms.
+    They do not compete for cores with the program's host threads (``Cores``): an algorithm's caller waits for its end,
+    so only other host threads could lose a core. A program with as many busy host threads as cores is predicted too
+    fast, by at most the time of its algorithms.
     """
 
     __slots__ = ("_algorithms", "_born", "_cores", "_host_time", "_memory", "_running", "_sim", "_wait_s", "spec")
@@ -605,7 +605,7 @@ class HostWorkers:
         self._wait_s = 0.0
 
     async def execute(self, launch: Launch, parallel: bool = True) -> None:
-        """Execute an algorithm in the calling thread, alone or with all workers, and wait for its end."""
+        """Execute an algorithm in the calling thread, with all workers if `parallel`, and wait for its end."""
         spec, sim = self.spec, self._sim
         width = spec.width(launch, parallel)
         bandwidth = min(width * spec.bandwidth_1t, spec.bandwidth_all)
@@ -632,7 +632,7 @@ class HostWorkers:
         self._wait_s += max(sim.now - begin - alone, 0.0)
 
     def statistics(self) -> HostWorkersStatistics:
-        """Return what the workers did so far."""
+        """Return the statistics of the workers so far."""
         busy_s = self._running.some_s
         idle_s = self._sim.now - self._born - busy_s
         return HostWorkersStatistics(busy_s, idle_s, self._wait_s, self._algorithms)

@@ -1,8 +1,8 @@
 """Faults that are injected into a run on purpose: failing calls, lost doorbells, stuck engines, devices that disappear.
 
-`InjectedFault` is one fault as a user writes it, with the event that it strikes.  `FaultPlan` holds all faults of a
-run: a pure policy that says whether an event is struck.  `Injector` counts the events of a run, asks the plan, and
-remembers what it has done.
+`InjectedFault` is one fault as a user writes it, with the event that it strikes. `FaultPlan` holds all faults of a run;
+it is a pure policy that says whether an event is struck. `Injector` counts the events of a run, asks the plan, and
+records what it has done.
 
 A fault strikes where the real thing would happen: the driver libraries ask at each call (``driver/calls.py``), queues
 at each doorbell, copy engines and DMA rings at each transfer, the compute units at the end of each kernel, whoever
@@ -28,7 +28,7 @@ FaultKind = Literal[
 ]  # fmt: skip
 
 EVERYWHERE: Final = "everywhere"
-"""What stands for a fault at each await, in a run of its own each; no single run takes it."""
+"""Keyword for faults at each await, each in a run of its own; no single run accepts it."""
 
 
 class ThreadDied(BaseException):
@@ -41,29 +41,29 @@ class ThreadDied(BaseException):
 
 @attrs.frozen
 class InjectedFault:
-    """One fault. ``text`` is how it was written."""
+    """One injected fault; ``text`` is how the user wrote it."""
 
     kind: FaultKind
     name: str = ""
-    """Of the call, the direction of the engine, the thread; empty for any call."""
+    """Name of the call, of the engine's direction, or of the thread; empty for any call."""
     number: int = 1
-    """Which of the events that match, counted from 1 from ``since`` on; of a device its number."""
+    """Number of the event that is struck, from 1, among matching events from ``since`` on; or a device's number."""
     onwards: bool = False
-    """Whether it strikes all events from that one on."""
+    """Whether the fault strikes all matching events from that number on."""
     since: float = 0.0
-    """Virtual seconds."""
+    """Virtual seconds from which on events count."""
     code: str = ""
-    """The error that a call returns; empty for the usual one."""
+    """The error that a struck call returns; empty for the usual error."""
     factor: float = 1.0
-    """Of an engine that is slow: how many times as long a transfer takes."""
+    """For a slow engine: the factor by which a transfer takes longer."""
     text: str = ""
 
     def concerns(self, kind: FaultKind, name: str, now: float) -> bool:
-        """Tell whether an event of this kind and name is one of those that it counts."""
+        """Tell whether this fault counts events of this kind and name at this time."""
         return kind == self.kind and now >= self.since and self.name in ("", name)
 
     def strikes(self, count: int) -> bool:
-        """Tell whether it strikes the ``count``-th event that it concerns."""
+        """Tell whether the fault strikes the ``count``-th event that it counts."""
         return count >= self.number if self.onwards else count == self.number
 
 
@@ -72,13 +72,13 @@ _RANDOM_KINDS: Final = ("call", "kernel", "page_fault", "doorbell", "interrupt",
 
 @attrs.frozen
 class RandomFaults:
-    """Strikes each event with probability ``rate``; the seed and the event's number decide, and nothing else."""
+    """Strikes each event with probability ``rate``; only the seed and the event's number decide."""
 
     seed: int
     rate: float
 
     def strike(self, kind: FaultKind, name: str, number: int) -> InjectedFault | None:
-        """Return a fault for the event of this kind and number, or None."""
+        """Return a fault for the event of this kind and number, or None if the event is not struck."""
         if kind not in _RANDOM_KINDS or random.Random(f"{self.seed} {kind} {number}").random() >= self.rate:
             return None
         written = f"{kind}:{name}:{number}" if kind == "stuck" else f"{kind}:{number}"
@@ -87,7 +87,7 @@ class RandomFaults:
 
 @attrs.frozen
 class FaultPlan:
-    """The faults of a run, in the order in which they were written; ``at_random`` adds more."""
+    """The faults of a run, in the order in which they were written; ``at_random`` adds random faults."""
 
     faults: tuple[InjectedFault, ...] = ()
     at_random: tuple[RandomFaults, ...] = ()
@@ -98,37 +98,37 @@ class FaultPlan:
 
 @attrs.frozen
 class DeviceFailure:
-    """Why a device does nothing any more for the process that used it."""
+    """Why a device does no more work for the process that used it."""
 
     kind: FaultKind
-    """kernel, page_fault, device, or call: a call that returned an error after which there is no other."""
+    """The kind: kernel, page_fault, device, or call, for a call that returned a sticky error."""
     why: str
     code: str = ""
-    """The error that a call returned; empty for other events."""
+    """The error that the call returned; empty for other kinds."""
 
 
 class Injector:
-    """The faults of one run. ``plan`` decides, this object counts and acts."""
+    """Counts the events of one run and carries out the faults that ``plan`` decides."""
 
     def __init__(self, sim: Simulation, plan: FaultPlan) -> None:
         self.plan = plan
         self.failures: dict[int, DeviceFailure] = {}
-        """What has broken each device that is broken, by number.
+        """The cause of failure of each broken device, by the device's number.
 
-        Its engines and compute units go on, without moving bytes or computing results: so everything that was
-        submitted completes, and the call that waits for it can return the error.
+        A broken device's engines and compute units go on without moving bytes or computing results. So all submitted
+        work completes, and the call that waits for it can return the error.
         """
         self.struck: list[str] = []
-        """What it did, in order, each with its virtual time."""
+        """What the injector has done, in order, each entry with its virtual time."""
         self.calls: list[str] = []
-        """Every call of the driver libraries so far, by name."""
+        """The names of all calls of the driver libraries so far."""
         self._sim = sim
         self._counts = [0] * len(plan.faults)
         self._events: Counter[FaultKind] = Counter()
         self._unstruck = dict.fromkeys(fault.text for fault in plan.faults)  # in order, for the warning
 
     def arm(self) -> None:
-        """Set the alarms of the faults that have a time and no event. Call it once, before the run goes on."""
+        """Set the alarms of the faults that have a time and no event. Call this once, before the run goes on."""
         for fault in self.plan.faults:
             if fault.kind == "thread":
                 FaultAlarm(self._sim, fault.since, partial(self._kill, fault))
@@ -136,7 +136,7 @@ class Injector:
                 FaultAlarm(self._sim, fault.since, partial(self._lose, fault))
 
     def strike(self, kind: FaultKind, name: str, where: str) -> InjectedFault | None:
-        """Count an event; return the fault that strikes it, if one does. ``where`` says in reports what is struck."""
+        """Count an event; return the fault that strikes it, or None. ``where`` names the struck part in reports."""
         self._events[kind] += 1
         if kind == "call":
             self.calls.append(name)
@@ -153,34 +153,34 @@ class Injector:
         return struck
 
     def fail(self, device: int, failure: DeviceFailure) -> None:
-        """Break a device, unless it is broken already."""
+        """Mark a device as broken, unless it is broken already."""
         self.failures.setdefault(device, failure)
 
     def kernel_ends(self, device: int, kernel: str) -> bool:
-        """Tell whether a kernel ends with its results; a fault ends it without, and breaks the device."""
+        """Tell whether a kernel ends with its results; a fault ends it without results and breaks the device."""
         if self.strike("kernel", kernel, f"kernel {kernel!r} on device {device} fails"):
             self.fail(device, DeviceFailure("kernel", f"kernel {kernel!r} failed at {self._sim.now:.9f} s"))
         return device not in self.failures
 
     def page_fault(self, device: int, kernel: int) -> None:
-        """Count a page fault that a handler serves; one that nobody can serve breaks the device."""
+        """Count a page fault that a handler serves; an injected fault breaks the device instead."""
         if self.strike("page_fault", "", f"nobody can serve a page fault of kernel {kernel} on device {device}"):
             why = f"nobody could serve a page fault of kernel {kernel} at {self._sim.now:.9f} s"
             self.fail(device, DeviceFailure("page_fault", why))
 
     async def transfer(self, direction: str, engine: str) -> float:
-        """Return how many times as long a transfer takes that begins now; one that gets stuck never returns."""
+        """Return the factor by which a beginning transfer takes longer; never return for a transfer that gets stuck."""
         if self.strike("stuck", direction, f"{engine} is stuck"):
             await Signal(self._sim, f"{engine}, which is stuck").wait()
         fault = self.strike("slow", direction, f"{engine} is slow")
         return 1.0 if fault is None else fault.factor
 
     def unstruck(self) -> list[str]:
-        """Return the faults that struck nothing, as they were written."""
+        """Return the faults that struck nothing, in the user's wording."""
         return list(self._unstruck)
 
     def _kill(self, fault: InjectedFault) -> bool:
-        """Let a host thread die where it waits; False if it is on its way, so that it has to be tried again."""
+        """End a waiting host thread; return False if it is about to be resumed, so that the caller tries again."""
         actor = next((actor for actor in self._sim.actors.values() if _is_called(actor, fault.name)), None)
         if actor is None:
             return True
@@ -210,14 +210,14 @@ class Injector:
 
 
 def _is_called(actor: Actor, name: str) -> bool:
-    """Tell whether an actor has this name, or this index, which is written #12."""
+    """Tell whether an actor has this name, or this index, written as #12."""
     return name in (actor.name, f"#{actor.index}") and not actor.finished
 
 
 class FaultAlarm:
-    """A timer that is no actor's: calls ``action`` at a virtual time, again at that time until it returns True.
+    """A timer without an actor: calls ``action`` at a virtual time, again at that time until it returns True.
 
-    It gives up after 1000 calls, because a thread that never stops being on its way would stop virtual time.
+    It gives up after 1000 calls, because a thread that is always about to be resumed would stop virtual time.
     """
 
     __slots__ = ("_action", "_sim", "_tries")
@@ -231,7 +231,7 @@ class FaultAlarm:
         self._set(max(time, sim.now))
 
     def send(self, _: Any) -> None:
-        """Act; called by the scheduler when the time has come."""
+        """Call the action; the scheduler calls this when the time has come."""
         self._tries += 1
         if not self._action() and self._tries < self._MOST:
             self._set(self._sim.now)

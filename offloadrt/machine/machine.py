@@ -43,22 +43,22 @@ _PLACES: Final[dict[tuple[int, int], tuple[int, ...]]] = {
     (4, 4): (0,),
     (7, 8): (0,),
 }
-"""The memory slices at which an instance of so many compute and memory slices may begin."""
+"""For an instance's numbers of compute and memory slices, the memory slices at which it may begin."""
 
 
 class ImpossibleSplit(ProfileError):
-    """MIG instances that do not fit on the GPU together, or of a profile that it does not have."""
+    """Raised for MIG instances that do not fit on the GPU together, or for a profile that the GPU does not have."""
 
 
 @attrs.frozen
 class InstanceProfile:
-    """An instance by its slices."""
+    """A MIG instance profile, by its slices."""
 
     compute: int
     memory: int
 
     def name(self, mem_size: float) -> str:
-        """Return its name on a GPU with so many bytes of memory: ``3g.40gb``."""
+        """Return the profile's name on a GPU with `mem_size` bytes of memory, such as ``3g.40gb``."""
         return f"{self.compute}g.{math.floor(mem_size / 1e9 * self.memory / MEMORY_SLICES + 0.5)}gb"
 
 
@@ -90,7 +90,7 @@ def instances_of(spec: MachineSpec) -> list[InstanceProfile]:
 
 
 def _fit(profiles: list[InstanceProfile], taken: frozenset[int]) -> bool:
-    """Tell whether there are places for all of these instances besides the memory slices that are taken."""
+    """Tell whether all of these instances fit beside the memory slices that are taken."""
     if not profiles:
         return True
     first, *others = profiles
@@ -102,7 +102,7 @@ def _fit(profiles: list[InstanceProfile], taken: frozenset[int]) -> bool:
 
 
 def instance_spec(spec: MachineSpec, profile: InstanceProfile) -> MachineSpec:
-    """Return the machine as a process in this instance finds its GPU.
+    """Return the spec of the machine as a process in this instance sees it.
 
     Raises ProfileError when the profile lacks an entry.
     """
@@ -121,11 +121,11 @@ def instance_spec(spec: MachineSpec, profile: InstanceProfile) -> MachineSpec:
 class Machine:
     """The emulated hardware of one run, built from a profile.
 
-    ``devices`` is the number of accelerators in use.  ``fill`` is the value of each byte of device memory that nobody
-    has written.  ``peers`` holds the links between discrete devices; None on an APU.  ``processes`` share the machine,
-    each with a view of it (``of_process``): an address space and contexts of its own on the same cores, memories and
-    devices.  ``injector`` injects faults; None in a run without.  ``beside`` is the machine that is the node before
-    this one in a cluster: the numbers of processes, devices, copies and kernels go on from it.
+    ``devices`` is the number of accelerators in use. ``fill`` is the value of each byte of device memory that nobody
+    has written. ``peers`` holds the links between discrete devices; None on an APU. ``processes`` share the machine,
+    each with its own view (``of_process``): an address space and contexts on the same cores, memories and devices.
+    ``injector`` injects faults; None in a run without. ``beside`` is the previous node of a cluster: the numbers of
+    processes, devices, copies and kernels continue from there.
 
     Raises ProfileError when the profile lacks an entry, or has fewer devices.
     """
@@ -144,7 +144,7 @@ class Machine:
     ) -> None:
         self.sim = sim
         self.node: int = 0 if beside is None else beside.node + 1
-        """The number of the node of a cluster that the machine is."""
+        """The machine's number among the nodes of a cluster."""
         self.first_process: int = 0 if beside is None else beside.first_process + beside.processes
         """The number of the first process on this node."""
         first_device = 0 if beside is None else (beside._instances or beside.devices)[-1].index + 1
@@ -157,7 +157,7 @@ class Machine:
         self.calls = calls
         self.injector = injector
         self.host_time: HostTime = HostTime() if beside is None else beside.host_time
-        """Where the time of the host threads goes: whatever lets time pass in a host thread adds to it."""
+        """Times of the host threads by category; whatever lets time pass in a host thread adds to it."""
         self.cores = Cores(sim, spec.count("cpu.cores"), self.host_time, uncontended=spec.flag("core.uncontended"))
         self.host_memory = HostMemory(
             sim,
@@ -173,9 +173,9 @@ class Machine:
         if self.process:
             self.host_memory = self.host_memory.of_process(self.process)
         self.sockets = SocketMemory(sim, spec)
-        """Which memory of the host lies at which socket."""
+        """The memory at each socket of the host."""
         self._instances: list[DiscreteGpu] = []
-        """The MIG instances of the machine's GPU, among which the processes are divided; none without MIG."""
+        """The MIG instances of the machine's GPU, among which the processes are divided; empty without MIG."""
         gpus: list[DiscreteGpu] | None = None
         self.devices: Sequence[Device]
         if "process.sharing" in spec.entries and spec.text("process.sharing") == "mig":
@@ -197,23 +197,23 @@ class Machine:
         self._host_workers: HostWorkers | None = None
         self._jitter = spec.value("jitter")
         self.slowness = _drawn_once(sim, spec.value("noise.run"))
-        """Factor of this run on every unit cost of host-side work: the operating system's noise, 1.0 without."""
+        """This run's factor on every cost of host-side work, for the operating system's noise; 1.0 without noise."""
         self.exact = not self._jitter and self.slowness == 1.0
-        """Whether each step takes exactly its unit cost: neither jitter nor noise is on."""
+        """Whether each step takes exactly its unit cost, without jitter and noise."""
         self.work: Callable[[float, str], Awaitable[None]] = self.cores.compute if self.exact else self._work
-        """``await work(dt, category)`` lets a step of the runtime or driver with unit cost ``dt`` pass on a core."""
+        """``await work(dt, category)`` occupies a core for a step of the runtime or driver with unit cost ``dt``."""
         self.next_number: Callable[[], int] = itertools.count(1).__next__ if beside is None else beside.next_number
-        """Returns the next number of a copy or kernel; numbers are unique in a run."""
+        """Returns the next number of a copy or kernel; these numbers are unique in a run."""
         self.peers = None if gpus is None else Peers(sim, spec, gpus, self.next_number)
 
     def gpu(self, number: int = 0) -> DiscreteGpu:
-        """Return a device of a machine whose devices are discrete GPUs; raises ProfileError on an APU."""
+        """Return a discrete GPU by its number; raises ProfileError on a machine with APUs."""
         if isinstance(device := self.devices[number], DiscreteGpu):
             return device
         raise ProfileError(self.spec.path, "machine.apu", "is true, so that there is no discrete GPU")
 
     def apu(self, number: int = 0) -> Apu:
-        """Return a device of a machine whose devices are APUs; raises ProfileError where they are discrete GPUs."""
+        """Return an APU by its number; raises ProfileError on a machine with discrete GPUs."""
         if isinstance(device := self.devices[number], Apu):
             return device
         raise ProfileError(self.spec.path, "machine.apu", "is false, so that there is no APU")
@@ -240,7 +240,7 @@ class Machine:
     def _split(
         self, spec: MachineSpec, devices: int, trace: Trace | None, fill: int | None, first: int
     ) -> list[DiscreteGpu]:
-        """Make the MIG instances, which take the processes in turn and have the link to the host in common.
+        """Make the MIG instances, which take the processes in turn and share the link to the host.
 
         Raises ImpossibleSplit, and ProfileError for several GPUs.
         """
@@ -258,7 +258,7 @@ class Machine:
         return made
 
     def named(self, name: str, device: int = 0) -> str:
-        """Return the name of a part that each process has, such as a lock, for reports; of a device by its number."""
+        """Return the name of a per-process part, such as a lock, for reports; `device` numbers a device's part."""
         name = f"{name} {device}" if device else name
         return f"{name} of process {self.process}" if self.process else name
 
@@ -266,7 +266,7 @@ class Machine:
     def host_workers(self) -> HostWorkers:
         """Return the host's worker threads for parallel algorithms.
 
-        They are made at their first use: raises ProfileError then when the profile lacks their entries.
+        They are made at the first use, which raises ProfileError when the profile lacks their entries.
         """
         if self._host_workers is None:
             spec = self.spec.read(HostWorkersSpec)
@@ -279,8 +279,8 @@ class Machine:
     def jitter(self, dt: float) -> float:
         """Return a unit cost of host-side work with this run's noise and the profile's jitter applied.
 
-        Jitter is uniform around the unit cost, so that its mean stays the cost.  Real latencies have a longer tail: a
-        run with jitter shows whether a result depends on exact costs, not how a distribution looks.
+        Jitter is uniform around the unit cost, so that the mean stays the same. Real latencies have a longer tail: a
+        run with jitter shows whether a result depends on exact costs, not what a distribution looks like.
         """
         if not self._jitter:
             return dt * self.slowness

@@ -1,8 +1,7 @@
 """Address spaces: device memory with its allocator and its bytes, and page tables.  Plain data, without actors or time.
 
-What allocations and faults cost is decided by the driver, which changes these structures under its locks.  Addresses
-are the model's, never NumPy's, so that runs are reproducible.  ``Holes`` finds free ranges, ``Backing`` keeps the
-bytes.
+The driver decides what allocations and faults cost, and changes these structures under its locks. Addresses are the
+model's, never NumPy's, so that runs are reproducible. ``Holes`` finds free ranges, ``Backing`` keeps the bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ T = TypeVar("T")
 
 
 class AddressMap(Generic[T]):
-    """A map from addresses to what begins there; ``before`` finds what begins at or before an address.
+    """A map from addresses to values; ``before`` finds the value at an address or the last one before it.
 
     The addresses are one sorted list.  An insertion moves the rest of the list, which is one ``memmove``: for the
     thousands of blocks that a program has, this is cheaper than a tree of Python objects.
@@ -36,8 +35,8 @@ class AddressMap(Generic[T]):
         self._begins: list[int] = []
         self._at: dict[int, T] = {}
         self.get: Callable[[int], T | None] = self._at.get
-        """Returns what begins exactly at an address, or None.  It is the dictionary's own method: the look-up of
-        every copy and every kernel argument goes through it."""
+        """Returns the value exactly at an address, or None. It is the dictionary's own method, for speed: every copy
+        and every kernel argument looks up here."""
 
     def __len__(self) -> int:
         return len(self._begins)
@@ -50,7 +49,7 @@ class AddressMap(Generic[T]):
     def __setitem__(self, address: int, value: T) -> None:
         """Record that ``value`` begins at ``address``.
 
-        Raises ValueError where something begins already.
+        Raises ValueError where another value begins.
         """
         if address in self._at:
             raise ValueError(f"{self._at[address]!r} begins at {address:#x} already")
@@ -58,7 +57,7 @@ class AddressMap(Generic[T]):
         self._at[address] = value
 
     def pop(self, address: int) -> T | None:
-        """Remove and return what begins exactly at ``address``; None when there is nothing."""
+        """Remove and return the value exactly at ``address``; None without one."""
         if address not in self._at:
             return None
         begins = self._begins
@@ -66,7 +65,7 @@ class AddressMap(Generic[T]):
         return self._at.pop(address)
 
     def before(self, address: int) -> tuple[int, T] | None:
-        """Return (address, value) of what begins at ``address`` or, failing that, last before it."""
+        """Return (address, value) of the value at ``address`` or, failing that, of the last one before it."""
         index = bisect_right(self._begins, address)
         if not index:
             return None
@@ -83,10 +82,9 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Backing:
-    """Arrays of bytes by base address, which do not overlap.
+    """Arrays of bytes by base address; they do not overlap.
 
-    Memory that nobody has written holds ``fill`` (0 by default): another value shows programs that read what they have
-    not written.
+    Unwritten memory holds ``fill`` (0 by default); another value exposes programs that read unwritten memory.
     """
 
     __slots__ = ("_arrays", "_bases", "_fill")
@@ -94,7 +92,7 @@ class Backing:
     def __init__(self, fill: int | None = None) -> None:
         self._arrays: dict[int, Bytes] = {}
         self._bases: list[int] = []
-        """Their keys, in order: a sorted dictionary took longer to make than a short run's memory needs it."""
+        """The base addresses in order; a sorted dictionary took longer to make than a short run needs its memory."""
         self._fill = 0 if fill is None else fill
 
     def view(self, address: int, nbytes: int, base: int, size: int) -> Bytes:
@@ -108,9 +106,9 @@ class Backing:
         return array[address - base : address - base + nbytes]
 
     def _gather(self, base: int, size: int) -> Bytes:
-        """Make one array for a region and move there what older arrays hold of it.
+        """Make one array for a region, and move into it what older arrays hold of the region.
 
-        What an older array holds before or behind the region stays where it is, as an array of its own.
+        The parts of an older array before and behind the region stay unchanged, as arrays of their own.
         """
         array = np.full(size, self._fill, dtype=np.uint8) if self._fill else _zeros(size)
         first = max(bisect_right(self._bases, base) - 1, 0)
@@ -137,9 +135,9 @@ class Backing:
 
 
 _PAGED = 1 << 18
-"""From so many bytes on, zeros are asked of the operating system, which gives a page when it is first touched.
+"""Size in bytes from which the operating system supplies zeroed memory, page by page at the first touch.
 
-NumPy asks the C library, which clears memory that it already has: all 2 MiB of a segment of which a kernel uses a line.
+NumPy asks the C library, which clears its own memory: all 2 MiB of a segment of which a kernel uses a line.
 """
 
 
@@ -164,7 +162,7 @@ class Holes:
     def take(self, size: int) -> int | None:
         """Take ``size`` bytes from the smallest hole that holds them; return their address, or None if none does.
 
-        Of holes of one size the lowest is taken.
+        Among holes of the same size, the lowest is taken.
         """
         index = bisect_left(self._by_size, (size, -1))
         if index == len(self._by_size):
@@ -180,7 +178,7 @@ class Holes:
         return bool(self._by_size) and self._by_size[-1][0] >= size
 
     def give(self, address: int, size: int, low: int, high: int) -> tuple[int, int]:
-        """Put a range back, merged with its neighbours within [low, high); return the hole as (address, size)."""
+        """Return a range to the holes, merged with neighbours in [low, high); return the hole as (address, size)."""
         end = address + size
         if end < high and (after := self._by_address.get(end)) is not None:
             self.remove(end, after)
@@ -212,15 +210,15 @@ BASE_ADDRESS = 0x7F00_0000_0000
 DEVICE_STRIDE = 1 << 40
 """Distance between the address spaces of two devices, so that an address tells which device it belongs to."""
 PROCESS_STRIDE = 1 << 48
-"""Distance between the address spaces of two processes, so that an address tells whose it is."""
+"""Distance between the address spaces of two processes, so that an address identifies the process."""
 
 
 class OutOfSegments(Exception):
-    """The allocator has no room; the driver library turns this into the error of its call."""
+    """Raised when the allocator has no room; the driver library turns this into the error of its call."""
 
 
 class InvalidDeviceAddress(Exception):
-    """An address range that lies in no allocated block of this device."""
+    """Raised for an address range that lies in no allocated block of this device."""
 
 
 @attrs.frozen
@@ -229,17 +227,17 @@ class Block:
 
     address: int
     size: int
-    """Bytes that were asked for."""
+    """Requested bytes."""
     phantom: bool
-    """Whether it has a size but no bytes."""
+    """Whether the block has a size but no bytes."""
     region: tuple[int, int]
-    """(base, size) of the segments in which it lies."""
+    """(base, size) of the segments that contain the block."""
     extent: int
-    """Bytes that it occupies, a multiple of the alignment."""
+    """Bytes that the block occupies, a multiple of the alignment."""
 
     @property
     def is_large(self) -> bool:
-        """Tell whether its segments are its own."""
+        """Tell whether the block has segments of its own."""
         return self.region == (self.address, self.extent)
 
 
@@ -258,7 +256,7 @@ class DeviceArray:
 
 @attrs.define
 class _HandedOut:
-    """What the kernel driver has handed out of a device's memory, to whatever process; bytes."""
+    """Bytes of a device's memory that the kernel driver has handed out, to all processes."""
 
     held: int = 0
     managed: int = 0
@@ -268,14 +266,13 @@ class _HandedOut:
 class DeviceMemory:
     """``capacity`` bytes of memory in segments of ``segment`` bytes; blocks are aligned to ``alignment``.
 
-    ``returns_empty``: a shared segment goes back with its last block.  ``fill`` is the value of each byte that nobody
-    has written; default 0.  Each process has blocks of its own
-    (``of_process``), the capacity is that of all.
+    ``returns_empty``: a shared segment goes back with its last block. ``fill`` is the value of each unwritten byte;
+    default 0. Each process has blocks of its own (``of_process``); all processes share the capacity.
 
-    The allocator follows what is observed of CUDA's driver. Memory comes from the kernel driver in segments of 2 MiB.
-    A block smaller than a segment shares one with others; when its last block is freed, such a segment stays held
-    until memory is short, or goes back at once (``alloc.empty_segment``). A larger block has segments of its own,
-    which its free gives back.
+    The allocator follows the observed behaviour of CUDA's driver. Memory comes from the kernel driver in segments of 2
+    MiB. A block smaller than a segment shares its segment with others. When the last block in it is freed, such a
+    segment stays held until memory is short, or goes back at once (``alloc.empty_segment``). A larger block has
+    segments of its own, which its free gives back.
     """
 
     __slots__ = (
@@ -307,7 +304,7 @@ class DeviceMemory:
         self._backing = Backing(fill)
 
     def of_process(self, number: int) -> DeviceMemory:
-        """Return the same memory without blocks, as the contexts of the process with this number see it.
+        """Return the same memory without blocks, for the contexts of the process with this number.
 
         No segment holds blocks of two processes.
         """
@@ -318,17 +315,17 @@ class DeviceMemory:
         return memory
 
     def reaches(self, address: int) -> bool:
-        """Tell whether an address lies in this memory as this process sees it, allocated or not."""
+        """Tell whether an address lies in this process's view of this memory, allocated or not."""
         return self.base <= address < self.base + DEVICE_STRIDE
 
     @property
     def managed(self) -> int:
-        """Return the bytes with pages of managed memory: they take room from blocks, but have no addresses here."""
+        """Return the bytes of managed pages in this memory: they need room, but have no addresses here."""
         return self._handed_out.managed
 
     @property
     def peak(self) -> int:
-        """Return the most bytes that were held from the kernel driver at one time, by all processes."""
+        """Return the largest number of bytes that all processes together held from the kernel driver."""
         return self._handed_out.peak
 
     @property
@@ -343,12 +340,12 @@ class DeviceMemory:
         return self.capacity - handed_out.held - handed_out.managed
 
     def needs(self, nbytes: int) -> int:
-        """Return the bytes that the kernel driver has to hand out for a new block; 0 if the block finds a hole."""
+        """Return the bytes that the kernel driver must hand out for a new block; 0 if the block fits in a hole."""
         extent = self._extent(nbytes)
         return 0 if extent < self.segment and self._small.fits(extent) else -(-extent // self.segment) * self.segment
 
     def has_room(self, nbytes: int) -> bool:
-        """Return whether the kernel driver can hand out so many bytes.
+        """Return whether the kernel driver can hand out `nbytes` bytes.
 
         When memory is short, shared segments without a block are given back first.
         """
@@ -360,19 +357,19 @@ class DeviceMemory:
         return nbytes <= self.free_bytes
 
     def take_managed(self, nbytes: int) -> bool:
-        """Give so many bytes to managed memory; return False, and do nothing, when there is no room."""
+        """Give `nbytes` bytes to managed memory; return False, and change nothing, when there is no room."""
         if not self.has_room(nbytes):
             return False
         self._handed_out.managed += nbytes
         return True
 
     def give_managed(self, nbytes: int) -> None:
-        """Take so many bytes back from managed memory."""
+        """Take `nbytes` bytes back from managed memory."""
         self._handed_out.managed -= nbytes
 
     @property
     def allocated_bytes(self) -> int:
-        """Return the bytes in allocated blocks, as many as were asked for."""
+        """Return the requested bytes of all allocated blocks."""
         total = 0
         for block in self._blocks:
             total += block.size
@@ -508,7 +505,7 @@ class DeviceMemory:
     def _release(self, address: int, size: int) -> None:
         """Give segments back to the kernel driver.
 
-        A hole at the end of the used addresses is dropped, so that addresses do not depend on what was freed before.
+        A hole at the end of the used addresses is dropped, so that addresses do not depend on earlier frees.
         """
         self._held -= size
         self._handed_out.held -= size
@@ -522,7 +519,7 @@ Ranges = tuple[tuple[int, int], ...]
 """(address, bytes) of pieces of host memory."""
 
 _REMEMBERED = 4096
-"""The most ranges that a table remembers as covered before it forgets them all, so that its memory stays bounded."""
+"""Largest number of covered ranges that a table remembers; beyond, it forgets all, so that memory stays bounded."""
 
 
 class PageTable:
@@ -530,9 +527,9 @@ class PageTable:
 
     Ranges given to it are rounded out to whole pages; a range of 0 bytes has no pages.
 
-    It says which pages of host memory a processor can translate. An APU has two of them for one memory: the CPU's
-    (pages that the operating system has given to the program) and the GPU's. The table keeps ranges, not pages, so
-    that gigabytes cost as much as one page.
+    A table says which pages of host memory a processor can translate. An APU has two tables for one memory: the CPU's
+    (pages that the operating system has given to the program) and the GPU's. The table keeps ranges, not pages, so that
+    gigabytes cost as much as one page.
     """
 
     __slots__ = ("_covered", "_ends", "_starts", "_whole", "generation", "page_size", "pages")
@@ -542,9 +539,9 @@ class PageTable:
             raise ValueError(f"pages of {page_size} bytes")
         self.page_size = page_size
         self.pages = 0
-        """How many pages the table holds."""
+        """Number of pages in the table."""
         self.generation = 0
-        """Changes whenever a page is removed: a range that was covered at a generation is covered while it lasts."""
+        """Changes whenever a page is removed: a range that is covered stays covered while this number is the same."""
         self._starts: list[int] = []
         self._ends: list[int] = []  # ends[i] belongs to starts[i]; ranges ascend and never touch
         # A program launches the same kernels on the same arrays many times over, so two memories of positive answers
@@ -564,7 +561,7 @@ class PageTable:
         return low, low if nbytes == 0 else -(-(begin + nbytes) // size) * size
 
     def missing(self, begin: int, nbytes: int) -> list[tuple[int, int]]:
-        """Return what the table lacks of a range, as page-aligned ranges (low, high) in ascending order."""
+        """Return the missing parts of a range, as page-aligned ranges (low, high) in ascending order."""
         low, high = self.bounds(begin, nbytes)
         starts, ends = self._starts, self._ends
         gaps: list[tuple[int, int]] = []
@@ -589,7 +586,7 @@ class PageTable:
         return count
 
     def covers(self, begin: int, nbytes: int) -> bool:
-        """Return whether all pages of a range are there."""
+        """Return whether the table has all pages of a range."""
         if nbytes <= 0:
             self.bounds(begin, nbytes)
             return True
@@ -597,9 +594,9 @@ class PageTable:
         return index >= 0 and begin + nbytes <= self._ends[index]
 
     def covers_all(self, ranges: Ranges) -> bool:
-        """Return whether all pages of all ranges are there.
+        """Return whether the table has all pages of all ranges.
 
-        The answer is quick for ranges that were asked for before, and immediate for the same tuple.
+        The answer is quick for ranges of an earlier call, and immediate for the same tuple.
         """
         if self._whole.get(id(ranges)) is ranges:
             return True
@@ -629,7 +626,7 @@ class PageTable:
         return new
 
     def remove(self, low: int, high: int) -> int:
-        """Remove the pages of [low, high); return how many were there."""
+        """Remove the pages of [low, high); return how many were in the table."""
         low, high = self.bounds(low, high - low)
         starts, ends = self._starts, self._ends
         first, last = bisect_right(ends, low), bisect_left(starts, high)
@@ -657,18 +654,18 @@ class PageTable:
 # Statistics of kernels' page faults on an APU, and the error when a kernel may not fault.
 @attrs.frozen
 class AccessFault:
-    """A kernel reached a page that the GPU cannot translate and may not fault in (XNACK is off)."""
+    """A kernel accessed a page that the GPU cannot translate, and may not fault (XNACK is off)."""
 
     address: int
-    """The first byte of host memory without translation that the kernel met."""
+    """The first byte without translation that the kernel accessed in host memory."""
     kernel: int
-    """Number of its launch in the run."""
+    """Number of the kernel's launch in the run."""
     name: str
     device: int
     cause: int
-    """The directive that launched it."""
+    """The directive that launched the kernel."""
     time: float
-    """When it happened, in virtual seconds."""
+    """Time of the access, in virtual seconds."""
 
     def __str__(self) -> str:
         return (
@@ -678,7 +675,7 @@ class AccessFault:
 
 
 class MemoryAccessFault(Exception):
-    """The end of a program by an ``AccessFault``; the message names ``array`` and ``thread`` where they are known."""
+    """Raised when an ``AccessFault`` ends the program; the message names ``array`` and ``thread`` if known."""
 
     def __init__(self, fault: AccessFault, array: str = "", thread: str = "") -> None:
         super().__init__(fault, array, thread)
@@ -693,22 +690,22 @@ class MemoryAccessFault(Exception):
 
 @attrs.frozen
 class FaultStatistics:
-    """Page faults of the kernels of one device; virtual seconds.  busy_s + idle_s is the time elapsed."""
+    """Statistics of page faults of a device's kernels; virtual seconds. busy_s + idle_s is the time elapsed."""
 
     faults: int
-    """Served: each mapped at least one page."""
+    """Number of served faults; each mapped at least one page."""
     duplicates: int
-    """Raised for pages that somebody else had mapped when the handler came to it."""
+    """Number of faults on pages that somebody else had mapped before the handler served them."""
     pages: int
-    """Pages that they mapped."""
+    """Number of pages that the services mapped."""
     service_s: float
-    """Time that their services took up to now."""
+    """Time of all services so far."""
     wait_s: float
-    """Time that kernels were stalled besides, until it was their turn."""
+    """Time that kernels were stalled before their faults were served."""
     violations: int
-    """Kernels that died because XNACK is off."""
+    """Number of kernels that died because XNACK is off."""
     skip_s: float
-    """Time in which the handler dropped faults for other pages of ranges that it had served."""
+    """Time in which the handler dropped faults on other pages of ranges that it had served."""
     idle_s: float
 
     @property

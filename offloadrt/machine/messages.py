@@ -1,15 +1,16 @@
 """The messages between the actors of a device, typed and frozen, and the streams that they are submitted to.
 
-A *packet* is a command of a stream, which it names.  A host thread submits it to the stream's hardware queue, which
+A *packet* is a command of a stream, which it names. A host thread submits it to the stream's hardware queue, which
 dispatches it in order: a copy to a copy engine, a kernel to the compute units, a prefetch to the migration worker, a
-copy between devices without a link to the peer relay.  On an APU kernels and barriers go to an HSA queue and copies to
-a DMA ring.  ``done`` is set at the completion; its value is (``copies`` or ``kernels``, begin, end) in virtual seconds,
-or None.  Page faults go to the page-fault handler; where the other messages go, their docstrings say.
+copy between devices without a link to the peer relay. On an APU kernels and barriers go to an HSA queue, copies to a
+DMA ring. ``done`` is set at the completion; its value is (``copies`` or ``kernels``, begin, end) in virtual seconds, or
+None. Page faults go to the fault handler; other messages name their receiver.
 
-Nothing is made more often than a message: a frozen ``Struct`` of ten fields takes a thirtieth of the time of a frozen
-attrs class.  Those of faults hold numbers only, so that the collector of cycles need not look at them (``gc=False``).
+Messages are the most frequent objects: a frozen ``Struct`` of ten fields takes a thirtieth of the time of a frozen
+attrs class. Messages about faults hold numbers only, so that the garbage collector need not look at them
+(``gc=False``).
 
-A stream is a sequence of commands that host threads submit.  It knows them only by their completions
+A stream is a sequence of commands that host threads submit. The stream knows them only by their completions
 (``StreamCommand``); the queues that dispatch them are in ``queues.py``.
 """
 
@@ -32,23 +33,23 @@ from offloadrt.machine.memory import AccessFault
 from offloadrt.sim import Signal
 
 _KEPT = 256
-"""Completions that a stream remembers for ``spans`` when nobody asks.
+"""Largest number of completions that a stream keeps for ``spans``.
 
-Without a limit, a program that never waits for a stream would keep every completion until its end.  Only completions
-that are set already are dropped: a wait that begins later has nothing to attribute to them.
+Without a limit, a program that never waits for a stream would keep every completion until its end. Only completions
+that are already set are dropped: a later wait has no time to attribute to them.
 """
 
 
 class StreamCommand(Protocol):
-    """What can be submitted to a stream: a packet of ``messages.py``."""
+    """A command that can be submitted to a stream: a packet of ``messages.py``."""
 
     @property
     def done(self) -> Signal:
-        """Set at its completion."""
+        """Return the signal that is set at the command's completion."""
 
 
 class PacketQueue(Protocol):
-    """What a stream submits to: a hardware queue, or on an APU the HSA queue that it holds at the time."""
+    """The queue of a stream: a hardware queue, or on an APU the HSA queue that the stream holds at the time."""
 
     number: int
 
@@ -57,7 +58,7 @@ class PacketQueue(Protocol):
 
 
 class _NoQueue:
-    """The queue of a stream to which nobody submits: whoever makes its packets gives them to the engines directly."""
+    """The queue of a stream without submissions: its packets are given to the engines directly."""
 
     number = -1
 
@@ -67,34 +68,34 @@ class _NoQueue:
 
 @attrs.define(eq=False)
 class Stream:
-    """A sequence of commands that run one after the other."""
+    """A sequence of commands that run one after another."""
 
     index: int
-    """Number of the stream of its process on its device, in order of creation; -1 for an internal channel."""
+    """Number of the stream on its device, in its process's order of creation; -1 for an internal channel."""
     queue: PacketQueue
-    """Where its commands go; on an APU it changes whenever the stream takes an HSA queue."""
+    """The queue for the stream's commands; on an APU it changes whenever the stream takes an HSA queue."""
     priority: int = 0
-    """As in CUDA: numbers below 0 are greater priorities."""
+    """The priority as in CUDA: lower numbers are greater priorities."""
     process: int = 0
-    """The number of the process whose context it belongs to."""
+    """The number of the process whose context the stream belongs to."""
     last: Signal | None = None
     """Completion of the packet submitted last."""
     running: Signal | None = None
     """Completion of the packet dispatched last.  Only the hardware queue uses it."""
     submitted: float | None = None
-    """When the packet dispatched last was submitted; None if it was dispatched at once.  Only the queue writes it."""
+    """Time when the packet dispatched last was submitted; None if dispatched at once. Only the queue writes it."""
     recent: deque[Signal] = attrs.field(factory=deque, repr=False)
     """Completions of packets that no call of ``spans`` has returned yet."""
     pending: deque[Signal] = attrs.field(factory=deque, repr=False)
-    """Completions of commands that take up a place of the stream's limited depth."""
+    """Completions of commands that occupy a place in the stream's limited depth."""
 
     @property
     def idle(self) -> bool:
-        """Tell whether everything that was submitted has completed."""
+        """Tell whether all submitted commands have completed."""
         return self.last is None or self.last.is_set
 
     def full(self, depth: int) -> Signal | None:
-        """Return what has to complete before another command gets one of ``depth`` places; None if one is free."""
+        """Return the completion that frees one of ``depth`` places for another command; None if one is free."""
         pending = self.pending
         while pending and pending[0].is_set:
             pending.popleft()
@@ -113,9 +114,9 @@ class Stream:
             self.recent.popleft()
 
     def spans(self) -> list[tuple[str, float, float]]:
-        """Return what the packets did that completed since the last call, in order of submission.
+        """Return the work of the packets that completed since the last call, in order of submission.
 
-        Each is (``copies`` or ``kernels``, begin, end) in virtual seconds.
+        Each entry is (``copies`` or ``kernels``, begin, end) in virtual seconds.
         """
         spans: list[tuple[str, float, float]] = []
         recent = self.recent
@@ -127,7 +128,7 @@ class Stream:
 
 
 def internal_channel() -> Stream:
-    """Return a stream for copies that nobody submits: the driver or the hardware gives them to the engines itself."""
+    """Return a stream for copies without submission, which the driver or hardware gives to the engines itself."""
     return Stream(-1, _NoQueue())
 
 
@@ -136,38 +137,38 @@ Move = Callable[[], None]
 
 
 class CopyPacket(msgspec.Struct, frozen=True, eq=False):
-    """Transfer ``nbytes``; to a copy engine of its direction (h2d, d2h, d2d, p2p)."""
+    """Transfer ``nbytes``; sent to a copy engine of the packet's direction (h2d, d2h, d2d, p2p)."""
 
     number: int
     """Number of the copy, unique in a run."""
     stream: Stream
     cause: int
-    """The directive that asks for it, as in all messages."""
+    """The directive that caused the copy; all messages have this field."""
     direction: str
     nbytes: int
     memory: str
-    """What the other end is: ``pinned`` or ``staged`` memory of the host, ``device`` for a copy within the device,
-    ``managed`` for a migration, ``device 1`` and so on for p2p."""
+    """The other end: ``pinned`` or ``staged`` host memory, ``device`` for a copy within the device, ``managed`` for a
+    migration, a name such as ``device 1`` for p2p."""
     move: Move | None
     """Moves the bytes at the end of the transfer; None when an end is a phantom."""
     done: Signal
     over: Shared | None = None
-    """The link to another device over which it goes, or its way to memory of another socket; None for the link of its
+    """The link to another device for this transfer, or its path to another socket's memory; None for the link of its
     direction.
     """
     pauses_s: float = 0.0
-    """Seconds that the engine spends between the pieces of which it consists."""
+    """Seconds that the engine spends between the pieces of the transfer."""
 
 
 class PeerPacket(msgspec.Struct, frozen=True, eq=False):
-    """Transfer ``nbytes`` from one device to another, between which there is no direct way; to the peer relay."""
+    """Transfer ``nbytes`` between two devices without a direct link; sent to the peer relay."""
 
     stream: Stream
     cause: int
     source: int
     destination: int
     via: int | None
-    """The device through which it goes; None for the host."""
+    """The device through which the copy goes; None for the host."""
     nbytes: int
     move: Move | None
     """Moves the bytes when the last piece has arrived; None when an end is a phantom."""
@@ -175,16 +176,16 @@ class PeerPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class BlitCopy(msgspec.Struct, frozen=True):
-    """What a kernel of the driver library copies; traces and statistics count it as a copy."""
+    """The copy that a kernel of the driver library makes; traces and statistics count it as a copy."""
 
     direction: str
     nbytes: int
     memory: str
-    """What the other end is, as in a CopyPacket."""
+    """The other end, as in a CopyPacket."""
 
 
 class KernelPacket(msgspec.Struct, frozen=True, eq=False):
-    """Run a kernel; to the compute units."""
+    """Run a kernel; sent to the compute units."""
 
     number: int
     """Number of the launch, unique in a run."""
@@ -201,21 +202,21 @@ class KernelPacket(msgspec.Struct, frozen=True, eq=False):
     serial_s: float = 0.0
     """Seconds that the kernel takes on top of its work, for instance for a double indirection."""
     fault: Callable[[AccessFault], None] | None = None
-    """Called when the kernel dies of a page that it may not fault in; without it, that ends the run."""
+    """Called when the kernel dies because it may not fault; without this, such a death ends the run."""
     accesses: Accesses = ()
-    """What the kernel does with managed memory, on a device that migrates pages."""
+    """The kernel's accesses to managed memory, on a device that migrates pages."""
     trace: AddressTrace | None = None
-    """Which places of managed memory each thread comes to, where the kernel's source says it; None: it sweeps."""
+    """The positions of each thread in managed memory, if the kernel's source tells them; None: the kernel sweeps."""
     data: AddressTrace | None = None
-    """Where elements lie whose indices have no affine form, as far as numbers say it."""
+    """The positions of elements whose indices have no affine form, as far as numbers determine them."""
     blit: BlitCopy | None = None
-    """The copy that the kernel makes, if it is one of the driver library and not of the program."""
+    """The copy that the kernel makes, if it belongs to the driver library and not to the program."""
     gap: float | None = None
-    """Seconds from the end of what it waited for to its first team, if not as between kernels of a stream."""
+    """Seconds from the end of the kernel's predecessor to its first team, if not as between kernels of a stream."""
 
 
 class WaitPacket(msgspec.Struct, frozen=True, eq=False):
-    """Let nothing that comes after it in its stream start before ``event`` is set."""
+    """Hold up what comes after this packet in its stream until ``event`` is set."""
 
     stream: Stream
     event: Signal
@@ -223,7 +224,7 @@ class WaitPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class PrefetchPacket(msgspec.Struct, frozen=True, eq=False):
-    """Migrate a range of managed memory; to the migration worker, once what is before it in its stream has ended."""
+    """Migrate a range of managed memory; sent to the migration worker after its predecessors in the stream."""
 
     stream: Stream
     cause: int
@@ -234,16 +235,16 @@ class PrefetchPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class BarrierPacket(msgspec.Struct, frozen=True, eq=False):
-    """Let nothing that comes after it in its HSA queue start before ``depends`` is set; to an HSA queue."""
+    """Hold up what comes after this packet in its HSA queue until ``depends`` is set; sent to an HSA queue."""
 
     cause: int
     depends: Signal
     done: Signal | None = None
-    """Its own completion, for copies that come after it in its stream."""
+    """The packet's own completion, for later copies in its stream."""
 
 
 class DmaPacket(msgspec.Struct, frozen=True, eq=False):
-    """Transfer ``nbytes`` when ``depends`` is set; to a DMA ring, in which it waits for that."""
+    """Transfer ``nbytes`` when ``depends`` is set; sent to a DMA ring, in which the packet waits for that."""
 
     number: int
     cause: int
@@ -255,9 +256,9 @@ class DmaPacket(msgspec.Struct, frozen=True, eq=False):
     done: Signal
     depends: Signal | None = None
     queue: int = -1
-    """The HSA queue of its stream, for the trace."""
+    """The HSA queue of the packet's stream, for the trace."""
     submitted: float = 0.0
-    """When it was submitted, in virtual seconds."""
+    """Time of the submission, in virtual seconds."""
 
 
 Packet = CopyPacket | KernelPacket | WaitPacket | PrefetchPacket | PeerPacket
@@ -266,7 +267,7 @@ PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket, PeerPacket)
 
 
 class DrainKernels(msgspec.Struct, frozen=True):
-    """Start no new kernel of a process until ResumeKernels; the reply comes when none of it is running.
+    """Start no new kernel of a process until ResumeKernels; the reply comes when no kernel of it is running.
 
     To the compute units.
     """
@@ -296,20 +297,20 @@ class ResumeKernels(msgspec.Struct, frozen=True):
 
 
 class ContextHasWork(msgspec.Struct, frozen=True):
-    """A process has launched a kernel and had none before, or its last one has ended; to the time slicer."""
+    """A process's first kernel has been launched, or its last one has ended; sent to the time slicer."""
 
     process: int
     has_work: bool
 
 
 class QueueReady(msgspec.Struct, frozen=True):
-    """An HSA queue that no hardware queue looks at has a packet that could start; to the scheduler of queues."""
+    """An HSA queue without a hardware queue has a packet that could start; sent to the queue scheduler."""
 
     number: int
 
 
 class RunContexts(msgspec.Struct, frozen=True):
-    """Let only kernels of these processes run: those of others stop where they are.
+    """Run only kernels of these processes, and stop those of others where they are.
 
     The reply comes when they have stopped.  To the compute units.
     """
@@ -326,11 +327,11 @@ class PageFault(msgspec.Struct, frozen=True):
     cause: int
     process: int = 0
     others: int = 0
-    """Pages of 4 KiB in it beside the first for which the hardware raises faults until it is mapped."""
+    """Number of further 4 KiB pages for which the hardware raises faults until the range is mapped."""
 
 
 class FaultServed(msgspec.Struct, frozen=True):
-    """The pages are there: ``pages`` of them were mapped in ``service_s`` virtual seconds; to the compute units."""
+    """A fault was served: ``pages`` were mapped in ``service_s`` virtual seconds; sent to the compute units."""
 
     kernel: int
     pages: int
@@ -338,7 +339,7 @@ class FaultServed(msgspec.Struct, frozen=True):
 
 
 class ManagedFault(msgspec.Struct, frozen=True, gc=False):
-    """Pages of managed memory that a kernel has met without translation at one time; to the fault buffer."""
+    """Pages of managed memory without translation that a kernel accessed at one time; sent to the fault buffer."""
 
     pages: PageSets
     """The pages, in ascending order or in the order of the kernel's arguments."""
@@ -350,21 +351,21 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
     kernel: int
     cause: int
     time: float
-    """When the faults were raised, in virtual seconds."""
+    """Time of the faults, in virtual seconds."""
     stored: Mapping[int, int] = msgspec.field(default_factory=dict)
-    """Pages that stores have met, by block, where these are told apart from loads; it may name more than ``pages``."""
+    """Pages that stores accessed, by block, where stores and loads differ; it may name more than ``pages``."""
     arrives: float = 0.0
-    """When its first entry is in the fault buffer, in virtual seconds; the others follow it."""
+    """Time when the first entry is in the fault buffer, in virtual seconds; the others follow."""
 
     def head(self, entries: int) -> ManagedFault:
-        """Return the fault of the first ``entries`` entries, with every page that one of them reports."""
+        """Return the fault of the first ``entries`` entries, with every page that one of these reports."""
         pages = begun(self.pages, self.entries, entries)
         return ManagedFault(pages, entries, self.kernel, self.cause, self.time, self.stored, self.arrives)
 
     def tail(self, entries: int, later: float = 0.0) -> ManagedFault:
-        """Return the fault of what follows the first ``entries`` entries, without pages that these report wholly.
+        """Return the fault of the remaining entries, without pages that the first ``entries`` report completely.
 
-        later: seconds by which it arrives after them
+        later: seconds by which the rest arrives after the first entries
         """
         reported = merged(up_to(self.pages, how_many(self.pages) * entries // self.entries))
         pages = [(index, left) for index, those in self.pages if (left := those & ~reported.get(index, 0))]
@@ -373,49 +374,49 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
 
 
 class AccessNotification(msgspec.Struct, frozen=True):
-    """Kernels have reached a region of host memory so often that its counter is full; to the access-counter worker."""
+    """Kernels have filled the counter of a region of host memory; sent to the access-counter worker."""
 
     block: int
     pages: int
-    """The pages of the sub-regions that were reached."""
+    """The pages of the accessed sub-regions."""
     cause: int
     time: float
-    """When it was raised, in virtual seconds."""
+    """Time of the notification, in virtual seconds."""
 
 
 class ReplayFaults(msgspec.Struct, frozen=True, gc=False):
-    """A batch of faults has been served: kernels that wait for pages try again; to the compute units."""
+    """A batch of faults was served, so that waiting kernels try again; sent to the compute units."""
 
     kernels: tuple[int, ...] | None
-    """None: all of them."""
+    """The numbers of the kernels; None for all kernels."""
     served: Mapping[int, int]
     """Pages that the batch served, by block; other pages that the kernels asked for were dropped."""
 
 
 class Unmapped(msgspec.Struct, frozen=True, gc=False):
-    """The GPU has lost its translations of some of the pages [low, high); to the compute units."""
+    """The GPU has lost translations of some of the pages [low, high); sent to the compute units."""
 
     low: int
     high: int
 
 
 class RemoteAccess(msgspec.Struct, frozen=True):
-    """A step of a kernel moves ``nbytes`` bytes of host memory over the link; to a remote port."""
+    """A kernel's step moves ``nbytes`` bytes of host memory over the link; sent to a remote port."""
 
     kernel: int
     nbytes: float
     bandwidth: float = math.inf
-    """Bytes/s that its requests attain at most, whatever the link does."""
+    """Largest rate of its requests in bytes/s, whatever the link allows."""
 
 
 class RemoteDone(msgspec.Struct, frozen=True):
-    """The bytes of a RemoteAccess have gone over the link; to the compute units."""
+    """The bytes of a RemoteAccess have gone over the link; sent to the compute units."""
 
     kernel: int
 
 
 class TrafficChanged(msgspec.Struct, frozen=True):
-    """The kernels' share of the memory bandwidth has changed; to the compute units.
+    """The kernels' share of the memory bandwidth has changed; sent to the compute units.
 
     A DMA ring sends it when the bytes of a transfer begin or cease to flow.
     """

@@ -1,9 +1,9 @@
 """The queues that dispatch the packets of streams: hardware queues, and on an APU HSA queues.
 
-A host thread submits a packet to a ``Stream`` (``messages.py``), which passes it on to its queue.  A queue
-is an actor: a ``HardwareQueue`` of a discrete device dispatches every packet to an engine or to the compute units, and
-blocks until the packet before it in its stream has completed; an ``HsaQueue`` of an APU hands kernels on at once and
-blocks only at barriers.  Streams share queues, so a blocked packet holds up other streams as well: this is why the
+A host thread submits a packet to a ``Stream`` (``messages.py``), which passes the packet on to its queue. A queue is an
+actor. A ``HardwareQueue`` of a discrete device dispatches every packet to an engine or to the compute units, and blocks
+until the packet's predecessor in its stream has completed. An ``HsaQueue`` of an APU hands kernels on at once and
+blocks only at barriers. Streams share queues, so a blocked packet holds up other streams as well: this is why the
 queue, and not the stream, is the actor.
 """
 
@@ -41,18 +41,18 @@ from offloadrt.sim import TIMED_OUT, Mailbox, Signal, Simulation
 # streams.
 @attrs.frozen
 class QueueStatistics:
-    """What a hardware queue did; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
+    """Statistics of a hardware queue; virtual seconds so far. busy_s + idle_s is the time elapsed."""
 
     packets: int
     """Packets that the queue took."""
     blocked: int
-    """How many of them had to wait at its head."""
+    """Number of packets that had to wait at the queue's head."""
     blocked_s: float
-    """Time with a packet at the head that waited for its stream or an event."""
+    """Time in which the packet at the head waited for its stream or an event."""
     idle_s: float
-    """Time without such a packet, since the device was made."""
+    """Time without a waiting packet at the head, since the device was made."""
     wait_s: float
-    """Time of the packets behind a blocked one, summed over them."""
+    """Time of packets behind a waiting one, summed over these packets."""
 
     @property
     def busy_s(self) -> float:
@@ -64,7 +64,7 @@ P = TypeVar("P")
 
 
 class DeviceQueue(Generic[P]):
-    """What every queue of a device has: its mailbox, the packets whose doorbell was lost, and its statistics."""
+    """Common part of a device's queues: the mailbox, the packets whose doorbell was lost, and the statistics."""
 
     def __init__(self, sim: Simulation, device: int, kind: str, number: int, born: float) -> None:
         self.sim = sim
@@ -72,7 +72,7 @@ class DeviceQueue(Generic[P]):
         self.mailbox = Mailbox(sim, f"device {device} {kind} queue {number}")
         self.injector: Injector | None = None
         self._unseen: list[P] = []
-        """Packets whose doorbell was lost: the queue sees them at the next one."""
+        """Packets whose doorbell was lost; the queue sees them at the next doorbell."""
         self._packets = 0
         self._blocked = 0
         self._blocking = LevelOverTime(sim)
@@ -80,7 +80,7 @@ class DeviceQueue(Generic[P]):
         self._born = born
 
     def _is_unseen(self, injector: Injector, packet: P, see: Callable[[P], None]) -> bool:
-        """Tell whether a packet's doorbell is lost; one that is not shows the queue those before it as well."""
+        """Tell whether a packet's doorbell is lost; otherwise, show the queue earlier unseen packets as well."""
         name = self.mailbox.name
         if injector.strike("doorbell", name, f"a doorbell of {name} is lost"):
             self._unseen.append(packet)
@@ -99,7 +99,7 @@ class DeviceQueue(Generic[P]):
         self._blocking.fall()
 
     def statistics(self) -> QueueStatistics:
-        """Return what the queue did so far."""
+        """Return the statistics of the queue so far."""
         blocked_s = self._blocking.total_s
         idle_s = self.sim.now - self._born - blocked_s
         return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
@@ -108,8 +108,8 @@ class DeviceQueue(Generic[P]):
 class HardwareQueue(DeviceQueue[StreamCommand]):
     """One connection to the device: an actor that dispatches packets to engines and compute units.
 
-    Dispatching takes no time of its own: the launch and copy latencies of the profile, which were measured from end to
-    end, contain it.
+    Dispatching takes no time of its own, because the profile's launch and copy latencies were measured from end to end
+    and contain it.
     """
 
     def __init__(
@@ -127,10 +127,10 @@ class HardwareQueue(DeviceQueue[StreamCommand]):
         self._engines = engines
         self._compute = compute
         self.migrations = migrations
-        """The mailbox of who carries out prefetches; None until managed memory is in use."""
+        """The mailbox of the actor that carries out prefetches; None until managed memory is in use."""
         self._relay = relay
         self._submitted: deque[float] = deque()
-        """When the packets in the mailbox were submitted."""
+        """Submission times of the packets in the mailbox."""
 
     def submit(self, packet: StreamCommand) -> None:
         """Append a packet."""
@@ -175,21 +175,21 @@ class _Pool:
     """The queues of one priority."""
 
     opened: int = 0
-    """Streams that have been opened so far."""
+    """Number of streams that have been opened so far."""
     queues: list[HardwareQueue] = attrs.field(factory=list)
     streams: list[int] = attrs.field(factory=list)
-    """How many streams each queue has now."""
+    """Number of streams that each queue has now."""
 
 
 @attrs.define(eq=False)
 class HardwareQueues:
-    """The queues of a device that one process has, ``count`` of each priority.
+    """The hardware queues of one process on a device, ``count`` of each priority.
 
-    With ``uncontended`` each stream has its own.
+    With ``uncontended`` each stream has its own queue.
 
-    CUDA does not document how it assigns streams to connections.  Round robin is taken: the assignment with the fewest
-    streams on the fullest queue.  HIP's library gives a stream a queue of its own while there are fewer than
-    GPU_MAX_HW_QUEUES, and then the one that the fewest streams use (``least_used``); streams of another priority have
+    CUDA does not document how it assigns streams to connections. The model uses round robin, the assignment with the
+    fewest streams on the fullest queue. HIP's library gives a stream a queue of its own while there are fewer than
+    GPU_MAX_HW_QUEUES, and then the queue with the fewest streams (``least_used``); streams of another priority have
     other queues (ROCclr, ``Device::acquireQueue``).
     """
 
@@ -203,7 +203,7 @@ class HardwareQueues:
     _pools: dict[int, _Pool] = attrs.field(factory=dict, init=False)
 
     def open_stream(self, priority: int = 0) -> Stream:
-        """Make a stream on the queue that is its turn, and the queue if no stream has used it yet."""
+        """Make a stream on the next queue in turn, and make that queue if no stream has used it yet."""
         pool = self._pools.setdefault(priority, _Pool())
         turn = self._choose(pool)
         pool.opened += 1
@@ -216,16 +216,16 @@ class HardwareQueues:
         return Stream(self._streams - 1, pool.queues[turn], priority, self._process)
 
     def of_process(self, process: int) -> HardwareQueues:
-        """Return the queues of another process, which has as many."""
+        """Return the queues of another process, with the same limits."""
         return attrs.evolve(self, process=process)
 
     def close_stream(self, stream: Stream) -> None:
-        """Let a stream use its queue no more: another may get it."""
+        """Remove a stream from its queue, so that another stream may get its place."""
         pool = self._pools[stream.priority]
         pool.streams[[queue.number for queue in pool.queues].index(stream.queue.number)] -= 1
 
     def _choose(self, pool: _Pool) -> int:
-        """Return the index of the next stream's queue in its pool, which may have to be made first."""
+        """Return the index of the next stream's queue in its pool; make the queue if necessary."""
         if self._uncontended:
             return pool.opened
         if not self._least_used:
@@ -246,15 +246,15 @@ class HardwareQueues:
 # in flight, whether either has packets or not. If all have, nothing changes until the quantum after.
 @attrs.frozen
 class SlotSpec:
-    """How many HSA queues the hardware looks at, and how often it takes another one."""
+    """The number of HSA queues that the hardware serves at once, and the time slice of each."""
 
     slots: Annotated[int, "runlist.hardware_queues"]
     quantum: Annotated[float, "runlist.quantum"]
-    """In virtual seconds."""
+    """Length of the time slice, in virtual seconds."""
 
 
 def slot_spec(spec: MachineSpec) -> SlotSpec | None:
-    """Read how HSA queues get hardware queues; None where each has one (an ablation).
+    """Read how HSA queues get hardware queues; None where each has its own (an ablation).
 
     Raises ProfileError for a device without hardware queues, and for a quantum that takes no time.
     """
@@ -270,15 +270,15 @@ def slot_spec(spec: MachineSpec) -> SlotSpec | None:
 
 @attrs.frozen
 class SlotStatistics:
-    """What became of HSA queues without a slot; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
+    """Statistics of HSA queues without a slot; virtual seconds so far. busy_s + idle_s is the time elapsed."""
 
     busy_s: float
-    """Time in which a queue with a packet that could start had no slot."""
+    """Time in which some queue with a packet that could start had no slot."""
     idle_s: float
     wait_s: float
-    """The same, summed over the queues."""
+    """Time in which such queues had no slot, summed over the queues."""
     swaps: int
-    """How often a queue took another one's slot."""
+    """Number of times that a queue took another one's slot."""
 
 
 class QueueSlots:
@@ -289,16 +289,16 @@ class QueueSlots:
         self.spec = spec
         self.mailbox = Mailbox(sim, f"device {device} queue scheduler")
         self._queues: list[HsaQueue] = []
-        """All queues, in the order of creation, which is that of the run list."""
+        """All queues in the order of creation, which is the order of the run list."""
         self._slots: list[HsaQueue] = []
-        """Which queue each slot has."""
+        """The queue in each slot."""
         self._next_queue = self._next_slot = 0
         self._oversubscribed: float | None = None
-        """Since when there have been more queues than slots."""
+        """Time since which there have been more queues than slots; None if there are not."""
         self._quanta = 0
-        """The quanta that have been dealt with since then."""
+        """Number of quanta since then that have been processed."""
         self._ready = LevelOverTime(sim)
-        """Queues without a slot that have a packet which could start."""
+        """Counts the queues without a slot that have a packet which could start."""
         self._swaps = 0
         self._born = sim.now
 
@@ -320,7 +320,7 @@ class QueueSlots:
         self.mailbox.put(QueueReady(queue.number))
 
     def catch_up(self) -> None:
-        """Deal with the quanta that have ended up to now; whoever changes what is in flight does so first."""
+        """Process the quanta that have ended so far; callers do this before they change what is in flight."""
         if (begin := self._oversubscribed) is None:
             return
         while (end := begin + (self._quanta + 1) * self.spec.quantum) <= self.sim.now:
@@ -328,7 +328,7 @@ class QueueSlots:
             self._swap(end)
 
     async def run(self) -> None:
-        """Let time pass while a queue without a slot has work, for ever (the actor)."""
+        """Advance time while a queue without a slot has work, for ever (the actor)."""
         while True:
             self._note(await self.mailbox.get())
             while self._ready.number:
@@ -345,7 +345,7 @@ class QueueSlots:
             raise TypeError(f"a queue scheduler does not understand {message!r}")
 
     def _swap(self, time: float) -> None:
-        """Let the next queue without a slot take that of the next one that had nothing in flight at this time."""
+        """Let the next queue without a slot take the slot of the next one with nothing in flight at this time."""
         queues, slots = len(self._queues), len(self._slots)
         turn = (self._queues[(self._next_queue + index) % queues] for index in range(queues))
         taker = next(queue for queue in turn if not queue.mapped)
@@ -362,11 +362,11 @@ class QueueSlots:
         taker.map()
 
     def satisfied(self) -> None:
-        """Note that a queue that wanted a slot has one."""
+        """Note that a queue that wanted a slot has got one."""
         self._ready.fall()
 
     def statistics(self) -> SlotStatistics:
-        """Return what it did so far."""
+        """Return the statistics of the scheduler so far."""
         self.catch_up()
         busy_s = self._ready.some_s
         return SlotStatistics(busy_s, self.sim.now - self._born - busy_s, self._ready.total_s, self._swaps)
@@ -381,9 +381,9 @@ class QueueSlots:
 # (``AMDGPUStreamManagerTy::assignNextQueue``). A device that may have more queues than hardware queues hands on the
 # packets of those that have one (`QueueSlots`).
 class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
-    """One queue.  Packets are handed on by whoever submits them; the queue's actor waits at barriers.
+    """One HSA queue. The submitting actor hands packets on; the queue's actor waits at barriers.
 
-    Handing on takes no virtual time, so nobody need wait for a turn of the actor, unless a barrier stands before.
+    Handing on takes no virtual time, so no submitter waits for the queue's actor, except behind a barrier.
     """
 
     def __init__(
@@ -398,18 +398,18 @@ class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
         super().__init__(sim, device, "hsa", number, born)
         self._compute = compute
         self._waits = False
-        """Whether a barrier stands at the head whose dependency is not met; the mailbox brings it to the actor."""
+        """Whether a barrier with an unmet dependency is at the head; the mailbox passes it to the actor."""
         self._queued: deque[tuple[KernelPacket | BarrierPacket, float]] = deque()
-        """The packets behind it, and when they were submitted."""
+        """The packets behind that barrier, with their submission times."""
         self.mapped = True
-        """Whether a hardware queue looks at it."""
+        """Whether a hardware queue serves this queue."""
         self._mapped_at = born
-        """When a hardware queue began to look at it: it cannot have fetched a packet before."""
+        """Time when a hardware queue began to serve this queue: no packet can have been fetched before."""
         self._slots = slots
         self._flying: list[Signal] = []
         """The ends of kernels that may be in flight, where queues have to wait for hardware queues."""
         self._mapping: Signal | None = None
-        """Set when the queue has a hardware queue again; the actor waits for it with a barrier that is complete."""
+        """Set when the queue has a hardware queue again; the actor waits for it with a completed barrier."""
         if slots is not None:
             slots.add(self)
 
@@ -430,7 +430,7 @@ class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
             self._hand_on(packet, self.sim.now)
 
     def _hand_on(self, packet: KernelPacket | BarrierPacket, submitted: float) -> None:
-        """Take a packet that no other stands before."""
+        """Hand a packet on that has no other before it."""
         self._packets += 1
         if isinstance(packet, KernelPacket):
             packet.stream.submitted = submitted
@@ -445,7 +445,7 @@ class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
             self.mailbox.put(packet)
 
     async def run(self) -> None:
-        """Wait at each barrier, and hand on what stands behind it, for ever (the actor)."""
+        """Wait at each barrier, and hand on the packets behind it, for ever (the actor)."""
         while True:
             barrier: BarrierPacket = await self.mailbox.get()
             if not barrier.depends.is_set:  # as it was when the barrier came
@@ -467,11 +467,11 @@ class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
             self._hand_on(packet, max(submitted, self._mapped_at))
 
     def occupied(self, time: float) -> bool:
-        """Tell whether a kernel of it was in flight at this time, which is not after now."""
+        """Tell whether a kernel of this queue was in flight at this time, which must not lie in the future."""
         return any(not done.is_set or (done.value is not None and done.value[2] > time) for done in self._flying)
 
     def map(self) -> None:
-        """Go on with what is queued: a hardware queue looks at the queue again."""
+        """Continue with the queued packets, because a hardware queue serves this queue again."""
         self.mapped, self._mapped_at = True, self.sim.now
         assert self._slots is not None
         if self._mapping is not None:
@@ -489,7 +489,7 @@ def _complete(barrier: BarrierPacket) -> None:
 
 
 class _Unassigned:
-    """The queue of a stream that holds none."""
+    """The queue of a stream that holds no HSA queue."""
 
     number = -1
 
@@ -499,11 +499,11 @@ class _Unassigned:
 
 @attrs.define(eq=False)
 class HsaQueues:
-    """The queues of a device that one process has, ``count`` at most; each is made when a stream first takes it.
+    """The HSA queues of one process on a device, at most ``count``; each is made when a stream first takes it.
 
-    With ``round_robin`` each stream takes the next queue.  Otherwise (LLVM's default, busy tracking) it takes one that
-    no stream holds, or else the least used one.  With ``uncontended`` there are as many queues as streams hold at one
-    time (an ablation).
+    With ``round_robin`` each stream takes the next queue. Otherwise (LLVM's default, busy tracking) it takes a queue
+    that no stream holds, or else the least used queue. With ``uncontended`` there are as many queues as streams hold at
+    one time (an ablation).
     """
 
     _make: Callable[[], HsaQueue]
@@ -513,9 +513,9 @@ class HsaQueues:
     _process: int = 0
     queues: list[HsaQueue] = attrs.field(factory=list, init=False)
     streams_of: list[int] = attrs.field(factory=list, init=False)
-    """How many streams hold each queue."""
+    """Number of streams that hold each queue."""
     _held: dict[int, int] = attrs.field(factory=dict, init=False)
-    """The index among ``queues`` of the one that each stream holds."""
+    """For each stream, the index among ``queues`` of the queue that it holds."""
     _by_number: dict[int, HsaQueue] = attrs.field(factory=dict, init=False)
     _unassigned: _Unassigned = attrs.field(factory=_Unassigned, init=False)
     _streams: int = attrs.field(default=0, init=False)
@@ -527,11 +527,11 @@ class HsaQueues:
         return Stream(self._streams - 1, self._unassigned, process=self._process)
 
     def of_process(self, process: int) -> HsaQueues:
-        """Return the queues of another process, which may have as many."""
+        """Return the queues of another process, with the same limit."""
         return attrs.evolve(self, process=process)
 
     def numbered(self, number: int) -> HsaQueue:
-        """Return the queue with this number, which counts those of all processes on the device."""
+        """Return the queue with this number, which counts the queues of all processes on the device."""
         return self._by_number[number]
 
     def take(self, stream: Stream) -> HsaQueue:
@@ -564,7 +564,7 @@ class HsaQueues:
         stream.queue = self._unassigned
 
     def _choose(self) -> int:
-        """Return the number of the queue that the next stream takes, which may have to be made first."""
+        """Return the number of the queue that the next stream takes; make the queue if necessary."""
         if self._round_robin and not self._uncontended:
             index = self._taken % self._count
             self._taken += 1

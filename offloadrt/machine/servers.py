@@ -1,7 +1,7 @@
-"""Actors of one kind behind one mailbox, and how many of something there are over time.
+"""Actors of one kind behind one mailbox, and a counter of things over time.
 
-Each server serves one message after the other; where allowed, more are spawned.  ``LevelOverTime`` makes the
-statistics of what contends.
+Each server serves one message after another; where allowed, further servers are spawned. ``LevelOverTime`` makes the
+statistics of contended parts.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from offloadrt.sim import Actor, Mailbox, Simulation
 # ---------------------------------------------------------------------- levels
 # How many of something there are over virtual time, for the statistics of what contends.
 class LevelOverTime:
-    """A number that rises and falls by one, and what became of it in time, up to now.
+    """A number that rises and falls by one, and its sums over time so far.
 
-    ``total_s`` sums the seconds that each of them was there, ``some_s`` the seconds in which there was any.
+    ``total_s`` is the integral of the number over time, ``some_s`` the seconds in which the number was not 0.
     """
 
     __slots__ = ("_sim", "_since", "_some_s", "_total_s", "number")
@@ -74,10 +74,10 @@ M = TypeVar("M")
 
 @attrs.define(eq=False)
 class Servers(Generic[M]):
-    """The actors that were started; with ``grow`` one more for each message that would find none idle.
+    """A group of server actors; with ``grow``, one more is spawned for each message that would find none idle.
 
-    Messages that find nobody idle wait here, and not in the mailbox: an idle actor may be claimed by somebody who does
-    its work himself, and must not be handed another message meanwhile.
+    Messages that find no idle server wait here, and not in the mailbox: a caller may claim an idle actor and do its
+    work itself, and that actor must not get another message meanwhile.
 
     serve: what an actor runs. It gets from ``mailbox`` for ever, and calls ``done`` when it has served a message,
     before it tells anybody so; ``took_from_mailbox`` when it got one that was not left by ``submit``.
@@ -94,19 +94,19 @@ class Servers(Generic[M]):
     _started: Callable[[Actor], None] | None = attrs.field(default=None, kw_only=True)
     _service: bool = attrs.field(default=False, kw_only=True)
     number: int = attrs.field(default=0, init=False)
-    """How many there are."""
+    """Number of servers."""
     idle: int = attrs.field(default=0, init=False)
-    """How many have nothing to do."""
+    """Number of idle servers."""
     queue: deque[M] = attrs.field(factory=deque, init=False)
-    """Messages by ``submit`` that found nobody idle."""
+    """Messages by ``submit`` that found no idle server."""
     queued: LevelOverTime = attrs.field(init=False)
-    """How many these are over time."""
+    """Length of this queue over time."""
 
     def __attrs_post_init__(self) -> None:
         self.queued = LevelOverTime(self._sim)
 
     def start(self) -> None:
-        """Spawn one."""
+        """Spawn one server."""
         name = self._name(self.number)
         self.number += 1
         self.idle += 1
@@ -118,7 +118,7 @@ class Servers(Generic[M]):
             self._started(actor)
 
     def submit(self, message: M) -> None:
-        """Leave a message; the actor that has been waiting for the longest gets it."""
+        """Leave a message; the server that has been idle for the longest gets it."""
         if self.claim():
             self.mailbox.put(message)
         else:
@@ -126,7 +126,7 @@ class Servers(Generic[M]):
             self.queued.rise()
 
     def claim(self) -> bool:
-        """Claim an idle actor until ``done``; returns False when there is none."""
+        """Claim an idle server until ``done``; return False when there is none."""
         if self.idle <= 0:
             if not self._grow:
                 return False
@@ -135,16 +135,16 @@ class Servers(Generic[M]):
         return True
 
     def took_from_mailbox(self) -> None:
-        """Note that an actor has got a message which its sender left in the mailbox itself.
+        """Note that a server has got a message that its sender put into the mailbox itself.
 
-        Those who send so cannot spawn anybody: the last idle actor that gets one spawns the next idle one.
+        Such senders cannot spawn servers: the last idle server that gets a message spawns the next idle one.
         """
         self.idle -= 1
         if self._grow and not self.idle:
             self.start()
 
     def done(self) -> None:
-        """Note that an actor has served its message: it gets the next one, or is idle."""
+        """Note that a server has served its message: it gets the next one, or becomes idle."""
         if self.queue:
             self.queued.fall()
             self.mailbox.put(self.queue.popleft())
@@ -153,10 +153,10 @@ class Servers(Generic[M]):
 
 
 def numbered(name: str) -> Callable[[int], str]:
-    """Name actors: "name 0", "name 1"."""
+    """Return a function that names actors "name 0", "name 1"."""
     return lambda number: f"{name} {number}"
 
 
 def numbered_from_the_second(name: str, kind: str) -> Callable[[int], str]:
-    """Name actors: "name", "name kind 1", "name kind 2"."""
+    """Return a function that names actors "name", "name kind 1", "name kind 2"."""
     return lambda number: f"{name} {kind} {number}" if number else name

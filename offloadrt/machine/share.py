@@ -28,7 +28,7 @@ import msgspec
 from offloadrt.sim import Mailbox, Simulation
 
 _RESOLUTION = 8 * 2.0**-52
-"""A user is finished when what it lacks is a few units in the last place of the time or of its mark.
+"""A user is finished when its rest is a few units in the last place of the time or of its mark.
 
 A timer is due at a rounded time, so that the clock of service may stand a little before the mark when it fires.
 Without this tolerance the user would set another timer, of less than the clock can resolve, and never end.
@@ -39,15 +39,15 @@ class Ticket(msgspec.Struct, eq=False):
     """One user of a shared resource, from its arrival to its departure."""
 
     group: _Class
-    """All users of its cap."""
+    """The group of all users with the same cap."""
     mark: float
-    """Reading of the group's clock at which it is finished."""
+    """Reading of the group's clock at which the user is finished."""
     order: int
-    """Place in the order of arrival."""
+    """The user's place in the order of arrival."""
     present: bool = True
-    """False as soon as it has left: the heap forgets it when it comes to its head."""
+    """False as soon as the user has left; the heap drops such a ticket when it reaches the head."""
     box: Mailbox | None = None
-    """Where its actor waits to be told that it finishes first, once it has waited so."""
+    """Mailbox in which the user's actor waits until the user is the one who finishes first."""
 
     def __lt__(self, other: Ticket) -> bool:
         return (self.mark, self.order) < (other.mark, other.order)
@@ -95,7 +95,7 @@ class FairShare:
 
     @property
     def serves(self) -> bool:
-        """Return whether some user gets anything now."""
+        """Return whether some user is served now."""
         return self._used > 0.0
 
     def rate(self, ticket: Ticket) -> float:
@@ -103,10 +103,10 @@ class FairShare:
         return ticket.group.rate
 
     def join(self, now: float, amount: float, cap: float = math.inf, order: int | None = None) -> Ticket:
-        """Let a user come that needs ``amount`` units and can use at most ``cap`` units per second.
+        """Add a user that needs ``amount`` units and can use at most ``cap`` units per second.
 
-        With a cap of 0 it is present, and gets nothing until ``limit`` gives it another.  ``order`` is its place among
-        arrivals, if it has one already.
+        A user with a cap of 0 is present, and gets nothing until ``limit`` gives it another cap. ``order`` is its place
+        among arrivals, if it has one already.
         """
         if not (amount >= 0 and cap >= 0):
             raise _bad_request(amount, cap)
@@ -143,7 +143,7 @@ class FairShare:
         return ticket
 
     def leave(self, now: float, ticket: Ticket) -> float:
-        """Let a user go, finished or not, and return the units that it did not get."""
+        """Remove a user, finished or not, and return the units that the user did not get."""
         if now > self._now:
             self.advance(now)
         group = ticket.group
@@ -162,7 +162,7 @@ class FairShare:
         return left if left > 0.0 else 0.0
 
     def limit(self, now: float, ticket: Ticket, cap: float) -> Ticket:
-        """Limit a user to ``cap`` units per second from now on; returns its new ticket, in its place among arrivals."""
+        """Limit a user to ``cap`` units per second from now on; return its new ticket with its place in the order."""
         if ticket.group.cap == cap:
             return ticket
         limited = self.join(now, self.leave(now, ticket), cap, ticket.order)
@@ -170,7 +170,7 @@ class FairShare:
         return limited
 
     def halt(self, now: float) -> None:
-        """Let nobody progress until ``resume`` has been called as often as ``halt``."""
+        """Stop all users until ``resume`` has been called as often as ``halt``."""
         self.advance(now)
         self._halts += 1
         self._spare = None
@@ -185,7 +185,7 @@ class FairShare:
         self._divide()
 
     def advance(self, now: float) -> None:
-        """Serve everybody up to ``now``."""
+        """Serve all users up to ``now``."""
         dt = now - self._now
         if dt > 0.0:
             for group in self._classes:
@@ -194,7 +194,7 @@ class FairShare:
         self._now = now
 
     def first(self) -> tuple[Ticket | None, float]:
-        """Return who finishes first, and when, if nobody comes or goes; (None, inf) when nobody can."""
+        """Return the user who finishes first, and when, if nobody comes or goes; (None, inf) when nobody can."""
         best: Ticket | None = None
         soonest = math.inf
         for group in self._classes:
@@ -208,7 +208,7 @@ class FairShare:
         return best, self._now + (soonest if soonest > 0.0 else 0.0)
 
     def is_finished(self, ticket: Ticket, now: float = 0.0) -> bool:
-        """Tell whether a user has got all it needed by now, or by the last call: up to the resolution of the clock."""
+        """Tell whether a user has got all its units by now, or by the last call, up to the clock's resolution."""
         if now > self._now:
             self.advance(now)
         # What it lacks is nothing when times and marks cannot resolve it.
@@ -216,7 +216,7 @@ class FairShare:
         return mark - group.clock <= _RESOLUTION * (self._now * group.rate + mark)
 
     def _divide(self) -> None:
-        """Fill the users up: those with small caps are content first, the others share equally what is left."""
+        """Set the users' rates: users with small caps get their caps, the others share the rest equally."""
         all_used = 0.0
         left = 0.0 if self._halts else self.capacity
         users = self.users
@@ -233,7 +233,7 @@ _cap: Callable[[_Class], float] = operator.attrgetter("cap")
 
 
 def _fair_rate(left: float, users: int, cap: float) -> float:
-    """Return what a user gets of what is left: an equal share, or its cap if that is less."""
+    """Return a user's share of what is left: an equal share, or the user's cap if that is less."""
     rate = left / users if left > 0.0 else 0.0
     return cap if cap < rate else rate
 
@@ -243,19 +243,19 @@ def _bad_request(amount: float, cap: float) -> ValueError:
 
 
 class _TicketBox(Mailbox):
-    """Where a user of a pool waits while it is served."""
+    """The mailbox in which a user of a pool waits while the user is served."""
 
     __slots__ = ()
     is_service = True
-    """A message here ends no wait: it tells of another division, and the user is served on."""
+    """Whether waits here count as service: a message does not end the wait, it reports a new division."""
 
 
 class SharedPool:
-    """A bandwidth that actors wait for: ``await pool.serve(amount)`` returns when the caller has got ``amount``.
+    """A bandwidth for actors: ``await pool.serve(amount)`` returns when the caller has got ``amount``.
 
-    Only the user who finishes first keeps a timer, and whoever leaves, or is first no longer, wakes the one who is: a
-    user alone costs one suspension, or none where nobody else is due before.  With ``uncontended`` every user has the
-    whole capacity for itself (an ablation).
+    Only the user who finishes first keeps a timer. A user who leaves, or is no longer first, wakes the new first one.
+    So a lone user costs one suspension, or none where no other event is due before. With ``uncontended`` every user has
+    the whole capacity for itself (an ablation).
     """
 
     __slots__ = ("_boxes", "_sim", "_uncontended", "name", "share")
@@ -270,7 +270,7 @@ class SharedPool:
     def serve(self, amount: float, cap: float = math.inf) -> Awaitable[None]:
         """Take ``amount`` units at the rate that the division gives, at most ``cap`` per second.
 
-        Await it at once: the user has come.  ValueError for a cap of 0, with which it would never be served.
+        Await the result at once: the user arrives at the call. ValueError for a cap of 0, which serves nothing.
         """
         if not cap > 0:
             raise _bad_request(amount, cap)
@@ -279,17 +279,17 @@ class SharedPool:
         return self.finish(self.share.join(self._sim.now, amount, cap), came=True)
 
     def enter(self, amount: float, cap: float) -> Ticket:
-        """Let somebody come who need not wait yet; it calls ``finish``, before it could be through, or ``leave``."""
+        """Add a user whose actor need not wait yet; it calls ``finish``, before its end is possible, or ``leave``."""
         return self.share.join(self._sim.now, amount, cap)
 
     def leave(self, ticket: Ticket) -> None:
-        """Let somebody go who came by ``enter``."""
+        """Remove a user who came by ``enter``."""
         self.share.leave(self._sim.now, ticket)
         if self.share.users:
             self._wake_first()
 
     async def finish(self, ticket: Ticket, *, came: bool = False) -> None:
-        """Wait until a user has got all it needs; ``came`` tells that it comes just now."""
+        """Wait until a user has got all its units; ``came`` says that the user arrives just now."""
         sim, share = self._sim, self.share
         try:
             while not share.is_finished(ticket, sim.now):

@@ -1,7 +1,7 @@
-"""What can go wrong in a run of the emulator, told in words of the run: who, what, when, held by whom.
+"""Errors of a run in virtual time; each message says who waits, for what, since when, and who holds it.
 
-`no_duration` and `AsyncOnly` are for two mistakes that every primitive can meet: a time that is none, and `with` where
-`async with` is meant.
+`no_duration` and `AsyncOnly` catch two mistakes that every primitive can meet: a duration that is not a finite number
+from 0 on, and `with` where `async with` is meant.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class Deadlock(SimulationError):
 
 
 class Livelock(SimulationError):
-    """Steps follow steps and virtual time does not advance."""
+    """Actors made many steps and virtual time did not advance."""
 
 
 class BadChoice(SimulationError):
-    """A strategy chose nobody: ``choose`` raised, or returned no place among the actors that are ready."""
+    """A strategy made no valid choice: ``choose`` raised, or it returned no index of an actor that is ready."""
 
 
 class UncontrolledNondeterminism(SimulationError):
@@ -57,14 +57,14 @@ class Expired(BaseException):
 
 
 def no_duration(call: str, given: object) -> Exception:
-    """Return what `call(given)` raises when `given` is no finite number of seconds from 0 on."""
+    """Return the error that `call(given)` raises when `given` is not a finite, non-negative number of seconds."""
     if isinstance(given, int | float):
         return ValueError(f"{call}({given!r}): virtual seconds are finite and not negative")
     return TypeError(f"{call}({given!r}): takes virtual seconds as a number, as in {call}(1e-5) for 10 microseconds")
 
 
 class AsyncOnly:
-    """Base of the classes that `async with` enters. To a type checker they have no `__enter__`, as it should be."""
+    """Base of the classes that `async with` enters. It has no `__enter__`, so a type checker rejects `with`."""
 
     __slots__ = ()
 

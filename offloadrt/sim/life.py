@@ -31,7 +31,7 @@ from offloadrt.sim.scheduler import SELF, Actor, Scheduler, awaitable, return_to
 # and a place in the order; nothing in a run's history tells that they have no task. What Trio would do at the end of
 # a run, the `Caretaker` does: it cancels them with the others, in order of spawning, and stays until they have ended.
 class Caretaker:
-    """A Trio task that stands for all daemons without one."""
+    """A Trio task that stands for all daemons without a task of their own."""
 
     is_actor = False
     __slots__ = ("_cancelled", "_daemons", "_sim", "_task", "begun")
@@ -39,14 +39,14 @@ class Caretaker:
     def __init__(self, sim: Scheduler) -> None:
         self._sim = sim
         self._daemons: dict[int, Callable[[], None]] = {}
-        """How each is cancelled, by index."""
+        """The function that cancels each daemon, by the daemon's index."""
         self._cancelled = False
         self._task: Task | None = None
         self.begun = False
-        """Whether the task has been started."""
+        """Whether the caretaker's task has been started."""
 
     async def wait(self) -> None:
-        """Wait until the daemons of the run are cancelled, and have ended."""
+        """Wait until all daemons of the run have been cancelled and have ended."""
         self._task = current_task()
 
         def abort(_: object) -> Abort:
@@ -62,12 +62,12 @@ class Caretaker:
         self._daemons[actor.index] = cancel
 
     def gave(self, actor: Actor) -> None:
-        """Let a daemon go that has ended or become a Trio task."""
+        """Drop a daemon that has ended or has become a Trio task."""
         if self._daemons.pop(actor.index, None) is not None and self._cancelled and not self._daemons:
             self._sim.ready.appendleft(self)
 
     def send(self, _: Any) -> Any:
-        """Go on, as Trio's task: the last daemon has ended."""
+        """Resume the caretaker's Trio task: the last daemon has ended."""
         assert self._task is not None
         self._sim.expected = self._task
         reschedule(self._task)
@@ -91,13 +91,13 @@ def lets_ctrl_c_in(fn: Callable[..., Awaitable[Any]]) -> bool:
 
 
 _MARKED: dict[int, Any] = {}
-"""The code of functions that are marked, by its id: actors run few functions, and marking one takes long."""
+"""Code objects of marked functions, by the id of the original code. Few functions run as actors; marking is slow."""
 _MOST_MARKED = 256
 
 
 # ---------------------------------------------------------------------- services
 def _end() -> None:
-    """Raise, where a service waits when the run is over, what ends it without anybody being told."""
+    """End a service that still waits when the run is over: raise an error that no observer is told of."""
     raise Expired  # as a class: an instance would keep the frames that it has passed
 
 
@@ -189,7 +189,7 @@ class Dormant:
         return self._context.run(self._begin)
 
     def cancel(self) -> None:
-        """End the daemon; one that has not waited yet does so first."""
+        """End the daemon. A daemon that has not begun to wait makes its first step before it ends."""
         self._cancelled = True
         self._actor.interrupt(_end)
 
@@ -209,7 +209,7 @@ def start(
     daemon: bool,
     serves: Mailbox | None = None,
 ) -> Actor:
-    """Start an actor that runs ``await fn(*args)`` in a Trio nursery; it is ready, after all that are ready already.
+    """Start an actor that runs ``await fn(*args)`` in a Trio nursery, behind all actors that are ready already.
 
     With ``serves``, a mailbox, the task of a daemon begins when a message lies there (turbo).
     """
@@ -273,7 +273,7 @@ def _care_for(sim: Scheduler, nursery: trio.Nursery, actor: Actor, cancel: Calla
 
 
 def _ready(actor: Actor) -> Actor:
-    """Give an actor its place in the order, which it has though its Trio task has not made a step yet."""
+    """Put a new actor in the ready queue, although its Trio task has not made a step yet."""
     _register(actor)
     actor.sim.ready.append(actor)
     return actor
@@ -320,8 +320,8 @@ def _unregister(actor: Actor) -> None:
 async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
     """Run an actor's whole life, as a Trio task.
 
-    Trio runs the first steps of new tasks in random order. So each only parks, and the scheduler lets one after the
-    other go on; nothing of the user's is run before.
+    Trio runs the first steps of new tasks in random order. So each first step only parks, and the scheduler then
+    resumes the actors one after another. No code of the user runs before.
     """
     sim = actor.sim
     SELF.set(actor)

@@ -30,7 +30,7 @@ class SignalStatistics:
 class Signal:
     """``set(value)`` once; ``await wait()`` returns the value, at once if it is set. Waiters resume in FIFO order.
 
-    RuntimeError when it is set twice. It can also have one callback, run when it is set.
+    RuntimeError when it is set twice. A signal can also have one callback, which runs when the signal is set.
     """
 
     __slots__ = ("_callback", "is_set", "name", "sim", "value", "waiters")
@@ -44,7 +44,7 @@ class Signal:
         self._callback: Callable[[], None] | None = None
 
     def forget(self, actor: Actor) -> bool:
-        """Take a waiter off the list; False if it is not there, because the signal has been set."""
+        """Remove an actor from the waiters; return False if the signal is set and the actor waits no longer."""
         if actor not in self.waiters:
             return False
         self.waiters.remove(actor)
@@ -52,7 +52,7 @@ class Signal:
 
     @uninterrupted
     def set(self, value: Any = None) -> None:
-        """Complete: give ``value`` to all who wait, and to all who will."""
+        """Set the signal: give ``value`` to all actors that wait, and to all that will wait."""
         if self.is_set:
             raise RuntimeError(f"signal {self.name!r} is set a second time")
         self.is_set = True
@@ -67,7 +67,7 @@ class Signal:
             self._callback()
 
     def set_callback(self, callback: Callable[[], None]) -> None:
-        """Run a callback when it is set, after its waiters have been resumed, or now. RuntimeError for a second one."""
+        """Run a callback when the signal is set, after its waiters are resumed, or now. RuntimeError for a second."""
         if self._callback is not None:
             raise RuntimeError(f"signal {self.name!r} has a callback already")
         self._callback = callback
@@ -76,7 +76,7 @@ class Signal:
 
     @uninterrupted
     def wait(self) -> Awaitable[Any]:
-        """Wait until it is set, and return the value. Await it at once."""
+        """Wait until the signal is set, and return its value. Await the result of this call at once."""
         sim = self.sim
         me = sim.running or sim.current
         if self.is_set:
@@ -110,12 +110,12 @@ class _TimedOut:
 
 
 TIMED_OUT: Final = _TimedOut()
-"""What ``Mailbox.get_until`` returns when nothing came."""
+"""What ``Mailbox.get_until`` returns when no message came in time."""
 
 
 @attrs.frozen
 class MailboxStatistics:
-    """How many messages were put and got so far, and how many items and actors wait now."""
+    """Counts of messages put and got so far, and of items and actors that wait now."""
 
     put: int
     got: int
@@ -126,7 +126,7 @@ class MailboxStatistics:
 class Request:
     """A message whose sender waits for a reply: ``message``, ``caller``, ``reply(value)``.
 
-    ``open`` until it is replied to or the caller has given up.
+    ``open`` is True until somebody has replied or the caller has given up.
     """
 
     __slots__ = ("box", "caller", "message", "open")
@@ -142,17 +142,17 @@ class Request:
         return self.box.reply_name
 
     def holders(self) -> list[Actor]:
-        """Return whom the caller really waits for, when the one who serves the mailbox says so."""
+        """Return the actors on which the reply depends, as the mailbox's owner names them (`Mailbox.served_for`)."""
         return list(self.box.served_for())
 
     def forget(self, actor: Actor) -> bool:
-        """Give the call up; False if the reply is there already."""
+        """Give the call up; return False if the reply has arrived already."""
         was_open, self.open = self.open, False
         return was_open
 
     @uninterrupted
     def reply(self, value: Any = None) -> bool:
-        """Resume the caller with ``value``; False if it has been cancelled meanwhile (nobody got the value)."""
+        """Resume the caller with ``value``; return False if the caller was cancelled meanwhile and did not get it."""
         if not self.open:
             return False
         self.open = False
@@ -184,7 +184,7 @@ class Mailbox:
         sim.primitives.append(self)
 
     def forget(self, actor: Actor) -> bool:
-        """Take a getter off the queue; False if it is not there, because a message has been handed to it."""
+        """Remove a getter from the queue; return False if a message has been handed to it already."""
         if actor not in self.getters:
             return False
         self.getters.remove(actor)
@@ -192,7 +192,7 @@ class Mailbox:
 
     @uninterrupted
     def put(self, item: Any) -> None:
-        """Leave a message."""
+        """Put a message into the mailbox; it goes to the getter that has waited longest."""
         self._put += 1
         if self.getters:
             getter = self.getters.popleft()
@@ -204,9 +204,9 @@ class Mailbox:
 
     @uninterrupted
     def leave(self, item: Any) -> None:
-        """Leave a message without waking who waits for one: there is nothing to do about it yet.
+        """Leave a message without waking the actor that waits for one, because the message needs no action yet.
 
-        Whoever owns the mailbox takes it from ``items`` later.
+        The mailbox's owner takes the message from ``items`` later.
         """
         self._put += 1
         self.items.append(item)

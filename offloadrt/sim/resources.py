@@ -32,14 +32,14 @@ Handoff = Literal["fifo", "barging"]
 
 
 class Resource:
-    """What actors take in turns: the queue of those who wait, in order of arrival, and its counters.
+    """Base of what actors take in turns: the queue of waiting actors, in order of arrival, and its counters.
 
-    A subclass says when what is asked for is free, and what becomes of it. An actor that waits leaves what it asks for,
-    where there is a choice, in its field ``wants``: the queue holds actors alone, so that `forget` is the same for all.
+    A subclass says when a request can be granted, and what happens to the request. A waiting actor stores its request,
+    where there is a choice, in its field ``wants``. So the queue holds actors alone, and `forget` is the same for all.
     """
 
     takes_turns = True
-    """Whoever waits here waits for others to be through, and for no result of theirs."""
+    """Whether an actor waits here for others to finish with the resource, and not for a result of theirs."""
 
     __slots__ = ("_contended", "_wait_s", "name", "sim", "waiters")
 
@@ -52,7 +52,7 @@ class Resource:
         sim.primitives.append(self)
 
     def forget(self, actor: Actor) -> bool:
-        """Take a waiter off the queue; False if it is not there, because it has been handed what it waited for."""
+        """Remove a waiter from the queue; return False if it has been handed what it waited for."""
         if actor not in self.waiters:
             return False
         self.waiters.remove(actor)
@@ -83,14 +83,14 @@ class Entered(Resource, AsyncOnly, ABC):
 
 @attrs.frozen
 class Figures:
-    """Counts and virtual seconds that add up field by field; what a stretch of a run took is a difference of two.
+    """Counts and virtual seconds that add up field by field; the use in a part of a run is a difference of two.
 
-    ``figures * factor`` estimates what was not run; its counts may be fractions, which stay until the last sum.
+    ``figures * factor`` estimates a part that was not run. Its counts may be fractions, which stay until the last sum.
     """
 
     @classmethod
     def of(cls, statistics: object) -> Self:
-        """Take those of the figures of `statistics` that this class has."""
+        """Copy from `statistics` the figures that this class has."""
         return cls(*(getattr(statistics, field.name) for field in attrs.fields(cls)))
 
     def __add__(self, other: Self) -> Self:
@@ -168,7 +168,7 @@ class Lock(Entered):
 
     @uninterrupted
     def acquire(self) -> Awaitable[None]:
-        """Wait until the lock is mine. Await it at once: a free lock is taken by the call."""
+        """Wait until the calling actor holds the lock. Await the result at once: the call itself takes a free lock."""
         sim = self.sim
         me = sim.running or sim.current
         # Nobody runs between this call and its await. So a free lock is taken here, and an acquisition without a wait
@@ -214,7 +214,7 @@ class Lock(Entered):
 
     @uninterrupted
     def release(self) -> None:
-        """Give the lock up. RuntimeError if the caller does not hold it."""
+        """Release the lock. RuntimeError if the caller does not hold it."""
         sim = self.sim
         me = sim.running or sim.current
         if self.owner is not me:
@@ -245,7 +245,7 @@ class Lock(Entered):
 
 @attrs.frozen
 class SemaphoreStatistics:
-    """``wait_s`` is in virtual seconds over all waits so far, cancelled ones included; ``value`` units are free now."""
+    """Waits and free units of a semaphore; ``wait_s`` sums virtual seconds over all waits, cancelled ones included."""
 
     acquired: int
     contended: int
@@ -255,9 +255,9 @@ class SemaphoreStatistics:
 
 
 class Semaphore(Entered):
-    """``value`` units.
+    """A counting semaphore with ``value`` units.
 
-    ``acquire`` takes one, waiting in FIFO order, ``release`` gives one back; any actor may release.
+    ``acquire`` takes one unit and waits in FIFO order; ``release`` gives one unit back. Any actor may release.
     """
 
     __slots__ = ("_acquired", "value")
@@ -271,7 +271,7 @@ class Semaphore(Entered):
 
     @uninterrupted
     def acquire(self) -> Awaitable[None]:
-        """Wait until one unit is mine. Await it at once: a free unit is taken by the call."""
+        """Wait until the calling actor has one unit. Await the result at once: the call itself takes a free unit."""
         sim = self.sim
         me = sim.running or sim.current
         if not sim.operations_left:
@@ -309,7 +309,7 @@ class Semaphore(Entered):
 
 @attrs.frozen
 class RWLockStatistics:
-    """``read_hold_s`` sums over readers; all times in virtual seconds."""
+    """Reads and writes of an `RWLock`, in virtual seconds; ``read_hold_s`` sums over the readers."""
 
     read_acquired: int
     write_acquired: int
@@ -354,7 +354,7 @@ class RWLock(Resource):
         return [self.writer] if self.writer is not None else list(self.readers)
 
     def forget(self, actor: Actor) -> bool:
-        """Take a waiter off the queue; False if it is not there, because the lock has been handed to it."""
+        """Remove a waiter from the queue; return False if the lock has been handed to it already."""
         gone = super().forget(actor)
         # Behind a writer that gives up there may be readers, who can come in now.
         if gone:
@@ -363,12 +363,12 @@ class RWLock(Resource):
 
     @uninterrupted
     def acquire_read(self) -> Awaitable[None]:
-        """Wait until I am a reader. Await it at once: a free lock is taken by the call."""
+        """Wait until the calling actor is a reader. Await the result at once: the call itself takes a free lock."""
         return self._acquire(False)
 
     @uninterrupted
     def acquire_write(self) -> Awaitable[None]:
-        """Wait until I am the writer. Await it at once: a free lock is taken by the call."""
+        """Wait until the calling actor is the writer. Await the result at once: the call itself takes a free lock."""
         return self._acquire(True)
 
     @uninterrupted
@@ -427,7 +427,7 @@ class RWLock(Resource):
 
     @uninterrupted
     def release(self) -> None:
-        """Give up what I hold, as reader or writer."""
+        """Release what the calling actor holds, as reader or as writer."""
         sim = self.sim
         me = sim.running or sim.current
         if self.writer is me:
@@ -444,7 +444,7 @@ class RWLock(Resource):
 
     @uninterrupted
     def downgrade(self) -> None:
-        """Turn a writer into a reader; readers that head the queue come in as well."""
+        """Turn the writer into a reader; readers at the head of the queue get the lock as well."""
         sim = self.sim
         me = sim.current
         if self.writer is not me:
@@ -473,7 +473,7 @@ class RWLock(Resource):
 
 @attrs.frozen
 class StationStatistics:
-    """``busy_s`` is the sum over servers of the virtual seconds spent serving, up to now for those who are served."""
+    """Use of a station; ``busy_s`` sums the virtual seconds of service over all servers, running services included."""
 
     served: int
     waited: int
@@ -503,7 +503,7 @@ class Station(Resource):
         self._busy_s = self._since = 0.0
 
     def forget(self, actor: Actor) -> bool:
-        """Take a waiter off the queue; False if it is not there, because it is being served."""
+        """Remove a waiter from the queue; return False if it is being served already."""
         gone = super().forget(actor)
         if gone:
             actor.value = self  # it leaves the queue, not a server

@@ -94,12 +94,12 @@ def _message(abort: Callable[[Any], Abort]) -> Any:
 
 
 def return_to_trio(_: Any = None) -> Any:
-    """Stop the trampoline: a step yields or returns this function when Trio has something to run."""
+    """Stop the trampoline. A step yields or returns this function when Trio has something to run."""
     raise ReturnToTrio
 
 
 def task_in_a_step() -> Task | None:
-    """Return the Trio task that makes a step now; None between steps, and outside Trio."""
+    """Return the Trio task that is making a step now; None between steps, and outside Trio."""
     try:
         return current_task()
     except RuntimeError:
@@ -109,7 +109,7 @@ def task_in_a_step() -> Task | None:
 class Observer(Protocol):
     """Watches actors and locks; called at the virtual time of what happened, before anybody else runs.
 
-    ``offloadrt.trace`` implements it; absent, it costs one test a call.
+    ``offloadrt.trace`` implements it. Without an observer, each call costs one test against None.
     """
 
     def actor_spawned(self, actor: Actor) -> None: ...
@@ -120,10 +120,10 @@ class Observer(Protocol):
 
 
 class ResumptionObserver(Protocol):
-    """Called at the virtual time of what happened, before anybody else runs."""
+    """Watches who resumes whom; called at the virtual time of the event, before any other actor runs."""
 
     def resumed(self, sim: Scheduler, actor: Actor) -> None:
-        """Note that the running actor lets ``actor`` go on, or has set the timer with which it does."""
+        """Note that the running actor resumes ``actor``, or has set the timer that will resume it."""
 
     def joined(self, sim: Scheduler, actor: Actor, since: float) -> None:
         """Note that ``actor`` waited from ``since`` until the last of its children had ended."""
@@ -144,7 +144,7 @@ def bring_forward(heap: list[Timer], item: Any, entry: Timer) -> bool:
 
 
 def remove(heap: list[Timer], item: Any) -> None:
-    """Take the timer of ``item`` off the heap, if it has one."""
+    """Remove the timer of ``item`` from the heap, if it has a timer."""
     if bring_forward(heap, item, (-inf, 0, item)):
         heappop(heap)
 
@@ -181,7 +181,7 @@ class Actor:
         "wants",
     )  # fmt: skip
     is_actor = True
-    """Tells actors from the other things that stand in the heap and the ready queue: alarms, expiries, fences."""
+    """Distinguishes actors from the other entries of the heap and the ready queue: alarms, expiries, fences."""
 
     def __init__(self, sim: Scheduler, index: int, name: str, daemon: bool) -> None:
         self.sim = sim
@@ -191,30 +191,30 @@ class Actor:
         self.cause = 0
         self.data: dict[str, Any] = {}
         self.task: Any = None
-        """Its trio.lowlevel.Task, as soon as it has begun."""
+        """The actor's trio.lowlevel.Task, once that task has begun."""
         self.detached = False
-        """Whether the trampoline steps it, and not Trio."""
+        """Whether the trampoline makes the actor's steps, instead of Trio."""
         self.finished = False
         self.value: Any = None
-        """What its wait ended with left by whoever ended it; in the end what its function returned."""
+        """The result of the actor's wait, left by whoever ended the wait; at the end, what its function returned."""
         self.waits_for: Any = None
-        """What it is parked on, from `Simulation.park` until it is stepped again; None while it runs or sleeps."""
+        """The primitive that the actor is parked on, from `Simulation.park` to its next step; None otherwise."""
         self.waits_since = 0.0
         self.wants: Any = None
-        """What it asks for of the `Resource` that it waits for, if there is a choice: seconds of service, to write."""
+        """What the actor requests of the `Resource` that it waits for, if there is a choice: seconds, or to write."""
         self.waits_first = False
-        """Its first step only begins to wait for a message: no strategy has to choose when (`ChosenOrder`)."""
+        """Whether its first step only begins to wait for a message: then no strategy chooses when (`ChosenOrder`)."""
         self.interruption: Callable[[], None] | None = None
-        """Raises what it was resumed for, if its wait was cut short. Whoever waits looks here when it goes on."""
+        """Raises the error that cut the actor's wait short, if one did. Each wait checks this field when it resumes."""
         self.raw_section: Any = None
-        """The `RawSection` that it is in, if it may be waiting in Trio itself."""
+        """The `RawSection` that the actor is in, if it may be waiting in Trio itself."""
         self.story: deque[tuple[float, str]] = deque(maxlen=6)
-        """Its last waits, for error messages: when each began, and the name of what it waited for."""
+        """The actor's last waits, for error messages: when each began, and the name of the primitive."""
         self._own_trap: Any = None
         self.trap: Any = None
-        """What it yields to park: Trio's message, or None when it is detached: "who is next?" to the trampoline."""
+        """What the actor yields to park: Trio's message, or None to the trampoline when the actor is detached."""
         self.send: Callable[[Any], Any] = self.not_started
-        """Makes its next step: called with ``GO`` when its turn has come."""
+        """Makes the actor's next step; called with ``GO`` when its turn has come."""
 
     def __repr__(self) -> str:
         return f"<actor {self.index} {self.name!r}>"
@@ -225,7 +225,7 @@ class Actor:
         return return_to_trio
 
     def belong_to_trio(self) -> None:
-        """Have Trio make its steps from now on, and be told of its waits."""
+        """Have Trio make the actor's steps from now on, and tell Trio of its waits."""
         if self._own_trap is None:  # only now: most daemons of the gear ``turbo`` never need one
             self._own_trap = _message(self.abort)
         self.trap = self._own_trap
@@ -293,7 +293,7 @@ class Actor:
     # ------------------------------------------------------------------ between Trio and the trampoline
     @uninterrupted
     async def attach(self) -> None:
-        """Turn a detached actor into a plain Trio task, in the same place of the order."""
+        """Turn a detached actor into a plain Trio task; it keeps its place in the order."""
         self.detached = False
         self.belong_to_trio()
         self.sim.running = None
@@ -303,7 +303,7 @@ class Actor:
 
     @uninterrupted
     async def detach(self) -> None:
-        """Turn a plain Trio task into a detached actor, which goes on first."""
+        """Turn a plain Trio task into a detached actor, which is resumed first."""
         self.sim.ready.appendleft(self)
         await self.leave_trio()
 
@@ -383,7 +383,7 @@ class Scheduler:
         self.now = 0.0
         self.heap: list[Timer] = []
         self.ready: Any = None
-        """Who goes on at this instant, in order; whoever ends an actor's wait appends it here (`ready_queue`)."""
+        """The actors to resume at this instant, in order; whoever ends a wait appends the actor (`ready_queue`)."""
         self._order: Any = None
         """The ready queue if a strategy chooses from it (`ChosenOrder`), else None."""
         self.timers_set = 0
@@ -395,19 +395,19 @@ class Scheduler:
         """The actor that is being stepped, as far as the scheduler knows; ``current`` looks further."""
         self.actors: dict[int, Actor] = {}
         self.primitives: list[Any] = []
-        """Every lock, station and mailbox, so that a story can say what an actor holds."""
+        """Every lock, station and mailbox; error messages look here for what an actor holds."""
         self.incidents: list[str] = []
-        """What was done to the run from outside; reports of a deadlock tell it."""
+        """What was done to the run from outside, as injected faults; reports of a deadlock list it."""
         self.timer_due = False
         """Whether the scheduler let Trio go for one of Trio's own deadlines."""
         self.expected: Any = None
-        """The task that the scheduler itself has just woken: any other wake-up is Trio's."""
+        """The task that the scheduler itself has just woken; every other wake-up comes from Trio."""
         self.by_scheduler = False
-        """Whether the scheduler itself starts or cancels tasks just now: their wake-ups are its own."""
+        """Whether the scheduler itself starts or cancels tasks now, so that their wake-ups count as its own."""
         self.newborn = 0
         """Tasks that the scheduler has started since Trio's last pass that the scheduler did not order."""
         self.caretaker: Any = None
-        """Stands for all daemons that have no Trio task (`life.Caretaker`)."""
+        """The task that stands for all daemons without a Trio task (`life.Caretaker`)."""
         self.operations_left = SLICE
         """How many more operations may pass without waiting before the scheduler gets a look: a program that takes free
         locks in a loop would otherwise never let Trio see Ctrl-C, nor a livelock be noticed.
@@ -464,8 +464,8 @@ class Scheduler:
     def set_timer(self, actor: Actor, due: float, timer: Any = None) -> bool:
         """Set a timer that resumes ``actor`` at virtual time ``due``; True if that time has come already.
 
-        So it has when ``actor`` is the one that runs and nothing else is to happen before: it goes on without a switch,
-        and what happens is the same. ``timer`` is what is to stand in the heap, if not ``actor`` itself.
+        The time has come when ``actor`` is the running one and nothing else happens before ``due``. Then the actor goes
+        on without a switch, with the same result. ``timer``, if given, stands in the heap instead of ``actor``.
         """
         self.timers_set = number = self.timers_set + 1
         heap, order = self.heap, self._order
@@ -487,7 +487,7 @@ class Scheduler:
     @uninterrupted
     @types.coroutine
     def pause(self, me: Actor, cancellable: bool = True) -> Generator[Any, Any, None]:
-        """Let Trio look at signals and cancellations and run whom it has woken, then go on first."""
+        """Let Trio handle signals and cancellations and run whom it has woken; then resume this actor first."""
         self.trio_has_work = False
         if not self.operations_left:
             # Operations that passed without a wait are steps: `look_around` notices a loop over free locks.
@@ -507,12 +507,12 @@ class Scheduler:
             yield from self.interrupted(me)
 
     def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
-        """Raise what ``me`` was resumed for; a primitive of one's own does so after its wait, as `park` does."""
+        """Raise the error that ``me`` was resumed with; a user's own primitive calls this after its wait."""
         return me.interrupted()
 
 
 def _unregistered(sim: Scheduler, inherited: Actor | None) -> str:
-    """Return what to do about a primitive that was awaited by a task that is no actor of the run."""
+    """Return the advice for a primitive that was awaited by a task that is no actor of the run."""
     if inherited is not None and inherited.sim is sim:
         return (
             f"a primitive of the run was awaited in a plain Trio task (a child of {inherited.name!r}); "
@@ -567,7 +567,7 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
 @uninterrupted
 @types.coroutine
 def _suspended(me: Actor) -> Generator[Any, Any, None]:
-    """Wait for a timer that is set."""
+    """Wait for a timer that has been set already."""
     me.sim.running = None  # as in sleep
     yield me.trap
     if me.interruption is not None:
@@ -575,7 +575,7 @@ def _suspended(me: Actor) -> Generator[Any, Any, None]:
 
 
 class Paused:
-    """What an actor waits for that has only stepped aside for a look at Trio: its turn."""
+    """What an actor is parked on while Trio handles signals and cancellations (`Scheduler.pause`)."""
 
     name = "its turn"
 

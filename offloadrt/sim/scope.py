@@ -77,9 +77,9 @@ class Attached(AsyncOnly):
 
 
 class TimeoutScope:
-    """Raises once where the actor waits when the time is up; clean-up code after that may wait again.
+    """Raises once, where the actor waits when the time is up; clean-up code after the error may wait again.
 
-    ``timed_out`` says whether it did. Only the actor that opened the scope is concerned.
+    ``timed_out`` says whether the time ran out. Only the actor that opened the scope is interrupted.
     """
 
     def __init__(self, sim: Scheduler, dt: float, *, fail: bool) -> None:
@@ -131,7 +131,7 @@ class TimeoutScope:
 
 
 class Alarm:
-    """A timer that interrupts an actor. Disarmed, it leaves the heap: it must not carry time forward.
+    """A timer that interrupts an actor. A disarmed alarm leaves the heap, so that it does not advance time.
 
     When the actor waits in Trio, the ``RawSection`` that it has entered since is cancelled, or else the scope ``raw``.
     """

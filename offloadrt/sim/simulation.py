@@ -81,7 +81,7 @@ class Fence:
 
 
 class Trampoline:
-    """Steps whoever is due, one after the other, until Trio has something to run or the slice is used up."""
+    """Makes the steps of detached actors one after another, until Trio has work or the slice is used up."""
 
     __slots__ = ("_sim", "_slice")
 
@@ -90,10 +90,10 @@ class Trampoline:
         self._slice = slice
 
     def run_slice(self) -> int:
-        """Make the steps of one slice; returns how many, 0 if nothing was due.
+        """Make the steps of one slice; return their number, 0 if nothing was due.
 
-        A step returns the next step to make, or None when the actor parked and anybody may be next. ``sleep`` knows the
-        next one already, because it looks at the heap anyway.
+        A step returns the next step to make, or None when the actor parked and the next one is open. ``sleep`` knows
+        the next step already, because it looks at the heap anyway.
         """
         sim = self._sim
         heap, ready, popleft = sim.heap, sim.ready, sim.ready.popleft
@@ -127,7 +127,7 @@ class Trampoline:
         return self._slice - length_hint(budget)
 
     def _end_slice(self, step: Any) -> None:
-        """Put back ``step``, which the slice was too short for: whoever is to make it keeps its place."""
+        """Put ``step`` back, for which the slice was too short; its actor keeps its place in the order."""
         item: Any = self._sim.running
         # Whose step it is decides what to put back. A fence has left the heap, so it counts as due. A late
         # cancellation is delivered now: it takes no turn of its own. All others go back to the head of the queue.
@@ -320,10 +320,10 @@ class Simulation(Scheduler, trio.abc.Clock):
         return self.now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Resume who is due. Trio calls this only when its run queue is empty; it never really sleeps.
+        """Resume the actor that is due. Trio calls this only when its run queue is empty; it never really sleeps.
 
-        One actor goes on in the gear ``native``, a slice of steps is made in ``turbo``. An error must not be raised
-        here: that would be an internal error of Trio. The watchdog raises it in a task.
+        The gear ``native`` resumes one actor, the gear ``turbo`` makes a slice of steps. No error may be raised here,
+        since Trio would take it for an internal error of its own. The watchdog raises the error in a task instead.
         """
         if (last := self.running) is not None:
             if last.waits_for is None and not last.finished:  # it does not wait in virtual time: then in Trio itself
@@ -369,7 +369,7 @@ class Simulation(Scheduler, trio.abc.Clock):
         self._watch.look_around(steps)
 
     def _advance_to(self, deadline: float) -> float:
-        """Resume who is due before Trio's next ``deadline``; a fence in the heap stands for it."""
+        """Resume the actors that are due before Trio's next ``deadline``, for which a fence stands in the heap."""
         if deadline <= self.now:
             return 0
         # Number 0: before the timers of that instant, after interruptions, whose numbers are negative. One of its own

@@ -24,11 +24,11 @@ _SCENARIOS: Final = f"{_PACKAGE / 'scenarios'}/"
 """In a wheel the scenarios lie inside the package; they are programs all the same."""
 
 Frames = Iterable[tuple[FrameType, int]]
-"""Frames with their lines, the innermost last."""
+"""Frames with their line numbers, the innermost frame last."""
 
 
 def is_users(file: str) -> bool:
-    """Tell whether a file is of the user's program."""
+    """Tell whether a file belongs to the user's program."""
     if file.startswith("<") or "site-packages" in file:
         return False
     return file.startswith(_SCENARIOS) or not file.startswith((f"{_PACKAGE}/", *_OTHERS))
@@ -58,12 +58,12 @@ def raised(trace: TracebackType | None) -> Frames:
 
 
 def site(frames: Frames) -> str:
-    """Return `FILE:LINE` of the innermost frame of the user's; empty when there is none."""
+    """Return `FILE:LINE` of the innermost frame of the user's program; empty without such a frame."""
     return _split(frames)[0]
 
 
 def _split(frames: Frames) -> tuple[str, FrameType | None]:
-    """Return `FILE:LINE` of the innermost frame of the user's, and the frame of what it has called."""
+    """Return `FILE:LINE` of the innermost frame of the user's program, and the frame that it has called."""
     site, called = "", None
     wanted = True
     for frame, line in frames:
@@ -76,17 +76,17 @@ def _split(frames: Frames) -> tuple[str, FrameType | None]:
 
 
 def call(frames: Frames) -> tuple[str, str]:
-    """Return `FILE:LINE` of the innermost frame of the user's, and the name of what it has called there.
+    """Return `FILE:LINE` of the innermost frame of the user's program, and the name of what it has called there.
 
-    A name of Trio's begins with `trio.`, one of this package has its class in small letters, as in `run.parallel`.
-    Both are empty when they are not known, the name also for what `async with` calls.
+    A name of Trio's begins with `trio.`. A name of this package has its class in small letters, as in `run.parallel`.
+    Both results are empty when they are not known, and the name also for what `async with` calls.
     """
     site, called = _split(frames)
     return site, _name_of(called)
 
 
 def _name_of(called: FrameType | None) -> str:
-    """Return the name of a call, by its frame, as `call` does."""
+    """Return the name of a call from the frame of the called function, in the form that `call` gives it."""
     if called is None or called.f_code.co_name.startswith("__"):
         return ""
     name = called.f_code.co_qualname.rpartition("<locals>.")[2]
@@ -100,7 +100,7 @@ def _name_of(called: FrameType | None) -> str:
 
 
 LISTED = 20
-"""Actors named in one message."""
+"""Largest number of actors that one message names."""
 
 
 def holder(target: Any) -> str:
@@ -110,7 +110,7 @@ def holder(target: Any) -> str:
 
 
 def missing(target: Any) -> str:
-    """Return ``", to which host thread 2 has not come"`` if ``target`` knows who is still to come, else nothing."""
+    """Return ``", to which host thread 2 has not come"`` if ``target`` knows which actors are missing, else nothing."""
     names = target.missing() if hasattr(target, "missing") else []
     if not names:
         return ""
@@ -176,11 +176,11 @@ _INSTEAD: Final = {
     **dict.fromkeys(("MemorySendChannel", "MemoryReceiveChannel"), "offloadrt.sim.Mailbox(run.sim, 'name')"),
     "NurseryManager": "run.sim.open_nursery()",
 }
-"""What stands in for a class of Trio's."""
+"""What to write instead of a class of Trio's, for messages."""
 
 
 def detached_call(sim: Scheduler, actor: Actor, frames: Frames) -> DetachedTrioCall:
-    """Make the error for a call of Trio's; `frames` are the actor's, down to the call."""
+    """Make the error for a plain call of Trio's; `frames` are the actor's frames down to that call."""
     site, frame = _split(frames)
     called = _name_of(frame)
     owner = "" if frame is None else type(frame.f_locals.get("self")).__name__
@@ -196,10 +196,10 @@ def detached_call(sim: Scheduler, actor: Actor, frames: Frames) -> DetachedTrioC
 
 
 def explained(sim: Scheduler, actor: Actor, error: BaseException) -> BaseException:
-    """Return an error that says more, or the error itself.
+    """Return an error that explains `error` better, or `error` itself.
 
-    DetachedTrioCall stands for Trio's complaint of a call out of a detached actor, and TypeError for an AttributeError
-    of what the user's program has passed to this package.
+    DetachedTrioCall replaces Trio's complaint about a call out of a detached actor. TypeError replaces an
+    AttributeError of an argument that the user's program has passed to this package.
     """
     if isinstance(error, RuntimeError) and actor.detached and "async context" in str(error):
         explained = detached_call(sim, actor, raised(error.__traceback__))
@@ -218,7 +218,7 @@ def explained(sim: Scheduler, actor: Actor, error: BaseException) -> BaseExcepti
 
 
 def add(sim: Scheduler, actor: Actor, error: BaseException) -> None:
-    """Note on an error who raised it, when, and what the others did."""
+    """Add notes to an error: which actor raised it, when, and what the other actors did."""
     if getattr(error, "__notes__", None):
         return
     error.add_note(f"raised in {actor.name} at t={sim.now:g} s of virtual time")

@@ -40,7 +40,7 @@ class Watchdog:
         self._task: Task | None = None
 
     async def wait(self) -> None:
-        """Wait for the error, for as long as the run lasts."""
+        """Wait for the error as long as the run lasts."""
         self._task = current_task()
 
         def abort(_: object) -> Abort:
@@ -50,7 +50,7 @@ class Watchdog:
         await wait_task_rescheduled(abort)
 
     def fail(self, error: BaseException) -> float:
-        """Raise an error in the run: all actors are cancelled."""
+        """Raise an error in the run, which cancels all actors."""
         # What happens from now on is clean-up: no wake-up of it is a violation any more.
         self._sim.ending = True
         if (task := self._task) is None:  # the run is cancelled from outside, and with it the task that would raise it
@@ -62,7 +62,7 @@ class Watchdog:
         return 0
 
     def force_out(self) -> float:
-        """End the waits of a run that is ending, but whose clean-up waits for ever (shielded from cancellation)."""
+        """End the waits of a run whose clean-up waits for ever because it is shielded from cancellation."""
         sim = self._sim
         error = sim.violation or story.deadlock(sim)
 
@@ -75,7 +75,7 @@ class Watchdog:
 
 
 OUTSIDE = tuple(f"trio._{name}" for name in ("threads", "core._io_", "core._wakeup", "subprocess", "signals", "socket"))
-"""Modules of Trio in which a task waits for something that is not in virtual time (a diagnosis, pinned by a test)."""
+"""Modules of Trio in which a task waits for something outside virtual time (a diagnosis; a test pins the list)."""
 
 HELP = "put it before or after the run, or give it a cost: 'await sim.sleep(dt)'"
 
@@ -97,9 +97,9 @@ class TrioWatch(trio.abc.Instrument):
         self._still_at = -1.0
         self.root: Task | None = None
         self.dormant = False
-        """The run has begun, and no task of it can be waiting in Trio yet."""
+        """Whether the run has begun and no task of it can be waiting in Trio yet."""
         self._counting = False
-        """Whether passes have to be counted: from the first wake-up that is Trio's own on."""
+        """Whether passes of Trio are counted: from the first wake-up that Trio caused itself."""
         self._passes = 0
         self._woken_in = -1
         self._woken: Task | None = None
@@ -107,13 +107,13 @@ class TrioWatch(trio.abc.Instrument):
         self._wakes_at = -1.0
 
     def begin(self, dormant: bool) -> None:
-        """Watch the run that begins, or lie dormant until `wake_up`."""
+        """Watch the run that begins; with `dormant`, begin to watch at `wake_up`."""
         self.dormant = True
         if not dormant:
             self.wake_up()
 
     def wake_up(self) -> None:
-        """Look at every wake-up from now on."""
+        """Watch every wake-up from now on."""
         if self.dormant:
             self.dormant = False
             trio.lowlevel.add_instrument(self)
@@ -124,7 +124,7 @@ class TrioWatch(trio.abc.Instrument):
         self.dormant = False
 
     def unordered_pass(self) -> None:
-        """Note that Trio runs tasks that the scheduler has not woken; at first these should be new actors only."""
+        """Note that Trio runs tasks that the scheduler has not woken; at first, only new actors may be among them."""
         if not (self.dormant or self._counting):
             return
         if task_in_a_step() is not None:  # it is not Trio that asks for the time
@@ -213,7 +213,7 @@ class TrioWatch(trio.abc.Instrument):
         return inf
 
     def blocked_outside(self) -> SimulationError | None:
-        """Return an error if a task of the run waits for the world outside, where real time passes."""
+        """Return an error if a task of the run waits for something outside, where real time passes; else None."""
         for actor in self.sim.actors.values():
             if actor.task is None or actor.waits_for is not None:
                 continue
@@ -246,7 +246,7 @@ def _cancelled(task: Task) -> bool:
 
 
 def _family(task: Task) -> list[Task]:
-    """Collect a task and the plain Trio tasks below it; actors among them speak for themselves."""
+    """Collect a task and the plain Trio tasks below it; actors among them are reported by themselves."""
     family: list[Any] = [task]
     for nursery in task.child_nurseries:
         for child in nursery.child_tasks:

@@ -1,4 +1,4 @@
-"""What happened in a run: the vocabulary of typed events, and what is made of them.
+"""What happened in a run: typed events, and the recorder, logs and statistics made of them.
 
 Open `events.py` first, then `recorder.py`.
 

@@ -41,22 +41,22 @@ class Event:
     sizes: ClassVar[tuple[str, ...]] = ()
     """Names of the payload fields that count in the trace hash."""
     label: ClassVar[str] = ""
-    """The name of the class: how a row says what it is."""
+    """The name of the class, by which a row says what kind of event it is."""
     code: ClassVar[int] = 0
-    """How the trace hash says what it is: the CRC-32 of the name, the same wherever and whenever it is computed."""
+    """The number of the class in the trace hash: the CRC-32 of its name, the same on every machine."""
     payload: ClassVar[tuple[str, ...]] = ()
     """Names of the fields after the common ones, in order."""
     counts: ClassVar[bool] = True
     """Whether it is among the events that are counted and hashed (`Trace.aside`)."""
 
     time_ps: int
-    """When, in integer picoseconds of virtual time."""
+    """The virtual time of the event, in integer picoseconds."""
     actor: int
-    """Who: the index of the actor, in order of spawning."""
+    """The index of the actor that caused the event; actors are numbered in order of spawning."""
     device: int
-    """The device it concerns, or -1."""
+    """The device that the event concerns, or -1."""
     queue: int
-    """The hardware queue it concerns, or -1."""
+    """The hardware queue that the event concerns, or -1."""
     cause: int
     """The number of the directive that caused it, or 0."""
 
@@ -128,7 +128,7 @@ class DirectiveBegin(Event):
     """A host thread entered a directive or a runtime routine of the model ("target", "target enter data", …)."""
 
     directive: int
-    """Its number in the run, from 1; the `cause` of all that follows from it."""
+    """The directive's number in the run, from 1; it is the `cause` of all events that follow from the directive."""
     name: str
 
 
@@ -145,9 +145,9 @@ class DirectiveEnd(Event):
 
 @event
 class LockWait(Event):
-    """An actor found the lock taken and began to wait; no such event when the lock was free.
+    """An actor found the lock taken and began to wait; a free lock causes no such event.
 
-    There is a second one when a lock that is not handed over is released and the actor is woken to try for it.
+    A second one follows when a lock without hand-off (``barging``) is released and wakes the actor to try again.
     """
 
     lock: str
@@ -200,7 +200,7 @@ class MapInsert(Event):
 
 @event
 class MapCount(Event):
-    """The reference counts of an entry changed; the counts are those after it."""
+    """The reference counts of an entry changed; the fields have the new counts."""
 
     sizes: ClassVar[tuple[str, ...]] = ("size", "dynamic", "hold")
     array: str
@@ -228,11 +228,11 @@ class Attach(Event):
     """A pointer on the device was made to point to its pointee's device copy."""
 
     array: str
-    """The pointee."""
+    """Name of the array that the pointer points to."""
     begin: int
     """Host address of the pointer."""
     device_address: int
-    """Device address that was written into it."""
+    """The device address that was written into the pointer."""
 
 
 @event
@@ -243,7 +243,7 @@ class ObjectPlaced(Event):
     array: str
     size: int
     mechanism: str
-    """explicit, implicit or pinned."""
+    """How the device reaches the object: explicit, implicit or pinned."""
 
 
 # Memory
@@ -274,14 +274,14 @@ class Free(Event):
 
 @event
 class CallBegin(Event):
-    """A host thread entered a call of the driver's API, under its real name (cuMemAlloc, cuLaunchKernel, …)."""
+    """A host thread entered a driver call, under its real name (cuMemAlloc, cuLaunchKernel, …)."""
 
     api: str
 
 
 @event
 class CallEnd(Event):
-    """The call returned; written by the actor that wrote its begin."""
+    """The driver call returned; the actor that wrote its begin writes this event."""
 
     api: str
 
@@ -295,9 +295,9 @@ class MessageSent(Event):
 
     sizes: ClassVar[tuple[str, ...]] = ("bytes",)
     message: int
-    """Its number in the run, from 1."""
+    """The message's number in the run, from 1."""
     source: int
-    """The sender's rank, of all processes of the program."""
+    """The sender's rank among all processes of the program."""
     destination: int
     tag: int
     bytes: int
@@ -305,7 +305,7 @@ class MessageSent(Event):
 
 @event
 class MessageReceived(Event):
-    """The message lies in the receiver's buffer; written by the thread that took it in."""
+    """The message lies in the receiver's buffer; the thread that received it writes this event."""
 
     sizes: ClassVar[tuple[str, ...]] = ("bytes",)
     message: int
@@ -324,16 +324,16 @@ class CopyBegin(Event):
 
     sizes: ClassVar[tuple[str, ...]] = ("bytes",)
     copy: int
-    """Its number in the run, from 1."""
+    """The copy's number in the run, from 1."""
     direction: str
     """"h2d", "d2h", "d2d", "p2p" (to another device) or "h2h"."""
     engine: str
     """Name of the copy engine, as "copy engine h2d"."""
     bytes: int
     memory: str
-    """Host side of the copy: "pinned", "staged" through a pinned buffer of the driver, or "pageable" where the engine
-    reaches that; "device" if it has none; "managed" for a migration of pages; of a copy to another device that device,
-    as "device 1"."""
+    """Host side of the copy: "pinned", "staged" through a pinned buffer of the driver, "pageable" where the engine
+    reaches it, "device" without one, "managed" for a migration; for a copy to another device its name, as "device 1".
+    """
 
 
 @event
@@ -353,13 +353,13 @@ class KernelSubmit(Event):
     """A host thread put a kernel into a hardware queue."""
 
     kernel: int
-    """Number of the launch in the run, from 1."""
+    """The launch's number in the run, from 1."""
     name: str
 
 
 @event
 class KernelStart(Event):
-    """The compute units began a kernel: it is resident."""
+    """The compute units began a kernel, which is resident from now on."""
 
     sizes: ClassVar[tuple[str, ...]] = ("teams",)
     kernel: int
@@ -380,7 +380,7 @@ class Drain(Event):
     """The driver stopped the device's compute units from starting, or from going on with, kernels."""
 
     reason: str
-    """The call that wants it, as "cuMemFree"."""
+    """The driver call that stopped the compute units, as "cuMemFree"."""
 
 
 @event
@@ -392,14 +392,14 @@ class Resume(Event):
 
 @event
 class TimeSliceBegin(Event):
-    """A device goes over to the context of a process, whose kernels run from now on."""
+    """A device switches to the context of a process, whose kernels run from now on."""
 
     process: int
 
 
 @event
 class TimeSliceEnd(Event):
-    """A device stops the kernels of a process, to go over to the context of another one."""
+    """A device stops the kernels of a process, to switch to the context of another process."""
 
     process: int
 
@@ -409,12 +409,12 @@ class TimeSliceEnd(Event):
 
 @event
 class PageFaultBegin(Event):
-    """A kernel met pages that its GPU cannot translate, and is stalled; written by the compute units."""
+    """A kernel met pages that its GPU cannot translate, and stalls; the compute units write this event."""
 
     sizes: ClassVar[tuple[str, ...]] = ("pages",)
     kernel: int
     pages: int
-    """How many of the range that one service maps are missing; of managed memory, how many it has asked for."""
+    """Missing pages in the range that one service maps; in managed memory, the pages that the kernel requested."""
 
 
 @event
@@ -424,12 +424,12 @@ class PageFaultEnd(Event):
     sizes: ClassVar[tuple[str, ...]] = ("pages",)
     kernel: int
     pages: int
-    """How many the service mapped; 0 when somebody else had mapped them meanwhile."""
+    """Number of pages that the service mapped; 0 when somebody else had mapped them meanwhile."""
 
 
 @event
 class FaultPhaseBegin(Event):
-    """Whoever serves faults (the handler, or a host thread its own) begins a phase; phases nest.
+    """An actor that serves faults (the handler, or a host thread its own) begins a phase; phases nest.
 
     The handler's: "interrupt"; for a batch "fetch", "preprocess", "lock" (waits for a block), "service" (around
     "evict", "map", "unmap"), "copy" (waits for engines), "replay". A host thread's: "page fault of the host".
@@ -440,14 +440,14 @@ class FaultPhaseBegin(Event):
     block: int
     """The block of managed memory, its address over its size, or -1."""
     pages: int
-    """Of a service, its faults: the pages without a translation. Of an eviction, the pages that lose theirs."""
+    """For a service, the pages without a translation; for an eviction, the pages that lose theirs."""
     entries: int
-    """Entries of the fault buffer: of a fetch those it takes, of a service those that report its pages."""
+    """Entries of the fault buffer: for a fetch, those it takes; for a service, those that report its pages."""
 
 
 @event
 class FaultPhaseEnd(Event):
-    """The phase is over; written by the actor that wrote its begin."""
+    """The phase is over; the actor that wrote its begin writes this event."""
 
     counts: ClassVar[bool] = False
     phase: str
@@ -459,9 +459,9 @@ class Prefault(Event):
 
     sizes: ClassVar[tuple[str, ...]] = ("bytes", "pages")
     bytes: int
-    """Bytes of the range that was asked for."""
+    """Bytes of the requested range."""
     pages: int
-    """How many were not there yet."""
+    """Number of pages that were not in the page table yet."""
 
 
 # Waiting, and errors
@@ -476,7 +476,7 @@ class SignalWaitBegin(Event):
 
 @event
 class SignalWaitEnd(Event):
-    """What the actor waited for has happened, or it waits no longer (it was cancelled)."""
+    """The completion that the actor waited for has come, or the actor was cancelled."""
 
     signal: str
 
@@ -495,15 +495,15 @@ _PART = re.compile(r"(?P<length>\d+)")
 
 @functools.lru_cache(maxsize=4096)
 def plain_kernel(name: str) -> str:
-    """Shorten LLVM's name of a kernel to function and line: `main:16`, `OMPStream::copy:90`; others stay."""
+    """Shorten LLVM's kernel name to function and line, `main:16` or `OMPStream::copy:90`; keep other names."""
     found = _OF_LLVM.match(name)
     return name if found is None else f"{_function(found['function'])}:{found['line']}"
 
 
 def _function(mangled: str) -> str:
-    """Return the name of a C++ function without its arguments, as far as it consists of plain identifiers.
+    """Return the name of a C++ function without its arguments, as far as the name has plain identifiers only.
 
-    Of flang's names, in which capital letters say what encloses a procedure, the last part is returned.
+    Of a name by flang, whose capital letters say what encloses a procedure, return the last part.
     """
     if mangled.startswith("_Q"):
         return re.split("[A-Z]+", mangled)[-1] or mangled

@@ -21,7 +21,7 @@ ACTOR = "actor_name"
 
 
 class JsonLines:
-    """A sink that writes each event as a JSON object, a line each: its name, time_ns, actor, and the fields that apply.
+    """A sink that writes each event as a JSON object on its own line: name, time_ns, actor, and applicable fields.
 
     `device` and `queue` are left out when the event concerns none, `cause` when no directive caused it. The file at
     `path` is overwritten. Raises OSError when it cannot be written.
@@ -44,7 +44,7 @@ class JsonLines:
         self._bound: dict[int, Any] = {}
 
     def write(self, rows: Sequence[Row], /) -> None:
-        """Log some rows."""
+        """Write some rows to the log."""
         for label, time_ps, actor, device, queue, cause, *payload in rows:
             kind = EVENTS[label]
             if label == "ActorSpawned":
@@ -69,7 +69,7 @@ class JsonLines:
 
 
 def _plain(value: Any) -> Any:
-    """Turn NumPy's numbers into Python's. Raises TypeError for anything else."""
+    """Convert NumPy's numbers to Python's. Raises TypeError for any other type."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a field of an event is a string or a number, not {value!r}")

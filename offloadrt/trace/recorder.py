@@ -40,30 +40,30 @@ from offloadrt.trace.events import (
 )
 
 BLOCK = 512
-"""Events in a block. The hash goes from block to block, so another number would be another hash."""
+"""Events in a block. The hash is computed block by block, so another block size would change the hash."""
 
 WIDTH = 6
-"""What an event has in a block besides its payload: code, time in seconds, actor, device, queue, cause."""
+"""Fields of an event in a block besides its payload: code, time in seconds, actor, device, queue, cause."""
 
 FULL = BLOCK * WIDTH
 
 LONGEST_S = 9.2e6
-"""The seconds that 63 bits hold in picoseconds: 106 days."""
+"""The longest time in seconds that 63 bits hold in picoseconds: 106 days."""
 
 
 class Sink(Protocol):
-    """Where rows go besides memory: a log, a Perfetto file, statistics."""
+    """A destination of rows besides memory: a log, a Perfetto file, statistics."""
 
     def write(self, rows: Sequence[Row], /) -> None:
-        """Take some rows, in order; called with every row once."""
+        """Take some rows, in order; the recorder passes every row once."""
 
     def close(self) -> None:
-        """Write what is left, and close the file: no row will follow."""
+        """Write the remaining rows and close the file: no row will follow."""
 
 
 @attrs.frozen
 class Events(Sequence[Event]):
-    """Recorded rows seen as typed events, made one by one when they are asked for."""
+    """Recorded rows as typed events; each event is decoded when it is accessed."""
 
     rows: Sequence[Row]
 
@@ -84,30 +84,30 @@ class Events(Sequence[Event]):
 
 
 class CausalObserver(ResumptionObserver, Protocol):
-    """Notes who lets whom go on, and where in the source directives stand: beside the events, and not among them."""
+    """Notes which actor resumes which, and where directives stand in the source; these notes are no events."""
 
     position: Callable[[], int]
-    """Gives the number of events so far."""
+    """Returns the number of events so far."""
     source_lines: dict[int, str]
     """Where each directive stands in the source, as "patch.cpp:41", by number."""
 
     def finished(self, actor: Actor) -> None:
-        """Note that an actor has ended: somebody may have waited for it in Trio."""
+        """Note that an actor has ended: another actor may have waited for its end in Trio."""
 
     def begin(self, actor: Actor, activity: str) -> None:
         """Note that a thread begins an activity: "barrier", "taskwait", "depend", "critical", "compute"."""
 
     def end(self, actor: Actor) -> None:
-        """Note that the thread's innermost activity is over."""
+        """Note that the thread's innermost activity has ended."""
 
     def activities_of(self, actor: Actor) -> Sequence[str]:
-        """Return the activities that a thread is in, the innermost last."""
+        """Return the activities that a thread is in, the innermost one last."""
 
     def task_made(self, actor: Actor, name: str) -> int:
         """Note that a thread makes a deferred task; return its number, for `task_run`."""
 
     def task_run(self, actor: Actor, task: int) -> None:
-        """Note that the next directive of a thread is that task."""
+        """Note that the next directive of a thread is the deferred task with this number."""
 
     def called_with(self, actor: Actor, arguments: Mapping[str, int | str]) -> None:
         """Note the arguments of the call that a thread is in."""
@@ -116,10 +116,10 @@ class CausalObserver(ResumptionObserver, Protocol):
         """Note that a kernel has reached the compute units."""
 
     def locate(self, directive: int, actor: Actor) -> None:
-        """Note where the directive stands that the running actor begins."""
+        """Note where in the source the directive stands that the running actor begins."""
 
     def call_at(self) -> int:
-        """Return the number of the program's line that calls the driver; NO_CAUSE where nobody wants to know."""
+        """Return the number of the source line that calls the driver; NO_CAUSE where nobody wants it."""
 
 
 class Trace:
@@ -164,22 +164,22 @@ class Trace:
         self.record = record
         self.sinks = tuple(sinks)
         self._pending: list[Any] = []
-        """The block that is being filled: `WIDTH` entries an event, one event after another."""
+        """The block that is being filled: `WIDTH` entries for each event, one event after another."""
         self._payload: list[Any] = []
-        """The payloads of its events, one after another."""
+        """The payloads of the pending block's events, one after another."""
         self._taken = 0, 0
-        """How much of these two the sinks and the recording already have."""
+        """How many entries of the pending block and of its payloads the sinks and the recording already have."""
         self._asides: list[tuple[int, Row]] = []
-        """Rows of events that do not count, each with the number of events before it; -1 while it lies ahead."""
+        """Rows of uncounted events, each with the number of events before it; -1 while the row lies in the future."""
         self._done = 0
-        """How many events filled the blocks before it."""
+        """Number of events in the blocks that are already full."""
         self._blocks: list[tuple[tuple[Any, ...], tuple[Any, ...], list[tuple[int, Row]]]] = []
         self._rows: list[Row] = []
         self._digest = blake2b(digest_size=16) if hash else None
         self._closed = False
 
     def __call__(self, kind: type[Event], device: int, queue: int, cause: int, *payload: object) -> None:
-        """Record an event of the running actor, now; `payload` in the order of the fields of `kind`."""
+        """Record an event of the running actor now; `payload` has the order of the fields of `kind`."""
         sim = self._sim
         pending = self._pending
         pending += (kind.code, sim.now, sim.current.index, device, queue, cause)
@@ -188,7 +188,7 @@ class Trace:
             self._block()
 
     def by(self, actor: int, kind: type[Event], device: int, queue: int, cause: int, *payload: object) -> None:
-        """Record an event, now, in the name of another actor, as a service does that grants a lock to a waiter."""
+        """Record an event now in the name of another actor, as a service does when it grants a lock to a waiter."""
         pending = self._pending
         pending += (kind.code, self._sim.now, actor, device, queue, cause)
         self._payload += payload
@@ -196,16 +196,16 @@ class Trace:
             self._block()
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
-        """Record an event that does not count (`Event.counts`), now or in so many seconds, among the rows.
+        """Record an uncounted event (`Event.counts`) among the rows, `in_s` virtual seconds from now.
 
-        of: actor, device and cause. what: the payload.
+        of: actor, device and cause of the event. what: its payload.
         """
         actor, device, cause = of
         row = kind.label, round((self._sim.now + in_s) * PS_PER_S), actor, device, NONE, cause, *what
         self._asides.append((self.count if in_s == 0.0 else -1, row))
 
     def _take_asides(self, begin: int) -> list[tuple[int, Row]]:
-        """Return those that lie before the end of the pending block, by how many of its events are before each."""
+        """Remove and return the uncounted rows that lie before the end of the pending block, each with its position."""
         first, times = self._done + begin // WIDTH, self._pending[begin + 1 :: WIDTH]
         taken, self._asides, asides = [], [], self._asides
         for number, row in asides:
@@ -216,7 +216,7 @@ class Trace:
         return sorted(taken, key=lambda aside: (aside[0], aside[1][1]))
 
     def flush(self) -> None:
-        """Hand what has happened to the sinks. Raises ValueError when an event was written with a wrong payload."""
+        """Hand all events so far to the sinks. Raises ValueError when an event was recorded with a wrong payload."""
         begin, begin_payload = self._taken
         if begin == len(self._pending):
             return
@@ -232,7 +232,7 @@ class Trace:
                 sink.write(rows)
 
     def _block(self) -> None:
-        """Hash the block, which is full, hand it on, and begin a new one."""
+        """Hash the full block, hand its rows on, and begin a new block."""
         if self._digest is not None:
             self._digest.update(_packed(self._pending, self._payload))
         try:
@@ -244,7 +244,7 @@ class Trace:
             self._taken = 0, 0
 
     def close(self) -> None:
-        """Flush, and close every sink. Closing twice does nothing more."""
+        """Flush and close every sink. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -277,17 +277,17 @@ class Trace:
 
     @property
     def events(self) -> Events:
-        """Return every recorded event as a typed object, decoded when it is looked at."""
+        """Return every recorded event as a typed object; each is decoded when it is accessed."""
         return Events(self.rows)
 
     @property
     def count(self) -> int:
-        """Return how many events happened so far."""
+        """Return the number of events so far."""
         return self._done + len(self._pending) // WIDTH
 
     @property
     def hashes(self) -> bool:
-        """Tell whether it keeps a hash."""
+        """Tell whether the trace keeps a hash."""
         return self._digest is not None
 
     def hash(self) -> str:
@@ -366,7 +366,7 @@ def doing(trace: Trace | None, actor: Actor, activity: str) -> AbstractContextMa
 
 @attrs.define(eq=False)
 class FaultPhase:
-    """A phase of the service of faults, in which the running actor is from now on until `end`."""
+    """A phase of serving faults; the running actor is in this phase until `end`."""
 
     _trace: Trace
     _sim: Simulation
@@ -383,7 +383,7 @@ class FaultPhase:
         self._trace.aside(kind, (self._sim.current.index, self._device, self._cause), what, in_s)
 
     def works(self, seconds: float, scale: float) -> None:
-        """Note that the last work begins, and takes so long, as many times as its cost as `scale` says."""
+        """Note that the phase's last work begins and takes `seconds`; each part of it takes `scale` times its cost."""
         parts = {name: scale * taken for name, taken in self.parts.items() if taken > 0.0}
         ends = [seconds - sum([*parts.values()][after:]) for after in range(len(parts))] + [seconds]
         for part, begin, end in zip(parts, ends, ends[1:], strict=False):
@@ -394,12 +394,12 @@ class FaultPhase:
         self._note(FaultPhaseBegin, self._phase, self._block, self._pages, self._entries)
 
     def end(self) -> None:
-        """Note that it is over."""
+        """Note that the phase is over."""
         self._note(FaultPhaseEnd, self._phase)
 
 
 def fault_phases(trace: Trace | None, sim: Simulation, device: int) -> Callable[..., FaultPhase] | None:
-    """Return what begins a phase, called with phase, cause, block, pages and entries; None if nobody looks."""
+    """Return a function that begins a phase, called with phase, cause, block, pages, entries; None if unobserved."""
     return None if trace is None or not (trace.record or trace.sinks) else partial(FaultPhase, trace, sim, device)
 
 
@@ -411,7 +411,7 @@ def _picoseconds(block: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.int64]]":
 
 
 def _rows(block: Sequence[Any], payload: Sequence[Any], asides: Sequence[tuple[int, Row]]) -> list[Row]:
-    """Build the rows of a block, with those that do not count among them."""
+    """Build the rows of a block, and insert the rows of uncounted events."""
     columns = (block[column::WIDTH] for column in range(2, WIDTH))
     rows: list[Row] = []
     at = 0
@@ -441,7 +441,7 @@ def _packed(block: Sequence[Any], payload: Sequence[Any]) -> bytes:
 
 
 def _check_width(block: Sequence[Any], payload: Sequence[Any], expected: int) -> None:
-    """Raise ValueError if a payload has a wrong width: without separators, only the sum shows it."""
+    """Raise ValueError if a payload has a wrong width; payloads have no separators, so only their sum shows it."""
     if expected != len(payload):
         kinds = ", ".join(sorted({SHAPES[code][0] for code in block[::WIDTH]}))
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What a run's time was spent on, as sums.
+"""Sums of what a run's time was spent on.
 
 `Calls` (API calls by name) and `HostTime` (where the time of host threads went) count in every run.
 """
@@ -21,14 +21,14 @@ class CallStatistics:
     max_s: float
 
     def joined(self, other: CallStatistics) -> CallStatistics:
-        """Add the other calls to these."""
+        """Return the sum of these calls and the `other` calls."""
         count, total = self.count + other.count, self.total_s + other.total_s
         return CallStatistics(count, total, total / count, min(self.min_s, other.min_s), max(self.max_s, other.max_s))
 
 
 @attrs.frozen
 class ProfiledCalls(CallStatistics):
-    """All calls of one function beside those of the others."""
+    """All calls of one function, with their share in the time of all calls."""
 
     percent: float
     """Share of `total_s` in the total of all calls, in percent (0 when no call took time)."""
@@ -65,7 +65,7 @@ class Calls:
             tally.max_s = duration_s
 
     def cut(self) -> Calls:
-        """Return the counts so far as `Calls` of their own; counting goes on from zero."""
+        """Return the counts so far as a separate `Calls`, and restart counting from zero."""
         earlier = Calls()
         earlier._tallies, self._tallies = self._tallies, {}
         return earlier
@@ -83,7 +83,7 @@ class Calls:
                 mine.max_s = max(mine.max_s, tally.max_s)
 
     def since(self, earlier: Calls) -> Calls:
-        """Return what was counted after `earlier`; the extremes are those of both."""
+        """Return what was counted after `earlier`; the minima and maxima are those of the whole run."""
         later = Calls()
         for api, tally in self._tallies.items():
             before = earlier._tallies.get(api, _Tally(0, 0.0, 0.0, 0.0))
@@ -93,7 +93,7 @@ class Calls:
         return later
 
     def times(self, factor: float) -> Calls:
-        """Return `factor` times these figures, in whole calls."""
+        """Return the counts and times multiplied by `factor`, with counts rounded to whole calls."""
         more = Calls()
         for api, tally in self._tallies.items():
             if count := round(tally.count * factor):
@@ -143,10 +143,10 @@ HOST_TIME: dict[str, str] = {
     "threads": "waiting for other host threads: barrier, taskwait, a lock or a queue of the program",
     "ranks": "in calls of MPI: waiting for other processes of the program, and the library's own work",
 }
-"""The categories, in the order in which they are reported, and what belongs to each."""
+"""The categories in the order in which they are reported, each with a description of what belongs to it."""
 
 OTHER = "other"
-"""The name in `shares()` of the part of the threads' lives that nobody claimed."""
+"""The name in `shares()` for the part of the threads' lives that no category has."""
 
 
 class HostTime:

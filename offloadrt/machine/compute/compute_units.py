@@ -54,7 +54,7 @@ from offloadrt.trace import Event, Trace, events
 # As in CUDA, priorities matter to teams that wait. Nothing that runs is stopped, and a kernel that has begun and
 # lacks slots gets those that become free before any other kernel.
 def goes_before(packet: KernelPacket, other: KernelPacket) -> bool:
-    """Tell whether a kernel that has come later gets slots before another."""
+    """Tell whether a kernel that has come later takes slots before another one, by its priority."""
     return packet.stream.priority < other.stream.priority
 
 
@@ -67,15 +67,15 @@ def put_by_priority(waiting: deque[KernelPacket], packet: KernelPacket) -> None:
 
 
 _NEAR = 1e-9
-"""Seconds before a kernel's end from which on every message makes the actor look whether the kernel has ended.
+"""Before a kernel's end, the time in seconds in which every message makes the actor check for that end.
 
-Rounding can put the end a little behind a message that comes at the same time.
+By rounding, the computed end may lie a little after a message that comes at the same time.
 """
 
 
 @attrs.define
 class _Tally:
-    """The counts of ``ComputeStatistics`` as they grow."""
+    """Accumulates the counts of ``ComputeStatistics``."""
 
     busy_s: float = 0.0
     halted_s: float = 0.0
@@ -98,8 +98,8 @@ class ComputeUnits:
 
     ``contexts``: one for each process that has kernels here; None when there is only one.
 
-    Without ``faults`` and ``managed`` it does not matter what a kernel touches.  Each message and each end of a kernel
-    has its handler below; all of them run in this one actor, so that the division of the SMs never changes under them.
+    Without ``faults`` and ``managed`` it does not matter which memory a kernel touches. Each message and each end of a
+    kernel has its handler below. All run in this one actor, so that the division of the SMs never changes under them.
     """
 
     def __init__(
@@ -119,9 +119,9 @@ class ComputeUnits:
         self.managed: ManagedKernels | None = None
         self.injector: Injector | None = None
         self.traffic: MemoryTraffic | None = None
-        """Divides the memory's bandwidth between kernels and copies, on an APU."""
+        """Divides the memory's bandwidth between kernels and copies, on an APU; None elsewhere."""
         self.ended: Callable[[int, KernelPacket, float, float], None] | None = None
-        """Called with (device, packet, begin, end) when a kernel of the program ends; None: nobody listens."""
+        """Called with (device, packet, begin, end) when a kernel of the program ends; None means no listener."""
         self.kernels = ResidentKernels(sim, device, spec, trace)
         """The kernels that have begun and not ended."""
         self.mailbox = self.kernels.mailbox
@@ -130,7 +130,7 @@ class ComputeUnits:
         self._limit = math.inf if spec.uncontended else spec.max_resident
         self._resident, self._stalled, self._share = self.kernels.resident, self.kernels.stalled, self.kernels.share
         self._launching: list[tuple[float, int, KernelPacket]] = []
-        """A heap of the kernels that have not reached the SMs yet: when they do, and in what order they came."""
+        """A heap of the kernels that have not reached the SMs yet: (time of arrival, order, packet)."""
         self._arrivals = 0
         self._delayed = LevelOverTime(sim)
         self._draining: list[Request] = []
@@ -140,7 +140,7 @@ class ComputeUnits:
         self._tally = _Tally()
 
     async def run(self) -> None:
-        """Serve messages and the ends of kernels, for ever."""
+        """Serve messages and the ends of kernels for ever."""
         sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self._share.first
         while True:
             if (traffic := self.traffic) is not None and traffic.shared:
@@ -187,8 +187,8 @@ class ComputeUnits:
     def _due(self, packet: KernelPacket) -> float:
         """Return when a kernel that has just been dispatched reaches the SMs.
 
-        The queue fetches and decodes it while it still waits for what is before it in its stream, so that only the gap
-        is left of the launch latency when it was submitted in time.
+        The queue fetches and decodes a packet while the packet still waits for its predecessor in the stream. So only
+        the gap remains of the launch latency when the kernel was submitted in time.
         """
         now, submitted = self.sim.now, packet.stream.submitted
         if submitted is None or submitted >= now or packet.blit is not None:
@@ -206,7 +206,7 @@ class ComputeUnits:
         self._draining.append(call)
 
     async def _suspend(self, message: SuspendKernels, call: Request) -> None:
-        """Stop the kernels; the first to suspend has each of them saved."""
+        """Stop the kernels; the first suspension saves the state of each kernel."""
         self._suspends += 1
         self._tally.suspensions += 1
         # The kernels stop before they are saved: from here on none of them makes progress.
@@ -218,7 +218,7 @@ class ComputeUnits:
         call.reply()
 
     async def _resume(self, message: ResumeKernels) -> None:
-        """Take a halt back; the last to resume has each stopped kernel restored."""
+        """Take a halt back; when the last one is taken back, restore the state of each stopped kernel."""
         if not message.suspended:
             self._drains -= 1
             self._contexts.all[message.process].drains -= 1
@@ -231,14 +231,14 @@ class ComputeUnits:
             trace(events.Resume, self.device, -1, message.cause, message.reason)
 
     async def _save_or_restore(self) -> None:
-        """Save or restore the state of one resident kernel after the other: a candidate mechanism, off by default."""
+        """Save or restore the state of the resident kernels one by one: a candidate mechanism, off by default."""
         if self.spec.save_restore:
             for _ in [*self._resident, *self._stalled]:
                 await self.sim.sleep(self.spec.save_restore)
             self.account()
 
     def _retire(self) -> None:
-        """End the kernels that are through; answer those who wait for none to run."""
+        """Remove the kernels that have finished, and answer the drains that wait until no kernel runs."""
         share, now = self._share, self.sim.now
         while self._resident:
             ticket, _ = share.first()
@@ -335,7 +335,7 @@ class ComputeUnits:
             tally.most_resident = here
 
     def _meet(self, resident: ResidentKernel, missing: Missing) -> None:
-        """Let a kernel meet the next range that was missing at its start; it faults, unless that is there by now."""
+        """Let a kernel meet the next range that was missing at its start; it faults unless the range is mapped now."""
         faults = self.faults
         assert faults is not None
         met = missing.head
@@ -357,7 +357,7 @@ class ComputeUnits:
             trace(events.PageFaultBegin, self.device, queue, packet.cause, packet.number, pages)
 
     def _served(self, message: FaultServed) -> None:
-        """Let a stalled kernel go on to its next range: it has its page."""
+        """Let a stalled kernel go on to its next missing range, because its fault was served."""
         resident, faults = self._stalled.pop(message.kernel), self.faults
         assert faults is not None and resident.missing is not None
         faults.served(message, self.sim.now - resident.stalled_since)
@@ -369,7 +369,7 @@ class ComputeUnits:
         self._work(resident, 1, resident.missing.total)
 
     def _die(self, resident: ResidentKernel, faults: KernelFaults) -> None:
-        """End a kernel that may not fault at once, without its results."""
+        """End a kernel at once, without its results, because it may not fault."""
         packet = resident.packet
         fault = faults.violation(packet)
         if packet.fault is None:
@@ -378,7 +378,7 @@ class ComputeUnits:
         self._end(resident)
 
     def _end(self, resident: ResidentKernel) -> None:
-        """Tell that a kernel is no longer resident; its slots go to the one that still lacks some."""
+        """Report that a kernel is no longer resident, and give its slots to the kernel that lacks some."""
         packet = resident.packet
         slots = self._contexts.ended(packet).slots
         if slots is not None and (widened := slots.give_back(resident)) is not None:
@@ -404,7 +404,7 @@ class ComputeUnits:
             trace(event, self.device, packet.stream.queue.number, packet.cause, *row)
 
     def account(self) -> None:
-        """Add the time since the last look to what the device did in it."""
+        """Add the time since the last call to the device's busy, idle and other times."""
         now = self.sim.now
         dt = now - self._last_accounted
         self._last_accounted = now
@@ -421,7 +421,7 @@ class ComputeUnits:
             self._tally.draining_s += dt
 
     def statistics(self) -> ComputeStatistics:
-        """Return what the compute units did so far."""
+        """Return the statistics of the compute units so far."""
         self.account()
         idle_s = self.sim.now - self._born - self._tally.busy_s
         return ComputeStatistics(

@@ -2,7 +2,7 @@
 
 What kernels take together is decided in ``compute_units.py``, which divides the SMs among them.
 
-Here stands, too, what an APU's kernels lose: ``KernelFaults`` to pages that are missing, ``MemoryTraffic`` to copies.
+The module also has what slows an APU's kernels: ``KernelFaults`` for missing pages, ``MemoryTraffic`` for copies.
 """
 
 from __future__ import annotations
@@ -27,44 +27,44 @@ from offloadrt.trace import Trace
 
 @attrs.frozen
 class FaultSpec:
-    """How kernels of a device fault."""
+    """Parameters of page faults of a device's kernels."""
 
     range: Annotated[int, "fault.range"]
-    """Bytes, and alignment, of what one service maps; less at the end of the program's memory."""
+    """Size and alignment in bytes of the range that one service maps; the last range may be smaller."""
     xnack: Annotated[bool, "gpu.xnack"]
     """Whether a kernel waits for a missing page; otherwise it dies."""
     outstanding: Annotated[int, "fault.outstanding"]
-    """How many pages of 4 KiB the hardware has faults in flight for; those of others are raised when these are done."""
+    """Number of 4 KiB pages whose faults the hardware has in flight at once; others fault when these are done."""
     small_pages: Annotated[float, "mem.small_pages"]
-    """The part of the memory's bandwidth that a kernel reaches in host memory whose pages are not huge."""
+    """Fraction of the memory's bandwidth that a kernel reaches in host memory without huge pages."""
 
 
 Mapped = Callable[[int, int], tuple[int, int]]
-"""The part of a range that the program has memory at."""
+"""Returns the part of a range at which the program has memory."""
 
 
 @attrs.define(eq=False)
 class Missing:
-    """What a kernel of ``threads`` resident threads has yet to meet: ``pieces`` of whole ranges, in its order."""
+    """The missing ranges that a kernel of ``threads`` resident threads has yet to meet: ``pieces``, in its order."""
 
     pieces: list[tuple[int, int]]
     range: int
     mapped: Mapped
     total: int
-    """How many ranges were missing at the kernel's start."""
+    """Number of ranges that were missing at the kernel's start."""
     threads: int
     piece: int = 0
     address: int = 0
 
     @property
     def head(self) -> tuple[int, int] | None:
-        """Return the range that the kernel meets next; None when it has met all."""
+        """Return the range that the kernel meets next; None when it has met all ranges."""
         if self.piece == len(self.pieces):
             return None
         return self.mapped(self.address, self.address + self.range)
 
     def advance(self) -> None:
-        """Let the kernel pass the range that it met."""
+        """Let the kernel pass the range that it has met."""
         self.address += self.range
         if self.address >= self.pieces[self.piece][1]:
             self.piece += 1
@@ -73,7 +73,7 @@ class Missing:
 
 
 class KernelFaults:
-    """The faults of one device's kernels; ``pages`` is its page table, ``handler`` the mailbox of who serves them.
+    """The page faults of a device's kernels; ``pages`` is its page table, ``handler`` its fault handler's mailbox.
 
     No service reaches beyond the memory that the program has (``mapped``, by process), as the kernel driver's ranges
     end with the mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``).  Each process has
@@ -98,19 +98,19 @@ class KernelFaults:
         self.pages = pages
         self.spec = spec
         self.translates_slowly = spec.small_pages < 1.0 and not huge
-        """Whether kernels are slower in host memory, whose pages are small."""
+        """Whether kernels are slower in host memory because its pages are small."""
         self.mapped = {0: mapped}
         self.handler = Mailbox(sim, f"device {device} page fault handler")
         self.injector: Injector | None = None
         self._device = device
         self._faults = self._duplicates = self._mapped = self._violations = 0
         self.serving, self.skipping = LevelOverTime(sim), LevelOverTime(sim)
-        """Services in progress, and workers that drop faults for pages which are there by then; the handler counts."""
+        """Services in progress, and workers that drop faults on mapped pages; the handler counts both."""
         self._wait_s = 0.0
         self._born = sim.now
 
     def missing(self, packet: KernelPacket, threads: int) -> Missing:
-        """Return what a kernel of so many resident threads has to fault in; something of it must be missing."""
+        """Return the missing ranges of a kernel with `threads` resident threads; at least one must be missing."""
         size, seen, total = self.spec.range, PageTable(self.spec.range), 0
         # Two arguments may touch the same range, which one service maps: `seen` counts it once.
         pieces: list[tuple[int, int]] = []
@@ -121,14 +121,14 @@ class KernelFaults:
         return Missing(pieces, size, self.mapped[packet.stream.process], total, threads, 0, pieces[0][0])
 
     def violation(self, packet: KernelPacket) -> AccessFault:
-        """Return the fault on the first missing page, which kills the kernel."""
+        """Return the fault on the first missing page, which ends the kernel."""
         self._violations += 1
         address = next(max(low, begin) for begin, size in packet.touches for low, _ in self.pages.missing(begin, size))
         name = packet.launch.kernel.name
         return AccessFault(address, packet.number, name, self._device, packet.cause, self.sim.now)
 
     def raise_fault(self, low: int, high: int, packet: KernelPacket, threads: int) -> int:
-        """Ask the handler for a range; returns how many pages of it are missing."""
+        """Ask the handler to map a range; return how many of its pages are missing."""
         others = max(0, math.ceil(self._pages_in_flight(low, high, packet, threads)) - 1)
         fault = PageFault(low, high, packet.number, packet.cause, packet.stream.process, others)
         name = self.handler.name
@@ -139,7 +139,7 @@ class KernelFaults:
         return self.pages.missing_pages(low, high - low)
 
     def _pages_in_flight(self, low: int, high: int, packet: KernelPacket, threads: int) -> float:
-        """Return for how many pages of 4 KiB of a missing range a kernel has faults in flight before it is there.
+        """Return the number of 4 KiB pages of a missing range whose faults are in flight before the range is mapped.
 
         Threads are spread evenly over the part of each array whose iterations are resident; each touches one page.
         """
@@ -154,7 +154,7 @@ class KernelFaults:
         return min(pages, (high - low) / page) * min(1.0, self.spec.outstanding / max(1.0, touched))
 
     def served(self, message: FaultServed, stalled_s: float) -> None:
-        """Count a fault of a kernel that goes on after it was stalled for ``stalled_s`` seconds."""
+        """Count a fault of a kernel that resumes after a stall of ``stalled_s`` seconds."""
         if message.pages:
             self._faults += 1
         else:
@@ -163,7 +163,7 @@ class KernelFaults:
         self._wait_s += max(stalled_s - message.service_s, 0.0)
 
     def statistics(self) -> FaultStatistics:
-        """Return what became of the faults so far."""
+        """Return the statistics of the faults so far."""
         service_s, skip_s = self.serving.total_s, self.skipping.total_s
         idle_s = max(self.sim.now - self._born - service_s - skip_s, 0.0)
         return FaultStatistics(
@@ -172,7 +172,7 @@ class KernelFaults:
 
 
 _REGISTER, _DOUBLE = 4, 8
-"""Bytes of a register and of a double."""
+"""Bytes of a register, and of a double."""
 
 
 # ---------------------------------------------------------------------- occupancy
@@ -182,12 +182,12 @@ _REGISTER, _DOUBLE = 4, 8
 # gets a multiple of ``register_unit`` registers, and the number of warps with registers is a multiple of
 # ``warp_unit``, because an SM has several register files. Shared memory is left out: the kernels here declare none.
 class LaunchOutOfResources(Exception):
-    """Not even one team of the launch fits on an SM (the real call fails with CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)."""
+    """Raised when not even one team fits on an SM (the real call fails with CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)."""
 
 
 @attrs.frozen
 class SMLimits:
-    """What one SM holds at most."""
+    """The limits of one SM."""
 
     threads: Annotated[int, "sm.max_threads"]
     teams: Annotated[int, "sm.max_teams"]
@@ -200,14 +200,14 @@ class SMLimits:
     loads_per_warp: Annotated[int, "sm.max_loads_per_warp"]
 
     def working_lanes(self, launch: Launch) -> float:
-        """Return the part of the lanes of a team's warps that have a thread: less than 1 when a warp is not full."""
+        """Return the fraction of lanes in a team's warps that have a thread; it is below 1 if a warp is not full."""
         return launch.threads / (-(-launch.threads // self.warp_size) * self.warp_size)
 
     def loads_in_flight(self, launch: Launch) -> float:
-        """Return how many loads a thread of a launch waits for at once.
+        """Return how many loads a thread of a launch has in flight at once.
 
-        They are at most those that the SM counts for a warp, and those that there are registers for: a load needs them
-        from its begin on.
+        The limits are the loads that the SM tracks for a warp, and the available registers: a load occupies its
+        registers from its issue on.
         """
         assert launch.kernel.loads_in_flight is not None
         held = launch.kernel.registers_per_thread * _REGISTER / _DOUBLE
@@ -216,7 +216,7 @@ class SMLimits:
     def resident_teams(self, launch: Launch) -> int:
         """Return the teams of a launch that are resident on one SM at a time.
 
-        Raises LaunchOutOfResources when it is none.
+        Raises LaunchOutOfResources when not even one team fits.
         """
         warps = -(-launch.threads // self.warp_size)
         units = -(-launch.kernel.registers_per_thread * self.warp_size // self.register_unit)
@@ -234,34 +234,34 @@ class SMLimits:
 # ---------------------------------------------------------------------- one kernel
 # A kernel that the compute units have begun and not ended.
 class ResidentKernel(msgspec.Struct, eq=False):
-    """A kernel on the SMs, or stalled; times in virtual seconds."""
+    """A kernel on the SMs, or a stalled one; times in virtual seconds."""
 
     packet: KernelPacket
     start: float
     alone: float
-    """Time that it takes with the device to itself and every page in place."""
+    """Time that the kernel takes with the device to itself and every page in place."""
     demand: float
-    """How many SMs it fills when it has all slots that it can use."""
+    """Number of SMs that the kernel fills when it has all slots that it can use."""
     draw: float = 0.0
-    """The bytes/s of memory that it reads and writes alone, evenly over its time."""
+    """Bytes/s of memory that the kernel reads and writes when it runs alone, evenly over its time."""
     teams: int = 1
-    """Its teams that are resident at a time when it has all these slots."""
+    """Number of the kernel's teams that are resident at once when it has all slots that it can use."""
     teams_per_sm: int = 1
-    """Its teams that fit on one SM."""
+    """Number of the kernel's teams that fit on one SM."""
     placed: int = 1
-    """The slots that it has."""
+    """Number of slots that the kernel has."""
     missing: Missing | None = None
-    """What it has yet to fault in of host memory, on an APU; None when it needs nothing."""
+    """Missing ranges of host memory that the kernel has yet to meet, on an APU; None when there are none."""
     sweep: ManagedSweep | None = None
-    """How far it is in managed memory; None when it uses none."""
+    """The kernel's progress in managed memory; None when the kernel uses none."""
     stalled_since: float = 0.0
-    """Since when it waits for a page, while it does."""
+    """While the kernel waits for a page, the time at which the wait began."""
     preempted: bool = False
-    """Whether its context has to wait for its next time slice."""
+    """Whether the kernel's context has to wait for its next time slice."""
 
     @property
     def rate(self) -> float:
-        """Return how many SMs it fills with the slots that it has; none while it is preempted."""
+        """Return how many SMs the kernel fills with its slots; none while it is preempted."""
         if self.preempted:
             return 0.0
         return self.demand if self.placed == self.teams else self.demand * self.placed / self.teams
@@ -277,24 +277,24 @@ class ResidentKernel(msgspec.Struct, eq=False):
 # find slots gives those that become free to its next teams, and keeps them until it ends: that its last teams leave
 # some slots earlier is not emulated.
 _ROUNDING = 1e-9
-"""Part of a team's slot that may be missing: slots are counted in SMs, of which a team takes a fraction."""
+"""Fraction of a slot that may be missing by rounding: slots are counted in SMs, and a team takes a fraction."""
 
 
 @attrs.define
 class TeamSlots:
-    """The slots of all SMs together, in SMs: how they lie on single SMs is not looked at."""
+    """The slots of all SMs together, counted in SMs; their distribution over single SMs is not modelled."""
 
     free: float
-    """What is left."""
+    """The free slots, in SMs."""
     unplaced: ResidentKernel | None = None
-    """The kernel that has begun and has a part of its slots only."""
+    """The kernel that has begun with only some of its slots; None without such a kernel."""
 
     def has_room(self, teams_per_sm: int) -> bool:
-        """Tell whether the first team of the next kernel finds a slot, of which an SM has so many."""
+        """Tell whether the first team of the next kernel finds a slot, when an SM has `teams_per_sm` slots for it."""
         return self.unplaced is None and self.free * teams_per_sm >= 1.0 - _ROUNDING
 
     def take(self, kernel: ResidentKernel) -> bool:
-        """Give a kernel the slots that it lacks, as far as there are any; returns whether it got one."""
+        """Give a kernel the slots that it lacks, as far as they are free; return whether it got one."""
         lacking = kernel.teams - kernel.placed
         teams = min(lacking, math.floor(self.free * kernel.teams_per_sm + _ROUNDING))
         kernel.placed += teams
@@ -303,7 +303,7 @@ class TeamSlots:
         return teams > 0
 
     def give_back(self, kernel: ResidentKernel) -> ResidentKernel | None:
-        """Take back the slots of a kernel that has ended; returns the kernel that got some of them, if one did."""
+        """Take back the slots of a kernel that has ended; return the kernel that got some of them, if any."""
         self.free += kernel.placed / kernel.teams_per_sm
         if self.unplaced is kernel:
             self.unplaced = None
@@ -315,57 +315,57 @@ class TeamSlots:
 # How long a kernel takes on a device alone: a roofline whose memory side is Little's law.
 @attrs.frozen
 class ComputeSpec:
-    """What the compute units of a device can do.  Rates in flop/s and bytes/s, times in seconds."""
+    """Rates and times of a device's compute units, in flop/s, bytes/s and seconds."""
 
     sms: Annotated[int, "gpu.sms"]
     flops: Annotated[float, "gpu.fp64"]
     flops_single: Annotated[float, "gpu.fp32"]
     sustained: Annotated[float, "gpu.sustained_clock"]
-    """The part of these rates that is left when a long full load is at the board's power limit."""
+    """Fraction of these rates that remains when a long full load reaches the board's power limit."""
     boost_time: Annotated[float, "gpu.boost_time"]
-    """For how long a full load keeps the boost clock."""
+    """Seconds for which a full load keeps the boost clock."""
     bandwidth: Annotated[float, "mem.bw"]
     memory_latency: Annotated[float, "mem.latency"]
     sector: Annotated[int, "mem.sector"]
     row: Annotated[int, "mem.row"]
     activate: Annotated[float, "mem.activate"]
-    """Seconds from one row that the memory's channels together open to the next; 0: as fast as the bytes come."""
+    """Seconds between row activations of all memory channels together; 0: activations do not limit the bandwidth."""
     cache: Annotated[float, "mem.l2"]
     limits: SMLimits
     saturating_occupancy: Annotated[float, "sm.saturating_occupancy"]
     sm_bandwidth: Annotated[float, "sm.bandwidth"]
     team_dispatch: Annotated[float, "gpu.team_dispatch"]
     atomic_sector: Annotated[float, "atomic.sector"]
-    """Seconds of all atomic units together for the operations of a warp in one sector."""
+    """Seconds that all atomic units together need for the operations of one warp in one sector."""
     atomic_address: Annotated[float, "atomic.address"]
-    """Seconds from one operation on an address to the next one there, in the L2 cache."""
+    """Seconds between two operations on the same address in the L2 cache."""
     atomic_team_address: Annotated[float, "atomic.team_address"]
-    """The same in the memory that a team's threads share."""
+    """Seconds between two operations on the same address in the memory that a team's threads share."""
     placement: Annotated[str, "gpu.placement"]
     max_resident: Annotated[int, "gpu.max_concurrent_kernels"]
     launch_latency: Annotated[float, "launch.latency"]
-    """From a kernel's submission to its first team."""
+    """Seconds from a kernel's submission to its first team."""
     launch_gap: Annotated[float, "launch.gap"]
-    """From the end of what a kernel waited for in its queue to its first team, when it was submitted in time."""
+    """Seconds from the end of the kernel's predecessor in its queue to its first team, if it was submitted in time."""
     save_restore: Annotated[float, "driver.halt_save_restore"]
     uncontended: Annotated[bool, "compute.uncontended"]
 
     def slots(self) -> TeamSlots | None:
-        """Return empty slots for teams, if kernels wait for them (``gpu.placement``)."""
+        """Return empty slots for teams if kernels wait for slots (``gpu.placement``), else None."""
         return TeamSlots(float(self.sms)) if self.placement == "in_order" and not self.uncontended else None
 
     def part(self, sms: int) -> ComputeSpec:
-        """Return the same compute units with so many of their SMs, which may use all of the memory's bandwidth."""
+        """Return the same compute units with only `sms` of their SMs, which may use all of the memory's bandwidth."""
         return attrs.evolve(
             self, sms=sms, flops=self.flops * sms / self.sms, flops_single=self.flops_single * sms / self.sms
         )
 
     def resident_threads(self, launch: Launch) -> int:
-        """Return how many threads of a launch are resident at a time. Raises LaunchOutOfResources when it is none."""
+        """Return how many threads of a launch are resident at once. Raises LaunchOutOfResources when none is."""
         return min(launch.teams, self.sms * self.limits.resident_teams(launch)) * launch.threads
 
     def demand(self, launch: Launch, taken: float | None = None) -> float:
-        """Return the SMs' worth of the device that a launch takes, at most all.
+        """Return how many SMs' worth of the device a launch takes, at most all SMs.
 
         It takes that part of the slots for teams, or of the rate that limits a full device over all of its time,
         whichever is more: while it waits for dependent accesses, others have the memory.  Of the slots it takes the
@@ -389,9 +389,9 @@ class ComputeSpec:
         """Return the seconds from the first team's start to the last one's end on a device that does nothing else.
 
         A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
-        Dependent accesses come on top of the roofline: nothing hides those of the teams that find a slot at once. Each
-        team makes them, and a slot is free for the next team only when they are over (wave quantization, as in
-        `_filled`): those of later waves of teams hide behind the roofline of others, or the roofline behind them.
+        Dependent accesses of the first teams add to the roofline, because nothing hides them. Each team makes such
+        accesses, and its slot is free for the next team only when they are over (wave quantization, as in `_filled`).
+        Those of later waves hide behind the roofline of other teams, or the roofline hides behind them.
         """
         roofline, chain = max(self._roofline(launch), self._atomic(launch)), self._chain(launch)
         if not chain:
@@ -401,11 +401,11 @@ class ComputeSpec:
     def drawn(self, launch: Launch) -> float:
         """Return the bytes/s of memory that the threads of a launch draw alone.
 
-        That is Little's law, bytes in flight over latency: at most what the SMs that have teams, and the memory, let
-        through of the sectors in which those bytes lie; teams are spread over SMs before any gets a second one. What a
-        cache holds comes from there to the SMs each time. Where it is not known how many loads a thread has in flight,
-        the teams that keep an SM's arithmetic units busy also draw all that goes into it: an SM has no share of the
-        memory's bandwidth of its own, and a few draw all of it.
+        By Little's law, this is bytes in flight over latency. The limits are the SMs that have teams and the memory,
+        for the sectors that contain the bytes; teams are spread over all SMs before any SM gets a second one. Cached
+        bytes come from the cache to the SMs each time. Where a thread's loads in flight are not known, the teams that
+        keep an SM's arithmetic units busy also use all of the SM's bandwidth. No SM has its own share of the memory's
+        bandwidth, so a few SMs can use all of it.
         """
         kernel, teams = launch.kernel, launch.accessing_teams
         if kernel.loads_in_flight is None:
@@ -425,17 +425,17 @@ class ComputeSpec:
         )
 
     def _out_of_rows(self, kernel: Kernel) -> float:
-        """Return the bytes/s of a kernel's elements at which all banks of the memory open the rows that these lie in.
+        """Return the bytes/s of a kernel's elements when opening their rows in all memory banks is the limit.
 
-        Elements that lie far apart have a row each, and a channel opens one after another (tRRD of JEDEC's standards).
+        Distant elements have a row each, and a channel opens one row after another (tRRD of JEDEC's standards).
         """
         return self.row / self.activate / kernel.moved_per_byte(self.row, self.cache) if self.activate else math.inf
 
     def _atomic(self, launch: Launch) -> float:
-        """Return the seconds that the atomic units take, which work beside arithmetic and memory.
+        """Return the seconds that the atomic units take; they work beside arithmetic and memory.
 
-        An address has one unit, which serves one operation after the other; what comes to different ones goes on at a
-        time. Two kernels at a time do not contend for an address, and a unit is not shared with other memory traffic.
+        Each address has one unit, which serves one operation after another; operations on different addresses overlap.
+        Two concurrent kernels do not contend for an address, and a unit is not shared with other memory traffic.
         """
         seconds = 0.0
         for atomics in launch.atomics:
@@ -448,18 +448,18 @@ class ComputeSpec:
         return seconds
 
     def _chain(self, launch: Launch) -> float:
-        """Return the seconds for which a team waits for accesses that depend on one another."""
+        """Return the seconds for which a team waits for its dependent accesses."""
         return launch.kernel.dependent_accesses * self.memory_latency
 
     def _waves(self, launch: Launch) -> int:
-        """Return how many teams a slot gets one after the other, when each takes as long."""
+        """Return how many teams run in one slot, one after another, when each takes as long."""
         return -(-launch.teams // (self.sms * self.limits.resident_teams(launch)))
 
     def _roofline(self, launch: Launch) -> float:
-        """Return the seconds that arithmetic or memory takes, whichever is more.
+        """Return the seconds that arithmetic or memory takes, whichever takes longer.
 
-        Teams begin in order, so those that a predicate keeps from memory run before or after the others, and overlap
-        with none of their accesses: they take their arithmetic, or as long as it takes to begin them.
+        Teams begin in order, so those that a predicate keeps from memory run before or after the others and overlap
+        with none of their accesses. They take the time of their arithmetic, or the time to begin them.
         """
         # Arithmetic and memory accesses overlap wholly. A kernel that alternates between them is predicted too fast, by
         # less than a factor of two: the sum of the two times is at most twice the longer one.
@@ -473,8 +473,8 @@ class ComputeSpec:
     def _arithmetic(self, launch: Launch) -> float:
         """Return the seconds that a launch's operations take when all SMs are busy.
 
-        After `boost_time` the clock falls to what the power limit leaves. Kernels that follow one another without a
-        pause begin at the boost clock each, as each is timed alone: many short ones are predicted too fast.
+        After `boost_time` the clock falls to what the power limit allows. Each of several kernels without a pause
+        between them begins at the boost clock, because each is timed alone: many short kernels are predicted too fast.
         """
         peak = self.flops_single if launch.kernel.precision == "single" else self.flops
         part = launch.kernel.efficiency * self.limits.working_lanes(launch)
@@ -484,10 +484,10 @@ class ComputeSpec:
         return seconds + max(0.0, seconds - self.boost_time) * (1.0 / self.sustained - 1.0)
 
     def _filled(self, launch: Launch, teams: int) -> float:
-        """Return the SMs whose arithmetic units so many teams keep busy, at most all.
+        """Return the number of SMs whose arithmetic units the given teams keep busy, at most all SMs.
 
-        The SMs that run one team more than others end last, which NVIDIA calls wave quantization (Matrix Multiplication
-        Background User's Guide): until then the others stand idle.
+        The SMs that run one team more than others end last; until then the others are idle. NVIDIA calls this wave
+        quantization (Matrix Multiplication Background User's Guide).
         """
         saturating = max(1.0, self.saturating_occupancy * self.limits.resident_teams(launch))
         return teams / max(saturating, float(-(-teams // self.sms)))
@@ -524,10 +524,10 @@ class ComputeStatistics:
 # ---------------------------------------------------------------------- kernels together
 # The kernels that a device has begun and not ended: those that share its SMs, and those that wait for pages.
 class ResidentKernels:
-    """The state of a device's compute units that their parts share.
+    """The state of a device's compute units, shared by their parts.
 
-    It belongs to the actor of the compute units, in which all of these run: `ComputeUnits` itself, what it knows of
-    managed memory (`ManagedKernels`), and the division of an APU's memory bandwidth (`MemoryTraffic`).
+    The state belongs to the actor of the compute units, in which all parts run: `ComputeUnits` itself, the managed
+    memory (`ManagedKernels`), and the division of an APU's memory bandwidth (`MemoryTraffic`).
     """
 
     def __init__(self, sim: Simulation, device: int, spec: ComputeSpec, trace: Trace | None) -> None:
@@ -537,7 +537,7 @@ class ResidentKernels:
         self.trace = trace
         self.mailbox = Mailbox(sim, f"device {device} compute units")
         self.share = FairShare(math.inf if spec.uncontended else float(spec.sms))
-        """Divides the SMs."""
+        """Divides the SMs among the resident kernels."""
         self.resident: dict[Ticket, ResidentKernel] = {}
         """Kernels that have a share of the SMs."""
         self.stalled: dict[int, ResidentKernel] = {}
@@ -549,7 +549,7 @@ class ResidentKernels:
         self.resident[self.share.join(self.sim.now, amount, kernel.rate)] = kernel
 
     def limit(self, ticket: Ticket, kernel: ResidentKernel, rate: float) -> None:
-        """Let a kernel have at most so many SMs from now on."""
+        """Limit a kernel to `rate` SMs from now on."""
         if (limited := self.share.limit(self.sim.now, ticket, rate)) is not ticket:
             del self.resident[ticket]
             self.resident[limited] = kernel
@@ -561,11 +561,11 @@ _READ_AND_WRITTEN = 2
 
 @attrs.frozen
 class TrafficSpec:
-    """What the memory of an APU can do; bytes/s."""
+    """Bandwidths of an APU's memory, in bytes/s."""
 
     bandwidth: Annotated[float, "mem.bw"]
     uncontended: Annotated[bool, "memory_traffic.uncontended"]
-    """Whether the kernels and each copy have all of the bandwidth for themselves (an ablation)."""
+    """Whether the kernels and each copy have the whole bandwidth for themselves (an ablation)."""
 
     @property
     def copies(self) -> float:
@@ -575,14 +575,14 @@ class TrafficSpec:
 
 @attrs.frozen
 class TrafficStatistics:
-    """How the memory was divided; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
+    """Statistics of the division of the memory; virtual seconds so far. busy_s + idle_s is the time elapsed."""
 
     busy_s: float
-    """Time with copies that divide the bandwidth, among themselves or with kernels."""
+    """Time with copies that divide the bandwidth among themselves or with kernels."""
     idle_s: float
     """Time without such copies."""
     wait_s: float
-    """Time that the copies which have ended took longer than they would have alone, summed over them."""
+    """Time by which sharing prolonged the copies that have ended, summed over the copies."""
 
 
 class MemoryTraffic:
@@ -605,35 +605,35 @@ class MemoryTraffic:
         self.spec = spec
         self.flows: list[Flow] = []
         self.shared = False
-        """Whether there have been copies since kernels last had all that they can use."""
+        """Whether a copy has begun since kernels last had all the bandwidth that they can use."""
         self.pool = SharedPool(sim, spec.bandwidth, self.name)
         self.dividing = LevelOverTime(sim)
-        """Counts the copies that divide."""
+        """Counts the copies that divide the bandwidth."""
         self.wait_s = 0.0
         self.resident = units.resident
         self._units = units
         self._kernels: dict[ResidentKernel, Ticket] = {}
-        """The copies that divide, and their parts."""
+        """The kernels that divide the bandwidth with copies, and their shares."""
         self._born = sim.now
 
     def open_flow(self) -> Flow:
-        """Open the flow of a DMA ring's copies, which it makes one after the other."""
+        """Open a flow for a DMA ring, which makes one copy after another."""
         self.flows.append(Flow(self))
         return self.flows[-1]
 
     def copy_began(self) -> None:
-        """Divide the bandwidth, if there is not enough for all."""
+        """Divide the bandwidth if it is less than kernels and copies together need."""
         if self._needed() > self.spec.bandwidth:
             self._copies_divide()
             self.tell()
 
     def tell(self) -> None:
-        """Tell the compute units that kernels have another part from now on."""
+        """Tell the compute units that the kernels' shares have changed."""
         if self.resident:
             self._units.mailbox.put(TrafficChanged())
 
     def divide(self) -> None:
-        """Give each resident kernel its part for now."""
+        """Give each resident kernel its current share of the bandwidth."""
         kernels, needed = self._kernels, self._needed()
         scarce = needed > self.spec.bandwidth
         self.shared = needed > 0.0
@@ -655,7 +655,7 @@ class MemoryTraffic:
             self._units.limit(ticket, kernel, kernel.rate * part)
 
     def _needed(self) -> float:
-        """Return the bytes/s that copies, and kernels beside them, could use; 0 without copies."""
+        """Return the bytes/s that copies and concurrent kernels could use; 0 without copies."""
         needed = 0.0
         for flow in self.flows:
             needed += flow.draw
@@ -665,7 +665,7 @@ class MemoryTraffic:
         return needed
 
     def _copies_divide(self) -> None:
-        """Give what is left of each copy its share of the bandwidth."""
+        """Give the rest of each copy its share of the bandwidth."""
         for flow in self.flows:
             if flow.draw and flow.part is None:
                 # Up to now there was enough for all, so the copy has had its whole rate since it began.
@@ -674,26 +674,26 @@ class MemoryTraffic:
                 self.dividing.rise()
 
     def statistics(self) -> TrafficStatistics:
-        """Return how the memory was divided so far."""
+        """Return the statistics of the division so far."""
         busy_s = self.dividing.some_s
         return TrafficStatistics(busy_s, self.sim.now - self._born - busy_s, self.wait_s)
 
 
 @attrs.define(eq=False)
 class Flow:
-    """The copies that a DMA ring makes, one after the other: ``begin``, the time that it takes alone, and ``end``."""
+    """A DMA ring's copies, one after another: ``begin``, the time that the copy takes alone, and ``end``."""
 
     memory: MemoryTraffic
     draw: float = 0.0
-    """Bytes/s that the copy in progress can use; 0 without one."""
+    """Bytes/s that the copy in progress can use; 0 without a copy."""
     traffic: float = 0.0
-    """Bytes that it reads and writes."""
+    """Bytes that the copy reads and writes."""
     begun: float = 0.0
     part: Ticket | None = None
-    """Its share of the bandwidth, while copies divide it."""
+    """The copy's share of the bandwidth, while copies divide the bandwidth."""
 
     def begin(self, nbytes: int, alone: float) -> None:
-        """Begin a copy of ``nbytes`` bytes, which takes ``alone`` virtual seconds without others."""
+        """Begin a copy of ``nbytes`` bytes, which takes ``alone`` virtual seconds without contention."""
         self.traffic = _READ_AND_WRITTEN * nbytes
         self.draw = self.traffic / alone if nbytes else 0.0
         memory = self.memory
@@ -704,7 +704,7 @@ class Flow:
                 memory.copy_began()
 
     async def end(self, part: Ticket) -> None:
-        """Wait until a copy that divides has all its bytes, after the time that it takes alone."""
+        """Wait until a copy that divides the bandwidth has moved all bytes, after the time that it takes alone."""
         memory = self.memory
         came = memory.sim.now
         await memory.pool.finish(part)

@@ -29,38 +29,38 @@ from offloadrt.trace import Trace, events
 # ---------------------------------------------------------------------- contexts
 # The contexts of processes on a device's compute units: the kernels of each that wait, and whether they may run.
 LaunchCosts = tuple[float, float, int, float]
-"""The seconds that a launch takes alone, the SMs that it fills, its teams that fit on one, and its bytes of memory."""
+"""Of a launch: the seconds it takes alone, the SMs it fills, its teams that fit on one SM, its bytes of memory."""
 
 
 @attrs.define(eq=False)
 class GpuContext:
-    """What the compute units know of one process; it belongs to their actor."""
+    """The state of one process in the compute units; their actor owns it."""
 
     process: int
     spec: ComputeSpec
-    """The compute units as its kernels find them: with fewer SMs for a client of MPS that may use a part only."""
+    """The compute units as the process's kernels see them: an MPS client may have only some of the SMs."""
     slots: TeamSlots | None
-    """The slots for teams that its kernels wait for; None: those that run together share the SMs, however many.
+    """The slots for which the process's kernels wait; None: concurrent kernels share the SMs, however many they are.
 
-    Contexts that run at one time have the same ones, those that take turns have slots of their own.
+    Contexts that run at the same time share one object; contexts that take turns have slots of their own.
     """
     running: bool = True
-    """Whether its kernels run: False while it waits for a time slice."""
+    """Whether the context's kernels run; False while the context waits for a time slice."""
     drains: int = 0
-    """How many DrainKernels have not been taken back."""
+    """Number of DrainKernels that have not been taken back."""
     kernels: int = 0
-    """Kernels that have been launched and have not ended."""
+    """Number of kernels that have been launched and have not ended."""
     resident: int = 0
-    """Those of them that have begun."""
+    """Number of those kernels that have begun."""
     waiting: deque[KernelPacket] = attrs.field(factory=deque)
-    """Launched kernels that were held up, in the order in which their queues handed them over."""
+    """Launched kernels that cannot begin yet, in the order in which their queues handed them over."""
     _costs: Memo[int, tuple[Launch, LaunchCosts]] = attrs.field(factory=Memo)
     _costs_in_pages: Memo[int, tuple[Launch, LaunchCosts]] = attrs.field(factory=Memo)
 
     def costs(self, launch: Launch, small_pages: float | None = None) -> LaunchCosts:
         """Return what a launch costs on the idle device.
 
-        `small_pages`: the part of the bandwidth that it has because it touches small pages; None: it touches none.
+        `small_pages`: the fraction of the bandwidth that the launch has on small pages; None if it touches none.
         """
         # A launch is known by its identity, because hashing one is slow. The entry holds the launch, so no other object
         # can get its id.
@@ -76,15 +76,15 @@ class GpuContext:
         return known[1]
 
     def has_slots(self, launch: Launch) -> bool:
-        """Tell whether the first team of its next kernel finds a slot."""
+        """Tell whether the first team of the context's next kernel finds a slot."""
         return self.slots is None or self.slots.has_room(self.costs(launch)[2])
 
 
 class GpuContexts:
     """The contexts of one device, by number of the process.
 
-    With a ``slicer``, the mailbox of the actor that schedules contexts, none of them runs before that says so; it is
-    told who has work.
+    With a ``slicer``, the mailbox of the actor that schedules contexts, a context runs only when that actor says so;
+    the actor is told which contexts have work.
     """
 
     def __init__(self, contexts: Sequence[GpuContext], slicer: Mailbox | None = None) -> None:
@@ -100,14 +100,14 @@ class GpuContexts:
         return self.all[packet.stream.process]
 
     def arrived(self, packet: KernelPacket) -> None:
-        """Count a kernel that its queue has handed over; the first one of a context makes that ask for a time slice."""
+        """Count a kernel that its queue has handed over; a context's first kernel makes it ask for a time slice."""
         context = self.of(packet)
         context.kernels += 1
         if context.kernels == 1 and self.slicer is not None:
             self.slicer.put(ContextHasWork(context.process, True))
 
     def ended(self, packet: KernelPacket) -> GpuContext:
-        """Count a resident kernel that has ended, and return its context, which needs no time slice after the last."""
+        """Count a resident kernel that has ended, and return its context; after its last kernel it needs no slice."""
         context = self.of(packet)
         context.resident -= 1
         context.kernels -= 1
@@ -116,7 +116,7 @@ class GpuContexts:
         return context
 
     def longest_held_up(self, can_begin: Callable[[GpuContext, KernelPacket], bool]) -> GpuContext | None:
-        """Return the context whose next kernel was launched first of those that can begin; None when none can."""
+        """Return the context that can begin the kernel which was launched first; None when no context can begin one."""
         found = None
         for context in self.all:
             if context.waiting and (found is None or context.waiting[0].number < found.waiting[0].number):
@@ -124,7 +124,7 @@ class GpuContexts:
         return found
 
     def run(self, message: RunContexts, kernels: ResidentKernels) -> None:
-        """Stop the kernels of those whose time slice is over where they are, and let those of others go on."""
+        """Stop the kernels of contexts whose time slice is over, where they are, and resume those of other contexts."""
         self.none_runs = not message.processes
         for context in self.all:
             context.running = context.process in message.processes
@@ -145,27 +145,27 @@ class GpuContexts:
 # AMD GPU does the same with as many processes at a time as it has address spaces (`process.concurrent`).
 @attrs.frozen
 class SliceSpec:
-    """What switching contexts takes, in virtual seconds."""
+    """Costs of a context switch, in virtual seconds."""
 
     length: Annotated[float, "process.time_slice"]
     switch: Annotated[float, "process.context_switch"]
-    """From the stop of one context's kernels to the start of the next one's: its state is saved, the other's loaded."""
+    """Time from the stop of one context's kernels to the start of the next one's, with saving and loading of state."""
 
 
 @attrs.frozen
 class SlicerStatistics:
-    """What the scheduler of contexts did; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
+    """Statistics of the context scheduler; virtual seconds so far. busy_s + idle_s is the time elapsed."""
 
     busy_s: float
-    """Time in which it switched contexts, so that no kernel ran."""
+    """Time of context switches, in which no kernel ran."""
     idle_s: float
     wait_s: float
-    """Time for which contexts with work waited for a slice, summed over them."""
+    """Time for which contexts with work waited for a slice, summed over the contexts."""
     switches: int
 
 
 class TimeSlicer:
-    """Decides whose kernels run on one device; at most ``slots`` of its ``contexts`` processes at a time."""
+    """Decides which processes' kernels run on a device: at most ``slots`` of its ``contexts`` processes at once."""
 
     def __init__(
         self, sim: Simulation, device: int, spec: SliceSpec, slots: int, contexts: int, trace: Trace | None
@@ -178,18 +178,18 @@ class TimeSlicer:
         self._slots = slots
         self._with_work = [False] * contexts
         self._running: tuple[int, ...] = ()
-        """Whose kernels run now."""
+        """The processes whose kernels run now."""
         self._last = contexts - 1
-        """Who was given the compute units last: the next one comes after it."""
+        """The context that got the compute units last; the next turn is the context after it."""
         self._used = False
-        """Whether anybody's context has been loaded: the first one replaces none."""
+        """Whether any context has been loaded; the first one replaces no other context."""
         self._waiting = LevelOverTime(sim)
         self._switching = LevelOverTime(sim)
         self._switches = 0
         self._born = sim.now
 
     async def run(self, compute: Mailbox) -> None:
-        """Give the compute units, whose mailbox this is, to those who have work, for ever (the actor)."""
+        """Give the compute units, which have the mailbox `compute`, to the contexts with work, for ever (the actor)."""
         while True:
             while not any(self._with_work):
                 self._note(await self.mailbox.get())
@@ -197,13 +197,13 @@ class TimeSlicer:
             await self._wait_for_end_of_slice()
 
     def _next(self) -> tuple[int, ...]:
-        """Return the next contexts with work in turn, as many as run at a time; some of these may run already."""
+        """Return the next contexts with work in turn, as many as may run at once; some may be running already."""
         contexts = len(self._with_work)
         turn = [(self._last + 1 + step) % contexts for step in range(contexts)]
         return tuple([process for process in turn if self._with_work[process]][: self._slots])
 
     async def _give_to(self, processes: tuple[int, ...], compute: Mailbox) -> None:
-        """Stop those who run, switch, and let others run, unless they do so already."""
+        """Stop the running contexts, switch, and let these processes run, unless they run already."""
         self._last = processes[-1]
         if sorted(processes) == sorted(self._running):
             return
@@ -227,7 +227,7 @@ class TimeSlicer:
         await compute.call(RunContexts(processes))
 
     async def _wait_for_end_of_slice(self) -> None:
-        """Return at the end of a slice for which somebody waits, or when a slot is free for one who has work."""
+        """Return at the end of a slice for which another context waits, or when a slot is free for one with work."""
         begin, length = self.sim.now, self.spec.length
         while self._work_of_running():
             if not self._others_wait():
@@ -254,7 +254,7 @@ class TimeSlicer:
         self._count_waiting()
 
     def _count_waiting(self) -> None:
-        """Bring the statistics up to date: who has work and does not run."""
+        """Update the statistics of contexts that have work and do not run."""
         waiting = [work and process not in self._running for process, work in enumerate(self._with_work)].count(True)
         while self._waiting.number < waiting:
             self._waiting.rise()
@@ -262,22 +262,22 @@ class TimeSlicer:
             self._waiting.fall()
 
     def statistics(self) -> SlicerStatistics:
-        """Return what it did so far."""
+        """Return the statistics of the scheduler so far."""
         busy_s = self._switching.total_s
         idle_s = self.sim.now - self._born - busy_s
         return SlicerStatistics(busy_s, idle_s, self._waiting.total_s, self._switches)
 
 
 class TooManyClients(ValueError):
-    """More processes than an MPS server takes (CUDA_ERROR_MPS_MAX_CLIENTS_REACHED)."""
+    """Raised for more processes than an MPS server accepts (CUDA_ERROR_MPS_MAX_CLIENTS_REACHED)."""
 
 
 def shared_contexts(
     sim: Simulation, device: int, spec: MachineSpec, processes: int, trace: Trace | None
 ) -> tuple[GpuContexts, TimeSlicer | None]:
-    """Return the contexts of so many processes on a device, and the scheduler that switches between them if any does.
+    """Return the contexts of `processes` processes on a device, and the scheduler if the contexts take turns.
 
-    Raises TooManyClients, and ProfileError when the profile lacks an entry or has one that cannot be.
+    Raises TooManyClients, and ProfileError when the profile lacks an entry or has an impossible one.
     """
     compute, how = spec.read(ComputeSpec), spec.text("process.sharing")
     if how == "mps":
@@ -298,7 +298,7 @@ def shared_contexts(
 def _mps_clients(spec: MachineSpec, compute: ComputeSpec, processes: int) -> list[GpuContext]:
     """Return the contexts of the clients of one MPS server.
 
-    Raises TooManyClients, and ProfileError for a part of the threads that there is not.
+    Raises TooManyClients, and ProfileError for an impossible fraction of the threads.
     """
     most, part = spec.count("mps.clients"), spec.value("mps.active_thread_percentage")
     if processes > most:

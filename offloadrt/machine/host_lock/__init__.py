@@ -1,9 +1,9 @@
 """Mutexes of host threads: waiting for one and working under it are one suspension.
 
-`lock.py` has the mutex, `HostLock`: a free one is taken at once, as a futex is, and whoever gives one up that others
-want starts the next one's work. Under ``barging`` the successor is only woken: it pays the hand-over without the lock,
-tries again, and may find it taken. Who comes next is said by a policy, an object with the interface of `policy.py`:
-``fifo`` and ``barging`` are here, one file each, and a package can add one with an entry point in the group
+`lock.py` has the mutex, `HostLock`. A free mutex is taken at once, as a futex is. The thread that releases a contended
+mutex starts the successor's work. Under ``barging`` it only wakes the successor, which pays the hand-over without the
+lock, tries again, and may find the lock taken. A policy with the interface of `policy.py` chooses the successor:
+``fifo`` and ``barging`` are here, one file each, and a package can add policies by an entry point in the group
 ``offloadrt.lock_policies``.
 """
 
@@ -26,10 +26,10 @@ LOCK_POLICIES: Final = Registry[LockPolicy](
 
 
 def lock_policy(name: str | LockPolicy) -> LockPolicy:
-    """Return the policy of that name, or of `FILE.py:NAME`; a policy object is returned unchanged.
+    """Return the policy of that name, or of `FILE.py:NAME`; return a policy object unchanged.
 
-    Raises ValueError, with the names that exist, for any other name; and for an object that is no `LockPolicy`, with
-    what it lacks or what of it is of the wrong kind.
+    Raises ValueError for any other name, with the existing names; and for an object that is no `LockPolicy`, with the
+    missing or wrong attributes.
 
     >>> lock_policy("fifo").name
     'fifo'

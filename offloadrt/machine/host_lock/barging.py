@@ -8,7 +8,7 @@ from offloadrt.machine.host_lock.policy import LockRequest
 
 
 class BargingPolicy:
-    """Free a released lock and wake the longest waiter, which then has to be fast enough.
+    """Free a released lock and wake the longest waiter, which may lose the lock to a running thread.
 
     This is what a ``std::mutex`` of libstdc++ or libc++ does, which is glibc's ``pthread_mutex_t`` on a futex:
     ``__lll_unlock`` stores 0 and, if somebody sleeps, wakes one thread (``FUTEX_WAKE``); a thread that calls

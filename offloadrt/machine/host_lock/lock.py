@@ -14,14 +14,14 @@ from offloadrt.sim.scheduler import uninterrupted
 
 
 class HostLock:
-    """A lock under which host threads work, with a policy that says who comes next.
+    """A lock under which host threads work; its policy chooses the next holder.
 
-    Waiting and working are one suspension, because they alternate hundreds of thousands of times in a run: whoever
-    gives the lock up begins the successor's work on a core, and the successor is resumed when that is over. A thread
-    that had to wait pays `handover`, which is part of its first work under ``fifo``.
+    Waiting and working are one suspension, because they alternate hundreds of thousands of times in a run: the thread
+    that releases the lock begins the successor's work on a core, and the successor is resumed at the end of that work.
+    A thread that had to wait pays `handover`, which is part of its first work under ``fifo``.
 
-    The policy is asked by the thread that changes what it would answer: by the one that gives the lock up, and, where
-    somebody might enter beside the holders, by the one that arrives.
+    The policy is asked by the thread that changes the answer: the one that releases the lock and, where a thread might
+    enter beside the holders, the one that arrives.
 
     category, wait_category: the entries of `trace.HOST_TIME` that get the first work and the waits. uncontended: an
     ablation; the lock excludes nobody.
@@ -43,13 +43,13 @@ class HostLock:
         self.policy = policy
         self._hands_over, self._shares = bool(policy.hands_over), bool(policy.shares)  # what it promises, for good
         self.waiting: deque[LockRequest] = deque()
-        """The waiters in order of arrival, with those that were woken and have not tried again yet."""
+        """The waiters in order of arrival, including those that were woken and have not tried again yet."""
         self._holds: dict[Actor, tuple[float, int, int, bool]] = {}
-        """What the holders asked for, in order of the grants; their requests, should the policy have to know them."""
+        """The holders' requests in order of the grants, in case the policy needs them."""
         self._woken: dict[Actor, LockRequest] = {}
-        """The waiters that are on their way to try again; nobody under a policy that hands the lock over."""
+        """The woken waiters that have not tried again yet; always empty under a policy that hands the lock over."""
         self._failed = False
-        """Whether the policy has been asked and has not answered: it raised an exception, and is not asked again."""
+        """Whether the policy has raised an exception; then it is not asked again."""
         self._handover = handover
         self._uncontended = uncontended
         self._cores = machine.cores
@@ -70,8 +70,8 @@ class HostLock:
     def enter(self, dt: float, begin: int = 0, nbytes: int = 0, changes: bool = True) -> Awaitable[None]:
         """Wait for the lock, then work under it for ``dt`` virtual seconds; the caller holds it until `release`.
 
-        The other parameters tell the policy what for: see `LockRequest`. Await it at once. When it raises, a
-        cancellation for instance, the caller does not hold the lock. RuntimeError if the caller holds it already.
+        The other parameters describe the work to the policy: see `LockRequest`. Await the result at once. When it
+        raises, as on a cancellation, the caller does not hold the lock. RuntimeError if the caller holds it already.
         """
         sim, holds = self.sim, self._holds
         if (me := sim.running) is None:
@@ -101,7 +101,7 @@ class HostLock:
 
     @uninterrupted
     def release(self) -> None:
-        """Give the lock up. RuntimeError if the caller does not hold it."""
+        """Release the lock. RuntimeError if the caller does not hold it."""
         sim = self.sim
         if (me := sim.running) is None:
             me = sim.current
@@ -120,7 +120,7 @@ class HostLock:
     # ------------------------------------------------------------------ for whoever decides on the lock
 
     def withdraw(self, request: LockRequest) -> None:
-        """Take a request back: its thread does not wait any more."""
+        """Withdraw a request, because its thread does not wait any more."""
         request.thread.waits_for = None
         self.waiting.remove(request)
         try:
@@ -130,9 +130,9 @@ class HostLock:
                 self.sim.violation = error
 
     def admit(self) -> None:
-        """Let those enter, or wake those, whom the policy chooses; each begins its work on a core.
+        """Admit, or wake, the waiters that the policy chooses; each begins its work on a core.
 
-        Where one holds the lock at most, nobody is woken while another is on its way: only one of them could enter.
+        With at most one holder, no thread is woken while another woken thread has not tried yet: only one could enter.
         """
         if not self.waiting or ((self._holds or self._woken) and not self._shares) or self._failed:
             return
@@ -149,7 +149,7 @@ class HostLock:
                 self._cores.begin(thread, self._handover if self._noise is None else self._noise(self._handover))
 
     def _chosen(self) -> list[LockRequest]:
-        """Ask the policy who may enter beside the holders. Raises RuntimeError for an answer that is none."""
+        """Ask the policy which waiters may enter beside the holders. Raises RuntimeError for an invalid answer."""
         policy, waiting = self.policy, self.waiting
         holders: Sequence[LockRequest] = ()
         if self._holds:
@@ -173,7 +173,7 @@ class HostLock:
         return chosen
 
     def _broken(self, what: str) -> RuntimeError:
-        """Return the error for a policy that does not do what its protocol says."""
+        """Return the error for a policy that breaks its protocol."""
         policy = self.policy
         return RuntimeError(
             f"lock policy {policy.name!r} (class {type(policy).__name__}, hands_over={self._hands_over}, "
@@ -211,7 +211,7 @@ class HostLock:
     @uninterrupted
     @types.coroutine
     def _wait(self, me: Actor, asked: tuple[float, int, int, bool]) -> Generator[Any, Any, None]:
-        """Wait until the lock is granted and its first work done."""
+        """Wait until the lock is granted and the caller's first work is done."""
         sim = self.sim
         entered: Any  # PASSED, or a generator
         if me in self._holds:
@@ -280,7 +280,7 @@ class HostLock:
 
     @property
     def owner(self) -> Actor | None:
-        """Return who holds it; of several holders the one that has held it longest."""
+        """Return the holder; with several holders, the one that has held the lock longest."""
         return next(iter(self._holds), None)
 
     def statistics(self) -> LockStatistics:

@@ -9,7 +9,7 @@ actor                  receives                                 waits for
 ``RemotePort``         ``RemoteAccess``, from compute units     its share of the link's bandwidth
 =====================  =======================================  ==================================================
 
-Each is an actor because transfers queue for it; that they take longer when several share a link follows from
-``machine/share.py``.  A ``Link`` is one direction of a link that several use, ``PcieTree`` holds those above the
-devices, and ``Peers`` says which way a copy between two devices takes.  Open ``engines.py`` first.
+Each is an actor because transfers queue for it. ``machine/share.py`` makes transfers that share a link take longer. A
+``Link`` is one direction of a link with several users, ``PcieTree`` holds the links above the devices, and ``Peers``
+chooses the way of a copy between two devices. Open ``engines.py`` first.
 """

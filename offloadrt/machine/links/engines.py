@@ -1,6 +1,6 @@
 """What moves bytes over links: copy engines, DMA rings, remote ports and peer relays.
 
-Each is an actor, or a group of them behind one mailbox (`Servers`), because transfers queue for it.
+Each of these is an actor, or a group of actors behind one mailbox (`Servers`), because transfers queue for it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from offloadrt.trace import Trace, events
 # meanwhile (`CopyEngines.send`). Where it waits, it carries a transfer out itself on an idle engine
 # (`CopyEngines.carry`): that is one actor less to switch to and back from, and the transfer is the same coroutine.
 _INTERNAL = internal_channel()
-"""The channel of transfers that no stream has submitted."""
+"""The channel of transfers that were submitted to no stream."""
 
 
 @attrs.frozen
 class EngineStatistics:
-    """What the engines of one direction did; times in virtual seconds, summed over the engines, up to now.
+    """Statistics of the engines of one direction so far; times in virtual seconds, summed over the engines.
 
     busy_s + idle_s is the time elapsed times the number of engines.
     """
@@ -51,21 +51,21 @@ class EngineStatistics:
     busy_s: float
     idle_s: float
     wait_s: float
-    """Time that transfers waited for an idle engine."""
+    """Time for which transfers waited for an idle engine."""
     transfers: int
     bytes: int
 
 
 @attrs.frozen
 class EngineSpec:
-    """The engines of one direction."""
+    """Parameters of the engines of one direction."""
 
     direction: str
     engines: int
     latency: float
-    """Seconds that a transfer takes besides its bytes."""
+    """Seconds that a transfer takes in addition to the time for its bytes."""
     bandwidth: float
-    """Bytes per second for all engines of this direction together, unless a packet names the link that it goes over."""
+    """Bytes per second of all engines of this direction together, unless a packet names its own link."""
     halts_kernels: bool
     """Whether every transfer stops the running kernels (``driver.halt = per_transfer``)."""
     engine_uncontended: bool
@@ -75,7 +75,7 @@ class EngineSpec:
 class CopyEngines:
     """The copy engines of one direction of a device, behind one FIFO queue.
 
-    ``submit`` a CopyPacket, or ``carry`` a transfer yourself.
+    ``submit`` queues a CopyPacket; ``carry`` transfers while the caller waits.
     """
 
     def __init__(self, sim: Simulation, device: int, spec: EngineSpec, compute: Mailbox, trace: Trace | None) -> None:
@@ -92,17 +92,17 @@ class CopyEngines:
             sim, spec.bandwidth, f"device {device} link {spec.direction}", uncontended=spec.link_uncontended
         )
         self._link: Shared = self._pool
-        """What a transfer passes: the device's own link, and the shared ones above it."""
+        """The path of a transfer: the device's own link, and the shared links above it."""
         self._alone = spec.link_uncontended or (spec.engines == 1 and not spec.engine_uncontended)
         name = self.mailbox.name
         names = numbered(name) if spec.engines > 1 else lambda _: name
         self._idle: deque[Actor] = deque()
-        """The engines that transfer nothing, the one that has been idle for the longest first."""
+        """The idle engines, the one that has been idle for the longest first."""
         self._servers: Servers[CopyPacket] = Servers(
             sim, self.mailbox, self._run, names, grow=spec.engine_uncontended, started=self._idle.append, service=True
         )
         self.submit = self._servers.submit
-        """Queue a transfer; it starts when an engine is idle."""
+        """Queues a transfer, which starts when an engine is idle."""
         self._busy = LevelOverTime(sim)
         self.bytes = 0
         """Bytes of the transfers that have ended."""
@@ -110,23 +110,23 @@ class CopyEngines:
         self._born = sim.now
 
     def share_link(self) -> Shared:
-        """Return the way of this direction to the host, for others than the engines to use it as well."""
+        """Return this direction's path to the host, so that others than the engines can use it as well."""
         self.share_lanes()
         return self._link
 
     def share_lanes(self) -> SharedPool:
-        """Return the pool of the device's own link in this direction, without what is above it, to be used as well."""
+        """Return the bandwidth pool of the device's own link in this direction, for shared use, without links above."""
         self._alone = self.spec.link_uncontended and self._link is self._pool
         return self._pool
 
     def share_link_of(self, other: CopyEngines) -> None:
-        """Have all transfers go over another device's own link; call it before a run."""
+        """Let all transfers use another device's own link; call this before a run."""
         self._pool = other.share_lanes()
         self._link = other.share_link()
         self._alone = False
 
     def pass_also(self, above: Link) -> None:
-        """Have all transfers pass a link above the device's own, which other devices share; call it before a run."""
+        """Let all transfers also pass a link above the device's own, shared with other devices; call before a run."""
         self._link = Way(self.sim, self._copy_name, (self._pool, above))
         self._alone = False
 
@@ -147,8 +147,8 @@ class CopyEngines:
     def carry(self, number: int, cause: int, nbytes: int, memory: str, pauses_s: float = 0.0) -> Awaitable[object]:
         """Transfer ``nbytes`` while the caller waits; await it at once.
 
-        Who waits anyway needs no actor that carries the transfer out: it holds an idle engine itself for that long.
-        Where none is idle, its transfer queues up with the others.
+        A caller that waits anyway needs no actor for the transfer: it holds an idle engine itself for that time. If no
+        engine is idle, its transfer queues up with the others.
         """
         done = Signal(self.sim, self._copy_name)
         packet = CopyPacket(number, _INTERNAL, cause, self._way, nbytes, memory, None, done, None, pauses_s)
@@ -168,9 +168,9 @@ class CopyEngines:
         over: Link | None = None,
         done: Signal | None = None,
     ) -> Signal:
-        """Queue a transfer of no stream, whose sender goes on; ``move`` runs at its end, then the signal is set.
+        """Queue a transfer of no stream and return; ``move`` runs at the transfer's end, then the signal is set.
 
-        ``done``: a signal that somebody waits for already.
+        ``done``: a signal to use, for which an actor may wait already.
         """
         if done is None:
             done = Signal(self.sim, self._copy_name)
@@ -178,7 +178,7 @@ class CopyEngines:
         return done
 
     async def _run(self) -> None:
-        """Carry out one packet after the other, for ever."""
+        """Carry out one packet after another, for ever."""
         sim, get = self.sim, self.mailbox.get
         while True:
             packet = await get()
@@ -188,7 +188,7 @@ class CopyEngines:
             packet.done.set(("copies", begin, sim.now))
 
     async def _transfer(self, packet: CopyPacket) -> float:
-        """Transfer on the engine that has been idle for the longest, whoever runs this; returns when it began."""
+        """Transfer on the engine that has been idle for the longest, in the calling actor; return when it began."""
         sim, spec, trace, nbytes, over = self.sim, self.spec, self.trace, packet.nbytes, packet.over
         engine = self._idle.popleft()
         try:
@@ -227,7 +227,7 @@ class CopyEngines:
             self._servers.done()
 
     def statistics(self) -> EngineStatistics:
-        """Return what the engines did so far."""
+        """Return the statistics of the engines so far."""
         elapsed, busy_s = (self.sim.now - self._born) * self.spec.engines, self._busy.total_s
         idle_s = max(elapsed - busy_s, 0.0)
         wait_s = self._servers.queued.total_s
@@ -240,35 +240,35 @@ class CopyEngines:
 # A packet whose dependency is not met waits at the head of its ring, and holds up all that is behind it.
 @attrs.frozen
 class RingSpec:
-    """What one ring can do.  Seconds and bytes/s."""
+    """Parameters of one DMA ring, in seconds and bytes/s."""
 
     latency: Annotated[float, "dma.latency"]
-    """Seconds from the submission of a transfer to its end besides its bytes, on an idle ring."""
+    """Seconds from a transfer's submission to its end on an idle ring, without the time for its bytes."""
     occupancy: Annotated[float, "dma.occupancy"]
-    """The part of them in which the ring does nothing else."""
+    """The part of the latency in which the ring does nothing else."""
     bandwidth: Annotated[float, "dma.bw"]
-    """Upper limit in bytes/s; each byte copied is one read and one write of memory."""
+    """Upper limit in bytes/s; each copied byte is one read and one write of memory."""
     uncontended: Annotated[bool, "dma_ring.uncontended"]
     """Whether every packet finds an idle ring (an ablation)."""
 
 
 @attrs.frozen
 class RingStatistics:
-    """What a ring did; virtual seconds, up to now.  busy_s + idle_s is the time elapsed (without the ablation)."""
+    """Statistics of a ring; virtual seconds so far. busy_s + idle_s is the time elapsed (without the ablation)."""
 
     busy_s: float
-    """Time in which it transferred."""
+    """Time in which the ring transferred bytes."""
     blocked_s: float
     """The part of idle_s with a packet at the head whose dependency was not met."""
     idle_s: float
     wait_s: float
-    """Time that packets waited behind others."""
+    """Time for which packets waited behind others."""
     transfers: int
     bytes: int
 
 
 class DmaRing:
-    """One ring: ``submit`` a DmaPacket.  What it transfers is part of the ``traffic`` of the memory."""
+    """One DMA ring: ``submit`` a DmaPacket. The ring's transfers are part of the memory's ``traffic``."""
 
     def __init__(
         self, sim: Simulation, device: int, number: int, spec: RingSpec, traffic: MemoryTraffic, trace: Trace | None
@@ -290,7 +290,7 @@ class DmaRing:
         self.start = self._servers.start
         """Spawn the ring's actor."""
         self.submit = self._servers.submit
-        """Append a transfer."""
+        """Appends a transfer to the ring's queue."""
         self._busy = LevelOverTime(sim)
         self._blocked = LevelOverTime(sim)
         self._transfers = 0
@@ -299,11 +299,11 @@ class DmaRing:
 
     @property
     def name(self) -> str:
-        """Return a name as "device 0 dma ring 0"."""
+        """Return the ring's name, such as "device 0 dma ring 0"."""
         return self.mailbox.name
 
     async def _run(self) -> None:
-        """Carry out one packet after the other, for ever."""
+        """Carry out one packet after another, for ever."""
         sim, spec, trace, get, servers = self.sim, self.spec, self.trace, self.mailbox.get, self._servers
         busy, moved, sleep = self._busy, self.moved, sim.sleep
         engine = f"dma ring {self.number}"
@@ -349,7 +349,7 @@ class DmaRing:
             packet.done.set(("copies", begin, sim.now))
 
     def statistics(self) -> RingStatistics:
-        """Return what the ring did so far."""
+        """Return the statistics of the ring so far."""
         busy_s = self._busy.total_s
         idle_s = max(self.sim.now - self._born - busy_s, 0.0)
         wait_s = self._servers.queued.total_s
@@ -361,9 +361,9 @@ class DmaRing:
 #
 # Copies and migrations in that direction share the same bandwidth.
 class RemotePort:
-    """One direction of a device's link, as kernels use it.
+    """One direction of a device's link, for the accesses of kernels.
 
-    There is an idle actor for every access that comes: accesses do not queue, they only share the link.
+    Every access finds an idle actor: accesses do not queue, they only share the link.
     """
 
     def __init__(
@@ -379,10 +379,10 @@ class RemotePort:
         names = numbered(self.mailbox.name)
         self._servers: Servers[RemoteAccess] = Servers(sim, self.mailbox, self._run, names, grow=True, service=True)
         self.submit = self._servers.submit
-        """A kernel's step reaches over the link; the compute units get a ``RemoteDone``."""
+        """Starts an access of a kernel's step over the link; at its end the compute units get a ``RemoteDone``."""
 
     async def _run(self) -> None:
-        """Carry out one access after the other, for ever."""
+        """Carry out one access after another, for ever."""
         while True:
             message = await self.mailbox.get()
             if not isinstance(message, RemoteAccess):
@@ -402,14 +402,14 @@ class RemotePort:
 # contends with all others by what it does, without a rule of its own.
 @attrs.frozen
 class RelaySpec:
-    """What a copy through the host or a neighbour costs besides its transfers, and how it is cut."""
+    """Costs of a copy through the host or a neighbour in addition to its transfers, and the size of its pieces."""
 
     latency: Annotated[float, "p2p.staged_latency"]
-    """Seconds, once for each copy."""
+    """Seconds of latency, once for each copy."""
     chunk: Annotated[int, "p2p.chunk"]
     """Bytes of one piece."""
     buffers: Annotated[int, "p2p.buffers"]
-    """How many pieces of one copy can be forwarded at a time."""
+    """Number of pieces of one copy that can be forwarded at the same time."""
 
 
 class EngineHolder(Protocol):
@@ -421,9 +421,9 @@ class EngineHolder(Protocol):
 
 
 class PeerRelay:
-    """Carries copies piece by piece.
+    """Carries copies between devices without a direct link, piece by piece.
 
-    There is always an actor for a copy that comes, so that copies meet at engines and links only.
+    Every copy finds an idle actor, so that copies contend at engines and links only.
     """
 
     def __init__(
@@ -444,10 +444,10 @@ class PeerRelay:
         names = numbered(self.mailbox.name)
         self._servers: Servers[PeerPacket] = Servers(sim, self.mailbox, self._run, names, grow=True, service=True)
         self.submit = self._servers.submit
-        """Take a copy that its stream has come to."""
+        """Takes a copy that is at the head of its stream."""
 
     async def _run(self) -> None:
-        """Carry out one copy after the other, for ever."""
+        """Carry out one copy after another, for ever."""
         while True:
             packet = await self.mailbox.get()
             if not isinstance(packet, PeerPacket):
@@ -461,7 +461,7 @@ class PeerRelay:
             packet.done.set(("copies", begin, self.sim.now))
 
     async def _carry(self, packet: PeerPacket) -> None:
-        """Transfer the pieces of a copy to the relay and on; return when the last one has arrived."""
+        """Transfer a copy's pieces to the relay and from there on; return when the last piece has arrived."""
         source, destination, via, cause = packet.source, packet.destination, packet.via, packet.cause
         left = packet.nbytes
         forwarding: deque[Signal] = deque()
@@ -480,7 +480,7 @@ class PeerRelay:
             await piece.wait()
 
     def _transfer(self, device: int, direction: str, nbytes: int, cause: int, to: int | None = None) -> Signal:
-        """Submit a piece to a device's engine, for the host or for device ``to``; return its completion."""
+        """Submit a piece to a device's engine, for the host or for device ``to``; return its completion signal."""
         number = self._next_number()
         done = Signal(self.sim, f"copy {number} ({direction})")
         memory, over = ("pinned", None) if to is None else (f"device {to}", self._links[device, to])

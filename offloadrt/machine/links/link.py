@@ -1,10 +1,10 @@
 """One direction of a link that several transfers use: between two devices, of a switch, between sockets.
 
-Transfers in one direction divide its bandwidth (``share.py``); the two directions are independent.  Several links of a
-pair count as one link with the sum of their bandwidths, which a single copy can use.  A way over several links, as
-through a switch, is used as a whole: a transfer begins on all of them at once, takes its share of each, and has arrived
-when the last one is through with it.  That is what a pipeline does but for its filling, and but for one thing: a link
-is free again before the transfer has passed the one that holds it up.
+Transfers in one direction divide its bandwidth (``share.py``); the two directions are independent. Several links of a
+pair count as one link with the sum of their bandwidths, which a single copy can use. A path over several links, as
+through a switch, is used as a whole: a transfer begins on all links at once, takes its share of each, and has arrived
+when the last link has carried it. A real pipeline differs in two ways: it has to fill first, and a link is busy until
+the slowest link behind it has carried the transfer.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ class Shared(Protocol):
     """A bandwidth that transfers share: a ``Link``, a ``SharedPool``, or a ``Way`` over several."""
 
     def serve(self, amount: float, cap: float = math.inf) -> Awaitable[None]:
-        """Transfer so many bytes at the rate that the division gives, at most ``cap`` per second."""
+        """Transfer `amount` bytes at the rate that the division gives, at most ``cap`` per second."""
 
 
 @attrs.frozen
 class LinkStatistics:
-    """What one direction of a link did; virtual seconds, up to now.
+    """Statistics of one direction of a link; virtual seconds so far.
 
     busy_s + idle_s is the time elapsed.
     """
 
     busy_s: float
-    """Time with a transfer on it."""
+    """Time with a transfer on the link."""
     idle_s: float
     wait_s: float
-    """Time by which transfers took longer because others were on it, or on the links behind it, as well."""
+    """Time by which other transfers, on this link or on the links behind it, prolonged transfers."""
     transfers: int
     bytes: int
 
@@ -46,7 +46,7 @@ class LinkStatistics:
 class Link:
     """One direction of a link; ``bandwidth`` in bytes/s, of which one transfer can use at most ``cap``.
 
-    ``behind`` holds the links that a transfer passes with this one.
+    ``behind`` holds the further links on the path of this link's transfers.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Link:
         self._born = sim.now
 
     async def serve(self, amount: float, cap: float = math.inf) -> None:
-        """Transfer so many bytes with the bandwidth that is left to them; a copy engine or a kernel awaits it."""
+        """Transfer `amount` bytes with the available bandwidth; a copy engine or a kernel awaits the end."""
         begin, cap = self.sim.now, min(cap, self._cap)
         self._present.rise()
         try:
@@ -86,18 +86,18 @@ class Link:
 
     @property
     def used(self) -> bool:
-        """Tell whether anything has been transferred over it."""
+        """Tell whether any transfer has passed the link."""
         return self._transfers > 0
 
     def statistics(self) -> LinkStatistics:
-        """Return what the link did so far."""
+        """Return the statistics of the link so far."""
         busy_s = self._present.some_s
         idle_s = max(self.sim.now - self._born - busy_s, 0.0)
         return LinkStatistics(busy_s, idle_s, self._waited_s, self._transfers, int(self.bytes))
 
 
 class Way:
-    """Several links that a transfer passes, at the same time."""
+    """Several links that a transfer passes at the same time."""
 
     def __init__(self, sim: Simulation, name: str, links: Sequence[Shared]) -> None:
         self._sim = sim
@@ -105,7 +105,7 @@ class Way:
         self._first, *self._others = links
 
     async def serve(self, amount: float, cap: float = math.inf) -> None:
-        """Transfer so many bytes over all links; an actor each takes the share of those after the first."""
+        """Transfer `amount` bytes over all links at once; an extra actor waits at each link after the first."""
         passed = [Signal(self._sim, f"{self._name}: {amount:.0f} bytes") for _ in self._others]
         for link, signal in zip(self._others, passed, strict=True):
             self._sim.spawn(self._serve_one, link, amount, cap, signal, name=f"{self._name} transfer", daemon=True)

@@ -19,7 +19,7 @@ from offloadrt.machine.profile.machine_spec import MachineSpec, NodeTopology, Pr
 from offloadrt.sim import Simulation
 
 _UP, _DOWN = "d2h", "h2d"
-"""Directions of a device's and of a switch's link, as copy engines name them: to the host, and from it."""
+"""Directions of the link of a device or a switch, in the copy engines' terms: to the host, and from the host."""
 
 
 # ---------------------------------------------------------------------- the tree of PCIe
@@ -55,11 +55,11 @@ class PcieTree:
 
     @property
     def links(self) -> list[Link]:
-        """Return the shared links, each direction by itself."""
+        """Return the shared links, each direction as a link of its own."""
         return [*self._switches.values(), *self._sockets.values()]
 
     def way(self, source: int, destination: int) -> list[Shared]:
-        """Return what a copy between two devices over PCIe passes, beginning with the source's own link."""
+        """Return the path of a copy between two devices over PCIe, beginning with the source's own link."""
         lanes = (
             self._devices[source].engines[_UP].share_lanes(),
             self._devices[destination].engines[_DOWN].share_lanes(),
@@ -80,9 +80,9 @@ class Route:
     """The way of a copy between two devices."""
 
     link: Link | None = None
-    """The link over which it goes directly; None for a copy through a relay."""
+    """The direct link; None for a copy through a relay."""
     via: int | None = None
-    """The device that relays it; None for the host."""
+    """The device that relays the copy; None for the host."""
 
 
 class Peers:
@@ -138,7 +138,7 @@ class Peers:
 
     @property
     def linked(self) -> bool:
-        """Tell whether any two devices of the machine's profile reach one another's memory."""
+        """Tell whether any two devices of the machine reach one another's memory."""
         return self.node.has_peers
 
     def can_access(self, source: int, destination: int) -> bool:
@@ -146,7 +146,7 @@ class Peers:
         return (source, destination) in self.links
 
     def route(self, source: int, destination: int, access: bool) -> Route:
-        """Return the way of a copy; ``access``: peer access is enabled, without which no link is used."""
+        """Return the way of a copy. Without ``access``, that is, enabled peer access, no link is used."""
         if (over := self._over.get((source, destination))) is not None:
             return over if access else Route()
         if self._without_link == "neighbour":
@@ -154,7 +154,7 @@ class Peers:
         return Route()
 
     def statistics(self) -> dict[str, LinkStatistics]:
-        """Return by name what the links did that something has been transferred over."""
+        """Return the statistics of the links that have been used, by name."""
         links = [*self.links.values(), *self._ports.values(), *self._pcie.links]
         return {link.name: link.statistics() for link in links if link.used}
 
@@ -166,13 +166,13 @@ class Peers:
 # to memory of another socket passes the link between the two as well, and so does what a thread stages for it:
 # staging memory is at the device's socket. All who use a direction of that link share its bandwidth.
 class SocketMemory:
-    """The memory of all sockets, which all processes share."""
+    """The memory at the host's sockets, which all processes share."""
 
     def __init__(self, sim: Simulation, spec: MachineSpec) -> None:
         self._sim = sim
         self._spec = spec
         self._bound: AddressMap[tuple[int, int]] = AddressMap()
-        """(end, socket) of the ranges that a program has bound, by begin."""
+        """The ranges that a program has bound to a socket: (end, socket) by begin."""
         self._links: dict[tuple[int, int], Link] = {}
 
     @cached_property
@@ -181,13 +181,13 @@ class SocketMemory:
 
     @property
     def links(self) -> list[Link]:
-        """Return the links that anything has passed."""
+        """Return the links that any transfer has passed."""
         return [*self._links.values()]
 
     def bind(self, begin: int, nbytes: int, socket: int) -> None:
-        """Let a range lie at a socket, which it replaces if it was bound before.
+        """Bind a range of host memory to a socket; a new binding replaces an earlier one.
 
-        Raises ProfileError when the machine's sockets are not described, and ValueError for one that there is not.
+        Raises ProfileError when the machine's sockets are not described, ValueError for a socket that does not exist.
         """
         sockets = len(self._node.sockets)
         if not sockets:
@@ -199,7 +199,7 @@ class SocketMemory:
         self._bound[begin] = begin + nbytes, socket
 
     def link(self, address: int, device: int, *, to_device: bool) -> Link | None:
-        """Return the link that a transfer between memory and a device passes; None if the memory is near it."""
+        """Return the link between sockets that a transfer to or from a device passes; None for near memory."""
         if not len(self._bound) or (entry := self._bound.before(address)) is None:
             return None
         (end, socket), near = entry[1], self._node.socket_of(device)
@@ -215,5 +215,5 @@ class SocketMemory:
 
 
 def passing(sim: Simulation, near: Shared, link: Link) -> Shared:
-    """Return the way of a transfer that passes a device's own link and one between sockets."""
+    """Return the path over a device's own link and a link between sockets."""
     return Way(sim, link.name, (near, link))

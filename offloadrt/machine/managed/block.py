@@ -1,13 +1,13 @@
-"""One block of managed memory as one device sees it: a small state machine that owns what is known of its pages.
+"""One block of managed memory as one device sees it: a state machine that owns all state of the block's pages.
 
-A page of a device is in one of four states.  Nobody has touched it; the host has its bytes; the GPU has them
-(``resident``); or another GPU has them (``elsewhere``).  The GPU can translate what is resident, and what is
-``remote``: pages of the host and of other GPUs that it reaches over a link.  Everything else that the driver remembers
-of a page (advice, copies, mappings of the host) is a further set.  Sets of pages are whole numbers: bit k is page k.
+A page of a device is in one of four states. Nobody has touched it; the host has its bytes; the GPU has them
+(``resident``); or another GPU has them (``elsewhere``). The GPU can translate resident pages and ``remote`` pages,
+which are pages of the host and of other GPUs that it reaches over a link. Everything else that the driver remembers of
+a page (advice, copies, mappings of the host) is a further set. A set of pages is an integer: bit k is page k.
 
-The methods of ``ManagedBlock`` are the transitions between these states.  Nobody else changes the sets, so that each
-transition keeps the invariants that ``ManagedBlock.broken`` lists.  What the real driver keeps in ``uvm_va_block_t``
-is the model: ``resident``, ``pages`` of the page tables, ``mapped``, and the policies of a range.
+The methods of ``ManagedBlock`` are the transitions between these states. No other code changes the sets, so that each
+transition keeps the invariants that ``ManagedBlock.broken`` lists. The model is the real driver's ``uvm_va_block_t``:
+``resident``, ``pages`` of the page tables, ``mapped``, and the policies of a range.
 
 The functions at the top compute with pages of several blocks, each as (block, its pages).  They keep an order of pages
 as far as such pairs can: the pages of one pair ascend.  A block may come twice.
@@ -24,11 +24,11 @@ from typing import Literal
 import attrs
 
 PageSets = Sequence[tuple[int, int]]
-"""Pages in the order in which they were met; no page twice."""
+"""Pages in the order in which they were met, as (block, pages); no page occurs twice."""
 
 
 def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
-    """Return pages that are given by number, ascending, as sets by block.
+    """Return ascending page numbers as sets of pages by block.
 
     >>> by_block([1, 2, 9], 8)
     [(0, 6), (1, 2)]
@@ -49,7 +49,7 @@ def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
 
 
 def how_many(sets: Iterable[tuple[int, int]]) -> int:
-    """Count the pages of some sets."""
+    """Count the pages in some sets."""
     count = 0
     for _, pages in sets:
         count += pages.bit_count()
@@ -57,7 +57,7 @@ def how_many(sets: Iterable[tuple[int, int]]) -> int:
 
 
 def merged(sets: PageSets) -> dict[int, int]:
-    """Return the pages of each block."""
+    """Return the pages of each block as one set."""
     by_index = dict(sets)
     if len(by_index) < len(sets):
         by_index.clear()
@@ -67,7 +67,7 @@ def merged(sets: PageSets) -> dict[int, int]:
 
 
 def joined(first: PageSets, more: PageSets) -> PageSets:
-    """Return the pages of both, what they have in common once."""
+    """Return the pages of both arguments; a common page occurs once."""
     if not first or not more:
         return first or more
     seen = merged(first)
@@ -75,12 +75,12 @@ def joined(first: PageSets, more: PageSets) -> PageSets:
 
 
 def without(pages: Mapping[int, int], others: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Return the pages that are not among the others, ascending."""
+    """Return the pages that are not in `others`, ascending."""
     return [(index, left) for index in sorted(pages) if (left := pages[index] & ~others.get(index, 0))]
 
 
 def among(sets: PageSets, those: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Return the pages that are among those, in the order of the sets."""
+    """Return the pages that are also in `those`, in the order of `sets`."""
     return [(index, left) for index, pages in sets if (left := pages & those.get(index, 0))]
 
 
@@ -109,7 +109,7 @@ def in_turns(parts: Iterable[PageSets]) -> list[tuple[int, int]]:
 
 
 def begun(sets: PageSets, entries: int, few: int) -> PageSets:
-    """Return the first of some pages, those that ``few`` of their ``entries`` reports have begun with.
+    """Return the first pages of `sets`: those that the first ``few`` of their ``entries`` reports begin with.
 
     >>> begun([(7, 0b1101), (3, 0b11)], 10, 3)
     [(7, 5)]
@@ -118,7 +118,7 @@ def begun(sets: PageSets, entries: int, few: int) -> PageSets:
 
 
 def up_to(sets: PageSets, count: int) -> PageSets:
-    """Return the first so many pages.
+    """Return the first `count` pages.
 
     >>> up_to([(7, 0b1101), (3, 0b11)], 2)
     [(7, 5)]
@@ -136,7 +136,7 @@ def up_to(sets: PageSets, count: int) -> PageSets:
 
 
 def _lowest(pages: int, count: int) -> int:
-    """Return the first so many pages of a block, which has more."""
+    """Return the first `count` pages of a block that has more."""
     places = count
     # So many places more cannot hold more pages than are lacking.
     while lacking := count - (pages & (1 << places) - 1).bit_count():
@@ -165,31 +165,31 @@ def runs(pages: int) -> tuple[tuple[int, int], ...]:
 
 
 class IllegalTransition(RuntimeError):
-    """A change that the state of a block's pages does not allow; it is a mistake in the driver that asks for it."""
+    """Raised for a change that the state of a block's pages does not allow; the calling driver code is wrong."""
 
 
 @attrs.define(eq=False)
 class ManagedUsage:
-    """What became of the managed memory of all objects with one name.
+    """Counts of what happened to the managed memory of all objects with one name.
 
     A page that several objects share counts for the first one of them.
     """
 
     faults: int = 0
-    """Faults of the GPU that were served."""
+    """Served faults of the GPU."""
     host_faults: int = 0
-    """Faults of the CPU."""
+    """Served faults of the CPU."""
     bytes_htod: int = 0
-    """Migrated to the device."""
+    """Bytes migrated to the device."""
     bytes_dtoh: int = 0
-    """Migrated to the host, evictions included."""
+    """Bytes migrated to the host, evictions included."""
     remote_bytes: float = 0.0
     """Bytes that kernels read and wrote over the link."""
     bytes_dtod: int = 0
-    """Migrated, or copied, to the device from another one."""
+    """Bytes migrated or copied to the device from another device."""
 
     def plus(self, other: ManagedUsage) -> ManagedUsage:
-        """Return the sums of both."""
+        """Return the sums of the counts."""
         pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
         return ManagedUsage(*(one + more for one, more in pairs))
 
@@ -209,18 +209,18 @@ def _no_story() -> str:
 
 @attrs.define(eq=False)
 class ManagedBlock:
-    """The record that one device keeps of one block; sets of pages are whole numbers."""
+    """The state that one device keeps of one block; sets of pages are integers."""
 
     index: int
-    """Its address divided by its size."""
+    """The block's address divided by its size."""
     table: bytearray
-    """The stretch of the GPU's page table that it lies in; ``ManagedPages`` writes it."""
+    """The span of the GPU's page table that contains the block; ``ManagedPages`` writes it."""
     offset: int
-    """Where its first page is in that stretch."""
+    """Position of the block's first page in that span."""
     counts: list[int]
-    """How many pages of that stretch are in each state; empty until somebody asks."""
+    """Number of pages of that span in each state; empty until it is requested."""
     story: Callable[[], str] = _no_story
-    """Says whose record this is, when it is asked and by which actor, for errors."""
+    """Describes for errors whose block this is, at which time, and in which actor."""
     valid: int = 0
     """Pages that belong to an allocation."""
     populated: int = 0
@@ -228,43 +228,43 @@ class ManagedBlock:
     resident: int = 0
     """Pages in the GPU's memory."""
     remote: int = 0
-    """Pages of the host's, and of other GPUs', that the GPU can translate."""
+    """Pages in host memory or on other GPUs that the GPU can translate."""
     at_peers: dict[int, int] = attrs.field(factory=dict)
-    """Those of the remote pages that lie in the memory of other devices, by the index of the device."""
+    """The remote pages that lie in other devices' memory, by the device's index."""
     elsewhere: int = 0
     """Pages that lie in the memory of other devices, whether this GPU can translate them or not."""
     host_copy: int = 0
-    """Pages that a GPU has of which the host has a valid copy as well (read duplication)."""
+    """Pages on a GPU of which the host also has a valid copy (read duplication)."""
     read_only: int = 0
     """Pages in the GPU's memory that have copies in other places, so that a store faults."""
     read_mostly: int = 0
-    """Pages with the advice that reads make copies of them."""
+    """Pages with the advice that reads make copies of them (cudaMemAdviseSetReadMostly)."""
     prefers_host: int = 0
     """Pages with the advice that they stay on the host."""
     prefers_here: int = 0
     """Pages with the advice that they stay in the memory of this GPU."""
     accessed_by: int = 0
-    """Pages with the advice that the GPU can always translate them."""
+    """Pages with the advice that the GPU can always translate them (cudaMemAdviseSetAccessedBy)."""
     system: int = 0
-    """Pages of the host's allocators that the GPU reaches by the host's page table (address translation services)."""
+    """Pages of the host's allocators, which the GPU reaches by the host's page table (address translation services)."""
     users: dict[int, tuple[int, ManagedUsage]] = attrs.field(factory=dict)
-    """The allocations in the block, by address: the pages of each, and the counts of what becomes of them."""
+    """The allocations in the block, by address: the pages of each, and its counts."""
     sole: tuple[int, ManagedUsage | None] = (0, None)
-    """The pages of the only allocation in it and where they are counted; no pages when there are several."""
+    """The pages of the only allocation in the block, and its counts; no pages when there are several allocations."""
     host_mapped: int = 0
-    """Pages of which the host has translations, which a migration has to take away."""
+    """Pages that the host can translate; a migration has to remove these translations."""
     dma_mapped: int = 0
-    """Pages for which the host has memory that the copy engines can reach; it keeps it while they are on the GPU."""
+    """Pages whose host memory the copy engines can reach; the host keeps that memory while they are on the GPU."""
     on_host_made: int = 0
-    """Pages for which the host has memory, because it has touched them or others of their chunk."""
+    """Pages with host memory, because the host has touched them or others of their chunk."""
     _last: tuple[str, int] | None = attrs.field(default=None, init=False)
-    """The last change of what the GPU can translate, for errors."""
+    """The last change of the GPU's translations, for errors."""
     _before: tuple[str, int] | None = attrs.field(default=None, init=False)
     """The change before the last one."""
 
     @property
     def on_host(self) -> int:
-        """Return the pages of which the host has the bytes."""
+        """Return the pages whose bytes are on the host."""
         return self.populated & ~(self.resident | self.elsewhere) | self.host_copy
 
     @property
@@ -275,7 +275,7 @@ class ManagedBlock:
     # allocations
 
     def enter(self, address: int, pages: int, usage: ManagedUsage) -> None:
-        """Let pages belong to the allocation that begins at an address."""
+        """Add pages to the allocation that begins at an address."""
         self.users[address] = pages, usage
         self.sole = self.users[address] if len(self.users) == 1 else (0, None)
         self.valid |= pages
@@ -283,7 +283,7 @@ class ManagedBlock:
     def leave(self, address: int, pages: int) -> int:
         """End an allocation's part of the block; return those of its pages that belong to no other allocation.
 
-        These stay as they are until the driver has unmapped them and calls ``release``.
+        The returned pages stay unchanged until the driver has unmapped them and calls ``release``.
 
         Raises IllegalTransition when no allocation begins at the address.
         """
@@ -296,9 +296,9 @@ class ManagedBlock:
         return pages
 
     def release(self, pages: int) -> None:
-        """Forget all of pages that belong to no allocation any more.
+        """Remove all state of pages that belong to no allocation any more.
 
-        Raises IllegalTransition while the GPU can translate one of them, or an allocation holds one.
+        Raises IllegalTransition while the GPU can translate one of them, or an allocation contains one.
         """
         if translated := (self.resident | self.remote) & pages:
             raise self._illegal("cannot be released: the GPU can still translate them", translated)
@@ -320,15 +320,15 @@ class ManagedBlock:
         self.read_mostly &= kept
 
     def admit(self, pages: int) -> None:
-        """Count pages as the program's on which a kernel has faulted: it may use what was freed while it ran."""
+        """Count the pages that a kernel has faulted on as the program's: it may use memory freed while it ran."""
         self.valid |= pages
 
     # what the GPU can translate
 
     def map_local(self, pages: int) -> None:
-        """Let the GPU have pages in its memory, and translate them.
+        """Put pages into the GPU's memory and let the GPU translate them.
 
-        Raises IllegalTransition when it has one of them already: its bytes would count twice.
+        Raises IllegalTransition when the GPU has one of them already, because its bytes would count twice.
         """
         if pages & self.resident:
             raise self._illegal("cannot arrive on the GPU: it has them already", pages & self.resident)
@@ -342,7 +342,7 @@ class ManagedBlock:
         """Let the GPU translate pages of the host's memory over the link.
 
         Raises IllegalTransition when one of them is in the GPU's memory: it has to be unmapped there first, so that
-        other devices learn that it has left.
+        other devices learn of its migration.
         """
         if pages & self.resident:
             raise self._illegal("cannot be mapped over the link: the GPU has them", pages & self.resident)
@@ -353,7 +353,7 @@ class ManagedBlock:
         self._before, self._last = self._last, ("map_remote", pages)
 
     def map_at_peer(self, pages: int, device: int) -> None:
-        """Say of remote pages that they lie in the memory of another device.
+        """Mark remote pages as lying in the memory of another device.
 
         Raises IllegalTransition for a page that is not mapped over a link.
         """
@@ -362,7 +362,7 @@ class ManagedBlock:
         self.at_peers[device] = self.at_peers.get(device, 0) | pages
 
     def unmap(self, pages: int) -> None:
-        """Take the GPU's translations of pages away; what was in its memory leaves it.  Others stay as they are."""
+        """Remove the GPU's translations of pages; resident pages leave its memory. Other pages stay unchanged."""
         self.resident &= ~pages
         self.read_only &= ~pages
         if self.remote & pages:
@@ -375,7 +375,7 @@ class ManagedBlock:
             self.at_peers[device] = there & ~pages
 
     def count_at_peers(self, pages: int) -> int:
-        """Count those of some pages that the GPU translates in the memory of other devices."""
+        """Count the pages among `pages` that the GPU translates in the memory of other devices."""
         return sum([(there & pages).bit_count() for there in self.at_peers.values()])
 
     # copies of pages in several places
@@ -390,11 +390,11 @@ class ManagedBlock:
         self.read_only |= pages
 
     def allow_stores(self, pages: int) -> None:
-        """Let stores to pages pass again: there are no other copies."""
+        """Allow stores to pages again, because no other copies exist."""
         self.read_only &= ~pages
 
     def set_host_copy(self, pages: int, *, valid: bool) -> None:
-        """Say whether the host has valid copies of pages that GPUs have; pages of no allocation have none."""
+        """Set whether the host has valid copies of pages on GPUs; pages of no allocation have no copies."""
         self.host_copy = self.host_copy | pages & self.valid if valid else self.host_copy & ~pages
 
     def arrived_elsewhere(self, pages: int) -> None:
@@ -409,12 +409,12 @@ class ManagedBlock:
     # the host
 
     def touched_by_host(self, pages: int) -> None:
-        """Note that the host has touched pages, and has translations of them."""
+        """Note that the host has touched pages and can translate them."""
         self.populated |= pages
         self.host_mapped |= pages
 
     def make_on_host(self, pages: int, per_block: int) -> int:
-        """Make host memory for pages, or for all of a block that is one chunk; return those that had none before."""
+        """Make host memory for pages, or for all of a one-chunk block; return the pages that had none before."""
         whole = (1 << per_block) - 1
         there = self.on_host_made | self.host_mapped | self.dma_mapped
         new = whole if self.valid == whole and not there else pages & ~there
@@ -422,11 +422,11 @@ class ManagedBlock:
         return new
 
     def map_on_host(self, pages: int) -> None:
-        """Note that the host has translations of pages that have come back to it."""
+        """Note that the host can translate pages that have come back to it."""
         self.host_mapped |= pages
 
     def unmap_on_host(self, pages: int) -> None:
-        """Take the host's translations of pages away, because they migrate."""
+        """Remove the host's translations of pages, because the pages migrate."""
         self.host_mapped &= ~pages
 
     def map_for_copies(self, pages: int) -> int:
@@ -436,18 +436,18 @@ class ManagedBlock:
         return fresh
 
     def use_in_place(self, pages: int) -> None:
-        """Take pages for memory of the host's allocators, which the GPU reaches by the host's page table."""
+        """Mark pages as memory of the host's allocators, which the GPU reaches by the host's page table."""
         self.system |= pages
 
     # advice (cuMemAdvise)
 
     def prefer(self, where: Literal["host", "here", "elsewhere", "nowhere"], pages: int) -> None:
-        """Set where pages are to stay: on the host, on this GPU, on another one, or wherever they are used."""
+        """Set the preferred location of pages: the host, this GPU, another one, or none."""
         self.prefers_host = self.prefers_host | pages if where == "host" else self.prefers_host & ~pages
         self.prefers_here = self.prefers_here | pages if where == "here" else self.prefers_here & ~pages
 
     def set_accessed_by(self, pages: int, advised: bool) -> None:
-        """Set whether the GPU is to be able to translate pages always."""
+        """Set whether the GPU should always be able to translate pages."""
         self.accessed_by = self.accessed_by | pages if advised else self.accessed_by & ~pages
 
     def set_read_mostly(self, pages: int, advised: bool) -> None:
@@ -457,7 +457,7 @@ class ManagedBlock:
     # errors
 
     def broken(self) -> list[str]:
-        """Return the invariants that do not hold; none after any sequence of transitions."""
+        """Return the violated invariants; empty after any sequence of transitions."""
         at_peers = list(self.at_peers.values())
         united = 0
         for there in at_peers:
@@ -500,17 +500,17 @@ def _shown(pages: int) -> str:
 class RootChunks:
     """The blocks that have device memory, a root chunk of 2 MiB each (``uvm_gpu_root_chunk_t``), in two orders.
 
-    The driver keeps the order of the last faults (the list ``va_block_used`` of ``uvm_pmm_gpu.c``).  The order in which
-    blocks got their memory is there for eviction policies that ask for it.
+    The driver keeps the order of the last faults (the list ``va_block_used`` of ``uvm_pmm_gpu.c``). The order in which
+    blocks got their memory exists for eviction policies that use it.
     """
 
     def __init__(self) -> None:
         self._by_fault: OrderedDict[int, ManagedBlock] = OrderedDict()
         self._by_arrival: dict[int, ManagedBlock] = {}
         self.by_last_fault: Mapping[int, ManagedBlock] = MappingProxyType(self._by_fault)
-        """By index, the block whose last fault is the longest ago first."""
+        """Blocks by index, the one whose last fault is longest ago first."""
         self.by_arrival: Mapping[int, ManagedBlock] = MappingProxyType(self._by_arrival)
-        """By index, the block that has had its memory for the longest time first."""
+        """Blocks by index, the one that has had its memory longest first."""
 
     def __contains__(self, index: int) -> bool:
         return index in self._by_arrival
@@ -522,28 +522,28 @@ class RootChunks:
         return len(self._by_arrival)
 
     def add(self, block: ManagedBlock) -> None:
-        """Note that a block has got memory; it counts as the one with the latest fault."""
+        """Note that a block has got memory; the block counts as the latest to fault."""
         self._by_fault[block.index] = self._by_arrival[block.index] = block
 
     def remove(self, block: ManagedBlock) -> bool:
-        """Note that a block has no memory now; return whether it had some."""
+        """Note that a block has no memory any more; return whether it had some."""
         self._by_fault.pop(block.index, None)
         return self._by_arrival.pop(block.index, None) is not None
 
     def faulted(self, index: int) -> None:
-        """Make a block the one with the latest fault, if it has memory (``uvm_pmm_gpu_mark_root_chunk_used``)."""
+        """Make a block the latest to fault, if it has memory (``uvm_pmm_gpu_mark_root_chunk_used``)."""
         if index in self._by_fault:
             self._by_fault.move_to_end(index)
 
 
 @attrs.define(eq=False)
 class WatchedPages:
-    """Pages [low, high), and how many of them have no translation: in all, and in each span of the table."""
+    """Pages [low, high), with the number of those without a translation: in all, and in each span of the table."""
 
     low: int
     high: int
     stretches: list[tuple[int, int, int]]
-    """(span, first, last) within the span."""
+    """The parts of the range in each span: (span, first, last) within the span."""
     counts: list[int]
     missing: int
 

@@ -1,11 +1,11 @@
 """Kernels over managed memory, as the compute units run them: how far each gets, and the faults that it raises.
 
-A kernel has at most as many faults at a time as the uTLBs of its SMs can hold back (``utlb.outstanding_faults`` each);
-where thread blocks come to several pages, SMs report theirs side by side (``sweep.py``); where each warp has its own,
-a uTLB that holds something back takes no new requests (``warps.py``).  A page that many
-blocks touch has an entry of the fault buffer for each TLB in which the miss is not under way yet (``fault.reports``).
-While a kernel waits it leaves the SMs to others.  It is replayed when the handler has served a batch, whoever asked for
-that; what it still lacks it reports again, so that the buffer holds duplicates of what the handler has not fetched yet.
+A kernel has at most as many faults at a time as the uTLBs of its SMs can hold back (``utlb.outstanding_faults`` each).
+Where thread blocks access several pages, SMs report theirs side by side (``sweep.py``). Where each warp accesses its
+own pages, a uTLB that holds something back takes no new requests (``warps.py``). A page that many blocks touch has an
+entry of the fault buffer for each TLB in which the miss is not under way yet (``fault.reports``). A waiting kernel
+leaves the SMs to others. When the handler has served a batch of any kernel, the kernel is replayed and reports again
+what it still lacks. So the buffer holds duplicates of faults that the handler has not fetched yet.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from offloadrt.trace import events
 
 
 class FaultBuffer:
-    """Holds at most ``size`` entries; ``mailbox`` is that of the page-fault handler, which gets the first from it.
+    """Holds at most ``size`` entries of faults; ``mailbox`` is that of the handler, which gets the first entry.
 
-    The GPU writes one entry after another, ``each_s`` seconds apart, whichever SMs they come from.
+    The GPU writes one entry after another, ``each_s`` seconds apart, from whichever SMs they come.
     """
 
     def __init__(self, sim: Simulation, name: str, size: int, each_s: float) -> None:
@@ -51,11 +51,11 @@ class FaultBuffer:
         self.each_s = each_s
         self._entries = 0
         self._free = 0.0
-        """When all entries so far are written."""
+        """Time at which all entries so far are written."""
         self.injector: Injector | None = None
 
     def put(self, fault: ManagedFault) -> None:
-        """Leave a kernel's entries, as many as there is room for; the next replay makes it report the rest again."""
+        """Add a kernel's entries as far as there is room; after the next replay the kernel reports the rest again."""
         room = self._size - self._entries
         if fault.entries > room:
             fault = fault.head(room)
@@ -71,25 +71,25 @@ class FaultBuffer:
                 self.mailbox.put(fault)
 
     def took(self, message: object) -> ManagedFault:
-        """Note that the handler has got a message.  Raises TypeError for one that is not of faults."""
+        """Note that the handler has taken a message. Raises TypeError for a message that is not about faults."""
         if not isinstance(message, ManagedFault):
             raise TypeError(f"the page-fault handler does not understand {message!r}")
         self._entries -= message.entries
         return message
 
     def put_back(self, fault: ManagedFault) -> None:
-        """Leave a message in the buffer that was got from it, as the first one."""
+        """Put a message that was taken from the buffer back as the first one."""
         self._entries += fault.entries
         self.mailbox.items.appendleft(fault)
 
     def until_first(self) -> float:
-        """Return the seconds until the first entry is written, in whole turns of who spins for it."""
+        """Return the seconds until the first entry is written, rounded up to whole turns of the spinning handler."""
         first = self.mailbox.items[0]
         late = first.arrives - self._sim.now if isinstance(first, ManagedFault) and self.each_s else 0.0
         return max(math.ceil(late / self.each_s), 1) * self.each_s if self.each_s else 0.0
 
     def take_arrived(self) -> list[ManagedFault]:
-        """Take the entries that are written by now, in the order in which they came."""
+        """Take the entries that are written by now, in the order of their arrival."""
         items, taken, now, each_s = self.mailbox.items, list[ManagedFault](), self._sim.now, self.each_s
         while items:
             fault = items[0]
@@ -106,19 +106,19 @@ class FaultBuffer:
 
 @attrs.frozen
 class CounterSpec:
-    """What the GPU counts; sizes in bytes."""
+    """Parameters of the GPU's access counters; sizes in bytes."""
 
     threshold: Annotated[int, "access_counter.threshold"]
     """Accesses to a region after which the GPU notifies the driver."""
     access: Annotated[float, "access_counter.access"]
-    """Bytes of what counts as one access."""
+    """Number of bytes that count as one access."""
     sub_region: Annotated[int, "access_counter.sub_region"]
-    """Parts of a region that a notification tells apart."""
+    """Number of parts of a region that a notification distinguishes."""
 
 
 @attrs.define(eq=False)
 class _Region:
-    """The counter of one region; ``pages`` are those of the sub-regions that were reached."""
+    """The counter of one region; ``pages`` are those of the accessed sub-regions."""
 
     accesses: float = 0.0
     pages: int = 0
@@ -126,7 +126,7 @@ class _Region:
 
 
 class AccessCounters:
-    """The counters of one device; the compute units' actor counts, the driver's worker clears."""
+    """The access counters of one device: the compute units' actor counts, the driver's worker clears."""
 
     def __init__(self, sim: Simulation, name: str, spec: CounterSpec, pages: ManagedPages) -> None:
         self.mailbox = Mailbox(sim, name)
@@ -135,22 +135,22 @@ class AccessCounters:
         self._pages_a_part = max(1, spec.sub_region // pages.page_size)
         self._regions: dict[int, _Region] = {}
         self._under_way: dict[int, list[tuple[PageSets, float]]] = {}
-        """What the present step of each kernel reaches, by the number of the kernel."""
+        """The pages that the current step of each kernel accesses, by the kernel's number."""
 
     def begin(self, kernel: int, reached: PageSets, nbytes: float) -> None:
-        """Note that a kernel's step moves so many bytes of some pages over the link, evenly."""
+        """Note that a kernel's step moves `nbytes` bytes of some pages over the link, evenly."""
         if reached:
             self._under_way.setdefault(kernel, []).append((reached, nbytes))
 
     def end(self, kernel: int, cause: int) -> None:
-        """Count what a kernel's step has reached: its transfers have ended."""
+        """Count the accesses of a kernel's step, whose transfers have ended."""
         for reached, nbytes in self._under_way.pop(kernel, ()):
             accesses_a_page = nbytes / self._spec.access / how_many(reached)
             for index, pages in reached:
                 self._count(index, pages, accesses_a_page * pages.bit_count(), cause)
 
     def clear(self, index: int) -> None:
-        """Let the counter of a region begin anew."""
+        """Reset the counter of a region."""
         self._regions.pop(index, None)
 
     def _count(self, index: int, pages: int, accesses: float, cause: int) -> None:
@@ -164,7 +164,7 @@ class AccessCounters:
             self.mailbox.put(AccessNotification(index, self._whole_parts(region.pages), cause, self._sim.now))
 
     def _whole_parts(self, pages: int) -> int:
-        """Return all pages of the sub-regions that hold some pages."""
+        """Return all pages of the sub-regions that contain some of the pages."""
         width, whole = self._pages_a_part, 0
         part = (1 << width) - 1
         while pages:
@@ -177,43 +177,43 @@ class AccessCounters:
 
 @attrs.frozen
 class ManagedSpec:
-    """Managed memory of a device: sizes in bytes, rates in bytes/s."""
+    """Parameters of a device's managed memory; sizes in bytes, rates in bytes/s."""
 
     block: Annotated[int, "page.uvm_block"]
     page: Annotated[int, "page.uvm_page"]
     touch_chunk: Annotated[int, "managed.touch_chunk"]
-    """The longest step of a kernel, over all its arguments."""
+    """Largest step of a kernel in bytes, over all its arguments."""
     reported: Annotated[int, "page.gpu_fault"]
-    """What the GPU reports at a time: pages of the driver may be larger."""
+    """Size that the GPU reports with one fault; pages of the driver may be larger."""
     buffer: Annotated[int, "fault.buffer"]
-    """Entries that the fault buffer holds."""
+    """Number of entries that the fault buffer holds."""
     arrival: Annotated[float, "fault.arrival"]
-    """Seconds from one entry in the fault buffer to the next one while many accesses fault."""
+    """Seconds between two entries in the fault buffer while many accesses fault."""
     outstanding: Annotated[int, "utlb.outstanding_faults"]
-    """Faults that a uTLB holds back."""
+    """Number of faults that a uTLB holds back."""
     sharers: Annotated[int, "utlb.sms"]
-    """SMs that share a uTLB."""
+    """Number of SMs that share a uTLB."""
     reports: Annotated[float, "fault.reports"]
-    """How often a place that blocks on all SMs miss at one time is reported."""
+    """Number of reports of a page that blocks on all SMs miss at the same time."""
     remote_bandwidth: Annotated[float, "remote.access_bw"]
-    """Bandwidth of one direction of the link for kernels that reach host memory."""
+    """Bandwidth of one direction of the link for kernels' accesses to host memory."""
     sector: Annotated[int, "remote.sector"]
-    """What moves over the link is a whole number of so many bytes."""
+    """Unit of transfers over the link, in bytes."""
     line: Annotated[int, "remote.line"]
-    """Sectors of so many bytes are asked for, or written, by one request."""
+    """Largest size of one request in bytes; a request reads or writes sectors of one line."""
     requests: Annotated[int, "remote.requests"]
-    """Reads that may be under way at one time."""
+    """Number of reads that may be in flight at the same time."""
     latency: Annotated[float, "remote.latency"]
-    """Seconds that a read takes."""
+    """Seconds that one read takes."""
     partial_write: Annotated[float, "remote.partial_write"]
-    """Seconds that the host takes for a write of less than a line, one after the other."""
+    """Seconds that the host takes for a write of less than a line; such writes are serialized."""
 
     def attained(self, request: float, direction: Literal["h2d", "d2h"]) -> float:
-        """Return the bytes/s of requests of so many bytes.
+        """Return the bytes/s of requests that have `request` bytes each.
 
-        Reads are as many as may be under way, each for its latency (Little's law). Writes are posted: nobody waits for
-        them, but they keep their order (PCIe Base Specification, ordering rules), and the host has to merge one that
-        covers only a part of a line with what is there.
+        Reads are limited by their number in flight and their latency (Little's law). Writes are posted: nobody waits
+        for them, but they keep their order (PCIe Base Specification, ordering rules), and the host has to merge a
+        partial write with the rest of its line.
         """
         if direction == "h2d":
             return self.requests * request / self.latency if self.latency else math.inf
@@ -221,9 +221,9 @@ class ManagedSpec:
 
 
 class ManagedKernels:
-    """The part of a device's compute units that knows managed memory; the driver empties its fault ``buffer``.
+    """The part of a device's compute units for managed memory; the driver empties its fault ``buffer``.
 
-    It runs in the actor of the compute kernels.
+    It runs in the actor of the compute units.
     """
 
     def __init__(
@@ -234,23 +234,23 @@ class ManagedKernels:
         self.pages = pages
         self.buffer = FaultBuffer(kernels.sim, f"device {kernels.device} page fault handler", spec.buffer, spec.arrival)
         self.running = 0
-        """Kernels that are in a step: whoever takes translations away has to tell the compute kernels."""
+        """Number of kernels in a step; whoever removes translations has to tell the compute units if it is not 0."""
         self._kernels = kernels
         self.ports = ports
         self.peer_ports: dict[tuple[int, str], RemotePort] = {}
-        """The ways to the memory of other devices, by device and direction, where there are any."""
+        """The ports to the memory of other devices, by device and direction, where there are any."""
         self.access_counters: AccessCounters | None = None
-        """What counts accesses to memory of the host that kernels use in place; None where nobody asks for it."""
+        """Counts accesses to host memory that kernels use in place; None where nobody requests counts."""
         self.drawn_uses: dict[str, None] = {}
-        """The kernels some of whose indices are data without numbers: where these lie is drawn, as is declared."""
+        """Kernels with indices that are data without numbers, so that their positions are drawn as declared."""
         self.unknown_uses: dict[str, None] = {}
-        """The kernels that used memory over a link though nothing says which arrays they read, and which they write.
+        """Kernels that used memory over a link, without information on which arrays they read or write.
 
-        They are taken to read and to write all of them.
+        They are assumed to read and to write all arrays.
         """
 
     def begin(self, resident: ResidentKernel) -> None:
-        """Cut a kernel into windows (of threads that are resident at one time) and start it."""
+        """Divide a kernel into windows (of threads that are resident at the same time) and start it."""
         if any(access.visits for access in resident.packet.accesses):
             trace = resident.packet.trace
             if trace is None or not trace.elements.is_known:
@@ -302,7 +302,7 @@ class ManagedKernels:
         return min(max(thread_blocks, 1), launch.teams, self.spec.reports)
 
     def goes_on(self, resident: ResidentKernel) -> bool:
-        """Let a kernel go on that has done a step; returns False when it was its last."""
+        """Continue a kernel that has done a step; return False when that was its last step."""
         sweep = resident.sweep
         assert sweep is not None
         self.running -= 1
@@ -317,7 +317,7 @@ class ManagedKernels:
         return True
 
     def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
-        """Take news from the page-fault handler, from whoever takes translations away, or from a remote port."""
+        """Handle a message from the page-fault handler, a remote port, or an actor that removes translations."""
         if isinstance(message, ReplayFaults):
             for number, resident in [*self._kernels.stalled.items()]:
                 if resident.sweep is not None and resident.sweep.needed and number in (message.kernels or (number,)):
@@ -344,7 +344,7 @@ class ManagedKernels:
         self._kernels.work(resident, (sweep.until - sweep.at) / sweep.windows, 1)
 
     def _missing(self, sweep: ManagedSweep) -> PageSets:
-        """Return what the window misses at the next level at which it misses something."""
+        """Return the missing pages of the window at the first level that has any."""
         while sweep.level < len(sweep.levels):
             if sweep.level == 1:
                 sweep.look_ahead(self.pages)
@@ -355,7 +355,7 @@ class ManagedKernels:
         return ()
 
     def _shorten(self, ticket: Ticket, resident: ResidentKernel, sweep: ManagedSweep) -> None:
-        """Shorten a kernel's step: translations were taken away that it may have ahead.
+        """Shorten a kernel's step, because translations were removed that the rest of the step may need.
 
         A step that waits for the link stays as it is.
         """
@@ -382,7 +382,7 @@ class ManagedKernels:
             trace(events.PageFaultBegin, self._kernels.device, queue, packet.cause, packet.number, how_many(missing))
 
     def _raise(self, resident: ResidentKernel, sweep: ManagedSweep, missing: PageSets) -> None:
-        """Report missing pages; of what is reported again each page has the same share of the entries."""
+        """Report missing pages; the entries of repeated reports are divided evenly among their pages."""
         packet = resident.packet
         if sweep.needed:
             before = how_many(sweep.needed.items())
@@ -398,9 +398,9 @@ class ManagedKernels:
         self.buffer.put(ManagedFault(missing, entries, packet.number, packet.cause, self.sim.now, sweep.stored))
 
     def _replay(self, resident: ResidentKernel, sweep: ManagedSweep, served: Mapping[int, int]) -> None:
-        """Let a kernel try again after a batch: it goes on, or faults on what the batch left out.
+        """Let a kernel try again after a batch: it goes on, or faults on the pages that the batch left out.
 
-        A page that was served counts as touched, even when it has been evicted since.
+        A served page counts as touched, even when it has been evicted since.
         """
         packet = resident.packet
         if sweep.warps is not None:
@@ -425,7 +425,7 @@ class ManagedKernels:
     # host memory over the link
 
     def _reach(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
-        """Send over the link what a step reads and writes in host memory meanwhile."""
+        """Start the transfers for what the current step reads and writes in host memory over the link."""
         spec, moved = self.spec, dict[int, list[float]]()
         for place, device, read, written in sweep.remote_bytes(self.pages, spec.sector):
             over = moved.setdefault(device, [0.0, 0.0, 0.0, 0.0])
@@ -450,7 +450,7 @@ class ManagedKernels:
                     port.submit(RemoteAccess(resident.packet.number, nbytes, attained))
 
     def _reached(self, number: int) -> None:
-        """Note that a transfer over the link of a kernel's step is through; the last one ends the step."""
+        """Note that a transfer of a kernel's step over the link has ended; the last one ends the step."""
         stalled = self._kernels.stalled
         resident = stalled.get(number)
         if resident is None:
@@ -471,11 +471,11 @@ class ManagedKernels:
 
 
 def _teams_held(accesses: Accesses, launch: Launch) -> float:
-    """Return the part of a kernel's teams with a thread whose accesses depend on others.
+    """Return the fraction of a kernel's teams that have a thread with dependent accesses.
 
     A branch may leave such accesses out.
 
-    The others need not be managed memory: what is in device memory is at level 0 as well, and found there at once.
+    The arrays that these depend on need not be managed: device memory is at level 0, too, and always present.
     """
     later = [access for access in accesses if access.level]
     if not later or any(not (access.visits) for access in later):

@@ -1,12 +1,12 @@
 """Managed memory as one device sees it: its blocks, and the page table that says what the GPU can translate.
 
-Memory is dealt with in *blocks* of *pages*.  A block is 2 MiB of addresses; device memory is given and taken back in
-blocks.  A page is one of the host's: 4 KiB, or 64 KiB on POWER.  Arrays that lie in one block share it, as small
+Memory is managed in *blocks* of *pages*. A block is 2 MiB of addresses; device memory is given and taken back in
+blocks. A page is a page of the host: 4 KiB, or 64 KiB on POWER. Arrays that lie in one block share the block, as small
 managed allocations do.
 
-``ManagedBlock`` (``block.py``) keeps what is known of a block as whole numbers, one bit a page.  ``Translations`` keeps
-what the GPU can translate a second time, as a byte a page, so that C finds the next missing page.  ``set_state`` is the
-only place that changes both.
+``ManagedBlock`` (``block.py``) keeps the state of a block in integers, one bit for each page. ``Translations`` keeps
+the GPU's translations a second time, in one byte for each page, so that C code finds the next missing page.
+``set_state`` is the only function that changes both.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from offloadrt.machine.managed.block import (
 from offloadrt.machine.memory import AddressMap
 
 _ARRAY: Final = 8
-"""The most numbers that are drawn one by one; of more, numpy draws an array faster."""
+"""Largest number of draws that are made one by one; for more, NumPy draws an array faster."""
 
 
 def divided(counts: list[int], draws: int, rng: np.random.Generator) -> list[int]:
-    """Divide some draws among several parts: ``multinomial`` of the generator, for a third of its time.
+    """Divide draws among several parts, as the generator's ``multinomial`` does, in a third of its time.
 
     >>> divided([3, 0, 1], 8, np.random.default_rng(1))
     [6, 0, 2]
@@ -51,10 +51,10 @@ def divided(counts: list[int], draws: int, rng: np.random.Generator) -> list[int
 
 
 def draw(low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:
-    """Draw numbers of [low, high), fewer than 2**32: ``integers`` of the generator, a few for less of its time.
+    """Draw integers in [low, high), fewer than 2**32, as the generator's ``integers`` does; faster for few draws.
 
-    A few are made of the bit generator's numbers as numpy makes them (Lemire, "Fast random integer generation in an
-    interval", ACM TOMACS 29(1), 2019).
+    A few draws are computed from the bit generator's output as NumPy does (Lemire, "Fast random integer generation in
+    an interval", ACM TOMACS 29(1), 2019).
     """
     width = high - low
     if draws > _ARRAY or width == 1:
@@ -73,7 +73,7 @@ def draw(low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]
 
 @functools.lru_cache(maxsize=1)
 def _bits(rng: np.random.Generator) -> tuple[Callable[[int], int], int]:
-    """Return what gives the next 32 random bits of a generator, and what to call it with."""
+    """Return a function that gives the next 32 random bits of a generator, and the function's argument."""
     interface = rng.bit_generator.ctypes
     return interface.next_uint32, interface.state_address
 
@@ -87,7 +87,7 @@ REMOTE: Final = 2
 
 _BLOCKS_PER_SPAN: Final = 512
 _SPARSE: Final = 16
-"""One page in so many must be missing for draws from all pages to be cheaper than a list of those that are."""
+"""Among this many pages, one must be missing for draws from all pages to be cheaper than a list of missing ones."""
 
 
 class Translations:
@@ -98,12 +98,12 @@ class Translations:
         self._span = _BLOCKS_PER_SPAN * per_block
         self._table: dict[int, bytearray] = {}
         self._counts: dict[int, list[int]] = {}
-        """How many pages of each span of the table are in each state; empty when the span has changed since."""
+        """Number of pages in each state for each span of the table; empty when the span has changed since."""
         self._watches: dict[int, list[WatchedPages]] = {}
-        """Ranges of which is always known how many pages the GPU cannot translate, in each span that they reach."""
+        """Ranges whose number of pages without translation is kept up to date, by the spans that they overlap."""
 
     def place_of(self, index: int) -> tuple[bytearray, int, list[int]]:
-        """Return the span of a block, where in it the block's first page is, and the counts of the span."""
+        """Return the span of a block, the position of the block's first page in it, and the counts of the span."""
         span, offset = divmod(index * self._per_block, self._span)
         if span not in self._table:
             self._table[span] = bytearray(self._span)
@@ -111,7 +111,7 @@ class Translations:
         return self._table[span], offset, self._counts[span]
 
     def follow(self, block: ManagedBlock, per_block: int) -> None:
-        """Take over a block's translations from the table that it lies in, but for its pages that are read-only."""
+        """Copy a block's translations from the table that contains it, except for its read-only pages."""
         table, offset, counts = self.place_of(block.index)
         new = bytearray(block.table[block.offset : block.offset + per_block])
         for low, high in runs(block.read_only):
@@ -133,12 +133,12 @@ class Translations:
         return watch
 
     def unwatch(self, watch: WatchedPages) -> None:
-        """Keep count of a range no more."""
+        """Stop counting a range's pages without translation."""
         for span, _, _ in watch.stretches:
             self._watches[span].remove(watch)
 
     def note(self, index: int, more: int) -> None:
-        """Note that so many more pages of a block have no translation now."""
+        """Note that `more` additional pages of a block have no translation now."""
         span, low = index // _BLOCKS_PER_SPAN, index * self._per_block
         high = low + self._per_block
         for watch in self._watches.get(span, ()):
@@ -152,7 +152,7 @@ class Translations:
     # questions
 
     def next_unmapped(self, low: int, high: int) -> int:
-        """Find the first page of [low, high) without translation; -1: there is none."""
+        """Find the first page of [low, high) without translation; -1 without such a page."""
         size = self._span
         while low < high:
             span, offset = divmod(low, size)
@@ -166,7 +166,7 @@ class Translations:
         return -1
 
     def unmapped_among(self, pages: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell of each of some pages whether it has no translation."""
+        """Tell for each page whether it has no translation."""
         missing = np.ones(pages.shape, np.bool_)
         spans = pages >> self._span.bit_length() - 1  # a block has a power of two of pages, and so has a span
         for span in range(int(spans.min(initial=1 << 62)), int(spans.max(initial=-1)) + 1):
@@ -176,7 +176,7 @@ class Translations:
         return missing
 
     def how_many(self, state: int, low: int, high: int) -> int:
-        """Count the pages of [low, high) that have this translation."""
+        """Count the pages of [low, high) whose translation has this state."""
         total = 0
         for span, first, last in self._stretches(low, high):
             total += self._how_many(state, span, first, last)
@@ -201,7 +201,7 @@ class Translations:
         return counts[state]
 
     def unmapped_numbers(self, low: int, high: int) -> list[int]:
-        """Return the pages of [low, high) without translation, by number; for a range in which few are missing."""
+        """Return the numbers of pages of [low, high) without translation; meant for ranges with few of them."""
         numbers: list[int] = []
         for span, first, last in self._stretches(low, high):
             base = span * self._span
@@ -216,7 +216,7 @@ class Translations:
         return numbers
 
     def draw_unmapped(self, watch: WatchedPages, draws: int, rng: np.random.Generator) -> list[tuple[int, int]]:
-        """Draw up to ``draws`` different watched pages without translation, each as likely as any other."""
+        """Draw up to ``draws`` different watched pages without translation, all equally likely."""
         if not watch.missing:
             return []
         numbers: set[int] = set()
@@ -229,7 +229,7 @@ class Translations:
     def _draw_in(
         self, span: int, first: int, last: int, missing: int, draws: int, rng: np.random.Generator
     ) -> list[int]:
-        """Draw pages within one span, of which ``missing`` have no translation; a page may come twice."""
+        """Draw pages within one span, of which ``missing`` have no translation; a page may be drawn twice."""
         table, base = self._table.get(span), span * self._span
         if table is not None and missing * _SPARSE < last - first:
             (places,) = (np.frombuffer(table, np.uint8)[first:last] == UNMAPPED).nonzero()
@@ -244,7 +244,7 @@ class Translations:
 class ManagedPages:
     """The blocks of one device's managed memory, and the page table that their states are written to.
 
-    ``story`` says whose memory this is, when it is asked and by which actor, for errors.
+    ``story`` describes for errors whose memory this is, at which time, and in which actor.
 
     Raises ValueError unless a block has a power of two of pages.
     """
@@ -257,24 +257,24 @@ class ManagedPages:
         self.block_size = block_size
         self.page_size = page_size
         self.reported = reported
-        """Bytes that the GPU reports with one fault; a page may have several."""
+        """Bytes that the GPU reports with one fault; a page may be reported by several faults."""
         self.per_block = block_size // page_size
         self.blocks: dict[int, ManagedBlock] = {}
         self._untouched: AddressMap[tuple[range, int, ManagedUsage]] = AddressMap()
-        """Blocks that are made when they are asked for, by the first of them: which, and whose they are then."""
+        """Blocks that have not been made yet, by the first one of each range: the range and its allocation."""
         self.chunks = RootChunks()
         """Blocks with device memory."""
         self._story = story
         self.remote_pages = 0
-        """How many pages the GPU reaches over a link."""
+        """Number of pages that the GPU reaches over a link."""
         self.peer_pages = 0
-        """How many of these lie in the memory of other devices."""
+        """Number of these pages that lie in the memory of other devices."""
         self.for_stores: Translations | None = None
-        """What stores find, where that differs: pages with copies in other places; None until ``tell_stores_apart``."""
+        """The translations for stores, where pages with copies have none; None until ``tell_stores_apart``."""
         self.translations = Translations(self.per_block)
         """The GPU's page table; `set_state` changes it."""
         self.usage: dict[str, ManagedUsage] = {}
-        """What became of the pages of each object, by its name; "" stands for pages of no object."""
+        """Counts of what happened to the pages of each object, by name; "" stands for pages of no object."""
         self._all = (1 << self.per_block) - 1
         # Of the type of the table: bytes would be made a bytearray at each copy into it.
         self._fills = [bytearray((state,)) * self.per_block for state in (UNMAPPED, LOCAL, REMOTE)]
@@ -282,7 +282,7 @@ class ManagedPages:
     # blocks
 
     def block(self, index: int) -> ManagedBlock:
-        """Return a block; it is made when it is first asked for."""
+        """Return a block, which is made at the first request."""
         block = self.blocks.get(index)
         if block is None:
             block = self.blocks[index] = ManagedBlock(index, *self.translations.place_of(index), self._story)
@@ -292,9 +292,9 @@ class ManagedPages:
         return block
 
     def parts(self, begin: int, nbytes: int, untouched: range = range(0)) -> Iterator[tuple[ManagedBlock, int]]:
-        """Yield (block, its pages) of a range of addresses, ascending: every page that the range has a byte of.
+        """Yield (block, its pages) for a range of addresses, ascending; a page counts if the range has a byte of it.
 
-        Of the blocks ``untouched``, those that nobody has asked for are left out.
+        Blocks in ``untouched`` that have not been made yet are left out.
         """
         if nbytes <= 0:
             return
@@ -308,10 +308,10 @@ class ManagedPages:
             yield self.block(index), (1 << last) - (1 << first)
 
     def add(self, begin: int, nbytes: int, populated: bool, name: str) -> None:
-        """Add an allocation, of the object of this name; ``populated``: the host has written it.
+        """Add an allocation for the object of this name; ``populated`` means that the host has written it.
 
-        A block that no other allocation can reach is made when somebody asks for it, unless it is populated: a memory
-        pool has tens of thousands, of which a program may use a few.
+        A block that no other allocation can overlap is made at the first request, unless it is populated: a memory pool
+        has tens of thousands of blocks, of which a program may use a few.
         """
         usage, own = self._usage(name), self._blocks_within(begin, nbytes)
         if populated or not own:
@@ -327,7 +327,7 @@ class ManagedPages:
         return range(-(-begin // self.block_size), (begin + nbytes) // self.block_size)
 
     def remove(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
-        """Remove an allocation: yield (block, pages that are no other's), ascending, where there is a block.
+        """Remove an allocation; yield (block, pages that no other allocation has) for the existing blocks, ascending.
 
         The driver unmaps these pages and releases them (``ManagedBlock.release``).
         """
@@ -338,7 +338,7 @@ class ManagedPages:
             yield block, block.leave(begin, pages)
 
     def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:
-        """Return (how many, whose) of some pages of a block; one that several share is the first one's."""
+        """Return (number, counts) for some pages of a block; a page of several allocations counts for the first one."""
         own, usage = block.sole
         if usage is not None and not pages & ~own:
             return [(pages.bit_count(), usage)]
@@ -354,7 +354,7 @@ class ManagedPages:
         return shares
 
     def usage_at(self, address: int) -> ManagedUsage:
-        """Return the counts of the allocation that holds an address."""
+        """Return the counts of the allocation that contains an address."""
         users = self.block(address // self.block_size).users
         begin = max((begin for begin in users if begin <= address), default=None)
         return self._usage("") if begin is None else users[begin][1]
@@ -374,7 +374,7 @@ class ManagedPages:
     def set_state(self, block: ManagedBlock, pages: int, state: int) -> None:
         """Set the GPU's translation of some pages of a block to ``LOCAL``, ``REMOTE`` or ``UNMAPPED``.
 
-        ``LOCAL`` makes the GPU their owner, the others the CPU if anybody has touched them.
+        With ``LOCAL`` the GPU becomes the owner; otherwise the CPU does, if anybody has touched the pages.
 
         Raises IllegalTransition when pages become ``LOCAL`` that the GPU has already.
         """
@@ -419,7 +419,7 @@ class ManagedPages:
         self.peer_pages += pages.bit_count()
 
     def at_peers(self, low: int, high: int, picks: Picks | None = None) -> dict[int, int]:
-        """Count the pages of [low, high), or of some of them, that lie in the memory of each other device."""
+        """Count the pages of [low, high), or those in `picks`, that lie in the memory of each other device."""
         counts: dict[int, int] = {}
         per_block = self.per_block
         for index in range(low // per_block, -(-high // per_block)):
@@ -433,14 +433,14 @@ class ManagedPages:
         return counts
 
     def tell_stores_apart(self) -> None:
-        """Keep what stores find apart from what loads find from now on: pages may get copies in other places."""
+        """Keep translations for stores apart from those for loads from now on: pages may get copies elsewhere."""
         if self.for_stores is None:
             self.for_stores = Translations(self.per_block)
             for block in self.blocks.values():
                 self.for_stores.follow(block, self.per_block)
 
     def protect(self, block: ManagedBlock, pages: int, *, read_only: bool) -> None:
-        """Let stores to resident pages of a block fault, or let them pass again."""
+        """Make stores to resident pages of a block fault, or allow them again."""
         if read_only:
             block.protect(pages)
         else:
@@ -449,13 +449,13 @@ class ManagedPages:
             self.for_stores.follow(block, self.per_block)
 
     def table_for(self, stores: bool) -> Translations:
-        """Return the translations that loads find, or stores."""
+        """Return the translations for stores or for loads."""
         return self.translations if self.for_stores is None or not stores else self.for_stores
 
     # questions
 
     def next_unmapped(self, low: int, high: int, among: Picks | None = None, stores: bool = False) -> int:
-        """Find the first page of [low, high), or of those ``among`` them, without translation; -1: there is none."""
+        """Find the first page of [low, high), or of those ``among`` them, without translation; -1 if none is."""
         if among is None:
             return self.table_for(stores).next_unmapped(low, high)
         for index, pages in self.unmapped(low, high, among, 1, stores):
@@ -467,7 +467,7 @@ class ManagedPages:
     ) -> list[tuple[int, int]]:
         """Return all pages of [low, high) without translation, ascending, of at most ``most`` blocks.
 
-        ``among``: only those of these pages; ``stores``: as stores find them, for which a page with copies has none.
+        ``among``: only these pages. ``stores``: by the translations for stores, which pages with copies do not have.
         """
         sets: list[tuple[int, int]] = []
         per_block, blocks = self.per_block, self.blocks
@@ -491,7 +491,7 @@ class ManagedPages:
         return sets
 
     def remote_among(self, picks: Picks, low: int, high: int) -> int:
-        """Count those of some pages in [low, high) that the GPU reaches over the link."""
+        """Count the picked pages in [low, high) that the GPU reaches over a link."""
         per_block, count = self.per_block, 0
         for index in range(low // per_block, -(-high // per_block)):
             block = self.blocks.get(index)
@@ -502,7 +502,7 @@ class ManagedPages:
         return count
 
     def still_unmapped(self, sets: PageSets, stored: Mapping[int, int]) -> list[tuple[int, int]]:
-        """Return those of some pages that have no translation, in their order; ``stored``: those that stores met."""
+        """Return the pages without translation, in their order; ``stored``: the pages that stores accessed."""
         left: list[tuple[int, int]] = []
         for index, pages in sets:
             if (block := self.blocks.get(index)) is not None:

@@ -1,16 +1,16 @@
-"""How one kernel goes through managed memory: *windows* of resident threads, one after the other.
+"""How one kernel proceeds through managed memory: in *windows* of resident threads, one after another.
 
-The threads that are resident at a time execute a stretch of the kernel's iterations, its *window*.  Of an argument that
-is swept they touch the part that belongs to these iterations, of one that is picked from in order some pages of that
-part, which are drawn when the kernel starts; of a scattered one, pages at random.  The window's
-accesses are issued level by level: those of one level wait for what the level before has loaded.  Between windows with
-missing pages nothing happens that depends on pages, so a kernel runs *to its next fault* in one step.
+Resident threads execute a part of the kernel's iterations, its *window*. Of a swept argument they touch the part that
+belongs to these iterations. Of an argument accessed in order with gaps, they touch some pages of that part, which are
+drawn when the kernel starts. Of a scattered argument, they touch random pages. A window issues its accesses level by
+level: each level waits for the loads of the level before. Between windows with missing pages, nothing depends on pages,
+so a kernel runs *to its next fault* in one step.
 
-Teams none of whose threads goes beyond its first accesses make room for the next ones at once, where these find their
-pages: the accesses after the first level are those of several windows then.
+Teams without dependent accesses end after their first accesses and make room for the next teams, where these find their
+pages. The accesses after the first level then belong to several windows.
 
-Where thread blocks come to the iterations in another order (``WindowOrder``), a window is that of its blocks.  A store
-does not hold its thread back, which goes on to the loads of its next iteration; but a block ends when its stores have.
+Where thread blocks take iterations in another order (``WindowOrder``), a window is that of its blocks. A store does not
+block its thread, which goes on to its next iteration; but a block ends only when its stores have ended.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ from offloadrt.machine.managed.warps import ResidentWarps, Warps
 
 @attrs.frozen
 class ByteRuns:
-    """Runs of bytes in a range."""
+    """Runs of bytes within a range of memory."""
 
     count: float
     run: float
-    """Bytes of each, a multiple of the alignment on average."""
+    """Bytes of each run, on average a multiple of the alignment."""
     alignment: int = 1
-    """Each begins at a multiple of so many bytes."""
+    """Each run begins at a multiple of this number of bytes."""
     even: bool = False
-    """At even distances; otherwise at random in the range."""
+    """Whether the runs are evenly spaced; otherwise they lie at random in the range."""
     among: float = math.inf
-    """How many there are at even distances, of which these are chosen; without an end: they may be anywhere, and the
-    same one be met again.
+    """Number of evenly spaced positions from which the runs are chosen; infinite: runs may begin anywhere, and one may
+    be met twice.
     """
 
     def moved(self, size: int) -> float:
-        """Return the bytes of the pieces of ``size`` bytes, page or sector, that the runs touch, each for itself.
+        """Return the bytes of the pieces of ``size`` bytes (pages or sectors) that the runs touch, each run by itself.
 
-        Where a place begins within a piece is a multiple of what alignment and size have in common: aligned to its own
-        length, it lies in one piece.
+        A run begins within a piece at a multiple of the common divisor of alignment and size. A run that is aligned to
+        its own length lies in one piece.
         """
         grain = math.gcd(self.alignment, size)
         run = -(-self.run // grain) * grain if self.even else self.run
         return self.count * (size + max(run - grain, 0.0))
 
     def left_out(self, size: int, nbytes: float) -> float:
-        """Return the part of a range's pieces of ``size`` bytes that none of the runs touches which lie at random."""
+        """Return the fraction of a range's pieces of ``size`` bytes that none of the random runs touches."""
         if not self.count:
             return 1.0
         met = self.moved(size) / nbytes
@@ -68,27 +68,27 @@ class ByteRuns:
 
 @attrs.frozen
 class ManagedAccess:
-    """What a kernel does with one range of managed memory.
+    """The accesses of a kernel to one range of managed memory.
 
-    A page migrates, or is mapped, as a whole. Over the link only the sectors move that are read or written, each way
+    A page migrates, or is mapped, as a whole. Over the link, only the read or written sectors move, in each direction
     by itself (``ByteRuns``).
     """
 
     begin: int
-    """Address."""
+    """Address of the range."""
     nbytes: int
     level: int = 0
-    """How many loads of other arrays its accesses wait for, one after the other."""
+    """Length of the chain of dependent loads of other arrays before the accesses."""
     scattered: float = 0.0
-    """Accesses of the whole launch, to places at random; 0: it is swept once, in order."""
+    """Number of random accesses of the whole launch; 0 for a range that is swept once, in order."""
     reads: tuple[ByteRuns, ...] | None = None
-    """What it loads from memory; None: all that it touches."""
+    """The runs that the kernel loads from memory; None: all that it touches."""
     writes: tuple[ByteRuns, ...] | None = None
-    """What it stores."""
+    """The runs that the kernel stores."""
     picked: ByteRuns | None = None
-    """The places that a sweep comes to, which decide its pages; None: it leaves no page out."""
+    """The runs that a sweep with gaps touches, which determine its pages; None for a sweep without gaps."""
     stores: bool = attrs.field(init=False, eq=False, repr=False)
-    """Whether it stores to any of the places that it touches."""
+    """Whether the kernel stores to the range."""
 
     @stores.default
     def _any_writes(self) -> bool:
@@ -96,11 +96,11 @@ class ManagedAccess:
 
     @property
     def visits(self) -> float:
-        """Return how many runs data, or a branch, choose; 0 when the range is swept and nothing left out."""
+        """Return the number of runs that data or a branch choose; 0 for a sweep without gaps."""
         return self.scattered or (self.picked.count if self.picked else 0.0)
 
     def part_of_pages(self, size: int) -> float:
-        """Return the part of the pages of ``size`` bytes that a sweep touches."""
+        """Return the fraction of the pages of ``size`` bytes that a sweep touches."""
         if self.picked is None or not self.nbytes:
             return 1.0
         return 1.0 - self.picked.left_out(size, self.nbytes)
@@ -108,7 +108,7 @@ class ManagedAccess:
     def moved(self, places: tuple[ByteRuns, ...] | None, sector: int) -> float:
         """Return the bytes of the sectors that the whole launch moves for its ``reads`` or its ``writes``.
 
-        A sweep moves a sector once, in which several places may lie; an access at random moves its own.
+        A sweep moves a sector once, even if several runs lie in it; a random access moves its own sector.
         """
         if self.scattered:
             if places is None:
@@ -123,7 +123,7 @@ class ManagedAccess:
         return sectors * (1.0 - left_out)
 
     def request(self, places: tuple[ByteRuns, ...] | None, sector: int, line: int) -> float:
-        """Return the bytes of each request over the link: of the sectors of a line that is touched."""
+        """Return the bytes of each request over the link: the touched sectors of one line."""
         lines = self.moved(places, line)
         return self.moved(places, sector) / lines * line if lines else line
 
@@ -133,49 +133,49 @@ Accesses = tuple[ManagedAccess, ...]
 
 @attrs.frozen
 class GridStride:
-    """Threads that take one iteration of each stretch that the grid covers: blocks stay resident for all ``rounds``.
+    """The order of a grid-stride loop: blocks stay resident for all ``rounds``, one iteration of a thread in each.
 
-    The window of a group of resident blocks is divided into ``lots`` where they come to more pages than their SMs can
-    wait for: each SM gets what its oldest blocks ask for first.
+    The window of a group of resident blocks is divided into ``lots`` where the blocks access more pages than their SMs
+    can wait for: each SM first gets what its oldest blocks request.
     """
 
     blocks: int
     threads: int
     groups: int
-    """How many groups of blocks are resident, one after the other."""
+    """Number of groups of blocks that are resident one after another."""
     rounds: int
-    """Iterations of a thread."""
+    """Number of iterations of each thread."""
     total: int
-    """Cells."""
+    """Number of cells in all."""
     at_a_time: int
-    """Blocks of a lot."""
+    """Number of blocks in a lot."""
     sms: int | None = None
-    """SMs that report their blocks' pages side by side; None where the blocks lie side by side in a page."""
+    """Number of SMs that report their blocks' pages side by side; None where the blocks lie side by side in a page."""
 
     @property
     def lots(self) -> int:
-        """Return into how many lots of blocks a group is divided."""
+        """Return the number of lots of blocks into which a group is divided."""
         return -(-self.blocks // (self.groups * self.at_a_time))
 
     @property
     def windows(self) -> int:
-        """Return how many windows there are: each lot has one in each round."""
+        """Return the number of windows: each lot has one in each round."""
         return self.groups * self.rounds * self.lots
 
     def cells(self, window: int) -> list[tuple[int, int]]:
-        """Return the cells of a window; those of each block are a range of their own where SMs report side by side."""
+        """Return the ranges of a window's cells; each block has its own range where SMs report side by side."""
         blocks = self._blocks_of(window)
         edges = [blocks.start, blocks.stop] if self.sms is None else [*blocks, blocks.stop]
         places = [min(edge * self.threads, self.total) for edge in edges]
         return [(low, high) for low, high in itertools.pairwise(places) if low < high]
 
     def span(self, window: int) -> tuple[int, int]:
-        """Return the first cell of a window, and the one after the last."""
+        """Return the first cell of a window, and the cell after its last one."""
         blocks = self._blocks_of(window)
         return min(blocks.start * self.threads, self.total), min(blocks.stop * self.threads, self.total)
 
     def _blocks_of(self, window: int) -> range:
-        """Return the blocks of a window, counted on through the rounds."""
+        """Return the blocks of a window, with numbers that continue through the rounds."""
         rest, lot = divmod(window, self.lots)
         group, turn = divmod(rest, self.rounds)
         first, last = (self.blocks * one // self.groups for one in (group, group + 1))
@@ -183,11 +183,11 @@ class GridStride:
         return range(turn * self.blocks + first, turn * self.blocks + min(last, first + self.at_a_time))
 
     def before(self, window: int) -> int | None:
-        """Return the window that the threads of a window have had one iteration before; None where they begin."""
+        """Return the window of the same threads' previous iteration; None for the threads' first one."""
         return window - self.lots if self._turn(window) else None
 
     def ends(self, window: int) -> bool:
-        """Tell whether the threads of a window end."""
+        """Tell whether the threads of a window end with it."""
         return self._turn(window) == self.rounds - 1
 
     def _turn(self, window: int) -> int:
@@ -196,7 +196,7 @@ class GridStride:
 
 @attrs.frozen
 class Tiled:
-    """Blocks of ``height`` rows and ``width`` columns of threads, ``columns`` blocks in a row of the grid."""
+    """The order of a two-dimensional grid: blocks of ``height`` × ``width`` threads, ``columns`` blocks in a row."""
 
     blocks: int
     width: int
@@ -204,15 +204,15 @@ class Tiled:
     columns: int
     windows: int
     sms: ClassVar[None] = None
-    """Its blocks lie side by side in a page."""
+    """None, because the blocks lie side by side in a page."""
 
     @property
     def total(self) -> int:
-        """Return the number of cells: threads of the grid, row by row."""
+        """Return the number of cells: all threads of the grid, row by row."""
         return self.blocks * self.width * self.height
 
     def cells(self, window: int) -> list[tuple[int, int]]:
-        """Return the cells of a window: a piece of each row of threads that its blocks lie in."""
+        """Return the ranges of a window's cells: one piece of each thread row that its blocks are in."""
         first, last = (self.blocks * one // self.windows for one in (window, window + 1))
         pitch, found = self.columns * self.width, list[tuple[int, int]]()
         for line in range(first // self.columns, -(-last // self.columns)):
@@ -226,15 +226,15 @@ class Tiled:
         return found
 
     def span(self, window: int) -> tuple[int, int]:
-        """Return the first cell of a window, and the one after the last."""
+        """Return the first cell of a window, and the cell after its last one."""
         cells = self.cells(window)
         return (cells[0][0], cells[-1][1]) if cells else (0, 0)
 
     def before(self, window: int) -> None:
-        """Return no window: each thread has one iteration."""
+        """Return None, because each thread has one iteration."""
 
     def ends(self, window: int) -> bool:
-        """Tell that the threads of every window end there."""
+        """Return True, because the threads of every window end with it."""
         return True
 
 
@@ -243,21 +243,21 @@ WindowOrder = GridStride | Tiled
 
 @attrs.frozen
 class Residence:
-    """What the SMs of a device hold of a launch at a time."""
+    """Limits of what the SMs of a device hold of a launch at the same time."""
 
     sms: int
     blocks: int
-    """Blocks that are resident on an SM."""
+    """Number of blocks that are resident on one SM."""
     held_back: int
-    """Bytes of the pages that all SMs together can wait for."""
+    """Bytes of the pages for which all SMs together can wait."""
     page: int
-    """Bytes that the GPU reports at a time."""
+    """Bytes that the GPU reports with one fault."""
 
 
 def order_of(launch: Launch, on: Residence, swept: Sequence[int]) -> WindowOrder | None:
-    """Return the order in which a launch comes to its cells; None for that of the iterations.
+    """Return the order in which a launch takes its cells; None for the order of the iterations.
 
-    swept: bytes of the pages that it comes to of each array that it sweeps
+    swept: for each swept array, the bytes of the pages that the launch touches
     """
     groups = -(-launch.teams // (on.sms * on.blocks))
     rounds = -(-launch.iterations // (launch.teams * launch.threads))
@@ -281,34 +281,34 @@ def order_of(launch: Launch, on: Residence, swept: Sequence[int]) -> WindowOrder
 
 
 _FEW = 4
-"""The most missing pages for each draw for which it is cheaper to ask each of them whether it is met."""
+"""Missing pages per draw up to which it is cheaper to test each missing page than to draw."""
 
 
 @attrs.define(eq=False)
 class RandomHits:
-    """The accesses at random to one range: equally many in each window of a kernel, independent of one another."""
+    """The random accesses to one range: equally many in each window of a kernel, and independent."""
 
     per_window: float
-    """Accesses of one window."""
+    """Number of accesses in one window."""
     windows: int
-    """Windows of the kernel."""
+    """Number of windows of the kernel."""
     watch: WatchedPages
-    """How many pages of the range are missing."""
+    """Counts the missing pages of the range."""
     table: Translations
-    """What its accesses find: loads, or stores."""
+    """The translations that the accesses use: those for loads, or for stores."""
     _next: int = attrs.field(default=-1, init=False)
-    """The window in which one next meets a missing page; -1: it has to be drawn."""
+    """The window in which an access next meets a missing page; -1: not drawn yet."""
     _drawn: int = attrs.field(default=0, init=False)
-    """How many pages were missing when that was drawn."""
+    """Number of missing pages at the time of that draw."""
 
     def forget(self) -> None:
-        """Draw the next hit anew: pages that were there when it was drawn are missing now."""
+        """Draw the next hit anew, because pages that were present at the draw are missing now."""
         self._next = -1
 
     def next_window(self, window: int, rng: np.random.Generator) -> int:
-        """Return the first window from ``window`` on in which an access meets a missing page, drawn if it is not known.
+        """Return the first window from ``window`` on in which an access meets a missing page; draw it if needed.
 
-        It is drawn again when pages went. When pages came it stays, so that it may be a little too early.
+        The hit is drawn again when pages have gone. When pages have come it stays, so that it may be slightly early.
         """
         if self._next < window or self.watch.missing > self._drawn:
             self._drawn = self.watch.missing
@@ -343,66 +343,66 @@ class RandomHits:
         return by_block(missing, pages.per_block)
 
     def _mean(self) -> float:
-        """Return how many accesses of a window meet a missing page on average; they are Poisson-distributed."""
+        """Return the average number of accesses of a window that meet a missing page; it is Poisson-distributed."""
         watch = self.watch
         return self.per_window * watch.missing / (watch.high - watch.low)
 
 
 HOST = -1
-"""What stands for the host where devices are numbered."""
+"""The host's number among the devices."""
 _ALL = 1.0 - 1e-6
-"""A sweep that touches such a part of the pages touches all of them."""
+"""A sweep that touches at least this fraction of the pages touches all of them."""
 
 
 @attrs.define(eq=False)
 class ManagedSweep:
-    """The progress of one kernel.  Windows are counted from 0 to ``windows``; ``step_windows`` is the longest step."""
+    """The progress of one kernel. Windows are counted from 0 to ``windows``; a step has up to ``step_windows``."""
 
     accesses: Accesses
     windows: int
     step_windows: int
     levels: tuple[int, ...]
-    """The levels of its accesses, ascending; 0 (the first accesses) is always one of them."""
+    """The levels of the kernel's accesses, ascending; level 0 (the first accesses) is always among them."""
     at_level: dict[int, list[int]]
-    """The places of the accesses of each level."""
+    """The indices of the accesses at each level."""
     outstanding: int
-    """The most entries that the uTLBs of its SMs hold back at a time."""
+    """Largest number of entries that the uTLBs of the kernel's SMs hold back at the same time."""
     reports: list[float]
-    """For each access how often the GPU reports each place that it misses."""
+    """For each access, how often the GPU reports each page that the access misses."""
     ahead: int = 1
-    """Windows whose later accesses run at one time.
+    """Number of windows whose later accesses run at the same time.
 
-    Many teams end after their first accesses.  So many windows together have as many teams that go on as the device
-    holds at a time.
+    Many teams end after their first accesses. This many windows together have as many teams with later accesses as the
+    device holds at the same time.
     """
     at: int = 0
-    """The window that it is in, or comes to next."""
+    """The window that the kernel is in, or enters next."""
     end: int = 1
-    """The first window whose teams find no room meanwhile."""
+    """The first window whose teams find no room yet."""
     level: int = 0
-    """The level of the window that is looked at next; the levels before it had all their pages when they were."""
+    """The level of the window that is checked next; the levels before had all pages when they were checked."""
     until: int = 0
-    """Where the present step ends."""
+    """The window at which the current step ends."""
     needed: dict[int, int] = attrs.field(factory=dict)
-    """Pages that it has raised faults for, by block."""
+    """Pages for which the kernel has raised faults, by block."""
     side_by_side: PageSets = ()
-    """The same in the order in which SMs report them, where these are in different parts of an array."""
+    """The same pages in the order in which SMs report them, where the SMs are in different parts of an array."""
     stored: dict[int, int] = attrs.field(factory=dict)
-    """Those of them that stores have met, by block; noted only where stores are told apart from loads."""
+    """Those of the pages that stores have accessed, by block; kept only where stores and loads differ."""
     entries: int = 0
-    """What these take of the fault buffer."""
+    """Number of entries that these faults have in the fault buffer."""
     remote: int = 0
-    """Transfers over the link that the present step still waits for."""
+    """Number of transfers over the link for which the current step still waits."""
     hits: list[RandomHits | None] = attrs.field(factory=list)
-    """For each access at random when it next meets a page that is missing; None for one that is swept."""
+    """For each random access, its next hits on missing pages; None for a swept access."""
     picks: list[Picks | None] = attrs.field(factory=list)
-    """For each access the pages that it picks; None for all of them."""
+    """For each access, the pages that it touches; None for all pages."""
     order: WindowOrder | None = None
-    """The order in which thread blocks come to the iterations; None: that of the iterations."""
+    """The order in which thread blocks take the iterations; None for the order of the iterations."""
     resident: ResidentWarps | None = None
-    """The warps of each window, which go through pages of their own; None: a window has what its iterations have."""
+    """The warps of each window, which access pages of their own; None: a window's iterations determine its pages."""
     warps: Warps | None = None
-    """Those of the present window; None where it has none that miss a page."""
+    """The warps of the current window; None where none of them misses a page."""
 
     @classmethod
     def of(
@@ -440,22 +440,22 @@ class ManagedSweep:
         return sweep
 
     def leave(self, pages: ManagedPages) -> None:
-        """End it: nothing needs to be kept count of for it any more."""
+        """End the kernel's progress, and stop counting missing pages for it."""
         for hits in self.hits:
             if hits is not None:
                 hits.table.unwatch(hits.watch)
 
     @property
     def over(self) -> bool:
-        """Tell whether it has been through all its windows."""
+        """Tell whether the kernel has been through all its windows."""
         return self.at >= self.windows
 
     def enter(self, window: int) -> None:
-        """Let it come to a window."""
+        """Move on to a window."""
         self.at, self.end, self.level, self.warps = window, window + 1, 0, None
 
     def look_ahead(self, pages: ManagedPages) -> None:
-        """Set ``end``, up to which first accesses find their pages as well as those of this window."""
+        """Set ``end``, the first window after this one in which first accesses miss a page."""
         if self.ahead > 1:
             first, last = self.at + 1, min(self.windows, self.at + self.ahead)
             for place in self.at_level[0]:
@@ -464,7 +464,7 @@ class ManagedSweep:
             self.end = last
 
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
-        """Return the pages that the window's accesses of a level need and the GPU cannot translate, each once."""
+        """Return the pages that the window's accesses at a level need and the GPU cannot translate, each once."""
         missing: PageSets = ()
         self.entries, self.stored = 0, {}
         if self.resident is not None:
@@ -486,7 +486,7 @@ class ManagedSweep:
         return missing
 
     def _missing_of_warps(self, pages: ManagedPages, resident: ResidentWarps) -> PageSets:
-        """Return the pages for which warps of the window wait that have gone on as far as they can."""
+        """Return the pages for which the window's warps wait after they have gone on as far as they can."""
         if self._has_every_page(pages):
             self.warps = None
         elif self.warps is None and (warps := resident.window(self.at, pages)) is not None:
@@ -502,10 +502,10 @@ class ManagedSweep:
         return all(pages.next_unmapped(*self._all(pages, access), stores=access.stores) < 0 for access in self.accesses)
 
     def _entries(self, pages: ManagedPages, place: int, missing: PageSets) -> int:
-        """Return how many entries an access leaves in the fault buffer for missing pages that the window comes to.
+        """Return how many fault-buffer entries an access makes for missing pages of the window.
 
-        A sweep comes to all that the GPU reports of a page, but for the two pages in which the window begins and ends;
-        an access that leaves places out to one place of each page.
+        A sweep touches all parts of a page that the GPU reports, except in the window's first and last page; an access
+        with gaps touches one part of each page.
         """
         access, size, count = self.accesses[place], pages.page_size, how_many(missing)
         if size > pages.reported and not access.scattered and self.picks[place] is None:
@@ -519,7 +519,7 @@ class ManagedSweep:
         return round(count * self.reports[place])
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
-        """Set ``until``: the next window that lacks something, or where the step ends.
+        """Set ``until`` to the next window that lacks a page, or to the end of the step.
 
         The windows up to ``end`` have what they need.
         """
@@ -538,7 +538,7 @@ class ManagedSweep:
         self.until = last
 
     def _swept_up_to(self, pages: ManagedPages, place: int, first: int, last: int) -> int:
-        """Find the first window of [first, last) in which a swept access misses a page; ``last``: there is none."""
+        """Find the first window of [first, last) in which a swept access misses a page; ``last`` if there is none."""
         access = self.accesses[place]
         if access.nbytes:
             if self.order is not None:
@@ -550,7 +550,7 @@ class ManagedSweep:
         return last
 
     def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:
-        """Set ``until`` anew: translations were taken away when ``done`` windows of the step were done."""
+        """Set ``until`` anew, because translations were removed when ``done`` windows of the step had been done."""
         at, end, longest, whole = self.at, self.end, self.step_windows, self.until - self.at
         self.at += min(int(done), whole - 1)
         self.end = self.at + 1
@@ -562,7 +562,7 @@ class ManagedSweep:
         self.at, self.end, self.step_windows = at, end, longest
 
     def reaches(self, pages: ManagedPages, low: int, high: int) -> bool:
-        """Tell whether its present step may touch a page of [low, high)."""
+        """Tell whether the current step may touch a page of [low, high)."""
         for access in self.accesses:
             begin, end = (
                 self._all(pages, access)
@@ -574,9 +574,9 @@ class ManagedSweep:
         return False
 
     def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[int, int, float, float]]:
-        """Yield (place of an access, device, bytes read, bytes written) of the present step, in whole sectors.
+        """Yield (index of an access, device, bytes read, bytes written) of the current step, in whole sectors.
 
-        The device is the one whose memory the access reaches over a link; ``HOST`` for the host's.
+        The device is the one whose memory the access reaches over a link, or ``HOST``.
         """
         for place, access in enumerate(self.accesses):
             for device, part in self._remote_parts(pages, access, self.picks[place]) if access.nbytes else ():
@@ -586,7 +586,7 @@ class ManagedSweep:
     def host_pages(self, pages: ManagedPages, place: int) -> PageSets:
         """Return the pages of system-allocated memory that an access may reach over the link to the host in this step.
 
-        place: of the access among the kernel's
+        place: index of the access among the kernel's accesses
         """
         access, picks = self.accesses[place], self.picks[place]
         everywhere = access.scattered or self.order is not None or self.resident is not None
@@ -601,10 +601,10 @@ class ManagedSweep:
         return found
 
     def _remote_parts(self, pages: ManagedPages, access: ManagedAccess, picks: Picks | None) -> list[tuple[int, float]]:
-        """Return (device, part of an access' bytes) that the present step moves over the link from each.
+        """Return (device, fraction of an access' bytes) that the current step moves over the link from each device.
 
-        All pages that a step comes to have a translation: what meets any of them meets those of the host as often as
-        these are among all with one. Of a sweep that leaves pages out each page that it picks has its share.
+        All pages that a step accesses have a translation. Random accesses use each device's pages in proportion to
+        their number among these. In a sweep with gaps, each picked page has an equal share.
         """
         if picks is not None and self.order is None:
             size = pages.page_size
@@ -636,9 +636,9 @@ class ManagedSweep:
         return low // size, -(-high // size) if high > low else low // size
 
     def _window_of(self, place: int, order: WindowOrder, window: int, level: int) -> int | None:
-        """Return the window whose cells an access of a window comes to at a level; None: it comes to none.
+        """Return the window whose cells a window's access uses at a level; None if it uses none there.
 
-        Stores that wait for loads are those of the iteration before at level 0, and a thread's last ones at their own.
+        Stores that wait for loads belong to the iteration before at level 0, a thread's last stores to their own level.
         """
         access = self.accesses[place]
         if not access.nbytes:
@@ -651,7 +651,7 @@ class ManagedSweep:
     def _pages_of(
         self, pages: ManagedPages, place: int, order: WindowOrder, cells: Sequence[tuple[int, int]]
     ) -> list[tuple[int, int]]:
-        """Return the pages [low, high) of a swept argument that lie at ranges of cells."""
+        """Return the pages [low, high) of a swept argument that contain ranges of cells."""
         access, size, total = self.accesses[place], pages.page_size, order.total
         begin, nbytes = access.begin, access.nbytes
         return [
@@ -660,12 +660,12 @@ class ManagedSweep:
         ]
 
     def _has_all(self, pages: ManagedPages, place: int, order: WindowOrder, window: int) -> bool:
-        """Tell whether all pages have translations among which those at the cells of a window are."""
+        """Tell whether all pages around the cells of a window have translations."""
         ((low, high),) = self._pages_of(pages, place, order, [order.span(window)])
         return pages.next_unmapped(low, high, self.picks[place], self.accesses[place].stores) < 0
 
     def _missing_of(self, pages: ManagedPages, place: int, order: WindowOrder, level: int) -> PageSets:
-        """Return the pages that an access of the window needs at a level and that have no translation."""
+        """Return the pages without translation that an access of the window needs at a level."""
         window = self._window_of(place, order, self.at, level)
         if window is None:
             return ()
@@ -685,7 +685,7 @@ class ManagedSweep:
         return missing
 
     def _ordered_up_to(self, pages: ManagedPages, place: int, order: WindowOrder, first: int, last: int) -> int:
-        """Find the first window of [first, last) in which an access misses a page; ``last``: there is none."""
+        """Find the first window of [first, last) in which an access misses a page; ``last`` if there is none."""
         access, picks, stores = self.accesses[place], self.picks[place], self.accesses[place].stores
         if pages.next_unmapped(*self._all(pages, access), picks, stores) < 0:
             return last
@@ -711,7 +711,7 @@ def _hits(access: ManagedAccess, windows: int, table: Translations, pages: tuple
 def _by_device(
     pages: ManagedPages, low: int, high: int, picks: Picks | None, remote: int, part: float
 ) -> list[tuple[int, float]]:
-    """Divide a part of an access' bytes among the places in which its ``remote`` pages of [low, high) lie."""
+    """Divide a fraction of an access' bytes among the locations of its ``remote`` pages in [low, high)."""
     if not pages.peer_pages:
         return [(HOST, part)]
     counts = pages.at_peers(low, high, picks)
@@ -720,13 +720,13 @@ def _by_device(
 
 
 def _has(pages: tuple[int, int], page: int, among: ManagedPages) -> bool:
-    """Tell whether a page is one of some of a block."""
+    """Tell whether a page is in a set of pages of one block."""
     index, place = divmod(page, among.per_block)
     return pages[0] == index and bool(pages[1] >> place & 1)
 
 
 def _picks(access: ManagedAccess, pages: ManagedPages, rng: np.random.Generator) -> Picks | None:
-    """Draw the pages that a sweep which leaves some out touches; None when it touches all."""
+    """Draw the pages that a sweep with gaps touches; None when the sweep touches all pages."""
     size, per_block = pages.page_size, pages.per_block
     part = access.part_of_pages(size)
     if part >= _ALL:

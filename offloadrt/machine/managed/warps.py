@@ -1,9 +1,9 @@
-"""The warps of a launch in managed memory: each goes through its own pages, and waits at the first that is missing.
+"""The warps of a launch in managed memory: each accesses its own pages, and waits at the first missing one.
 
-A sweep (``sweep.py``) comes to its pages in the order of the iterations.  Threads that walk through parts of an array
-of their own, and those that data send anywhere, do not: all resident warps are in different places, and a page that
-comes lets go on only those that wait for it.  Here the pages of each warp are found by evaluating the kernel's source
-(``kernels/element_traces.py``), exactly where indices have numbers.
+A sweep (``sweep.py``) accesses its pages in the order of the iterations. Threads that walk through their own parts of
+an array, and threads whose positions depend on data, do not: all resident warps are at different positions, and a page
+that arrives resumes only the warps that wait for it. This module finds the pages of each warp by evaluating the
+kernel's source (``kernels/element_traces.py``), exactly where indices have numbers.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from offloadrt.machine.managed.pages import ManagedPages, Translations
 Whole = NDArray[np.int64]
 
 _LOOKED_AT = 1 << 16
-"""Elements of an index array from which it is told whether it is the one of an earlier launch."""
+"""Number of elements of an index array that are compared to recognize the array of an earlier launch."""
 WARP = 32
 """Threads that execute an instruction together."""
 _AHEAD = 128
-"""Pages of a warp that are looked at together."""
+"""Number of pages of a warp that are examined together."""
 _MOST_REPORTED = 1024
-"""Pages that a launch reports after a replay: several batches. The next replay has it report what is left."""
+"""Largest number of pages that a launch reports after a replay: several batches. The next replay reports the rest."""
 
 
 @attrs.frozen(eq=False)
 class AddressTrace:
-    """What a launch's source says of its accesses to managed memory."""
+    """The accesses of a launch to managed memory, according to its source."""
 
     elements: ElementTrace
     arguments: Mapping[str, object]
-    """The arguments of the launch by the names of their parameters."""
+    """The arguments of the launch, by parameter name."""
     places: Mapping[str, tuple[int, int]]
-    """The address of each array in managed memory, and the bytes of its elements."""
+    """For each array in managed memory, its address and the bytes of an element."""
     view: Callable[[Any], Any]
-    """Returns what the kernel sees of an argument, at the time of the call."""
+    """Returns what the kernel sees of an argument at the time of the call."""
 
     def visits(self, iterations: Whole, grain: int) -> tuple[list[Visits], int]:
-        """Return what some iterations come to (``ElementTrace.visits``), by the numbers that arrays hold now."""
+        """Return the accesses of some iterations (``ElementTrace.visits``), by the arrays' current numbers."""
         return attrs.evolve(self.elements, arguments=self._values(), grain=grain).visits(iterations)
 
     def _values(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class AddressTrace:
         }
 
     def measured(self, launch: Launch, resident: int, warp: int, sector: int, cache: float) -> Launch:
-        """Return a launch with where its elements lie, by the numbers that its index arrays hold now."""
+        """Return a launch with the positions of its elements, by the index arrays' current numbers."""
         values, analysis = self._values(), self.elements.analysis
         numbers = [
             (name, value.shape, zlib.crc32(value.reshape(-1)[:: 1 + value.size // _LOOKED_AT].tobytes()))
@@ -71,23 +71,23 @@ class AddressTrace:
 
 @attrs.frozen(eq=False)
 class ResidentWarps:
-    """Which threads of a launch are resident at a time: those of each group of teams, one after the other."""
+    """The resident threads of a launch: those of each group of teams, one group after another."""
 
     trace: AddressTrace
     launch: Launch
     sms: int
     sharers: int
-    """SMs that share a uTLB."""
+    """Number of SMs that share a uTLB."""
     outstanding: int
-    """Faults that a uTLB holds back."""
+    """Number of faults that a uTLB holds back."""
     groups: int
     reports: float
-    """How often a page is reported, at most, for which warps on several SMs wait."""
+    """Largest number of reports of a page for which warps on several SMs wait."""
 
     def window(self, group: int, pages: ManagedPages) -> Warps | None:
-        """Find the pages of the warps of a group of teams, each in the order in which it comes to them.
+        """Find the pages of the warps of a group of teams, each in the order of its accesses.
 
-        Returns None if no page of the group is missing: most groups find that others have brought theirs.
+        Returns None if no page of the group is missing: for most groups, others have brought the pages.
         """
         launch, teams = self.launch, self.launch.teams
         first, last = (teams * each // self.groups for each in (group, group + 1))
@@ -143,40 +143,40 @@ class ResidentWarps:
 
 @attrs.define(eq=False)
 class Warps:
-    """How far the warps of one window have come.
+    """The progress of the warps of one window.
 
-    What the lanes of a warp come to at one moment is a *request*.  A uTLB takes the requests of its warps in the order
-    in which they are made.  From the first fault on it takes no new ones; those that are under way then either find
-    their pages or are held back, as many as it has room for.  It goes on when none is held back any more
-    (L. Dunning et al., "Replaying memory transactions while resolving memory access faults", US patent 9575892).  So a
-    page that is there waits behind one that is not, and may be gone when its turn comes.
+    The accesses of a warp's lanes at one moment are a *request*. A uTLB takes the requests of its warps in the order in
+    which they are made. From the first fault on, it takes no new requests. Those under way then either find their pages
+    or are held back, as far as it has room. The uTLB goes on when no request is held back any more (L. Dunning et al.,
+    "Replaying memory transactions while resolving memory access faults", US patent 9575892). So a request for a present
+    page may wait behind one for a missing page, and the page may be gone when its turn comes.
     """
 
     _pages: Whole
-    """The pages that they come to, one warp after the other, each in its own order."""
+    """The pages that the warps access, one warp after another, each in its own order."""
     _stores: NDArray[np.bool_]
     _requests: Whole
-    """The request that each of these entries belongs to; they are counted through all warps."""
+    """The request of each of these entries; requests are counted through all warps."""
     _starts: Whole
-    """The first entry of each request, and the end of the last one."""
+    """The first entry of each request, and the end of the last request."""
     _next: Whole
-    """The request of each warp that it has not got past."""
+    """The first request of each warp that has not been completed."""
     _ends: Whole
     _tlb: Whole
     _order: Whole
-    """The place of each warp among those that make their requests at the same time."""
+    """The rank of each warp among those that make their requests at the same time."""
     _room: int
-    """Pages that a uTLB holds requests back for."""
+    """Number of pages for which a uTLB holds requests back."""
     _since: Whole = attrs.field(init=False)
-    """When each warp has made its request: in which turn of its uTLB."""
+    """The turn of the uTLB in which each warp has made its request."""
     _done: NDArray[np.bool_] = attrs.field(init=False)
-    """Entries that have found their page while others of their request have not."""
+    """Entries whose page was present while others of their request were missing."""
     _held: Whole = attrs.field(init=False, factory=lambda: np.zeros(0, np.int64))
     """Entries that are held back, in the order in which each uTLB reports them."""
     _holders: Whole = attrs.field(init=False, factory=lambda: np.zeros(0, np.int64))
-    """The warp of each of them."""
+    """The warp of each entry that is held back."""
     _look: int = attrs.field(init=False)
-    """Entries of a warp that are looked at together: those of its next requests, of one at least."""
+    """Number of entries of a warp that are examined together: those of its next requests, at least one request."""
 
     def __attrs_post_init__(self) -> None:
         """Let all warps make their first requests."""
@@ -187,7 +187,7 @@ class Warps:
     def go_on(self, pages: ManagedPages, served: Mapping[int, int]) -> None:
         """Let each uTLB that holds nothing back any more take requests up to the next page that is missing.
 
-        served: pages by block that have come since it waited; they count as touched, even when they are gone again
+        served: pages by block that have come while the uTLB waited; they count as touched even if they are gone again
         """
         self._release(pages, served)
         holds = np.zeros(int(self._tlb.max(initial=0)) + 1, np.bool_)
@@ -209,7 +209,7 @@ class Warps:
             active = active[~holds[tlb] & (turn < ends)]
 
     def _release(self, pages: ManagedPages, served: Mapping[int, int]) -> None:
-        """Let go what is held back for pages that are there, or were."""
+        """Release what is held back for pages that are, or were, present."""
         waits = self._misses(pages, self._held)
         if served and self._held.size:
             index, place = np.divmod(self._pages[self._held], pages.per_block)
@@ -222,14 +222,14 @@ class Warps:
         self._held, self._holders = self._held[waits], self._holders[waits]
 
     def _misses(self, pages: ManagedPages, entries: Whole) -> NDArray[np.bool_]:
-        """Tell of each of some entries whether its page is missing, and was when its request was made."""
+        """Tell for each entry whether its page is missing now and was missing when its request was made."""
         missing = _missing(pages.table_for(False), pages.table_for(True), self._pages[entries], self._stores[entries])
         return missing & ~self._done[entries]
 
     def _first_missing(self, pages: ManagedPages, warps: Whole) -> tuple[Whole, NDArray[np.bool_]]:
-        """Return for each of some warps the first request with a missing page, and whether it is known to be one.
+        """Return the first request with a missing page for each warp, and whether a page of it is known to be missing.
 
-        Of those that have none, up to where they have been looked at, it is the request to look at next.
+        For a warp without one, as far as it has been examined, the result is the next request to examine.
         """
         first, end = self._starts[self._next[warps]], self._starts[self._ends[warps]]
         places = first[:, None] + np.arange(min(self._look, int((end - first).max(initial=1))))
@@ -243,7 +243,7 @@ class Warps:
         return np.where(stops, found, beyond), stops
 
     def _hold(self, pages: ManagedPages, warps: Whole, stops: NDArray[np.bool_]) -> None:
-        """Hold back the requests that some warps make in one turn of their uTLBs, of which ``stops`` miss pages.
+        """Hold back the requests of some warps in one turn of their uTLBs; ``stops`` tells which miss pages.
 
         Where a uTLB has no room for all, the requests behind are not made yet.
         """
@@ -271,9 +271,9 @@ class Warps:
         self._since[goes_on] += 1
 
     def missing(self, pages: ManagedPages, reports: float) -> tuple[PageSets, int, dict[int, int]]:
-        """Return the pages that requests are held back for in the order of their reports, their entries, and stores'.
+        """Return the pages for which requests are held back, in report order, their entries, and the pages of stores.
 
-        reports: entries of one page, at most, for which several uTLBs wait
+        reports: largest number of entries of a page for which several uTLBs wait
         """
         tlb = self._tlb[self._holders]
         order = np.argsort(tlb, kind="stable")
@@ -292,7 +292,7 @@ class Warps:
 
 
 def _different(numbers: Whole) -> Whole:
-    """Return each of some numbers once, ascending; ``numpy.unique`` takes three times as long for many."""
+    """Return the distinct numbers in ascending order; ``numpy.unique`` takes three times as long for many numbers."""
     numbers.sort()
     first = np.ones(numbers.size, np.bool_)
     np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
@@ -305,7 +305,7 @@ def _missing(loads: Translations, stores: Translations, page: Whole, stored: NDA
 
 
 def _in_order(numbers: Whole, per_block: int) -> PageSets:
-    """Return different pages as sets by block, in their order as far as the pages of one set ascend."""
+    """Return distinct pages as sets by block, in their order as far as the pages of one set ascend."""
     sets: list[tuple[int, int]] = []
     before, index, those = -1, -1, 0
     for block, place in zip((numbers // per_block).tolist(), (numbers % per_block).tolist(), strict=True):

@@ -1,8 +1,8 @@
 """One entry of a machine profile: a value or a range, its unit, and its source.
 
-``parse`` checks an entry as it stands in a TOML file; ``ProfileEntry.overriding`` checks what a user sets instead.
-``machine_spec.py`` adds the names of file and key to what they complain about.  Entries that say how devices hang
-together are texts with a format of their own (``Topology``).
+``parse`` checks an entry of a TOML file; ``ProfileEntry.overriding`` checks a user's value for it. ``machine_spec.py``
+adds the names of file and key to their complaints. Entries that describe the connections between devices are texts with
+a format of their own (``Topology``).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _SWITCH = re.compile(r"switch:(\d+)")
 _GROUP = re.compile(r"\d+(,\d+)*")
 
 WithoutLink = Literal["host", "neighbour"]
-"""Which way a copy between devices without a link takes: through the host, or through a third device linked to both."""
+"""The way of a copy between devices without a link: through the host, or through a third device linked to both."""
 
 Groups = tuple[tuple[int, ...], ...]
-"""Devices that are together, as below one PCIe switch; a device is in one group at most."""
+"""Groups of devices, such as those below one PCIe switch; a device is in at most one group."""
 
 
 class TopologyError(ValueError):
-    """A text that describes no topology; the message names the part that is wrong and says why."""
+    """Raised for a text that describes no topology; the message names the wrong part and the reason."""
 
 
 @attrs.frozen
@@ -54,7 +54,7 @@ class Topology:
         return bool(self.pairs) or self.to_switch > 0
 
     def links(self, one: int, other: int) -> int:
-        """Return how many links two devices have."""
+        """Return the number of links between two devices."""
         if self.to_switch:
             return self.to_switch if one != other else 0
         return self.pairs.get((min(one, other), max(one, other)), 0)
@@ -67,8 +67,8 @@ class Topology:
     def neighbour(self, source: int, destination: int, devices: int) -> int | None:
         """Return the device of 0 to ``devices - 1`` through which a copy can go over two links; None if there is none.
 
-        It is the device whose narrower side has the most links, and the lowest of those.  The rule is ours:
-        CUDA goes through the host, so there is no driver to follow.
+        The rule is ours: of the devices whose narrower side has the most links, take the lowest. CUDA goes through the
+        host, so there is no driver to follow.
         """
         best, most = None, 0
         for device in range(devices):
@@ -143,7 +143,7 @@ Value = float | bool | str
 
 
 def _check_policy(kind: str, group: str) -> Callable[[str], object]:
-    """Return what checks the name of a policy: an entry point of the group, or `FILE.py:CLASS`.
+    """Return a function that checks a policy's name: an entry point of the group, or `FILE.py:CLASS`.
 
     Loading the project's own policies would import the driver, so that only names are looked up here.
     """
@@ -158,21 +158,21 @@ FORMATS: dict[str, Callable[[str], object]] = {
     "eviction_policy": _check_policy("eviction policy", "offloadrt.eviction_policies"),
     "prefetch_policy": _check_policy("prefetch policy", "offloadrt.prefetch_policies"),
 }
-"""Formats of texts that are not choices, each with the function that reads it and raises ValueError."""
+"""Formats of texts without choices, each with a function that reads the text and raises ValueError."""
 
 _POSITIVE = frozenset({"alloc.segment", "mpi.device.chunk", "staging.chunk"})
-"""Sizes by which other sizes are divided: 0 would be a division by zero."""
+"""Sizes that are divisors of other sizes, so that they must not be 0."""
 _POWERS_OF_TWO: dict[str, int] = {
     **dict.fromkeys(("page.size", "page.size_thp", "page.gpu_fault"), 4096),
     **dict.fromkeys(("page.uvm_page", "page.uvm_big", "page.uvm_block", "fault.range"), 4096),
     **dict.fromkeys(("mem.sector", "mem.row", "remote.sector", "remote.line", "access_counter.access"), 8),
     **dict.fromkeys(("alloc.alignment", "alloc.managed_alignment", "access_counter.sub_region"), 8),
 }
-"""Sizes of pages, sectors and steps of addresses, with the least that they can be; the most is 1 GiB."""
+"""Sizes of pages, sectors and steps of addresses, with the smallest allowed value; the largest is 1 GiB."""
 _AT_MOST: dict[str, float] = {"jitter": 1.0, "runtime.hidden_helper_threads": 1024}
-"""Upper limits of fractions of a whole, and of what has an actor each."""
+"""Upper limits of fractions, and of counts for which each unit has an actor."""
 _AT_MOST_UNITS: dict[str, float] = dict.fromkeys(("cards", "engines", "queues", "connections", "devices"), 1024)
-"""Upper limits of counts of what has an actor each."""
+"""Upper limits of counts, by unit, for which each unit has an actor."""
 _MOST = 1 << 30
 """Upper limit of every other count."""
 _LIMITS: dict[str, tuple[float, float, str]] = {
@@ -183,16 +183,15 @@ _LIMITS: dict[str, tuple[float, float, str]] = {
     "time / data": (0.0, 1e-3, "a byte takes 1 ms at most"),
     "fraction": (0.0, 1e6, "a factor is 1e6 at most"),
 }
-"""The least and the largest SI value by dimension, and why. They are far beyond all hardware, so that what is outside
-is a slip."""
+"""The least and the largest SI value by dimension, and the reason. All are far beyond hardware: others are slips."""
 
 
 class EntryError(ValueError):
-    """An entry that is not acceptable; the message says why, and ``machine_spec.py`` adds the file and the key."""
+    """Raised for an unacceptable entry; the message has the reason, and ``machine_spec.py`` adds file and key."""
 
 
 class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """An entry as it stands in a TOML file; it has exactly one of ``value`` and ``range``."""
+    """An entry as a TOML file has it; exactly one of ``value`` and ``range`` is given."""
 
     source: str
     source_type: SourceType
@@ -212,12 +211,12 @@ class ProfileEntry:
 
     key: str
     value: Value
-    """What a run uses: the number, the geometric mean or an end of the range, a truth value or a text."""
+    """The value for a run: the number, the geometric mean or an end of the range, a truth value or a text."""
     low: float | None
     high: float | None
     """The ends of the range in ``low`` and ``high``; None when the entry is a single value."""
     unit: units.Unit | None
-    """None for truth values and texts."""
+    """The unit; None for truth values and texts."""
     source: str
     """A key of the profile's ``[sources]``, or "user"."""
     source_type: str
@@ -225,15 +224,15 @@ class ProfileEntry:
     choices: tuple[str, ...]
     """The texts that a text entry may hold, unless it has a format."""
     format: str | None
-    """The key in ``FORMATS`` of how the text is written; None for a text with choices."""
+    """The key in ``FORMATS`` of the text's format; None for a text with choices."""
     reference: bool
-    """Whether the entry is only there to compare with: no operation costs it."""
+    """Whether the entry serves only for comparisons: no operation costs it."""
     measured_on: str | None = None
-    """The machine, or one of the profile's `[hosts]`, that the value is of; None: the profile that has it."""
+    """The machine, or one of the profile's `[hosts]`, where the value was measured; None: this profile's machine."""
     home: str = ""
-    """The file that has the entry."""
+    """The file that contains the entry."""
     scaled_from: str | None = None
-    """The machine from which it was taken over and scaled."""
+    """The machine whose entry was taken over and scaled."""
     overridden: bool = False
     """Whether a user has set the value."""
 
@@ -304,7 +303,7 @@ class ProfileEntry:
     def overriding(self, given: object) -> ProfileEntry:
         """Return this entry with the value that a user has given.
 
-        It is a number in the entry's own unit, a quantity as a text (``"20us"``), a choice, or an end of the range.
+        This is a number in the entry's own unit, a text with a unit (``"20us"``), a choice, or an end of the range.
 
         Raises EntryError, also for a text that is a number without the unit that the entry needs.
         """
@@ -384,7 +383,7 @@ def parse(key: str, raw: object) -> ProfileEntry:
 
 
 def _needs_unit(given: object, unit: units.Unit, key: str) -> None:
-    """Raise EntryError for a text such as "20" where seconds and microseconds are both likely; 0 needs no unit."""
+    """Raise EntryError for text such as "20" where seconds and microseconds are both likely; 0 needs no unit."""
     if unit.is_count or unit.dimension == "fraction" or not isinstance(given, str):
         return
     try:
@@ -397,7 +396,7 @@ def _needs_unit(given: object, unit: units.Unit, key: str) -> None:
 
 
 def _number(given: object, unit: units.Unit, key: str) -> float:
-    """Return ``given`` in SI; as a text it may have another unit of the same dimension.
+    """Return ``given`` in SI units; a text may have another unit of the same dimension.
 
     Raises EntryError.
     """

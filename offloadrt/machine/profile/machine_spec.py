@@ -1,8 +1,8 @@
 """A machine's profile: what the machine is, and what every operation on it costs, read from TOML files.
 
-``load`` reads a file with all its bases and makes a ``MachineSpec``; ``entry.py`` has the rules for one entry.  Whoever
-needs costs asks for single values, or has a class of costs filled by ``MachineSpec.read``.  A range runs at its
-geometric mean unless an end is asked for.
+``load`` reads a file with all its bases and makes a ``MachineSpec``; ``entry.py`` has the rules for one entry. Code
+that needs costs reads single values, or has a class of costs filled by ``MachineSpec.read``. A range stands for its
+geometric mean unless an end is chosen.
 
 A machine's profile holds ``[machine]`` (name, title, notes, default runtime), ``[sources]`` and one ``[entry."KEY"]``
 for each cost.  What belongs to an offloading runtime is a profile of its own, with ``[runtime]`` instead; ``load`` puts
@@ -46,11 +46,11 @@ from offloadrt.registry import Registry, regular
 T = TypeVar("T")
 
 RangeEnds = Literal["mean", "low", "high"] | Mapping[str, RangeEnd]
-"""One end for all ranges, or a place for each entry named; the others are at their mean."""
+"""One end for all ranges, or a position in the range for each named entry; other entries are at their mean."""
 
 
 class ProfileError(ValueError):
-    """A profile, an entry or an override that cannot be used; the message names file, key and reason."""
+    """Raised for an unusable profile, entry or override; the message names file, key and reason."""
 
     def __init__(self, path: str, key: str, reason: str) -> None:
         super().__init__(path, key, reason)
@@ -61,9 +61,9 @@ class ProfileError(ValueError):
 
 
 class UnknownEntry(ProfileError):
-    """A key that the profile does not have.
+    """Raised for a key that the profile does not have.
 
-    ``near`` holds keys that look like it; ``alone`` says that the profile is a user's file without a base.
+    ``near`` holds similar keys; ``alone`` says that the profile is a user's file without a base.
     """
 
     def __init__(self, path: str, key: str, near: tuple[str, ...], alone: bool = False) -> None:
@@ -84,30 +84,30 @@ class MachineSpec:
     name: str
     title: str
     path: str
-    """The file, as messages name it."""
+    """The file's path in messages."""
     notes: tuple[str, ...]
     sources: dict[str, str]
     """The texts of the sources, by the key that entries use."""
     entries: dict[str, ProfileEntry]
     runtime: str = ""
-    """The name of the offloading runtime whose entries it has; empty for none."""
+    """The name of the offloading runtime whose entries the profile has; empty without a runtime."""
     alone: bool = False
-    """Whether it is a user's file without a base, which has to hold every entry that is asked for."""
+    """Whether the profile is a user's file without a base, which must have every entry that is read."""
     hosts: Mapping[str, Host] = attrs.field(factory=dict)
-    """The machines without a profile that entries were measured on."""
+    """Machines without a profile on which entries were measured."""
     made_for: str | None = None
-    """Of a runtime: the machine for whose host its costs are."""
+    """For a runtime's profile: the machine for whose host the costs are."""
     elsewhere: Mapping[str, ProfileEntry] = attrs.field(factory=dict)
-    """What other machines than `measured_on` say of an entry, for `left_out`."""
+    """Entries by machines other than `measured_on`, for `left_out`."""
     _derived: dict[Any, Any] = attrs.field(init=False, factory=dict, eq=False, repr=False)
-    """What has been derived from the entries: `read` and `derived` look here first, because every run asks again."""
+    """Objects derived from the entries: `read` and `derived` look here first, because every run asks again."""
 
     _overridden: Memo[str, MachineSpec] = attrs.field(init=False, factory=partial(Memo, 64), eq=False, repr=False)
-    """What `with_overrides` has returned: the runs of a sweep or of an exploration ask for the same again."""
+    """Cached results of `with_overrides`, because the runs of a sweep or an exploration repeat the same overrides."""
 
     @cached_property
     def digest(self) -> str:
-        """Return a hash of the names and of the entries; their order in the file, and its comments, do not matter."""
+        """Return a hash of the names and entries; their order and the file's comments do not matter."""
         entries = sorted((key, repr(attrs.astuple(entry, recurse=False))) for key, entry in self.entries.items())
         return hashlib.sha256(json.dumps([self.name, self.runtime, entries]).encode()).hexdigest()
 
@@ -197,7 +197,7 @@ class MachineSpec:
         return read
 
     def derived(self, make: Callable[[MachineSpec], T]) -> T:
-        """Return ``make(self)``, which is called once for each profile: its result must not change.
+        """Return ``make(self)``, called once for each profile; the result must not change.
 
         Raises what ``make`` raises.
         """
@@ -301,7 +301,7 @@ class NodeTopology:
 
 
 def node_topology(spec: MachineSpec) -> NodeTopology:
-    """Read how the machine's devices hang together.
+    """Read how the machine's devices are connected.
 
     Raises ProfileError, with the entry to set, for entries that contradict one another.
     """
@@ -350,10 +350,10 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
     title: str = ""
     base: str | None = None
     runtime: str | None = None
-    """Of a machine: the runtime that programs use there unless another one is asked for."""
+    """For a machine: the default runtime of programs there."""
     notes: list[str] = []
     made_for: str | None = None
-    """Of a runtime: the machine on whose host its costs were measured or estimated, unless an entry says another."""
+    """For a runtime: the machine on whose host its costs were measured or estimated, unless an entry names another."""
 
 
 class _MachineFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -374,14 +374,14 @@ class _RuntimeFile(msgspec.Struct, forbid_unknown_fields=True):
 
 @cache
 def _texts(folder: Any) -> dict[str, str]:
-    """Read the profiles that come with the package, once: every run asks for one."""
+    """Read the profiles of the package once, because every run needs one."""
     files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".toml"))
     return {name.removesuffix(".toml"): (folder / name).read_text(encoding="utf-8") for name in files}
 
 
 @attrs.frozen
 class _Kind:
-    """What a profile can be of: how messages name it, where those of the package are, and how its file is built."""
+    """A kind of profile: its name in messages, the folder of the package's profiles, and the structure of its file."""
 
     name: str
     folder: Any
@@ -392,14 +392,14 @@ class _Kind:
 
     @property
     def of_packages(self) -> Registry[Any]:
-        """Return where other packages' profiles are found: an entry point gives a path, or what makes one."""
+        """Return the registry of other packages' profiles: an entry point gives a path or a function that makes one."""
         return Registry(self.name, f"offloadrt.{self.name}s")
 
 
 _MACHINE = _Kind("machine", _PROFILES, _MachineFile)
 _RUNTIME = _Kind("runtime", _PROFILES / "runtimes", _RuntimeFile)
 _Files = tuple[tuple[str, str], ...]
-"""(path, text) of a file and of all bases on which it is built, the last base first."""
+"""(path, text) of a file and of all its bases, the last base first."""
 
 
 def available() -> list[str]:
@@ -447,7 +447,7 @@ def load_runtime(name_or_path: str | Path) -> MachineSpec:
 
 
 def _default_runtime(files: _Files) -> str | None:
-    """Return the runtime that the last of ``files`` names, or the nearest of its bases; None if none does."""
+    """Return the runtime that the last of ``files`` or its nearest base names; None if none does."""
     headers = [_parsed(path, text, _MACHINE).header for path, text in reversed(files)]
     return next((header.runtime for header in headers if header.runtime is not None), None)
 
@@ -488,7 +488,7 @@ def _parsed(path: str, text: str, kind: _Kind) -> _MachineFile | _RuntimeFile:
 
 
 def _where_it_belongs(error: msgspec.ValidationError, kind: _Kind) -> str:
-    """Return, for an unknown field, where a file has it, or what a file has there; nothing for other errors."""
+    """Return, for an unknown field, where it belongs or which fields exist; empty for other errors."""
     unknown, header = re.search(r"unknown field `(.*?)`(.*)", str(error)), _Header.__struct_fields__
     if unknown is None or unknown[1] in ("machine", "runtime"):
         return ""
@@ -503,7 +503,7 @@ def _where_it_belongs(error: msgspec.ValidationError, kind: _Kind) -> str:
 def _unchanged(files: _Files, kind: _Kind) -> MachineSpec:
     """Return the profile of the last of ``files``, without overrides and with ranges not set to an end.
 
-    What another machine's entry says of a part is scaled to this one's (`scaling.py`).
+    Entries that come from another machine are scaled to this machine (`scaling.py`).
 
     Raises ProfileError.
     """
@@ -512,7 +512,7 @@ def _unchanged(files: _Files, kind: _Kind) -> MachineSpec:
 
 
 def _scaled(entries: Mapping[str, ProfileEntry], spec: MachineSpec, files: _Files) -> dict[str, ProfileEntry]:
-    """Return entries as they are expected on the machine of ``files``, as which they are written in ``spec``."""
+    """Return the entries of ``spec``, which are as written, scaled to the machine of ``files``."""
     homes = {path: _as_written(files[: place + 1], _MACHINE) for place, (path, _) in enumerate(files)}
     return {key: _scaled_entry(entry, spec, homes) for key, entry in entries.items()}
 
@@ -540,19 +540,19 @@ def _scaled_entry(entry: ProfileEntry, spec: MachineSpec, homes: Mapping[str, Ma
 
 @attrs.frozen
 class WithoutMeasurements:
-    """What a machine's profile would have if nobody had measured the machine."""
+    """The entries that a machine's profile would have if nobody had measured the machine."""
 
     entries: Mapping[str, ProfileEntry]
     """The entries that replace measured ones, scaled from other machines."""
     only_here: Sequence[str]
-    """Measured entries for which no other machine says anything; they stay."""
+    """Measured entries without a counterpart from another machine; they stay."""
 
 
 def left_out(name: str, runtime: str | None = None) -> WithoutMeasurements:
-    """Find what stands for the measurements of a machine when they are left out: its bases' entries, or `elsewhere`.
+    """Find the replacements for a machine's measured entries: its bases' entries, or `elsewhere`.
 
     An entry counts as measured if it depends on a part of the machine (`scaling.py`) and its value was measured there.
-    What a data sheet says stays.
+    Values from data sheets stay.
 
     Raises ProfileError.
     """
@@ -585,7 +585,7 @@ def left_out(name: str, runtime: str | None = None) -> WithoutMeasurements:
 
 @lru_cache(maxsize=64)
 def _as_written(files: _Files, kind: _Kind) -> MachineSpec:
-    """Return the profile of the last of ``files`` as it and its bases have it.
+    """Return the profile of the last of ``files``, as written in the file and its bases.
 
     The cache compares the texts of the files, so that a file may change between two loads.
 
@@ -632,7 +632,7 @@ def _checked(path: str, key: str, raw: object, sources: Mapping[str, str], base:
 
 
 def _check_belongs_here(path: str, key: str, kind: _Kind) -> None:
-    """Raise ProfileError if profiles of the other kind have the entry, which says where to put it."""
+    """Raise ProfileError if the entry belongs to profiles of the other kind; the message says where to put it."""
     other = _MACHINE if kind is _RUNTIME else _RUNTIME
     for name in other.available():
         if key in _unchanged(_files(name, other), other).entries:
@@ -679,7 +679,7 @@ def _at_means(machine_files: _Files, runtime_files: _Files) -> MachineSpec:
 
 
 def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
-    """Return (path, text) of a profile's file; the path is what messages call it.
+    """Return (path, text) of a profile's file; messages show the path.
 
     Raises ProfileError.
     """

@@ -1,9 +1,9 @@
-"""How a profile's entry is taken over from another machine: it is scaled by the part of a machine that it depends on.
+"""How a profile's entry is taken over from another machine: scaled by the part of a machine that it depends on.
 
-`PARTS` says for each entry which part that is (the core, the host's memory, the link, the GPU's clock) and which
-reference entry of a machine states how fast the part is there. The rule is one of proportion: a time that a core
-executes is as many times longer as the core's single-thread points are fewer. `ScaledPart.rule` is the factor within
-which the proportion is trusted; it widens the entry's range to both sides. Nothing here was fitted to a result.
+`PARTS` names for each entry that part (the core, the host's memory, the link, the GPU's clock), and the reference entry
+of a machine that states the part's speed there. The rule is proportionality: a time that a core needs grows by the
+factor by which the core's single-thread points are fewer. `ScaledPart.rule` is the factor within which the proportion
+is trusted; it widens the entry's range to both sides. Nothing here was fitted to a result.
 
 Entries that belong to no part are not costs: sizes, counts, policies, and what the source of a driver says.
 """
@@ -20,16 +20,16 @@ import msgspec
 from offloadrt.machine.profile.entry import ProfileEntry
 
 SINGLE_THREAD = "cpu.single_thread"
-"""The reference entry that says how fast one thread of a machine's host is, in points of a public benchmark."""
+"""The reference entry for the speed of one thread of a machine's host, in points of a public benchmark."""
 
 
 class Host(msgspec.Struct, frozen=True):
-    """A machine without a profile, on which entries were measured: what is known of its parts."""
+    """A machine without a profile on which entries were measured, with what is known of its parts."""
 
     what: str
-    """Which machine it is, and where that is said."""
+    """The name of the machine, and the source of that information."""
     parts: Mapping[str, tuple[float, float]] = msgspec.field(default_factory=dict)
-    """The ends of the reference entries that are known or estimated, in SI units (points, seconds, bytes/s)."""
+    """Ranges of the known or estimated reference entries, in SI units (points, seconds, bytes/s)."""
 
 
 @attrs.frozen
@@ -38,11 +38,11 @@ class ScaledPart:
 
     name: str
     reference: str
-    """The entry that says how fast the part is."""
+    """The entry that states the part's speed."""
     rule: float
-    """Within this factor the proportion holds; an estimate."""
+    """The factor within which the proportion holds; an estimate."""
     keys: tuple[str, ...]
-    """The entries, as patterns."""
+    """Patterns of the entries' keys."""
     is_proportional: bool = True
     """Whether the entries change with the reference; if not, another part only widens their ranges."""
 
@@ -102,7 +102,7 @@ _RATES = ("data / time", "work / time")
 
 @functools.cache
 def part_of(key: str) -> ScaledPart | None:
-    """Return the part of a machine that an entry depends on; None if it is taken over as it stands."""
+    """Return the part of a machine that an entry depends on; None if the entry is taken over unchanged."""
     return next((part for part in PARTS if any(fnmatchcase(key, pattern) for pattern in part.keys)), None)
 
 
@@ -114,7 +114,7 @@ def is_scalable(entry: ProfileEntry) -> bool:
 
 
 def ends(entry: ProfileEntry) -> tuple[float, float]:
-    """Return the ends of an entry's range, which are its value where it has none."""
+    """Return the ends of an entry's range; for an entry without a range, its value twice."""
     assert isinstance(entry.value, float)
     return (entry.value, entry.value) if entry.low is None or entry.high is None else (entry.low, entry.high)
 
@@ -122,8 +122,8 @@ def ends(entry: ProfileEntry) -> tuple[float, float]:
 def scaled(entry: ProfileEntry, origin: str, there: tuple[float, float], here: tuple[float, float]) -> ProfileEntry:
     """Return an entry of the machine ``origin`` as it is expected here.
 
-    ``there`` and ``here`` are the ends of the reference entry of its part on the two machines; more is faster, except
-    for ``gpu.cycle``.
+    ``there`` and ``here`` are the ranges of the part's reference entry on the two machines; a larger value is faster,
+    except for ``gpu.cycle``.
     """
     part = part_of(entry.key)
     assert part is not None and entry.unit is not None

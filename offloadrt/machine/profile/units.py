@@ -36,11 +36,11 @@ _PREFIXES = (
 
 @attrs.frozen
 class Unit:
-    """A unit as it is written in a profile."""
+    """A unit of profile entries, such as ``"GB/s"``."""
 
     text: str
     factor: float
-    """Multiplied by it, a number in this unit is in SI."""
+    """Factor by which a number in this unit is multiplied to be in SI units."""
     dimension: str
     """``time``, ``data``, ``data / time``, …; ``count`` for whole things, ``fraction`` for plain numbers."""
 
@@ -54,12 +54,12 @@ class Unit:
 
 
 class UnitError(ValueError):
-    """A unit or a quantity that the registry does not know; the message lists what it knows."""
+    """Raised for a unit or a quantity that the registry does not know; the message lists the known ones."""
 
 
 @functools.cache
 def _registry() -> pint.UnitRegistry[Any]:
-    """Return the registry, made at its first use."""
+    """Return the registry, which is made at its first use."""
     import pint  # here, because it takes a quarter of a second, and units of COMMON do not need it
 
     registry: pint.UnitRegistry[Any] = pint.UnitRegistry(None)
@@ -94,9 +94,9 @@ COMMON: dict[str, tuple[float, str]] = {
     "percent": (0.01, "fraction"),
     **{f"{name}s" if name != "SM" else name: (1.0, "count") for name in COUNTS},
 }
-"""Factors and dimensions of the units in which our profiles are written, so that a run need not load pint.
+"""Factors and dimensions of the units in the package's profiles, so that a run need not load pint.
 
-A test compares them with what pint says.
+A test compares them with pint's values.
 """
 
 

@@ -1,4 +1,4 @@
-"""Strategies: which of several actors that could run goes on first, and who is held back. A file each.
+"""Strategies: which of several ready actors goes on first, and which is held back. Each strategy has its file.
 
 `Fifo` (``fifo.py``) is the order of scheduling; to `Random` (``random_order.py``) each is equally likely. Others are
 found by entry points of the group `offloadrt.strategies`.
@@ -36,6 +36,5 @@ class Strategy(Protocol):
     def choose(self, ready: Sequence[Actor]) -> int:
         """Return the index of the actor to go on next; ``ready`` has at least two, in order of scheduling.
 
-        The first one is whom `Fifo` would let go on. Anything else that it returns, or what it raises, ends the run as
-        a `BadChoice`.
+        `Fifo` would choose index 0. Any other kind of result, and any error raised here, ends the run as a `BadChoice`.
         """

@@ -1,4 +1,4 @@
-"""The order of scheduling."""
+"""The default strategy: the order of scheduling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from offloadrt.sim.scheduler import Actor
 
 @attrs.frozen
 class Fifo:
-    """Order of scheduling. The scheduler knows it and never asks."""
+    """Resumes actors in the order of scheduling. The scheduler knows this strategy and never asks it."""
 
     name: str = "fifo"
 

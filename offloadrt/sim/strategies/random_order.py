@@ -12,7 +12,7 @@ from offloadrt.sim.scheduler import Actor
 
 @attrs.define
 class Random:
-    """Each ready actor is equally likely; ``seed`` alone decides, on every Python."""
+    """Chooses each ready actor with equal probability; ``seed`` alone decides, on every version of Python."""
 
     seed: int = 0
     name: str = "random"
