@@ -7,12 +7,11 @@
 ``kfd.py``    the kernel driver of an APU: ``Kfd``, with pool memory, prefaults and page faults
 ============  ======================================================================================================
 
-``open_drivers`` makes the libraries that a machine has (``Driver`` is the protocol that both meet).
-Calls are grouped by topic (``driver.memory.alloc``).  They run in the calling thread, cost what the profile says, and
-wait for one another at the library's locks.  ``calls.py`` accounts for them and has the errors that they raise,
-``halting.py`` what allocations and frees do to running kernels.  What a call costs alone is in ``DriverCosts``,
-``RocrCosts`` and ``KfdCosts``; actors and messages are in ``README.md``.  To follow one call from top to bottom, open
-``cuda/driver.py``.
+``open_drivers`` makes the libraries that a machine has (``Driver`` is the protocol of both). Calls are grouped by topic
+(``driver.memory.alloc``). They run in the calling thread, cost what the profile says, and wait for one another at the
+library's locks. ``calls.py`` accounts for calls and has their errors; ``halting.py`` has the effects of allocations and
+frees on running kernels. ``DriverCosts``, ``RocrCosts`` and ``KfdCosts`` have the cost of an uncontended call;
+``README.md`` lists actors and messages. To follow one call from top to bottom, open ``cuda/driver.py``.
 """
 
 from __future__ import annotations
@@ -43,25 +42,25 @@ class BlockCalls(Protocol):
 
 
 class ManagedCalls(Protocol):
-    """The calls for managed memory. All but ``uvm`` raise DriverError where nothing migrates."""
+    """The calls for managed memory. All except ``uvm`` raise DriverError on a device without migration."""
 
     @property
     def uvm(self) -> Uvm | None:
         """Return the unified-memory driver, once the program uses managed memory."""
 
     def start(self) -> Uvm:
-        """Use managed memory from now on, its actors included; called by a running actor."""
+        """Begin to use managed memory, and spawn its actors; called by a running actor."""
 
     async def alloc(self, nbytes: int, *, name: str = "") -> int:
-        """Allocate managed memory, whatever the program's other arrays are; return its address."""
+        """Allocate managed memory, independently of the program's other arrays; return its address."""
 
     async def free(self, address: int) -> None: ...
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
-        """Say how managed memory will be used."""
+        """Give advice on the use of managed memory."""
 
 
 class PinningCalls(Protocol):
-    """The calls for pinned memory of the host, whose copies need no staging. DriverError where there is none."""
+    """The calls for pinned host memory, whose copies need no staging. DriverError where no pinning is emulated."""
 
     async def register(self, address: int, nbytes: int) -> None: ...
     async def unregister(self, address: int) -> None: ...
@@ -89,16 +88,16 @@ class Driver(Protocol):
         """Return the calls for graphs; None for a library whose graphs are not emulated."""
 
     def start(self) -> None:
-        """Spawn the actors below. Called by a running actor."""
+        """Spawn the actors of the kernel driver and the device. Called by a running actor."""
 
     def share_buffer(self) -> None:
-        """Have one copy of pageable memory at a time staged where copies need staging; call it before any copy."""
+        """Stage only one copy of pageable memory at a time, where copies need staging; call this before any copy."""
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Return the statistics of its locks, by name."""
+        """Return the statistics of the driver's locks, by name."""
 
     def engines(self) -> Mapping[str, Any]:
-        """Return what its own actors did, by name."""
+        """Return the statistics of the driver's own actors, by name."""
 
     def faults(self) -> dict[str, int]:
         """Return the page faults so far, by kind."""
@@ -108,9 +107,9 @@ class Driver(Protocol):
 
 
 def open_drivers(views: Sequence[Machine], devices: int = 1) -> Sequence[Sequence[Driver]]:
-    """Return the driver libraries of each process on its first ``devices`` devices, as ``driver.api`` says.
+    """Return the driver libraries of each process on its first ``devices`` devices, by the entry ``driver.api``.
 
-    Each process has a view of the machine; all on one node share the kernel drivers.
+    Each process has its own view of the machine; all processes on one node share the kernel drivers.
     """
     opened: list[Sequence[Driver]] = []
     for _, on_node in itertools.groupby(views, lambda view: view.node):

@@ -1,12 +1,12 @@
-"""The common part of all driver libraries' calls: their accounting, their errors, and faults that are injected.
+"""The common part of all driver libraries' calls: accounting, errors, and injected faults.
 
 Both libraries (``cuda``, ``rocr``) account for their calls here, so that statistics and traces mean the same.  Errors
 have the names and codes of the real libraries.
 
-After some errors CUDA's context is of no more use: "any further CUDA work will return the same error" (CUDA's manual,
-``CUresult``).  These are the sticky ones.  A kernel that fails and a page fault that nobody can serve have sticky
-errors, which the next call that waits for the device returns.  An allocation for which there is no memory has not.
-What a device that disappeared answers is documented neither by CUDA nor by ROCr: every call raises ``DeviceLost``.
+After a sticky error, CUDA's context is unusable: "any further CUDA work will return the same error" (CUDA's manual,
+``CUresult``). A failing kernel and a page fault that nobody can serve have sticky errors, which the next call that
+waits for the device returns. An allocation without enough memory has an error that is not sticky. Neither CUDA nor ROCr
+documents what calls on a lost device return: here every call raises ``DeviceLost``.
 
 The names of calls and error codes are CUDA's in the code, and the library's own where a user sees them.  HIP has a call
 for each of CUDA's.  For Level Zero, which is organized differently, the call is named that does the same, with
@@ -119,7 +119,7 @@ CALL_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     "hip": {name: names[0] for name, names in _CALLS.items()},
     "level_zero": {name: names[1] for name, names in _CALLS.items()},
 }
-"""The library's name for each of CUDA's calls and error codes, by the value of the profile's ``driver.calls``."""
+"""The library's name for each of CUDA's calls and error codes, by the profile's entry ``driver.calls``."""
 
 _ROCR: Final = {
     "executable_load_agent_code_object",
@@ -144,7 +144,7 @@ CALLS: Final = _ROCR | {
 
 
 def call_name(spec: MachineSpec, cuda: str) -> str:
-    """Return the name that a machine's library has for one of CUDA's calls or error codes; ``Calls`` counts by it."""
+    """Return a machine's name for one of CUDA's calls or error codes; ``Calls`` counts by this name."""
     return CALL_NAMES[spec.text("driver.calls")].get(cuda, cuda)
 
 
@@ -154,15 +154,15 @@ OUT_OF_RESOURCES = "HSA_STATUS_ERROR_OUT_OF_RESOURCES"
 
 
 class DriverError(Exception):
-    """A call that has returned an error code.
+    """Raised for a call that returned an error code.
 
-    ``call`` and ``code`` are the real names; ``detail`` says why.  ``where`` is the thread and the virtual time, once
-    the call has returned.
+    ``call`` and ``code`` are the real names; ``detail`` has the reason. ``where`` has the thread and the virtual time,
+    once the call has returned.
     """
 
     where = ""
     messages: tuple[str, ...] = ()
-    """What a runtime above the library has written to the standard error about it."""
+    """The lines that a runtime above the library has written to standard error about this failure."""
 
     def __init__(self, call: str, code: str, detail: str) -> None:
         super().__init__(call, code, detail)
@@ -174,7 +174,7 @@ class DriverError(Exception):
         self.args = (self.call, self.code, self.detail)
 
     def locate(self, thread: str, time: float, device: int) -> None:
-        """Say which thread made the call, and when it returned."""
+        """Record which thread made the call, and when the call returned."""
         self.where = f" ({thread} at {time:.9f} s, device {device})"
 
     def __str__(self) -> str:
@@ -182,11 +182,11 @@ class DriverError(Exception):
 
 
 class DeviceLost(DriverError):
-    """A call on a device that has disappeared; the library documents no error of its own for that."""
+    """Raised for a call on a lost device, for which the library documents no error."""
 
 
 class OutOfDeviceMemory(DriverError):
-    """An allocation that does not fit; ``thread`` asked for ``nbytes`` at virtual time ``time`` on ``device``."""
+    """Raised for an allocation that does not fit; ``thread`` requested ``nbytes`` at ``time`` on ``device``."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class OutOfDeviceMemory(DriverError):
         super().__init__(call, code, detail)
 
     def locate(self, thread: str, time: float, device: int) -> None:
-        """Do nothing: the detail says so already."""
+        """Do nothing, because the detail names thread and time already."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         where = (self.call, self.nbytes, self.free_bytes, self.thread, self.time, self.device, self.code)
@@ -226,7 +226,7 @@ _CODES: Final[Mapping[str, Mapping[str, str]]] = {
         "device": "HSA_STATUS_ERROR",
     },
 }
-"""The error of each kind of fault in each library, unless the fault names another."""
+"""The default error of each kind of injected fault in each library."""
 
 STICKY: Final = frozenset(
     {
@@ -241,11 +241,11 @@ STICKY: Final = frozenset(
         "CUDA_ERROR_LAUNCH_FAILED",
     }
 )
-"""The errors whose description in CUDA's manual says that every further call returns the same."""
+"""The errors for which CUDA's manual says that every further call returns the same error."""
 
 
 class FailingCalls:
-    """The faults of one device's calls; ``library`` is ``driver.api`` of the profile."""
+    """Injects faults into one device's calls; ``library`` is the profile's entry ``driver.api``."""
 
     def __init__(self, injector: Injector, device: int, library: str) -> None:
         self._injector = injector
@@ -254,13 +254,13 @@ class FailingCalls:
 
     @property
     def broken(self) -> bool:
-        """Tell whether the device is of no more use."""
+        """Tell whether a fault has made the device unusable."""
         return self._device in self._injector.failures
 
     def begin(self, call: str, nbytes: int, thread: str, now: float) -> DriverError | None:
-        """Return the error of a call that is struck, or whose device is broken; None if it goes on.
+        """Return the error of a call that a fault strikes or whose device is broken; None lets the call proceed.
 
-        nbytes: what an allocation asks for; 0 for other calls.
+        nbytes: requested size of an allocation; 0 for other calls.
         """
         if (error := self.end(call)) is not None:
             return error
@@ -275,7 +275,7 @@ class FailingCalls:
         return DriverError(call, code, f"fault {fault.text}")
 
     def end(self, call: str) -> DriverError | None:
-        """Return the error of a call that returns when its device is broken."""
+        """Return the error of a call that returns while its device is broken; else None."""
         failure = self._injector.failures.get(self._device)
         if failure is None:
             return None
@@ -284,7 +284,7 @@ class FailingCalls:
 
 
 class CallAccounts:
-    """The calls on one device; ``names`` translates CUDA's names of calls and codes into those of another library."""
+    """Accounts for the calls on one device; ``names`` maps CUDA's names of calls and codes to another library's."""
 
     def __init__(self, machine: Machine, device: Device, names: Mapping[str, str]) -> None:
         self.sim = machine.sim
@@ -293,15 +293,15 @@ class CallAccounts:
         self.trace = machine.trace
         self.counts = machine.calls
         self.failing: FailingCalls | None = None
-        """Lets calls fail; None in a run without faults."""
+        """Injects faults into calls; None in a run without faults."""
         if machine.injector is not None:
             self.failing = FailingCalls(machine.injector, device.index, machine.spec.text("driver.api"))
 
     def call(self, api: str, queue: int = -1, cause: int | None = None, nbytes: int = 0) -> DriverCall:
         """Account for one call from entry to return: ``with accounts.call("cuMemAlloc") as call``.
 
-        ``cause`` is the directive that asks for it; None: that of the running actor.  ``nbytes``: of an allocation of
-        device memory, what it asks for.
+        ``cause`` is the directive that makes the call; None stands for the running actor's directive. ``nbytes``:
+        requested size of an allocation of device memory.
         """
         if cause is None:
             cause = (self.sim.running or self.sim.current).cause
@@ -333,7 +333,7 @@ class DriverCall(msgspec.Struct, eq=False):
         return self
 
     def takes(self, **arguments: int | str) -> None:
-        """Tell a picture of the run what the call was given: `bytes`, and the `address` on the device."""
+        """Pass the call's arguments to the causal log: `bytes`, and the `address` on the device."""
         trace = self.accounts.trace
         if trace is not None and trace.causal_log is not None:
             trace.causal_log.called_with(self.accounts.sim.current, arguments)
@@ -360,20 +360,20 @@ class DriverCall(msgspec.Struct, eq=False):
 
 @attrs.frozen(eq=False)
 class Touching:
-    """The memory that a kernel reaches besides the device's blocks; its fields become those of its ``KernelPacket``."""
+    """The memory outside the device's blocks that a kernel accesses; becomes fields of its ``KernelPacket``."""
 
     ranges: tuple[tuple[int, int], ...] = ()
-    """(address, bytes) of host memory; give the same tuple again for the same kernel, which is then checked quickly."""
+    """(address, bytes) of host memory; pass the same tuple again for the same kernel, for a quick check."""
     serial_s: float = 0.0
     """Seconds that the kernel takes on top of its work."""
     fault: Callable[[AccessFault], None] | None = None
-    """Called when the kernel dies of a page that it may not fault in."""
+    """Called when the kernel dies because it may not fault."""
     accesses: Accesses = ()
-    """What the kernel does with managed memory."""
+    """The kernel's accesses to managed memory."""
     trace: AddressTrace | None = None
-    """Which places of managed memory each thread comes to, where the kernel's source says it; None: it sweeps."""
+    """The positions of each thread in managed memory, if the kernel's source tells them; None: the kernel sweeps."""
     data: AddressTrace | None = None
-    """How to find where elements lie whose indices have no affine form; None where no numbers say it."""
+    """Finds the positions of elements whose indices have no affine form; None where no numbers determine them."""
 
 
 NOTHING = Touching()

@@ -30,7 +30,7 @@ _HALTS: dict[str, dict[Operation, type[DrainKernels] | type[SuspendKernels]]] = 
 
 
 class Halting:
-    """Halts one device for allocations and frees, as ``policy`` says (a key of the table above)."""
+    """Halts one device during allocations and frees, as ``policy`` says (a key of the table above)."""
 
     def __init__(self, sim: Simulation, device: Device, policy: str, host_time: HostTime) -> None:
         self._sim = sim
@@ -39,21 +39,21 @@ class Halting:
         self._host_time = host_time
 
     def concerns(self, operation: Operation) -> bool:
-        """Return whether the policy halts the device for an operation; ask before ``begin``.
+        """Return whether the policy halts the device for an operation; call this before ``begin``.
 
-        A device whose actors have not been started has no kernels, so nothing has to be halted.
+        A device whose actors have not been started has no kernels to halt.
         """
         return operation in self._halts and self._device.started
 
     async def begin(self, operation: Operation, reason: str, cause: int) -> ResumeKernels:
-        """Halt the device and return what ``end`` needs; the wait counts as ``drain`` in the host time."""
+        """Halt the device; return the argument of ``end``. The wait counts as ``drain`` in the host time."""
         since = self._sim.now
         resume = await halt(self._device, self._halts[operation], reason, cause)
         self._host_time.add("drain", self._sim.now - since)
         return resume
 
     def end(self, resume: ResumeKernels | None) -> None:
-        """Let kernels run again; do nothing when ``begin`` was not called (None)."""
+        """Let kernels run again; do nothing for None, when ``begin`` was not called."""
         if resume is not None:
             self._device.compute.mailbox.put(resume)
 
@@ -75,16 +75,16 @@ async def halt(
 
 
 class QueueEviction:
-    """Stops the queues of a device without page faults while managed memory leaves it, and restores them a while later.
+    """Stops the queues of a device without page faults while managed memory leaves it, and restores them later.
 
-    This follows amdgpu's ``svm_range_evict`` without XNACK: the first range that is evicted stops the queues and
-    schedules their restoration; ranges that are evicted until then add nothing to it.  ``delay`` is the time in seconds
-    from the stop to the restoration; 0 for a device that does not stop.
+    This follows amdgpu's ``svm_range_evict`` without XNACK: the first evicted range stops the queues and schedules
+    their restoration; ranges evicted before the restoration change nothing. ``delay`` is the time in seconds from the
+    stop to the restoration; 0 for a device whose queues do not stop.
     """
 
     def __init__(self, sim: Simulation, device: Device, delay: float) -> None:
         self.count = 0
-        """How often the queues have been stopped."""
+        """Number of times that the queues have been stopped."""
         self._sim = sim
         self._device = device
         self._delay = delay
@@ -100,7 +100,7 @@ class QueueEviction:
                 await self._stopping.wait()
 
     async def _stop(self, cause: int) -> None:
-        """Stop the queues and have them restored after the delay."""
+        """Stop the queues, and schedule their restoration after the delay."""
         self._stopping = over = Signal(self._sim, f"device {self._device.index} queues stop")
         self.count += 1
         try:

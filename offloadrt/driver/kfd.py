@@ -1,13 +1,12 @@
 """The kernel driver of an APU (amdkfd): memory of the pool, page tables and prefaults.
 
-Its calls run in the calling host thread.  Three locks order them, and each process has its own.  Who sets attributes
-of a range of host memory (a prefault does) takes the *mmap lock* of the process (`MmapLock`) for writing, and
-for reading while it maps pages; first touches by the host and services of kernels' faults hold it for reading, but
-the first fault in a range takes it for writing before, to make the range (``svm_range_restore_pages``).  The
-*svms lock* keeps services and the setting of attributes apart all the while.  Allocations and frees that need the
-kernel, and the setting of attributes, hold the driver's *process lock*.  Memory of the pool never faults: the GPU's
-page table is filled in bulk when it is allocated.  The faults of kernels are served by an
-actor, `PageFaultHandler`, for all processes in turn.
+Its calls run in the calling host thread. Three locks order them, and each process has its own locks. A thread that sets
+attributes of a range of host memory (as a prefault does) takes the *mmap lock* of the process (`MmapLock`) for writing,
+and for reading while it maps pages. First touches by the host and services of kernels' faults hold it for reading, but
+the first fault in a range first takes it for writing, to make the range (``svm_range_restore_pages``). The *svms lock*
+keeps services and attribute settings apart throughout. Allocations and frees that need the kernel, and attribute
+settings, hold the driver's *process lock*. Memory of the pool never faults: the GPU's page table is filled in bulk at
+the allocation. An actor, `PageFaultHandler`, serves the faults of kernels, for all processes in turn.
 """
 
 from __future__ import annotations
@@ -30,43 +29,43 @@ from offloadrt.trace import events, fault_phases
 
 @attrs.frozen
 class KfdCosts:
-    """Seconds; costs of pages are those of the page size in use."""
+    """Costs of the kernel driver in seconds; page costs are those of the page size in use."""
 
     allocate: Annotated[float, "alloc.pool_base"]
-    """A call of the kernel for memory of the pool."""
+    """Time of a kernel call that allocates memory of the pool."""
     allocate_per_byte: Annotated[float, "alloc.pool_per_gib"]
-    """Added for each byte: clearing, and filling the GPU's page table."""
+    """Additional time for each byte: clearing, and filling the GPU's page table."""
     allocate_fragment: Annotated[float, "alloc.pool_fragment"]
-    """An allocation from memory that the library holds already."""
+    """Time of an allocation from memory that the library holds already."""
     allocate_host: Annotated[float, "alloc.host_pool"]
-    """A call of the kernel for memory of the host's pool, which is mapped for all GPUs."""
+    """Time of a kernel call that allocates memory of the host's pool, which is mapped for all GPUs."""
     allocate_host_per_byte: Annotated[float, "alloc.host_pinned_per_gib"]
-    """Added for each byte: pages that are taken, cleared and mapped."""
+    """Additional time for each byte: taking, clearing and mapping pages."""
     free: Annotated[float, "free.pool_base"]
-    """A call of the kernel that gives memory of the pool back."""
+    """Time of a kernel call that gives memory of the pool back."""
     free_per_byte: Annotated[float, "free.pool_per_gib"]
-    """Added for each byte: unmapping and flushing translations."""
+    """Additional time for each byte: unmapping and flushing translations."""
     free_fragment: Annotated[float, "free.pool_fragment"]
-    """A free of a block that goes back to memory which the library keeps."""
+    """Time of a free of a block that goes back to memory which the library keeps."""
     prefault: Annotated[float, "prefault.call"]
-    """The part of a prefault call that is outside of the process lock and the mmap lock."""
+    """Time of a prefault call outside of the process lock and the mmap lock."""
     prefault_locked: Annotated[float, "prefault.locked"]
-    """The part under the locks that does not depend on the range."""
+    """Time under the locks that does not depend on the range."""
     prefault_insert: Annotated[float, "prefault.insert_{page}"]
-    """Added for each page that is new to the GPU."""
+    """Additional time for each page that is new to the GPU."""
     fault_service: Annotated[float, "fault.service_2m"]
-    """The service of one fault of a kernel, which maps a range of ``fault.range``."""
+    """Time to serve one fault of a kernel, which maps a range of ``fault.range``."""
     skip_entry: Annotated[float, "fault.skip"]
-    """Added for each fault on another page of a range that is mapped by then, which the driver drops."""
+    """Time for each fault on another page of a range that is mapped by then; the driver drops such a fault."""
     populate: Annotated[float, "fault.populate_{page}"]
-    """Populating a page that nobody has touched: allocating and clearing it, whoever asks for it.
+    """Time to populate an untouched page, by allocating and clearing it, whoever requests the page.
 
     The host's first touch, the service of a kernel's fault and a prefault all end in ``handle_mm_fault`` (the latter
     two by way of ``hmm_range_fault``), which clears the page with one core.  Memory of the pool is cleared elsewhere:
     TTM asks the page allocator for cleared pages (``__GFP_ZERO``), which clears a huge page from front to back.
     """
     host_fault: Annotated[float, "fault.cpu_touch"]
-    """Added for a page that the host touches first: its exception."""
+    """Additional time for a page that the host touches first: the CPU's exception."""
 
     @classmethod
     def of(cls, spec: MachineSpec, page_size: int) -> KfdCosts:
@@ -79,7 +78,7 @@ class KfdCosts:
 
 
 class MmapLock:
-    """The lock of one process; with ``uncontended`` it excludes nobody (an ablation)."""
+    """The mmap lock of one process; with ``uncontended`` it excludes nobody (an ablation)."""
 
     __slots__ = ("_contends", "_lock")
 
@@ -102,35 +101,35 @@ class MmapLock:
             await self._lock.acquire_write()
 
     def downgrade(self) -> None:
-        """Go on as a reader, beside others."""
+        """Become a reader instead of the writer, without releasing the lock."""
         if self._contends:
             self._lock.downgrade()
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if self._contends:
             self._lock.release()
 
     def statistics(self) -> RWLockStatistics:
-        """Return how often it was taken and how long actors waited for it."""
+        """Return how often the lock was taken, and how long actors waited for it."""
         return self._lock.statistics()
 
 
 @attrs.frozen
 class AddressSpace:
-    """The part of a process that the service of a fault needs."""
+    """The parts of a process that the service of a fault needs."""
 
     host_pages: PageTable
     """The CPU's page table."""
     mmap_lock: MmapLock
     svms: AbstractAsyncContextManager[object]
-    """The lock of its ranges."""
+    """The lock of the process's ranges."""
     ranges: PageTable
-    """Where the kernel driver has ranges: what has been asked for once."""
+    """The ranges that the kernel driver has made, from earlier requests."""
 
 
 class PageFaultHandler:
-    """Serves the faults of one device; ``start`` spawns its actor.  With ``uncontended`` each fault finds a worker."""
+    """Serves the page faults of one device; ``start`` spawns its actor. ``uncontended`` gives each fault a worker."""
 
     def __init__(
         self,
@@ -157,7 +156,7 @@ class PageFaultHandler:
         self._started = False
 
     def serve_process(self, process: int, space: AddressSpace) -> None:
-        """Serve the faults of a process's kernels, too."""
+        """Serve the faults of a further process's kernels."""
         self._spaces[process] = space
 
     def start(self) -> None:
@@ -167,7 +166,7 @@ class PageFaultHandler:
             self._workers.start()
 
     async def _run(self) -> None:
-        """Serve one fault after the other, for ever (the actor)."""
+        """Serve one fault after another, for ever (the actor)."""
         while True:
             fault = await self._mailbox.get()
             if not isinstance(fault, PageFault):
@@ -185,10 +184,10 @@ class PageFaultHandler:
             self._workers.done()
 
     async def _serve(self, fault: PageFault) -> tuple[int, float]:
-        """Map the range unless somebody has done so; return the pages mapped and the seconds that it took.
+        """Map the range unless it has been mapped already; return the number of mapped pages and the seconds taken.
 
-        Two simplifications.  A duplicate is taken to cost nothing; amdkfd looks the range up and drops the fault.  The
-        service takes no core, though on a real host a kernel worker runs it: a program that keeps all cores busy is
+        Two simplifications. A duplicate costs nothing here; amdkfd looks the range up and drops the fault. The service
+        takes no core here, though on a real host a kernel worker runs it: a program that keeps all cores busy is
         predicted too fast, by at most the handler's ``busy_s``.
         """
         nbytes, space = fault.high - fault.low, self._spaces[fault.process]
@@ -228,18 +227,18 @@ class PageFaultHandler:
 
 @attrs.frozen
 class KfdStatistics:
-    """The counts of the kernel driver; times are virtual seconds."""
+    """Counts of the kernel driver; times are virtual seconds."""
 
     prefaults: int
-    """Calls of ``svm_attributes_set``."""
+    """Number of calls of ``svm_attributes_set``."""
     prefault_pages: int
-    """Pages that they added to the GPU's page table."""
+    """Number of pages that these calls added to the GPU's page table."""
     prefault_s: float
-    """Time of these calls, with their waits for the mmap lock."""
+    """Time of these calls, including their waits for the mmap lock."""
     cpu_faults: int
-    """Pages that the host populated by touching them first."""
+    """Number of pages that the host populated by touching them first."""
     unmapped: int
-    """Pages that lost their translation on the GPU."""
+    """Number of pages that lost their translation on the GPU."""
     mmap: RWLockStatistics
     """Waits for the mmap lock of the process."""
     process: LockStatistics
@@ -250,7 +249,7 @@ class KfdStatistics:
 
 @attrs.define
 class _Counts:
-    """The counts of ``KfdStatistics`` as they grow, of all processes together."""
+    """Accumulates the counts of ``KfdStatistics`` over all processes."""
 
     prefaults: int = 0
     prefault_pages: int = 0
@@ -296,7 +295,7 @@ class Kfd:
         self._host_time = machine.host_time
 
     def start(self) -> None:
-        """Spawn the page-fault handler and the device's own actors, unless somebody has, within a run."""
+        """Spawn, once, the page-fault handler and the device's own actors; called within a run."""
         self.device.start()
         self._handler.start()
 
@@ -305,7 +304,7 @@ class Kfd:
     async def allocate(self, nbytes: int, phantom: bool = False) -> int:
         """Return the address of a new block of the pool; a phantom block has no bytes.
 
-        A block that fits into a fragment which the library holds costs no call of the kernel.
+        A block that fits into a fragment which the library holds needs no kernel call.
 
         Raises OutOfSegments, and ValueError for a size that is not positive.
         """
@@ -323,19 +322,19 @@ class Kfd:
         return block.address
 
     async def allocate_host(self, nbytes: int) -> int:
-        """Return the address of new memory of the host's pool, which the GPU can translate from now on.
+        """Return the address of new memory of the host's pool, which the GPU can translate at once.
 
-        The library keeps fragments of the device's memory only, so that each of these is a call of the kernel.
+        The library keeps fragments of the device's memory only, so that each of these allocations is a kernel call.
         """
         await self.in_kernel(self.costs.allocate_host + nbytes * self.costs.allocate_host_per_byte)
         return self.machine.host_memory.allocate(nbytes)
 
     async def free_host(self) -> None:
-        """Give memory of the host's pool back."""
+        """Free memory of the host's pool."""
         await self.in_kernel(self.costs.free)
 
     async def free(self, address: int) -> Block:
-        """Give a block of the pool back and return it.
+        """Free a block of the pool, and return it.
 
         Raises InvalidDeviceAddress when no block begins there.
         """
@@ -352,7 +351,7 @@ class Kfd:
     async def svm_attributes_set(self, begin: int, nbytes: int) -> int:
         """Prefault a range of host memory, so that the GPU can translate all of it; return how many pages are new.
 
-        Pages that are there already cost nothing, so a repeated call costs the same whatever its range.
+        Pages that are mapped already cost nothing, so a repeated call has the same cost for every range.
         """
         sim, entry = self.machine.sim, self.machine.sim.now
         new = await self._set_attributes(begin, nbytes)
@@ -366,19 +365,19 @@ class Kfd:
     async def memory_lock(self, begin: int, nbytes: int) -> None:
         """Let the GPU use a range of host memory, as libhsakmt does where the kernel driver has the SVM API.
 
-        It sets the range's coherence (``fmm_register_mem_svm_api``) and then the GPU's access
-        (``fmm_map_mem_svm_api``), which maps the pages that it lacks.  Nothing is pinned, and to unlock needs no call
-        of the kernel, so the pages stay mapped, and to lock them again costs two calls that find nothing to do.
+        The call sets the range's coherence (``fmm_register_mem_svm_api``) and then the GPU's access
+        (``fmm_map_mem_svm_api``), which maps missing pages. Nothing is pinned, and unlocking needs no kernel call, so
+        the pages stay mapped. Locking them again costs two calls that find nothing to do.
         """
         await self._set_attributes(begin, 0)
         await self._set_attributes(begin, nbytes)
 
     async def _set_attributes(self, begin: int, nbytes: int) -> int:
-        """Set attributes of a range of host memory and map its pages for the GPU; return how many are new.
+        """Set attributes of a range of host memory and map its pages for the GPU; return the number of new pages.
 
-        Follows ``svm_range_set_attr``: the process lock to the end, so that it waits for allocations and frees, and
-        they for it; under it the mmap lock for writing, and the svms lock.  The mmap lock goes down to reading before
-        pages are mapped, so that the host may touch others meanwhile, but the svms lock keeps services of faults out.
+        Follows ``svm_range_set_attr``: it holds the process lock to the end, so that it excludes allocations and frees;
+        under that, the mmap lock for writing, and the svms lock. The mmap lock is downgraded before pages are mapped,
+        so that the host may touch other pages meanwhile, but the svms lock keeps services of faults out.
 
         The pages appear all at once at the end; the real driver maps them range by range.  A kernel that starts during
         the call may fault for pages which the real driver would have mapped by then.  Its fault waits for the svms lock
@@ -406,9 +405,9 @@ class Kfd:
                 self.mmap_lock.release()
 
     async def host_touch(self, begin: int, nbytes: int, *, of_program: bool = True) -> int:
-        """Touch a range of host memory as the calling thread does; return how many pages it populated.
+        """Touch a range of host memory as the calling thread; return how many pages it populated.
 
-        ``of_program`` says whether it is a thread of the program, whose time is accounted for.
+        ``of_program`` says whether the thread belongs to the program, so that its time is accounted for.
 
         The thread takes the mmap lock once for each range of ``fault.range`` bytes in which it has to populate pages.
         A real thread takes it once for each page; its seconds are the same, but others wait for it in longer pieces.
@@ -421,7 +420,7 @@ class Kfd:
         return populated
 
     async def _host_fault(self, low: int, high: int, of_program: bool) -> int:
-        """Populate the pages of [low, high), unless somebody did so while the calling thread waited for the lock."""
+        """Populate the pages of [low, high), unless it was done while the calling thread waited for the lock."""
         since = self.machine.sim.now
         await self.mmap_lock.acquire_read()
         if of_program:
@@ -434,16 +433,16 @@ class Kfd:
             self.mmap_lock.release()
 
     def unmap(self, begin: int, nbytes: int) -> int:
-        """Take the GPU's translations of a range away (an ablation); return how many pages had one.
+        """Remove the GPU's translations of a range (an ablation); return how many pages had one.
 
-        It takes no time: the ablation asks what the loss of translations costs, not what it costs to remove them.
+        This takes no time: the ablation asks what the loss of translations costs, not their removal.
         """
         gone = self.device.pages.remove(begin, begin + nbytes)
         self._counts.unmapped += gone
         return gone
 
     def statistics(self) -> KfdStatistics:
-        """Return what the driver did so far for all processes, and the waits for the locks of this one."""
+        """Return the driver's counts for all processes, and the lock waits of this process."""
         counts = self._counts
         return KfdStatistics(
             counts.prefaults, counts.prefault_pages, counts.prefault_s, counts.cpu_faults, counts.unmapped,
@@ -453,7 +452,7 @@ class Kfd:
     # Work
 
     async def in_kernel(self, dt: float) -> None:
-        """Work for ``dt`` seconds under the process lock, in a call of the kernel."""
+        """Work for ``dt`` seconds under the process lock, within a kernel call."""
         since = self.machine.sim.now
         # No hand-over is charged, because profiles have none for a mutex of the kernel. A contended process lock is
         # predicted too fast, by one wake-up for each wait.
@@ -466,7 +465,7 @@ class Kfd:
         return self.machine.work(dt, "driver")
 
     async def _work_unaccounted(self, dt: float) -> None:
-        """Work for ``dt`` seconds on a core in a thread that is not the program's: no host time is accounted for."""
+        """Work for ``dt`` seconds on a core, in a thread outside of the program, without accounting for host time."""
         cores = self.machine.cores
         await cores.take()
         try:

@@ -1,10 +1,10 @@
 """ROCr, the driver library of an APU's device: the calls of the HSA runtime, made by host threads.
 
-``Rocr`` lists all calls by topic.  Every call runs in the calling thread, costs what the profile says (`RocrCosts`),
-and is counted under its name in rocprof, without the prefix ``hsa_`` or ``hsa_amd_``.  What goes down to the kernel
-driver takes the kernel driver's locks (``kfd.py``); copies and packets take those of their ring or queue.  One actor
-belongs to the library, the thread for asynchronous handlers (`AsyncHandler`): it receives ``RunHandler`` when a signal
-is set, and runs one handler after the other, as ROCr's does.
+``Rocr`` lists all calls by topic. Every call runs in the calling thread, costs what the profile says (`RocrCosts`), and
+is counted under its name in rocprof, without the prefix ``hsa_`` or ``hsa_amd_``. Calls of the kernel driver take that
+driver's locks (``kfd.py``); copies and packets take the locks of their ring or queue. The library has one actor, the
+thread for asynchronous handlers (`AsyncHandler`). It receives ``RunHandler`` when a signal is set, and runs one handler
+after another, as ROCr's thread does.
 """
 
 from __future__ import annotations
@@ -41,44 +41,44 @@ from offloadrt.trace import events
 
 @attrs.frozen
 class RocrCosts:
-    """Seconds of host time of each call, and the size at which copies change their way.
+    """Seconds of host time of each call, and the size from which on copies take another way.
 
-    What the kernel driver does in a call comes on top (``KfdCosts``).
+    The kernel driver's work in a call costs extra (``KfdCosts``).
     """
 
     init: Annotated[float, "init.library"]
     init_device: Annotated[float, "init.device"]
-    """Added for each device that the program sees."""
+    """Additional time for each device that the program sees."""
     load_module: Annotated[float, "module.load"]
-    """Loading the program's code object."""
+    """Time to load the program's code object."""
     copy_submit: Annotated[float, "dma.submit"]
-    """The submission of a copy to a DMA ring, under the ring's lock."""
+    """Time to submit a copy to a DMA ring, under the ring's lock."""
     dispatch: Annotated[float, "hsa.dispatch"]
-    """Writing the packet of a kernel to memory, under the queue's lock; this is no call of the library."""
+    """Time to write a kernel's packet to memory, under the queue's lock; this is no library call."""
     barrier: Annotated[float, "hsa.barrier"]
-    """Writing the packet of a barrier."""
+    """Time to write a barrier's packet."""
     queue_create: Annotated[float, "hsa.queue_create"]
     ring_create: Annotated[float, "dma.ring_create"]
-    """Added to the first copy through a DMA ring."""
+    """Additional time of the first copy through a DMA ring."""
     signal_create: Annotated[float, "signal.create"]
     handler: Annotated[float, "signal.register"]
-    """Asking for an asynchronous handler, under their list's lock; it itself costs ``signal.handler`` in its thread."""
+    """Time to register an asynchronous handler, under the list's lock; the handler costs ``signal.handler``."""
     blit_from: Annotated[int, "dma.blit_from"]
-    """Bytes from which on a copy is made by a kernel of the library, not through a DMA ring."""
+    """Bytes from which on a kernel of the library makes a copy, instead of a DMA ring."""
     pin: Annotated[float, "pin.lock"]
-    """Locking host memory, besides its calls of the kernel."""
+    """Time to lock host memory, without its kernel calls."""
     unpin: Annotated[float, "pin.unlock"]
     wake: Annotated[float, "sync.latency"]
-    """Time from a completion to the return of the call that waited for it."""
+    """Time from a completion to the return of the call that waits for it."""
     handover: Annotated[float, "driver.handover"]
-    """What a thread that had to wait for a lock of a ring or a queue pays when it has been woken, with the lock."""
+    """Time that a woken thread pays, with the lock, after it had to wait for the lock of a ring or a queue."""
 
 
 class RocrContext:
-    """Holds what all calls of the library on one device share.
+    """The state that all calls of the library on one device share.
 
-    There is no lock that all calls take, as CUDA's context lock is: a copy takes the lock of its DMA ring, a packet
-    that of its HSA queue.
+    No lock is common to all calls, as CUDA's context lock is: a copy takes the lock of its DMA ring, a packet the lock
+    of its HSA queue.
     """
 
     def __init__(self, machine: Machine, device: Apu) -> None:
@@ -102,7 +102,7 @@ class RocrContext:
 
 
 class RocrLoading:
-    """The start of one device's library."""
+    """The cold start of one device's library."""
 
     def __init__(self, context: RocrContext) -> None:
         self._machine = context.machine
@@ -122,7 +122,7 @@ class RocrLoading:
 
 
 class HsaSignal(Signal):
-    """A completion of a command of ``stream``."""
+    """The completion of a command of ``stream``."""
 
     __slots__ = ("stream",)
 
@@ -140,14 +140,14 @@ class HsaSignal(Signal):
 _THREADS, _BYTES_PER_THREAD = 256, 64
 
 BLIT = Kernel("blit copy", bytes_per_iteration=2.0, threads_per_team=_THREADS)
-"""The kernel of all blit copies.  One iteration copies a byte, which is read and written: two bytes of traffic."""
+"""The kernel of all blit copies. One iteration copies one byte: a read and a write, so two bytes of traffic."""
 
 
 def blit(nbytes: int) -> Launch:
     """Return the launch that copies ``nbytes`` bytes.
 
-    Each thread copies 64 bytes.  This shape is our choice, not ROCr's; it matters only for copies that are too small to
-    fill the device, since the others take the time of the memory's bandwidth.
+    Each thread copies 64 bytes. We chose this shape, not ROCr; it matters only for copies that are too small to fill
+    the device, since larger ones are limited by the memory's bandwidth.
     """
     return BLIT.launch(max(1, -(-nbytes // (_THREADS * _BYTES_PER_THREAD))), iterations=nbytes)
 
@@ -166,7 +166,7 @@ class RocrCopies:
         }
         """The locks of the rings, by the ring's number."""
         self._created: set[int] = set()
-        """The rings whose queue exists: the first copy through a ring creates it."""
+        """The rings whose queue exists; the first copy through a ring creates its queue."""
 
     async def copy(
         self,
@@ -181,7 +181,7 @@ class RocrCopies:
         """Copy once ``depends`` is set; ``move`` moves the bytes at the transfer's end.
 
         ROCr gives copies of ``dma.blit_from`` bytes and more to a kernel (``GpuAgent::GetBlitObject``: only compute
-        units saturate the device's memory), smaller ones to a DMA ring, which needs no flush of caches.  A copy that
+        units saturate the device's memory). Smaller ones go to a DMA ring, which needs no flush of caches. A copy that
         depends on a signal goes through a ring whatever its size, as barriers before blits are not emulated.
         """
         if depends is None and nbytes >= self._costs.blit_from:
@@ -208,7 +208,7 @@ class RocrCopies:
     async def copy_by_kernel(
         self, stream: Stream, cause: int, direction: str, nbytes: int, move: Move | None, done: HsaSignal
     ) -> None:
-        """Copy by a kernel of the library's own, which does not go through the stream's queue."""
+        """Copy by a kernel of the library, which bypasses the stream's queue."""
         with self._calls.call("memory_async_copy", stream.queue.number) as call:
             call.takes(bytes=nbytes, direction=direction)
             await self._machine.work(self._costs.copy_submit, "driver")
@@ -233,7 +233,7 @@ class RunHandler(msgspec.Struct, frozen=True, eq=False):
     """Moves the bytes; None when an end is a phantom."""
     done: Signal
     written: int = 0
-    """The host address to which the handler writes, 0 for none; pages that nobody has touched are populated first."""
+    """The host address to which the handler writes, 0 for none; untouched pages are populated first."""
 
 
 class HandlerAdded(msgspec.Struct, frozen=True):
@@ -245,37 +245,37 @@ MESSAGES = (RunHandler, HandlerAdded)
 
 @attrs.frozen
 class HandlerSpec:
-    """The costs of the thread, and its ablation."""
+    """The costs of the handler thread, and its ablation."""
 
     cost: Annotated[float, "signal.handler"]
-    """Seconds that each handler takes besides its copy."""
+    """Seconds that each handler takes in addition to its copy."""
     take: Annotated[float, "signal.take"]
-    """Seconds for which the thread holds the list's lock whenever it has been woken, to take what is new."""
+    """Seconds for which the woken thread holds the list's lock, to take new handlers."""
     uncontended: Annotated[bool, "async_handler.uncontended"]
     """Whether every handler finds an idle thread (an ablation)."""
 
 
 @attrs.frozen
 class HandlerStatistics:
-    """Times of the thread that handles signals, in virtual seconds up to now.
+    """Times of the thread that handles signals, in virtual seconds so far.
 
     ``busy_s + idle_s`` is the time elapsed, unless ``uncontended`` gives each function a thread of its own.
     """
 
     busy_s: float
-    """Time in which it ran a handler."""
+    """Time in which the thread ran a handler."""
     idle_s: float
-    """Time in which it did not."""
+    """Time in which the thread ran no handler."""
     wait_s: float
-    """Time for which handlers whose signals were set waited for their turn, summed over them."""
+    """Time for which handlers with a set signal waited for their turn, summed over the handlers."""
     handlers: int
-    """Handlers that have ended."""
+    """Number of handlers that have ended."""
 
 
 class AsyncHandler:
     """The actor of one device's library: ``start`` it, and ``submit`` handlers when their signals are set.
 
-    Whatever wakes it (``Runtime::AsyncEventsLoop``), it then takes the list of new handlers, under their lock.
+    Whenever it is woken (``Runtime::AsyncEventsLoop``), it takes the list of new handlers, under the list's lock.
     """
 
     def __init__(self, kfd: Kfd, context: RocrContext) -> None:
@@ -296,7 +296,7 @@ class AsyncHandler:
 
     @property
     def name(self) -> str:
-        """Return the actor's name, as "device 0 async handler"."""
+        """Return the actor's name, such as "device 0 async handler"."""
         return self.mailbox.name
 
     def start(self) -> None:
@@ -308,12 +308,12 @@ class AsyncHandler:
         self._servers.submit(handler)
 
     def wake(self) -> None:
-        """Wake the thread to take a new handler; one that is at work takes it afterwards, with what else is new."""
+        """Wake the thread to take a new handler; a busy thread takes it afterwards, with other new ones."""
         if self._servers.claim():
             self.mailbox.put(HandlerAdded())
 
     async def _run(self) -> None:
-        """Run one handler after the other, for ever (the actor)."""
+        """Run one handler after another, for ever (the actor)."""
         sim, machine, cores, servers = self._sim, self._machine, self._machine.cores, self._servers
         copy, pages = machine.host_memory.copy_on_core, machine.host_memory.pages
         while True:
@@ -350,7 +350,7 @@ class AsyncHandler:
         self._machine.host_time.lived(self._sim.now - begin)  # the lock counts it as a host thread's
 
     def statistics(self) -> HandlerStatistics:
-        """Return what the thread did so far."""
+        """Return the statistics of the thread so far."""
         busy_s = self._busy.total_s
         idle_s = max(self._sim.now - self._born - busy_s, 0.0)
         return HandlerStatistics(busy_s, idle_s, self._servers.queued.total_s, self._handlers)
@@ -369,7 +369,7 @@ class RocrSignals:
         self.lock = handler.lock
 
     async def create(self) -> None:
-        """Create a signal for the plugin's pool (hsa_signal_create); the object itself is the plugin's."""
+        """Create a signal for the plugin's pool (hsa_signal_create); the signal object belongs to the plugin."""
         with self._calls.call("signal_create"):
             await self._work(self._costs.signal_create, "driver")
 
@@ -387,10 +387,10 @@ class RocrSignals:
                 self.lock.release()
 
     async def wait(self, stream: Stream, signal: Signal, category: str = "") -> None:
-        """Wait for the completion of what was submitted last to a stream (hsa_signal_wait_scacquire).
+        """Wait for the completion of the last command submitted to a stream (hsa_signal_wait_scacquire).
 
-        The host time of the wait is divided by what the stream did meanwhile, unless ``category`` names the one entry
-        of ``trace.HOST_TIME`` that gets all of it.
+        The host time of the wait is divided by the stream's work meanwhile, unless ``category`` names the entry of
+        ``trace.HOST_TIME`` that gets all of it.
         """
         with self._calls.call("signal_wait_scacquire"):
             if signal.is_set:
@@ -441,8 +441,8 @@ class RocrQueues:
     ) -> None:
         """Write the packet of a kernel, behind that of a barrier if the stream has unfinished work.
 
-        HSA queues start packets without waiting for the one before; LLVM's plugin adds the barrier to make them behave
-        as a stream.
+        HSA queues start packets without waiting for earlier ones; LLVM's plugin adds the barrier to get the semantics
+        of a stream.
 
         Raises DriverError when no team of the launch fits on a compute unit.
         """
@@ -480,7 +480,7 @@ class RocrQueues:
             trace(events.KernelSubmit, self._device.index, queue, cause, number, launch.kernel.name)
 
     async def barrier(self, stream: Stream, cause: int, depends: HsaSignal, done: HsaSignal) -> None:
-        """Let nothing that is submitted to the stream from now on start before ``depends`` is set."""
+        """Hold up what is submitted to the stream from now on until ``depends`` is set."""
         number = stream.queue.number
         if number not in self.locks:
             await self.create(number)
@@ -498,7 +498,7 @@ class RocrQueues:
     async def create(self, number: int) -> None:
         """Create a queue of the device (hsa_queue_create).
 
-        The lock is held meanwhile: nobody submits to a queue that does not exist yet.
+        The lock is held meanwhile, so that nobody submits to a queue that does not exist yet.
         """
         lock = self.locks[number] = self._make_lock(f"hsa queue {number} lock", "queue_lock.uncontended")
         with self._calls.call("queue_create"):
@@ -558,12 +558,12 @@ class RocrMemory:
             return await self._kfd.allocate_host(nbytes)
 
     async def free_host(self) -> None:
-        """Give memory of the host's pool back (hsa_amd_memory_pool_free)."""
+        """Free memory of the host's pool (hsa_amd_memory_pool_free)."""
         with self._calls.call("memory_pool_free"):
             await self._kfd.free_host()
 
     async def free(self, address: int) -> None:
-        """Give a block of the pool back.
+        """Free a block of the pool.
 
         Raises DriverError for an address at which no block begins.
         """
@@ -576,9 +576,9 @@ class RocrMemory:
                 self._trace(events.Free, self._device.index, -1, call.cause, address, block.size, call.api)
 
     async def lock(self, address: int, nbytes: int) -> None:
-        """Let the device use host memory (hsa_amd_memory_lock): pages that it lacks are mapped, and stay so.
+        """Let the device use host memory (hsa_amd_memory_lock): missing pages are mapped, and stay mapped.
 
-        An address of 0 is host memory of which nobody tells the place, and which is mapped already.
+        An address of 0 stands for host memory of unknown position that is mapped already.
         """
         with self._calls.call("memory_lock") as call:
             call.takes(bytes=nbytes, address=address)
@@ -586,7 +586,7 @@ class RocrMemory:
             await self._kfd.memory_lock(address, nbytes if address else 0)
 
     async def unlock(self, address: int) -> None:
-        """Give the use of host memory up (hsa_amd_memory_unlock): the library has nothing to undo in the kernel."""
+        """End the use of host memory (hsa_amd_memory_unlock): the library has nothing to undo in the kernel."""
         with self._calls.call("memory_unlock"):
             await self._work(self._costs.unpin, "driver")
 
@@ -602,13 +602,13 @@ _NO_PINNING: Final = "pinned memory is not emulated where CPU and GPU share one 
 
 
 class RocrManagedMemory:
-    """Refuses what is asked for managed memory: nothing migrates within one memory.
+    """Refuses all calls for managed memory, because nothing migrates within one memory.
 
     All calls raise DriverError.
     """
 
     uvm = None
-    """There is no unified-memory driver."""
+    """None, because there is no unified-memory driver."""
 
     def start(self) -> Uvm:
         raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
@@ -624,7 +624,7 @@ class RocrManagedMemory:
 
 
 class RocrPinning:
-    """Refuses to pin host memory: copies of an APU do not ask whether memory is pinned.
+    """Refuses to pin host memory, because an APU's copies do not depend on pinning.
 
     All calls raise DriverError.
     """
@@ -651,7 +651,7 @@ class Rocr:
     """
 
     graphs = None
-    """Graphs are not emulated."""
+    """None, because graphs are not emulated."""
 
     def __init__(self, machine: Machine, device: Device, beside: Rocr | None = None) -> None:
         self.machine = machine
@@ -677,7 +677,7 @@ class Rocr:
 
     @classmethod
     def open(cls, views: Sequence[Machine], devices: int) -> list[list[Rocr]]:
-        """Return the libraries of each process, of which each has a view of the machine."""
+        """Return the libraries of each process; each process has its own view of the machine."""
         first = [cls.of(views[0], number) for number in range(devices)]
         return [first, *([cls.of(view, number, first[number]) for number in range(devices)] for view in views[1:])]
 
@@ -689,7 +689,7 @@ class Rocr:
             self.handler.start()
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Return the statistics of its locks and the kernel driver's, by name."""
+        """Return the statistics of the library's and the kernel driver's locks, by name."""
         kfd = self.kfd.statistics()
         own = (*self.copies.locks.values(), *self.queues.locks.values(), self.signals.lock)
         locks = {lock.name: lock.statistics() for lock in own}
@@ -699,11 +699,11 @@ class Rocr:
         return locks
 
     def engines(self) -> dict[str, HandlerStatistics]:
-        """Return what its own actors did, by name."""
+        """Return the statistics of the library's own actors, by name."""
         return {self.handler.name: self.handler.statistics()}
 
     def faults(self) -> dict[str, int]:
-        """Return how many pages of host memory came into page tables, by how they did.
+        """Return how many pages of host memory came into page tables, by the way in which they came.
 
         ``study.run.Run.faults`` explains the names.
         """
@@ -717,8 +717,8 @@ class Rocr:
         }
 
     def fault_batches(self) -> Sequence[FaultBatch]:
-        """Return nothing: the kernel driver serves one fault after the other."""
+        """Return an empty sequence, because the kernel driver serves one fault after another."""
         return ()
 
     def share_buffer(self) -> None:
-        """Do nothing: the plugin stages small copies in blocks of its own, and others need no buffer."""
+        """Do nothing, because the plugin stages small copies in its own blocks and other copies need no buffer."""

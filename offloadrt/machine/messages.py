@@ -10,8 +10,7 @@ Messages are the most frequent objects: a frozen ``Struct`` of ten fields takes 
 attrs class. Messages about faults hold numbers only, so that the garbage collector need not look at them
 (``gc=False``).
 
-A stream is a sequence of commands that host threads submit. The stream knows them only by their completions
-(``StreamCommand``); the queues that dispatch them are in ``queues.py``.
+A stream is a sequence of commands that host threads submit; it knows only their completions (``StreamCommand``).
 """
 
 from __future__ import annotations

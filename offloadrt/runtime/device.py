@@ -1,7 +1,7 @@
-"""One device of the runtime, and the memory configuration that it asks what a map means.
+"""One device of the runtime, and its memory configuration, which decides what a map means.
 
-`OffloadDevice` has the present table, the plugin and the allocator. `MemoryConfiguration` is what every configuration
-answers (`configurations/` has those of LLVM); what it does of its own at directives are its `MapHooks`.
+`OffloadDevice` has the present table, the plugin and the allocator. `MemoryConfiguration` is the interface of all
+configurations (`configurations/` has LLVM's); their actions at directives are their `MapHooks`.
 
 `report_failure` writes what LLVM's runtime writes when a call of the driver library has failed, from the plugin's line
 to the fatal one. It follows `GenericPluginTy` (offload/plugins-nextgen/common/src/PluginInterface.cpp) and the
@@ -40,7 +40,7 @@ NO_QUEUE: Final = events.NONE
 
 
 class TracedEvents:
-    """Writes rows of those events that the trace has words for."""
+    """Writes trace rows for those events that the trace covers."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -58,7 +58,7 @@ class TracedEvents:
         }
 
     def __call__(self, event: object) -> None:
-        """Write the row of an event, if it has one."""
+        """Write the row of an event, if the trace has a row for its class."""
         write = self._rows.get(type(event))
         if write is not None:
             write(event)
@@ -106,18 +106,18 @@ class TracedEvents:
 
 
 def _signed(count: int) -> int:
-    """Write a reference count for the trace: -1 is infinite."""
+    """Convert a reference count for the trace: -1 stands for infinite."""
     return -1 if count >> 63 else count
 
 
 E = TypeVar("E", bound=OffloadError)
 FAILED_FREE: Final = "Failure to delete memory"
-"""What LLVM's memory manager writes about a block that it could not free at the program's exit."""
+"""LLVM's message about a block that its memory manager could not free at the program's exit."""
 
 
 @attrs.frozen
 class RuntimeCosts:
-    """Host time of the runtime's own work, in seconds; each the cost of one operation done alone."""
+    """Host time of the runtime's own work, in seconds; each is the cost of one uncontended operation."""
 
     lookup: Annotated[float, "table.lookup"]
     insert: Annotated[float, "table.insert"]
@@ -131,46 +131,46 @@ class RuntimeCosts:
 
 @attrs.frozen(kw_only=True, slots=False)  # without slots, options of a program can inherit from it and another class
 class DeviceOptions:
-    """What the runtime does on each device of a program, as far as that is chosen and not the machine's."""
+    """Options of what the runtime does on each device of a program; the machine's profile has the rest."""
 
     configuration: str | MemoryConfiguration = "copy"
-    """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, or one of an
-    extension; or an object of one's own.
+    """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, a name from
+    an extension, or a configuration object.
     """
     allocator: str | MakeAllocator = "llvm"
-    """How device blocks are obtained: `direct`, `llvm` or `malloc`, or a class of one's own."""
+    """How device blocks are obtained: `direct`, `llvm`, `malloc`, or a class of allocators."""
     table_policy: str | LockPolicy | None = None
-    """Who enters the device table next: `fifo`, `barging`, or an object of one's own
-    (`machine/host_lock/policy.py`); None: as the profile's `table.handoff` says.
+    """Which thread enters the device table next: `fifo`, `barging`, or a policy object (`machine/host_lock/policy.py`);
+    None: by the profile's `table.handoff`.
     """
     host_program: object = None
-    """What a compiler knows of the program, for a configuration that asks for it."""
+    """What a compiler knows of the program, for a configuration that uses this knowledge."""
 
     def check(self) -> None:
-        """Raise ValueError for an allocator or a policy that does not exist."""
+        """Raise ValueError for an unknown allocator or lock policy."""
         allocator_named(self.allocator)
         if self.table_policy is not None:
             lock_policy(self.table_policy)
 
 
 class Placement(enum.Enum):
-    """What to do with a section that is not in the present table yet."""
+    """The treatment of a section that is not in the present table yet."""
 
     DEVICE_COPY = "device copy"
-    """Allocate a device block, enter it in the table, transfer."""
+    """Allocate a device block, enter it in the table, and transfer the data."""
     HOST_POINTER = "host pointer"
-    """The device uses the host address; no entry, no storage operation."""
+    """Let the device use the host address, without an entry or a storage operation."""
 
 
 class HostAccess(enum.Enum):
-    """What the host's memory is to a device, where nothing of it is mapped."""
+    """How a device accesses host memory of which nothing is mapped."""
 
     SEPARATE = "separate"
-    """The device cannot use it."""
+    """The device cannot access host memory."""
     IN_PLACE = "in place"
-    """The device uses it where it lies, by its host addresses."""
+    """The device accesses host memory in place, by its host addresses."""
     MIGRATES = "migrates"
-    """Its pages migrate to the device that touches them, and back; the arrays are then managed."""
+    """Pages migrate to the device that touches them, and back; the arrays are then managed."""
 
 
 @attrs.frozen
@@ -185,10 +185,10 @@ class MapRequest:
 
 @attrs.frozen
 class ResultSection:
-    """What a memory configuration has to say of a run.
+    """A memory configuration's own figures of a run.
 
-    figures: what the JSON file has, attrs objects as dicts. For people there is a table of a title, columns and rows,
-    in which a whole number is one of bytes; without rows there is none. right: the columns aligned to the right.
+    figures: the content of the JSON file, attrs objects as dicts. For people there is a table with a title, columns and
+    rows, whose whole numbers are bytes; without rows there is no table. right: the right-aligned columns.
     """
 
     figures: Mapping[str, Any]
@@ -200,46 +200,45 @@ class ResultSection:
 
 @attrs.frozen(kw_only=True, eq=False)
 class MapHooks:
-    """What a memory configuration does of its own on one device, at the steps of LLVM's algorithms.
+    """A memory configuration's own actions on one device, at the steps of LLVM's algorithms.
 
-    A hook that is None is not called. `queue.kept` is the configuration's, to keep there what it has to know of a
-    directive.
+    A hook that is None is not called. `queue.kept` belongs to the configuration, for its notes about a directive.
     """
 
     before_target: Callable[[Launch, Sequence[MapItem], Sequence[Any], DirectiveQueue, str], Awaitable[None]] | None = (
         None
     )
-    """A target region begins: (launch, items, arguments, queue, call)."""
+    """Called when a target region begins: (launch, items, arguments, queue, call)."""
     before_data: Callable[[Sequence[MapItem], DirectiveQueue, str], Awaitable[None]] | None = None
-    """The items of a construct are about to be mapped: (items, queue, call)."""
+    """Called before the items of a construct are mapped: (items, queue, call)."""
     placing: Callable[[MapItem, int, MapFlags], Placement] | None = None
-    """Says instead of `MemoryConfiguration.place` what becomes of an absent section: (item, size, flags)."""
+    """Decides, instead of `MemoryConfiguration.place`, on an absent section: (item, size, flags)."""
     in_place: Callable[[MapItem, DirectiveQueue], Awaitable[object]] | None = None
-    """An item with bytes was mapped, and the device uses the host's memory for it; the table is free again."""
+    """Called after an item with bytes was mapped in place, when the table is free again."""
     updating: Callable[[HostArray], None] | None = None
-    """A `target update to` has changed an array that the device uses in place."""
+    """Called after a `target update to` has changed an array that the device uses in place."""
     unmapping: Callable[[MapItem, Entry | None, DirectiveQueue], None] | None = None
-    """An item is about to be counted down, under the table: (item, its entry, queue)."""
+    """Called under the table before an item is counted down: (item, its entry, queue)."""
     data_ended: Callable[[Sequence[MapItem], DirectiveQueue], None] | None = None
-    """The items of a construct have been unmapped, but for what is left to do when the queue has drained."""
+    """Called after a construct's items are unmapped, before the work that remains until the queue has drained."""
     target_ended: Callable[[DirectiveQueue], None] | None = None
-    """A target region has submitted all its work."""
+    """Called when a target region has submitted all its work."""
     left_early: Callable[[DirectiveQueue], Callable[[], None] | None] | None = None
-    """A directive is left before its end; returns what is to be called when its rest has been unmapped, if anything."""
+    """Called when a directive is left early; may return a function to call after the rest has been unmapped."""
     freed: Callable[[HostArray], None] | None = None
-    """The program has freed an array, or its memory has ended."""
+    """Called when the program has freed an array, or when the array's memory has ended."""
     state: object = None
-    """What the configuration knows of the device."""
+    """The configuration's own state for the device."""
 
 
 class ArgumentPassing(Protocol):
     """Passes the arguments of launches on one device through its memory."""
 
     async def around(self, queue: DirectiveQueue, arguments: int, launch: Callable[[], Awaitable[None]]) -> None:
-        """Launch with so many arguments, which it sends in the same queue."""
+        """Launch with `arguments` arguments, which are sent in the same queue."""
 
     async def release(self) -> None:
-        """Free what it has, at the end of the program."""
+        """Free the device memory of this object, at the end of the program."""
 
     def locks(self) -> dict[str, LockStatistics]: ...
 
@@ -247,46 +246,46 @@ class ArgumentPassing(Protocol):
 class MemoryConfiguration(ABC):
     """A strategy behind `MappingInfoTy::getTargetPointer` and `getTgtPtrBegin` of LLVM's runtime.
 
-    Its answers are pure: nothing in them waits. What it does of its own is in its `hooks`.
+    Its answers are pure and never wait. Its actions are in its `hooks`.
     """
 
     name: ClassVar[str]
     host_access: ClassVar[HostAccess] = HostAccess.SEPARATE
-    """What a device can do with host memory of which nothing is mapped."""
+    """How a device accesses host memory of which nothing is mapped."""
 
     @abstractmethod
     def place(self, request: MapRequest) -> Placement:
-        """Decide on a section of which nothing is mapped; asked before `present` is, as in LLVM's runtime."""
+        """Decide on a section of which nothing is mapped; as in LLVM's runtime, this precedes `present`'s check."""
 
     def place_global(self) -> Placement:
-        """Say where a global of declare target lies.
+        """Decide where a global of declare target lies.
 
-        HOST_POINTER: in host memory only, which the device reaches through a pointer.
+        HOST_POINTER stands for host memory only, which the device reaches through a pointer.
         """
         return Placement.DEVICE_COPY
 
     def supports(self, machine: Machine) -> None:  # noqa: B027  # every machine can do what asks for nothing
-        """Raise UnifiedMemoryUnavailable when a machine's devices cannot do what this asks of them."""
+        """Raise UnifiedMemoryUnavailable when a machine's devices lack what the configuration requires."""
 
     def unavailable(self, machine: Machine, why: str) -> UnifiedMemoryUnavailable:
         """Make the error that `supports` raises."""
         return UnifiedMemoryUnavailable(f"memory configuration {self.name!r} on {machine.spec.name}: {why}")
 
     def for_program(self, host_program: object) -> MemoryConfiguration:
-        """Return the configuration for a program of which a compiler knows this; None: nothing."""
+        """Return the configuration for a program, given a compiler's knowledge of the program; None: no knowledge."""
         return self
 
     def hooks(self, device: OffloadDevice) -> MapHooks:
-        """Return what is done on a device at the steps of directives; called once, when the device is complete."""
+        """Return the hooks for a device; called once, when the device is complete."""
         return MapHooks()
 
     def sections(self, devices: Sequence[OffloadDevice]) -> dict[str, ResultSection]:
-        """Return what there is to say of a run on these devices, by the name that it gets in the result."""
+        """Return the configuration's figures of a run on these devices, by their names in the result."""
         return {}
 
 
 class OffloadDevice:
-    """What LLVM calls `DeviceTy`. There is one per device; `start` spawns its actors."""
+    """The runtime's device, LLVM's `DeviceTy`. There is one object for each device; `start` spawns its actors."""
 
     def __init__(
         self,
@@ -299,7 +298,7 @@ class OffloadDevice:
     ) -> None:
         """Build a device of the runtime.
 
-        Raises UnifiedMemoryUnavailable, and ValueError for what is missing or unknown.
+        Raises UnifiedMemoryUnavailable, and ValueError for a missing or unknown option.
         """
         sim, spec = machine.sim, machine.spec
         self.sim = sim
@@ -311,9 +310,9 @@ class OffloadDevice:
         self.costs = spec.read(RuntimeCosts)
         self.trace = trace
         self.tell: Tell | None = None
-        """Tells all who listen of what happens on the device; None while nobody does."""
+        """Passes events of the device to all listeners; None without a listener."""
         self.watch_kernel: Callable[..., KernelWatch] | None = None
-        """Follows each launch for a listener that wants to know what kernels use (`ProgramObserver.watch_kernel`)."""
+        """Follows each launch for a listener that requests kernels' uses (`ProgramObserver.watch_kernel`)."""
         """Whether somebody listens to what kernels use."""
         self._listeners: list[Tell] = []
         if trace is not None:
@@ -322,11 +321,11 @@ class OffloadDevice:
         configuration.supports(machine)
         memory = configuration.host_access
         self.host_pointers = memory is not HostAccess.SEPARATE
-        """Whether the device may use host addresses of what is not in the table."""
+        """Whether the device may use host addresses of memory that is not in the table."""
         self.globals_on_host = configuration.place_global() is Placement.HOST_POINTER
         migrates = memory is HostAccess.MIGRATES
         self.uses_system_memory = not self.hardware.shares_memory and memory is HostAccess.IN_PLACE
-        """Whether kernels of a discrete device use the program's arrays in place, as the C library gives them."""
+        """Whether kernels of a discrete device use the program's malloc'ed arrays in place."""
         self._all_managed = migrates or self.uses_system_memory
         self.plugin = make_plugin(driver, number, migrates, self.uses_system_memory)
         site = AllocatorSite(
@@ -344,7 +343,7 @@ class OffloadDevice:
         self.allocator: DeviceAllocator = make_allocator(options.allocator, site)
         self.allocator_site = site
         self.argument_blocks: ArgumentPassing | None = None
-        """How launches pass their arguments through device memory; None where the driver passes them itself."""
+        """Passes the arguments of launches through device memory; None where the driver passes them itself."""
         self.table = PresentTable()
         chosen = options.table_policy
         policy = lock_policy(spec.text("table.handoff") if chosen is None else chosen)
@@ -358,27 +357,27 @@ class OffloadDevice:
             uncontended=spec.flag("table.uncontended"),
         )
         self.counts_down_late = spec.text("table.count_down") == "kernel"
-        """Whether a region keeps its references until its kernel has ended, which LLVM's do not."""
+        """Whether a region keeps its references until its kernel has ended; LLVM's regions do not."""
         self.entry_locks = EntryLocks(sim, machine.named("entry locks", number))
         self.entries_uncontended = spec.flag("entry.uncontended")
         self.keeps_events = spec.flag("entry.events")
         self.messages: list[str] = []
-        """What LLVM's runtime would have written to the standard error."""
+        """The lines that LLVM's runtime would have written to standard error."""
         self.ended: Exception | None = None
-        """The fatal error after which the device cannot be used any more."""
+        """The fatal error after which the device cannot be used any more; None before."""
         self.abandoned: list[Signal] = []
-        """One signal for each directive that was left early, set when what it had begun is over."""
+        """One signal for each directive that was left early, set when the directive's remaining work is done."""
         self.place = functools.lru_cache(4096)(self._place)
-        """Asks the memory configuration, which is a pure function, about a section of which nothing is mapped."""
+        """Asks the memory configuration about a section of which nothing is mapped; cached: answers are pure."""
         self._blocks: dict[int, int] = {}
         self.requested: set[int] = set()
-        """The blocks that the program itself has asked for, by a routine."""
+        """The blocks that the program itself has requested by a routine."""
         self._host_seconds = machine.host_time.seconds
         self._work = machine.work
         self.hooks = configuration.hooks(self)
 
     def listen(self, listener: Tell, watch_kernel: Callable[..., KernelWatch] | None = None) -> None:
-        """Let a listener be told of what happens from now on; `watch_kernel` finds for it what kernels use."""
+        """Tell a listener of all events from now on; `watch_kernel` finds for it what kernels use."""
         self._listeners.append(listener)
         self.watch_kernel = watch_kernel or self.watch_kernel
         self.tell = listener if len(self._listeners) == 1 else self._tell_all
@@ -396,7 +395,7 @@ class OffloadDevice:
         self.sim.spawn_service(never.wait, name=self.table_lock.name, chosen=True)
 
     def _place(self, size: int, close: bool, implicit: bool) -> Placement:
-        """Ask the memory configuration what a `MapRequest` asks. Raises TypeError when its answer is no `Placement`."""
+        """Ask the memory configuration about a `MapRequest`. Raises TypeError for an answer that is no `Placement`."""
         placement: object = self.configuration.place(MapRequest(size, close, implicit, self.number))
         if not isinstance(placement, Placement):
             name = self.configuration.name
@@ -408,7 +407,7 @@ class OffloadDevice:
     async def allocate(self, nbytes: int, array: HostArray | None, host_address: int, phantom: bool) -> int:
         """Allocate a block of device memory.
 
-        Raises the driver's OutOfDeviceMemory, for an array as ArrayOutOfDeviceMemory.
+        Raises the driver's OutOfDeviceMemory or, for an array, ArrayOutOfDeviceMemory.
         """
         try:
             address = await self.allocator.allocate(nbytes, phantom)
@@ -439,7 +438,7 @@ class OffloadDevice:
     def submit(
         self, queue: DirectiveQueue, device_address: int, source: HostSpan, array: HostArray | None, op: str = "h2d"
     ) -> Awaitable[None]:
-        """Copy to the device, in the directive's queue; returns when the host may go on."""
+        """Copy to the device in the directive's queue; return when the host may go on."""
         if self.tell is not None:
             begin, nbytes = source.address, source.nbytes
             self.tell(DataCopied(queue.cause, self.number, op, begin, device_address, nbytes, array))
@@ -450,7 +449,7 @@ class OffloadDevice:
     def retrieve(
         self, queue: DirectiveQueue, destination: HostSpan, device_address: int, array: HostArray | None
     ) -> Awaitable[None]:
-        """Copy from the device, in the directive's queue."""
+        """Copy from the device in the directive's queue."""
         if self.tell is not None:
             begin, nbytes = destination.address, destination.nbytes
             self.tell(DataCopied(queue.cause, self.number, "d2h", begin, device_address, nbytes, array))
@@ -459,19 +458,19 @@ class OffloadDevice:
         return self.plugin.retrieve_data(queue, destination, device_address)
 
     async def _submit_managed(self, queue: DirectiveQueue, device_address: int, source: HostSpan) -> None:
-        """Copy from managed memory, which the thread reads: what the device owns of it first comes back by faults."""
+        """Copy from managed memory, which the thread reads: pages that the device owns first come back by faults."""
         await self.plugin.host_touch(source.address, source.nbytes, False)
         await self.plugin.submit_data(queue, device_address, source)
 
     async def _retrieve_managed(self, queue: DirectiveQueue, destination: HostSpan, device_address: int) -> None:
-        """Copy to managed memory, which the thread writes, so that it first comes back as well."""
+        """Copy to managed memory, which the thread writes: pages that the device owns first come back by faults."""
         await self.plugin.host_touch(destination.address, destination.nbytes)
         await self.plugin.retrieve_data(queue, destination, device_address)
 
     async def settle(self, queue: DirectiveQueue) -> None:
-        """Run the directive's post-processing; its queue has drained.
+        """Run the post-processing of the directive, whose queue has drained.
 
-        Raises what a kernel of the queue did wrong, which ends the device.
+        Raises the error of a kernel in the queue, which ends the device.
         """
         if queue.kernel_error is not None:
             if isinstance(queue.kernel_error, OffloadError):
@@ -490,13 +489,13 @@ class OffloadDevice:
         return self._work(dt, "runtime") if dt else PASSED
 
     def lock_entry(self, entry: Entry) -> Awaitable[None]:
-        """Wait for an entry's lock. The caller holds the table, or nobody else can know the entry."""
+        """Wait for an entry's lock. The caller holds the table, or no other thread can know the entry."""
         if self.entries_uncontended:
             return PASSED
         return take(entry.lock, self.machine.host_time, "entry lock")
 
     def pass_entry(self, entry: Entry) -> Awaitable[None]:
-        """Wait until an entry's lock is free, for a caller that would give it back at the same instant."""
+        """Wait until an entry's lock is free, for a caller that would release the lock at the same instant."""
         if entry.lock.owner is not None:
             return self._pass_locked(entry)
         self.entry_locks.passed += 1
@@ -511,35 +510,35 @@ class OffloadDevice:
             entry.lock.release()
 
     def release(self, pointer: TargetPointer) -> None:
-        """Release the lock of the entry that a pointer leads to, if the pointer holds it."""
+        """Release the lock of a pointer's entry, if the pointer holds that lock."""
         if pointer.is_locked and pointer.entry is not None:
             pointer.is_locked = False
             self.unlock_entry(pointer.entry)
 
     async def add_event(self, entry: Entry, queue: DirectiveQueue) -> None:
-        """Let others wait for what a map has put into a queue, unless LIBOMPTARGET_MAP_FORCE_ATOMIC=false."""
+        """Record an event by which others wait for a map's transfers, unless LIBOMPTARGET_MAP_FORCE_ATOMIC=false."""
         if self.keeps_events:
             entry.event = await self.plugin.record_event(queue)
 
     def is_pending(self, entry: Entry) -> bool:
-        """Tell whether a transfer to an entry's block is under way for which a queue has to wait."""
+        """Tell whether a transfer to an entry's block is in progress for which a queue has to wait."""
         return entry.event is not None and self.plugin.needs_wait(entry.event)
 
     @property
     def locked_entries(self) -> list[Entry]:
-        """Return the entries whose lock somebody holds."""
+        """Return the entries whose lock is held."""
         return [entry for entry in self.table if entry.lock.owner is not None]
 
     async def release_pooled(self) -> None:
-        """Return all device memory that is pooled to the driver, as at exit."""
+        """Return all pooled device memory to the driver, as at exit."""
         await self.allocator.release_pooled()
         if self.argument_blocks is not None:
             await self.argument_blocks.release()
 
     def manages(self, array: HostArray) -> bool:
-        """Tell whether an array is managed memory: by the configuration, or because the program allocated it so.
+        """Tell whether an array is managed memory, by the configuration or by the program's allocation.
 
-        Memory of the host's allocators that kernels use in place counts as such: the driver migrates that as well.
+        Memory of the host's allocators that kernels use in place counts, too, because the driver migrates it.
         """
         return array.managed or self._all_managed
 
@@ -554,19 +553,19 @@ class OffloadDevice:
 
     @property
     def live_blocks(self) -> int:
-        """Device blocks that the runtime has allocated and not freed."""
+        """Return the number of device blocks that the runtime has allocated and not freed."""
         return len(self._blocks)
 
     # what goes wrong
 
     def report(self, message: str) -> None:
-        """Write a line on the standard error, as the runtime does; it does not end the run by itself."""
+        """Write a line to standard error, as the runtime does; this does not end the run."""
         self.messages.append(message)
         if self.tell is not None:
             self.tell(Reported(self.sim.current.cause, self.number, message))
 
     def error(self, kind: type[E], message: str, call: str, array: str) -> E:
-        """Make an exception that says who, what, when."""
+        """Make an exception with the thread, the call, the array and the time."""
         return kind(
             message, call=call, array=array, thread=self.sim.current.name, time_s=self.sim.now, device=self.number,
             messages=tuple(self.messages),
@@ -614,11 +613,11 @@ _OPERATIONS: Final = {
     "executable_load_agent_code_object": ("Failure to load binary image", ""),
     "cuModuleGetFunction": ("Failure to look up kernel", ""),
 }
-"""What the plugin says of the operation that the call belongs to, and what the runtime adds where it says more."""
+"""The plugin's name of the operation that each call belongs to, and the runtime's addition where it has one."""
 
 
 def report_failure(device: OffloadDevice, error: DriverError, *more: str) -> None:
-    """Write what LLVM writes about a call that has failed, once; then ``more``, the lines of who gives up for it.
+    """Write, once, LLVM's lines about a failed call; then ``more``, the lines of the callers that give up.
 
     The error carries all lines of the device from then on.
     """

@@ -1,4 +1,4 @@
-"""Which memory configuration the runtime takes, from how the program was built, the device, and the environment."""
+"""The choice of the runtime's memory configuration, from the program's build, the device, and the environment."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ ENTRIES: Final[dict[str, str]] = {
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "mps.active_thread_percentage",
     "LIBOMP_NUM_HIDDEN_HELPER_THREADS": "runtime.hidden_helper_threads",
 }
-"""Environment variables that are entries of a machine's profile, and which."""
+"""Environment variables that set entries of a machine's profile, with the entries' keys."""
 PER_THREAD: Final = "CUDA_API_PER_THREAD_DEFAULT_STREAM"
-"""The macro with which each thread of a CUDA program has a default stream of its own; 1 stands for it."""
+"""The macro that gives each thread of a CUDA program its own default stream; a value of 1 sets it."""
 CHOOSING: Final = ("OMPX_APU_MAPS", "OMPX_EAGER_ZERO_COPY_MAPS", PER_THREAD)
-"""The variables that are on or off: the first two are read by `select_configuration`."""
+"""The variables with an on/off value; `select_configuration` reads the first two."""
 OFFLOAD: Final = "OMP_TARGET_OFFLOAD"
 """Whether target regions run on a device: `default`, `mandatory` or `disabled`."""
 
 
 def is_on(environ: Mapping[str, str], name: str) -> bool:
-    """Tell whether a variable is set to what LLVM takes for true. ValueError for what is neither true nor false.
+    """Tell whether LLVM takes a variable's value for true. ValueError for a value that is neither true nor false.
 
     >>> is_on({"A": "1"}, "A"), is_on({"A": "0"}, "A"), is_on({}, "A")
     (True, False, False)
@@ -65,13 +65,13 @@ def select_configuration(
     unified_memory: bool,
     environ: Mapping[str, str],
 ) -> str:
-    """Return the name of the configuration.
+    """Return the name of the memory configuration for a program on a device.
 
-    requires_unified_shared_memory: is the program built with it? is_apu, xnack (HSA_XNACK=1), unified_memory: of the
-    device. environ: `OMPX_APU_MAPS` lets a discrete device do what an APU does, `OMPX_EAGER_ZERO_COPY_MAPS` asks for
-    Eager Maps. The order is the zero-copy paper's. A program that requires unified shared memory runs under `usm` even
-    when Eager Maps are asked for: the paper leaves that open (LLVM's fork would prefault as well). Raises
-    UnifiedMemoryUnavailable, never a fall-back to copies, when it requires what the device cannot do.
+    requires_unified_shared_memory: whether the program is built with it. is_apu, xnack (HSA_XNACK=1), unified_memory:
+    properties of the device. environ: `OMPX_APU_MAPS` lets a discrete device act as an APU, `OMPX_EAGER_ZERO_COPY_MAPS`
+    requests Eager Maps. The order is the zero-copy paper's. A program that requires unified shared memory runs under
+    `usm` even with Eager Maps: the paper leaves that open (LLVM's fork would prefault as well). Raises
+    UnifiedMemoryUnavailable for a requirement that the device cannot meet; there is no fall-back to copies.
     """
     if requires_unified_shared_memory:
         if not unified_memory:

@@ -1,4 +1,4 @@
-"""What goes wrong in an offloading program, in the words of LLVM's runtime where it prints any."""
+"""Errors of an offloading program, with the text of LLVM's runtime where it prints one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OffloadError(Exception):
 
     @classmethod
     def now(cls, sim: Simulation, message: str, *, call: str, array: str = "", device: int = 0) -> Self:
-        """Make one of the thread that runs, at this time."""
+        """Make the error for the running thread at the current time."""
         return cls(message, call=call, array=array, thread=sim.current.name, time_s=sim.now, device=device)
 
     def __str__(self) -> str:
@@ -57,29 +57,29 @@ class OffloadError(Exception):
 
 
 class MappingError(OffloadError):
-    """A map that LLVM refuses: explicit extension of a mapped section, or `present` where nothing is."""
+    """A map that LLVM refuses: an explicit extension of a mapped section, or `present` without a mapping."""
 
 
 class NotPresent(MappingError):
-    """`present` where nothing, or not all of it, is mapped."""
+    """The modifier `present` for a section that is not, or not completely, mapped."""
 
 
 class IllegalAddress(OffloadError):
     """A kernel used a host pointer, an unmapped part of an array or freed memory.
 
-    The driver says CUDA_ERROR_ILLEGAL_ADDRESS, on an APU it is a memory access fault.
+    The driver reports CUDA_ERROR_ILLEGAL_ADDRESS; on an APU, the error is a memory access fault.
     """
 
 
 class PlacementError(OffloadError):
     """A memory configuration cannot say where an array of the program lies.
 
-    It knows nothing of the array, or the program wants to have its device address.
+    The configuration does not know the array, or the program requests the array's device address.
     """
 
 
 class DeviceEnded(OffloadError):
-    """A directive or routine on a device that a fatal error has ended, which is its ``__cause__``.
+    """A directive or routine was called on a device that a fatal error, its ``__cause__``, has ended.
 
     A real program is over by then: LLVM's runtime ends it after a failed construct, ROCr after a memory access fault,
     and CUDA's context answers every further call with the error of the first.
@@ -87,42 +87,42 @@ class DeviceEnded(OffloadError):
 
 
 class InvalidDevice(OffloadError):
-    """A device number that does not exist."""
+    """A directive or routine was given a device number that does not exist."""
 
 
 class CopyFailed(OffloadError):
-    """A copy that `omp_target_memcpy` did not make, for a caller that does not go on without it."""
+    """`omp_target_memcpy` failed, and its caller cannot go on without the copy."""
 
 
 class OutsideArray(OffloadError):
-    """A copy that a routine was asked for reaches outside an array of the host.
+    """A routine was asked to copy outside of a host array.
 
-    A real program would touch foreign memory, or crash.
+    A real program would access foreign memory, or crash.
     """
 
 
 class FreedHostMemory(OffloadError):
-    """An array of the host is used after it was freed; what a real program does then is open.
+    """A host array is used after it was freed; a real program has undefined behaviour then.
 
     Its user is a directive, a kernel, a call of the driver library or the host itself.
     """
 
 
 class InvalidFree(OffloadError):
-    """A pointer was freed that no allocation begins at, or for the second time."""
+    """A pointer was freed at which no allocation begins, or it was freed a second time."""
 
 
 class UnifiedMemoryUnavailable(ValueError):
-    """A memory configuration that the machine's devices cannot do; the program does not start.
+    """The machine's devices do not support a memory configuration; the program does not start.
 
-    In particular `requires unified_shared_memory` on a device that has none: never a fall-back to copies.
+    One case is `requires unified_shared_memory` on a device without it: there is no fall-back to copies.
     """
 
 
 class ArrayOutOfDeviceMemory(OutOfDeviceMemory):
-    """There is no device block for the `array` that a directive maps or a program allocates.
+    """The device has no memory for the `array` that a directive maps or a program allocates.
 
-    Nor is there one in the allocator's pool that could be given up.
+    The allocator's pool has no block to give up either.
     """
 
     def __init__(self, failed: OutOfDeviceMemory, array: str) -> None:

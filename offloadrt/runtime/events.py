@@ -1,4 +1,4 @@
-"""What happens in a program and in the runtime, as typed events: the one list that the algorithms of both tell.
+"""Events of a program and of the runtime, as typed objects: one list for the algorithms of both.
 
 A program and each of its `OffloadDevice`s have `tell`, None while nobody listens: then no event is made.
 `OffloadDevice.listen` adds a listener to a device, `OffloadProgram.observe` one to the program with its devices. A
@@ -25,15 +25,15 @@ from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.present_table import Entry
 
 HOST: Final = -1
-"""The memory of the host, where a device's number says which memory is meant."""
+"""The host's memory, where a device number says which memory is meant."""
 
 
 class WorkQueue(Protocol):
-    """An order in which a device does what is put into it: an async queue of OpenACC, a stream of CUDA."""
+    """A queue whose work a device does in order: an async queue of OpenACC, a stream of CUDA."""
 
     @property
     def name(self) -> str:
-        """Return what reports call it."""
+        """Return the queue's name in reports."""
 
 
 # synchronization that the program asked for: never the runtime's own locks, nor who happened to come first
@@ -41,14 +41,14 @@ class WorkQueue(Protocol):
 
 @attrs.frozen
 class Signalled:
-    """The running strand lets everything that it has done be known to whoever awaits the same thing."""
+    """The running strand publishes everything that it has done to all strands that await the same object."""
 
     what: Hashable
 
 
 @attrs.frozen
 class TaskMade:
-    """The running strand makes a deferred task, which comes after all that it has done."""
+    """The running strand makes a deferred task, which comes after everything that the strand has done."""
 
     what: Hashable
     name: str
@@ -56,9 +56,9 @@ class TaskMade:
 
 @attrs.frozen
 class Awaited:
-    """The running strand comes after all that has signalled `what`.
+    """The running strand comes after everything that has signalled `what`.
 
-    With a queue, what is put into it from now on comes after that, instead of the strand.
+    With a queue, later work of that queue comes after it, instead of the strand.
     """
 
     what: Hashable
@@ -67,7 +67,7 @@ class Awaited:
 
 @attrs.frozen
 class StrandBegan:
-    """The running actor begins a host thread or a task, which comes after all that has signalled any of `after`.
+    """The running actor begins a host thread or a task, which comes after all signals of any object in `after`.
 
     task: of a deferred one, what `TaskMade` said. queue: a function of the host begins, which is work of a queue, put
     there when that was marked as the one in `after`.
@@ -81,7 +81,7 @@ class StrandBegan:
 
 @attrs.frozen
 class StrandEnded:
-    """The strand that the running actor began last is over, and signals `what`."""
+    """The strand that the running actor began last has ended, and signals `what`."""
 
     what: Hashable
 
@@ -96,7 +96,7 @@ class QueueMarked:
 
 @attrs.frozen
 class NodeMade:
-    """The running strand says what is done later, as often as it wants: a node of a graph of CUDA."""
+    """The running strand describes work for later, to be done any number of times: a node of a CUDA graph."""
 
     node: Hashable
 
@@ -121,7 +121,7 @@ class DirectiveBegan:
 
 @attrs.define
 class DirectiveLeft:
-    """A directive has ended. `error` is what it raised."""
+    """A directive has ended. `error` is the exception that it raised, if any."""
 
     cause: int
     device: int
@@ -139,7 +139,7 @@ class QueueAwaited:
 
 @attrs.define
 class ItemsTaken:
-    """A directive begins to work on these items; a target region says so once."""
+    """A directive begins to work on these items; a target region reports this once."""
 
     device: int
     call: str
@@ -160,21 +160,21 @@ class Reported:
 
 @attrs.frozen
 class ArrayMade:
-    """The program has an array of the host."""
+    """The program has made an array in host memory."""
 
     array: HostArray
 
 
 @attrs.frozen
 class ArrayFreed:
-    """The program has given an array's memory back."""
+    """The program has freed an array's memory."""
 
     array: HostArray
 
 
 @attrs.frozen
 class HostUsed:
-    """The running strand reads or writes host memory. `exact`: every byte of it, else some.
+    """The running strand reads or writes host memory. `exact`: it accesses every byte, else only some bytes.
 
     writes: None where it is one of both. atomic: no two such uses race. later: it may do so from now on.
     """
@@ -190,14 +190,14 @@ class HostUsed:
 
 @attrs.frozen
 class MapsUnordered:
-    """The copies of a device's maps leave no events behind (LIBOMPTARGET_MAP_FORCE_ATOMIC=false)."""
+    """The copies of a device's maps record no events (LIBOMPTARGET_MAP_FORCE_ATOMIC=false)."""
 
     device: int
 
 
 @attrs.define
 class BlockAllocated:
-    """A block of device memory was allocated. array, host_address: what it is for, if it is for the host's memory."""
+    """A block of device memory was allocated. array, host_address: the host memory for which it was allocated."""
 
     cause: int
     device: int
@@ -209,7 +209,7 @@ class BlockAllocated:
 
 @attrs.define
 class BlockFreed:
-    """A block of device memory is about to be freed. array, host_address: as of `BlockAllocated`."""
+    """A block of device memory is about to be freed. array, host_address: as in `BlockAllocated`."""
 
     cause: int
     device: int
@@ -328,7 +328,7 @@ class PointerAttached:
 
 @attrs.define
 class PointerAssociated:
-    """The program asks for device memory of its own to be the counterpart of the host's memory at `begin`."""
+    """The program associates its own device memory with the host memory at `begin`."""
 
     device: int
     array: HostArray
@@ -339,7 +339,7 @@ class PointerAssociated:
 
 @attrs.define
 class PointerDisassociated:
-    """The program asks for the end of such an association."""
+    """The program ends such an association."""
 
     device: int
     begin: int
@@ -347,7 +347,7 @@ class PointerDisassociated:
 
 @attrs.define
 class FreedCopied:
-    """A copy of a mapping would read or write an array of the host that was freed, and is not made."""
+    """A copy of a mapping is not made, because it would access a host array that was freed."""
 
     cause: int
     device: int
@@ -358,7 +358,7 @@ class FreedCopied:
 
 @attrs.define
 class UpdateMissed:
-    """An update found nothing, or not all of its section, mapped, and does nothing."""
+    """An update does nothing, because its section is not, or not completely, mapped."""
 
     cause: int
     device: int
@@ -370,7 +370,7 @@ class UpdateMissed:
 
 @attrs.frozen
 class MemoryUse:
-    """What a kernel does with a range of bytes of one memory (`HOST` or a device's number).
+    """The accesses of a kernel to a range of bytes in one memory (`HOST` or a device's number).
 
     exact: it touches every byte; else some, one at least. maybe: nothing is known but that it may read and write there.
     mapped: the kernel's own region holds the mapping. outside: the kernel reaches beyond what it can use there.
@@ -405,7 +405,7 @@ class KernelSubmitted:
 
 @attrs.frozen
 class KernelRan:
-    """The body of a kernel has run, and used this, in order."""
+    """The body of a kernel has run; its uses are listed in order."""
 
     cause: int
     uses: tuple[MemoryUse, ...]
@@ -413,7 +413,7 @@ class KernelRan:
 
 @attrs.frozen
 class KernelEnded:
-    """A kernel has ended whose uses were told of when it was submitted."""
+    """A kernel has ended whose uses were reported when it was submitted."""
 
     cause: int
 
@@ -426,17 +426,17 @@ It must neither wait nor change anything of the run.
 
 
 class ProgramObserver(Protocol):
-    """Told what a program does."""
+    """An observer of what a program does."""
 
     def handle(self, event: object, /) -> None:
-        """Take an event, as a `Tell` does."""
+        """Handle an event, as a `Tell` does."""
 
     def watch_array(self, array: HostArray, values: NDArray[Any], /) -> NDArray[Any]:
-        """Return what Python sees of an array's values: an array that tells of its uses (`HostUsed`)."""
+        """Return Python's view of an array's values: an array that reports its uses (`HostUsed`)."""
 
     @property
     def watch_kernel(self) -> Callable[..., KernelWatch]:
-        """Return what makes a `KernelWatch` for a launch.
+        """Return a function that makes a `KernelWatch` for a launch.
 
         It is called with the device, its `tell`, the `OffloadedRegion`, the bindings of arrays, the private copies, and
         the number of the directive.
@@ -444,14 +444,14 @@ class ProgramObserver(Protocol):
 
     @property
     def watch_calls(self) -> Callable[..., Any]:
-        """Return what follows the calls of a CUDA program; it is called with that, this, and the devices of streams."""
+        """Return a function that follows a CUDA program's calls; it gets `tell`, this observer, streams' devices."""
 
 
 class KernelWatch(Protocol):
-    """Follows one launch, for an observer that wants to know what kernels use."""
+    """Follows one launch, for an observer that requests kernels' uses."""
 
     def view(self, argument: Any, seen: Any) -> Any:
-        """Return what the body sees of an argument instead of ``seen``."""
+        """Return the body's view of an argument, instead of ``seen``."""
 
     def submitted(self, run: Callable[[], None] | None) -> Callable[[], None] | None:
-        """Tell of the launch (`KernelSubmitted`), and return what runs at its end instead of ``run``."""
+        """Report the launch (`KernelSubmitted`), and return the function to run at its end instead of ``run``."""

@@ -22,7 +22,7 @@ POINTER_BYTES = 8
 
 
 class HostSpan(msgspec.Struct, eq=False):
-    """A piece of host memory that a copy reads or writes, the host's end of it. ``bytes`` is None for a phantom."""
+    """The host's end of a copy: a piece of host memory. ``bytes`` is None for a phantom."""
 
     address: int
     nbytes: int
@@ -49,12 +49,12 @@ class HostArray:
     pointer_address: int = attrs.field(default=0, repr=False)
     values: NDArray[Any] | None = attrs.field(default=None, repr=False)
     freed: bool = attrs.field(default=False, repr=False)
-    """Whether the program has given its memory back."""
+    """Whether the program has freed the array's memory."""
     managed: bool = attrs.field(default=False, repr=False)
     """Whether the program allocated it as managed memory (cuMemAllocManaged)."""
     watch: Watch | None = attrs.field(default=None, repr=False)
-    """Makes of the values what Python sees, for an observer of the program. The runtime's own work on `values` and
-    `bytes` goes past it: copies and kernels have events of their own.
+    """Makes Python's view from the values, for an observer of the program. The runtime's own accesses to `values` and
+    `bytes` bypass it: copies and kernels have events of their own.
     """
     itemsize: int = attrs.field(init=False, repr=False)
     nbytes: int = attrs.field(init=False, repr=False)
@@ -84,12 +84,12 @@ class HostArray:
 
     @property
     def pointer_variable(self) -> HostArray:
-        """Return the variable that holds the address, as an array of its own."""
+        """Return the variable that holds the array's address, as an array of its own."""
         value = np.array([self.address], np.uint64)
         return HostArray(f"&{self.name}", self.pointer_address, (1,), value.dtype, "static", 0, value)
 
     def viewed(self, dtype: DTypeLike) -> HostArray:
-        """See the same memory as a flat array of this type."""
+        """Return a flat array of this type over the same memory."""
         element = np.dtype(dtype)
         values = None if self.values is None else self.values.reshape(-1).view(element)
         return attrs.evolve(self, shape=(self.nbytes // element.itemsize,), dtype=element, values=values)
@@ -104,11 +104,11 @@ class HostArray:
         return self.shape[0]
 
     def holds(self, address: int, nbytes: int) -> bool:
-        """Tell whether all of the bytes [address, address + nbytes) belong to the array."""
+        """Tell whether the array contains all of the bytes [address, address + nbytes)."""
         return self.address <= address and address + nbytes <= self.address + self.nbytes
 
     def span(self, address: int, nbytes: int) -> HostSpan:
-        """Return the piece [address, address + nbytes) for a copy. Raises ValueError if it is not all inside."""
+        """Return the piece [address, address + nbytes) for a copy. Raises ValueError for bytes outside of the array."""
         offset = address - self.address
         if offset < 0 or offset + nbytes > self.nbytes:
             raise ValueError(f"array {self.name!r} has {self.nbytes} bytes, not {nbytes} from offset {offset}")
@@ -118,7 +118,7 @@ class HostArray:
         return HostSpan(address, nbytes, flat[offset : offset + nbytes])
 
     def locate(self, address: int) -> str:
-        """Name an address in messages: ``<array+offset>``, ``<addr>`` outside the array."""
+        """Return an address's name for messages: ``<array+offset>``, or ``<addr>`` outside of the array."""
         offset = address - self.address
         return f"<{self.name}+{offset}>" if 0 <= offset < max(1, self.nbytes) else "<addr>"
 
@@ -126,8 +126,7 @@ class HostArray:
 def make_values(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], fill: Any) -> NDArray[Any]:
     """Make the values of a new array: zeros, a constant, or a copy of what is given.
 
-    Raises ValueError if the shape differs, for a fill that is none of its elements, and where the emulator has no
-    memory for it.
+    Raises ValueError if the shape differs, for a fill of another type, and if the emulator lacks memory for it.
     """
     try:
         if fill is None:
@@ -143,7 +142,7 @@ def make_values(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], fill: A
 
 
 def shape_of(name: str, shape: int | tuple[int, ...]) -> tuple[int, ...]:
-    """``8`` and ``(8,)`` both mean eight elements. ValueError for what is no size."""
+    """Return a shape as a tuple: ``8`` and ``(8,)`` both mean eight elements. ValueError for an invalid size."""
     lengths = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if not lengths or not all(is_integer(length) and length >= 0 for length in lengths):
         raise ValueError(f"array {name!r}: its size is {shape!r}, but a size is a whole number from 0, or several")
@@ -151,7 +150,7 @@ def shape_of(name: str, shape: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def element_of(name: str, dtype: DTypeLike) -> np.dtype[Any]:
-    """Return the type of an array's elements. Raises ValueError for what is none, and for Python objects."""
+    """Return the type of an array's elements. Raises ValueError for an unknown type, and for Python objects."""
     try:
         element = np.dtype(dtype)
     except TypeError as error:
@@ -162,7 +161,7 @@ def element_of(name: str, dtype: DTypeLike) -> np.dtype[Any]:
 
 
 Watch = Callable[[HostArray, NDArray[Any]], NDArray[Any]]
-"""Makes of an array's values what Python sees of them."""
+"""Makes Python's view of an array's values from the values."""
 
 
 @attrs.frozen
@@ -196,8 +195,8 @@ class SectionExtent:
 class Section:
     """``array[lower : length : stride]`` along the first dimension, with `inner` along those after it.
 
-    The dimensions that are not named are whole. subscript: the first dimension is one index. Raises ValueError if the
-    section lies outside.
+    Dimensions that are not named are whole. subscript: whether the first dimension is one index. Raises ValueError for
+    a section outside of the array.
     """
 
     array: HostArray
@@ -226,7 +225,7 @@ class Section:
 
     @property
     def extents(self) -> tuple[SectionExtent, ...]:
-        """Return the dimensions that are named, outermost first."""
+        """Return the named dimensions, the outermost one first."""
         return (SectionExtent(self.lower, self.length, self.stride, self.subscript), *self.inner)
 
     def bytes_of(self, dimension: int) -> int:
@@ -249,7 +248,7 @@ class Section:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of a section that is contiguous."""
+        """Return the bytes of a contiguous section."""
         nbytes = self.length * self.row_bytes
         for dimension, extent in enumerate(self.inner, 1):
             nbytes = nbytes // self.array.shape[dimension] * extent.length
@@ -257,7 +256,7 @@ class Section:
 
     @property
     def is_contiguous(self) -> bool:
-        """Tell whether its elements lie one after the other."""
+        """Tell whether the section's elements are contiguous."""
         if not self.inner:
             return self.stride == 1
         several = False
@@ -280,7 +279,7 @@ class Section:
 
 
 def section(array: HostArray, lower: int = 0, length: int | None = None, stride: int = 1) -> Section:
-    """Make an array section; without a length it goes up to the end of the array."""
+    """Make an array section; without a length it extends to the end of the array."""
     if length is None:
         length = max(0, -(-(array.shape[0] - lower) // stride))
     return Section(array, lower, length, stride)
@@ -309,13 +308,13 @@ def array_section(array: HostArray, *dimensions: int | tuple[int, ...]) -> Secti
 
 
 Span = HostArray | Section
-"""What a list item of a data clause names."""
+"""The object that a list item of a data clause names."""
 
 
 def extent(span: object, call: str) -> tuple[int, int]:
-    """Return the first address and the bytes of an array, or of what lies between the ends of a section.
+    """Return the first address and the bytes of an array, or of the range between the ends of a section.
 
-    Raises TypeError for what is neither.
+    Raises TypeError for any other object.
     """
     if isinstance(span, HostArray):
         return span.address, span.nbytes
@@ -332,10 +331,10 @@ def extent(span: object, call: str) -> tuple[int, int]:
 
 
 def array_of(span: Span) -> HostArray:
-    """Return the array that a span belongs to."""
+    """Return the array of a span."""
     return span.array if isinstance(span, Section) else span
 
 
 def begin_of(span: Span) -> int:
-    """Return the host address of its first byte."""
+    """Return the host address of a span's first byte."""
     return span.begin if isinstance(span, Section) else span.address

@@ -1,7 +1,7 @@
-"""What holds of the runtime's state whenever no directive is in progress, whatever went wrong before.
+"""Invariants of the runtime's state while no directive is in progress, whatever went wrong before.
 
-`violations` says what does not hold of one device: reference counts of the present table, device memory, streams and
-signals of the plugin, locks. A device that a fatal error has ended owes its locks only: the program is over.
+`violations` checks one device: reference counts of the present table, device memory, streams and signals of the plugin,
+locks. For a device that a fatal error has ended, only its locks are checked: the program is over.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from offloadrt.sim import Actor, Simulation
 
 
 def violations(device: OffloadDevice) -> list[str]:
-    """Return what does not hold of a device on which no directive is in progress, one line each."""
+    """Return the violated invariants of a device on which no directive is in progress, one line each."""
     found = [f"device {device.number}: {line}" for line in _locks(device)]
     if device.ended is None:
         lines = itertools.chain(_entries(device), _blocks(device), _in_use(device))
@@ -23,9 +23,9 @@ def violations(device: OffloadDevice) -> list[str]:
 
 
 def unreturned(device: OffloadDevice) -> list[str]:
-    """Return which blocks of device memory nobody knows after the exit of a program that allocates by the runtime only.
+    """Return the leaked device blocks after the exit of a program that allocates by the runtime only.
 
-    Those whose free has failed go back to the driver with the process.
+    Blocks whose free has failed go back to the driver with the process.
     """
     if device.ended is not None or any(FAILED_FREE in message for message in device.messages):
         return []
@@ -38,7 +38,7 @@ def unreturned(device: OffloadDevice) -> list[str]:
 
 
 def held(sim: Simulation) -> list[str]:
-    """Return which locks of a run are held by actors that are over, or that do nothing for the hardware."""
+    """Return the locks of a run whose holder has ended or is no daemon (the actors of the hardware are daemons)."""
     return [
         f"{primitive.name} is held by {owner.name}" + (", which has ended" if owner.finished else "")
         for primitive in sim.primitives

@@ -1,4 +1,4 @@
-"""Taking a lock so that the wait for it shows in the accounting of the host threads' time."""
+"""Waits for a lock that count in the accounting of the host threads' time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from offloadrt.trace import HostTime
 
 
 def no_work() -> Awaitable[None]:
-    """Return what is awaited where there is nothing to wait for."""
+    """Return an awaitable for callers that have nothing to wait for."""
     return PASSED
 
 
 def take(lock: Lock, host_time: HostTime, category: str = "runtime lock") -> Awaitable[None]:
-    """Acquire `lock`; the caller releases it. category: one of `trace.HOST_TIME`, gets the time until then."""
+    """Acquire `lock`, which the caller releases; charge the wait to `category`, an entry of `trace.HOST_TIME`."""
     return lock.acquire() if lock.owner is None else _wait(lock, host_time, category)
 
 

@@ -1,6 +1,6 @@
-"""How sure an answer is, as results say it: how much that may cost, and variants in the order of most draws.
+"""How sure an answer is, as results state it: the effort to spend, and variants ranked by many draws.
 
-`uncertainty()` gives the functions that draw places in ranges (`extensions/certainty`), where they are installed.
+`uncertainty()` gives the functions that draw values in ranges (`extensions/certainty`), where they are installed.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.results import Interval
 
 MOST: Final = 64
-"""The most draws that are made unasked: a power of two, for which the sequence is balanced."""
+"""Largest default number of draws: a power of two, for which the sequence is balanced."""
 LEAST: Final = 8
-"""Draws without which no interval is given unasked."""
+"""Smallest number of draws for which an interval is given by default."""
 SURE: Final = 0.9
-"""The share of the draws in which an order has to hold for two variants to be told apart."""
+"""Share of the draws in which an order must hold to tell two variants apart."""
 _CERTAINTY: Final = Registry[Any]("part that draws places in ranges", "offloadrt.certainty")
 
 
 def uncertainty() -> Any:
-    """Return the functions that draw places in uncertain ranges. Raises UserError where they are not installed."""
+    """Return the functions that draw values in uncertain ranges. Raises UserError where they are not installed."""
     try:
         return _CERTAINTY.load("draws")
     except NotInstalled as error:
@@ -35,25 +35,25 @@ def uncertainty() -> Any:
 
 
 def clock_of(jobs: int) -> Callable[[], float]:
-    """Return the clock of a budget: of this process where it makes all runs, which a busy machine does not disturb."""
+    """Return the clock for a budget; if this process makes all runs, its own time, which load does not disturb."""
     return time.process_time if jobs == 1 else time.monotonic
 
 
 @attrs.frozen
 class Effort:
-    """How much certainty may cost: so many draws, or as many as fit into a budget of real time."""
+    """The effort for certainty: a number of draws, or as many draws as fit into a budget of real time."""
 
     draws: int | None = None
-    """None: as the budget allows, up to `most`; 0: none."""
+    """Number of draws; None: as many as the budget allows, up to `most`; 0: none."""
     budget_s: float = math.inf
     most: int = MOST
 
     @classmethod
     def of(cls, draws: int | None, budget_s: float | None, usual_s: float, most: int) -> Effort:
-        """Return what was asked for: without a word at most so many draws, within the usual budget.
+        """Return the requested effort; by default at most `most` draws within the usual budget.
 
-        Draws that are asked for are all made, unless a budget is given too; a budget that is given allows 64. Raises
-        UserError for a number below 0.
+        Requested draws are all made, unless a budget is given too; a given budget allows 64. Raises UserError for a
+        number below 0.
         """
         if draws is not None and draws < 0:
             raise UserError(f"draws {draws}: it cannot be negative")
@@ -67,7 +67,7 @@ class Effort:
         return cls(draws, budget_s)
 
     def is_hopeless(self, draw_s: float) -> bool:
-        """Tell whether too few draws fit into the budget where one takes so long."""
+        """Tell whether too few draws fit into the budget if one draw takes `draw_s` seconds."""
         return self.draws is None and LEAST * draw_s > self.budget_s
 
 
@@ -76,18 +76,18 @@ NO_DRAWS: Final = Effort(draws=0)
 
 @attrs.frozen
 class Decider:
-    """An uncertain entry that decides an order: what it is today, what its range does, and what measures it."""
+    """An uncertain entry that decides an order: its present range, that range's effect, and how to measure it."""
 
     entry: str
     machine: str
     today: str
-    """Its range, and what kind of source that has."""
+    """The entry's range, and the kind of its source."""
     factor: float
-    """By how much its range changes the quotient of the two times, as a factor of at least 1."""
+    """The factor, at least 1, by which the range changes the quotient of the two times."""
     turns: bool
-    """Whether an end of the range turns the order round by itself."""
+    """Whether an end of the range alone reverses the order."""
     command: str
-    """What measures it; empty where nothing of this project does."""
+    """The command that measures the entry; empty where this project has none."""
 
     def __str__(self) -> str:
         turned = ", and an end of its range turns the order round" if self.turns else ""
@@ -97,55 +97,55 @@ class Decider:
 
 @attrs.frozen
 class RankedVariant:
-    """A variant among others at the same draws."""
+    """One variant in a ranking of variants at the same draws."""
 
     number: int
-    """Its place among the variants as they are compared, the baseline first."""
+    """The variant's index among the compared variants, the baseline first."""
     parameters: dict[str, Any]
     elapsed: Interval
     ratio: Interval
-    """The baseline's time over this one's, draw by draw."""
+    """The baseline's time over this variant's time, draw by draw."""
     ahead: float
-    """The share of the draws in which it is faster than the next one; ties count half. 1 for the last."""
+    """The share of the draws in which this variant is faster than the next one; ties count half. 1 for the last."""
     beside: int
-    """The draws that it has in common with the next one: what has won or lost against all others is drawn no more."""
+    """Number of draws in common with the next variant: a variant decided against all others is drawn no more."""
 
     @property
     def is_told_apart(self) -> bool:
-        """Tell whether it is sure that it is faster than the next one."""
+        """Tell whether this variant is certainly faster than the next one."""
         return self.ahead >= SURE
 
 
 @attrs.frozen
 class Ranking:
-    """Variants, the fastest first, as they are in most draws."""
+    """Variants in the order that holds in most draws, the fastest first."""
 
     draws: int
     seed: int
     entries: int
-    """How many uncertain entries were drawn together."""
+    """Number of uncertain entries that were drawn together."""
     failed: int
-    """Draws that do not count, since a run ended there with an error."""
+    """Number of draws that do not count, because a run ended with an error."""
     ranked: list[RankedVariant]
     shares: list[list[float]]
-    """The share of the draws in which the variant of the row is faster than that of the column, in the order of
+    """For each row, the share of the draws in which its variant is faster than that of the column, in the order of
     `ranked`; ties count half.
     """
     deciders: list[Decider] = attrs.field(factory=list)
-    """What to measure next: the entries whose uncertainty decides between the two that are nearest to each other."""
+    """The entries to measure next: their uncertainty decides between the two variants nearest to each other."""
     screened: str = ""
-    """What was looked at to find them, and what was left out."""
+    """How the deciders were searched, and what was left out."""
     idle: int = 0
-    """How many of the entries were not drawn, since neither end of their ranges changes a run."""
+    """Number of entries that were not drawn, because neither end of their ranges changes a run."""
     order_effects: list[str] = attrs.field(factory=list)
-    """Neighbours that the draws turn round, and entries that make a run slower where they take less."""
+    """Neighbours whose order changes in some draws, and entries that slow a run down when they take less time."""
 
     def are_told_apart(self, one: int, other: int) -> bool:
-        """Tell whether it is sure which of two places of the ranking is faster."""
+        """Tell whether it is certain which of two variants of the ranking is faster."""
         return max(self.shares[one][other], self.shares[other][one]) >= SURE
 
     def nearest(self) -> tuple[int, int] | None:
-        """Return the neighbours that are hardest to tell apart; None where no draw turns an order round."""
+        """Return the neighbours that are hardest to tell apart; None where no draw changes an order."""
         pairs = enumerate(itertools.pairwise(self.ranked))
         unsure = [(a.ahead, rank) for rank, (a, b) in pairs if a.ahead < 1.0 and a.elapsed.values != b.elapsed.values]
         return (min(unsure)[1], min(unsure)[1] + 1) if unsure else None

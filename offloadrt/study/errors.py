@@ -15,11 +15,11 @@ from typing import Any
 
 
 class UserError(Exception):
-    """Something that the user asked for cannot be done; `str(error)` is the whole message."""
+    """A request of the user cannot be carried out; `str(error)` is the whole message."""
 
 
 class ParameterError(UserError):
-    """A parameter of a scenario does not exist, cannot be read, is out of range, or does not go with another one.
+    """A parameter of a scenario is unknown, unreadable, out of range, or inconsistent with another parameter.
 
     Scenarios raise it themselves for combinations that their signature cannot express.
     """
@@ -42,7 +42,7 @@ class ScenarioNotFound(UserError):
 
 
 class ScenarioRefused(UserError, TypeError):
-    """A function that is decorated with `@scenario` cannot be one, or gave back what is no result."""
+    """A function decorated with `@scenario` cannot be a scenario, or it returned a value that is no result."""
 
 
 class ScriptFailed(Exception):
@@ -51,9 +51,9 @@ class ScriptFailed(Exception):
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[Path]:
-    """Give the body a file beside `path` to write, which takes the place of `path` when the body has ended well.
+    """Give the body a file beside `path` to write; the file replaces `path` when the body has succeeded.
 
-    So a full disk, or Ctrl-C, leaves the file that was there. What is no file, as /dev/stdout, is written itself. An
+    So a full disk, or Ctrl-C, leaves the old file. A path that is no file, such as /dev/stdout, is written directly. An
     OSError of the body becomes a UserError that names the path.
     """
     part = beside(path)
@@ -70,7 +70,7 @@ def writing(path: Path) -> Iterator[Path]:
 
 
 def beside(path: Path) -> Path:
-    """Return the file that is written in place of `path` until it is whole: `path` itself where it is no file."""
+    """Return the path of the temporary file for `path`; `path` itself where it is no file."""
     if (path.exists() and not path.is_file()) or path.is_symlink():
         return path
     return path.with_name(f".{path.stem}.part{path.suffix}")

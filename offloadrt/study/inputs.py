@@ -1,7 +1,7 @@
 """Inputs of a program that its authors leave open: ranges with their sources, taken at an end or in between.
 
-A program asks a range for its value (`InputRange.at`) and says where it takes it: at an end, or at the mean. Whoever
-runs it may choose other quantiles for ranges that have a name (`inputs_at`).
+A program asks a range for its value (`InputRange.at`), at an end or at the mean. The user may choose other quantiles
+for ranges that have a name (`inputs_at`).
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from contextvars import ContextVar
 import attrs
 
 _QUANTILES: Mapping[str, float] = {"low": 0.0, "mean": 0.5, "high": 1.0}
-"""Their quantiles between the ends, which are equal factors apart: estimates are uncertain by a factor."""
+"""The quantiles of these names between the ends. Equal steps are equal factors: estimates err by a factor."""
 
 
 @attrs.frozen
 class _Taken:
-    """Inputs of one run: where some of them are to be taken, and the values that the program took."""
+    """Inputs of one run: their chosen quantiles, and the values that the program used."""
 
     quantiles: Mapping[str, str | float]
     values: dict[str, float]
 
 
 _NAMED: dict[str, InputRange] = {}
-"""The ranges with names that programs have made."""
+"""The named ranges that programs have made."""
 
 _CURRENT: ContextVar[_Taken | None] = ContextVar("inputs of this run", default=None)
 
@@ -40,14 +40,14 @@ class InputRange:
     unit: str
     source: str
     name: str = attrs.field(default="", kw_only=True)
-    """PROGRAM.INPUT, by which a run may take it elsewhere; without a name it stays where the program takes it."""
+    """The name PROGRAM.INPUT, by which a user chooses the quantile; without a name, the program alone decides."""
     affordable: float | None = attrs.field(default=None, kw_only=True)
-    """The largest value that validation tries, where runs at larger ones take too long; None: all."""
+    """The largest value that validation tries, where larger ones take too long; None: all values."""
 
     def at(self, where: str | float = "mean") -> float:
         """Return the value at the `low` end, the `high` end, the geometric `mean`, or at a quantile between 0 and 1.
 
-        Raises ValueError elsewhere.
+        Raises ValueError for any other position.
         """
         taken = _CURRENT.get() if self.name else None
         if taken is None:
@@ -61,7 +61,7 @@ class InputRange:
 
     @property
     def highest(self) -> float:
-        """Return the highest quantile that validation tries: 1, or that of the largest value that is affordable."""
+        """Return the highest quantile that validation tries: 1, or the quantile of the largest affordable value."""
         if self.affordable is None:
             return 1.0
         return math.log(self.affordable / self.low) / math.log(self.high / self.low)
@@ -76,7 +76,7 @@ class InputRange:
 
 @contextmanager
 def inputs_at(quantiles: Mapping[str, str | float]) -> Iterator[dict[str, float]]:
-    """While the body runs, take the inputs named in `quantiles` there; the dict gains the value of each taken."""
+    """Take named inputs at `quantiles` while the body runs; the result collects the value of each used input."""
     taken = _Taken(quantiles, {})
     token = _CURRENT.set(taken)
     try:

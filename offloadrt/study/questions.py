@@ -31,7 +31,7 @@ from offloadrt.study.sweep import InProcess, Point, SweepOutcome, executor, grid
 from offloadrt.study.sweep import sweep as sweep_points
 
 Asked = Scenario | str | Path
-"""A scenario, or what the command line would be given for it: a name, `FILE.py`, `FILE.py:NAME`, a recording."""
+"""A scenario, or the text that the command line accepts for it: a name, `FILE.py`, `FILE.py:NAME`, a recording."""
 
 
 def execute(
@@ -155,7 +155,7 @@ def compare(
 
 
 def found(scenario: Asked) -> Scenario:
-    """Return the scenario that is meant. Raises ScenarioNotFound, ScriptFailed; ParameterError for anything else."""
+    """Return the requested scenario. Raises ScenarioNotFound, ScriptFailed; ParameterError for other arguments."""
     if isinstance(scenario, Scenario):
         return scenario
     if isinstance(scenario, str | Path):
@@ -184,9 +184,9 @@ _FIELDS = tuple(field.name for field in attrs.fields(RunSpec))
 
 
 def several(scenario: Scenario, keywords: Mapping[str, Any]) -> tuple[dict[str, Sequence[Any]], RunSpec]:
-    """Divide keywords into the axes of a sweep, each with its values, and what is the same for all runs.
+    """Divide keywords into the axes of a sweep, with their values, and the options that all runs share.
 
-    Raises ParameterError for a name that there is not, and for an axis without values.
+    Raises ParameterError for an unknown name, and for an axis without values.
     """
     parameters, fields = divided(scenario, keywords)
     axes: dict[str, Sequence[Any]] = {name: _values(value) for name, value in parameters.items()}
@@ -209,9 +209,9 @@ def _values(value: Any) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def workers(scenario: Scenario, jobs: int | None = None) -> Iterator[tuple[Executor, int]]:
-    """Make an executor for runs of a scenario, and say how many it makes at a time.
+    """Make an executor for runs of a scenario; yield it with the number of runs it makes at a time.
 
-    A scenario that stands in no file, as one of a notebook's cell, is run in this process: no other one can import it.
+    A scenario without a file, such as one of a notebook's cell, runs in this process: no other one can import it.
     """
     count = processors() if jobs is None else jobs
     if registry.is_only_here(scenario):
@@ -222,7 +222,7 @@ def workers(scenario: Scenario, jobs: int | None = None) -> Iterator[tuple[Execu
 
 @contextlib.contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar of how far it is, in a terminal or a notebook; nothing where nobody would see it."""
+    """Show a progress bar in a terminal or a notebook; show nothing elsewhere."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -3,12 +3,11 @@
 `DIR/points.jsonl` gains one line per finished run. The same sweep started again reads it and runs only what is
 missing; a line whose key no longer fits (the script, the machine file or the emulator changed since) is passed over.
 
-A `Point` is one run of a sweep. A point describes its run so that another process, or the same command tomorrow,
-recognises it (`Point.key`).
+A `Point` is one run of a sweep. `Point.key` identifies the run, also in another process or at another time.
 
-Points run on anything that is a `concurrent.futures.Executor`. `process` is a pool of processes on this machine, `dask`
-a cluster (`dask.distributed`'s own executor), `mpi` the ranks of an MPI job (`mpi4py.futures`). Nothing else in the
-project distributes work.
+Points run on any `concurrent.futures.Executor`. `process` is a pool of processes on this machine, `dask` a cluster
+(`dask.distributed`'s own executor), `mpi` the ranks of an MPI job (`mpi4py.futures`). No other module of the project
+distributes work.
 """
 
 from __future__ import annotations
@@ -57,19 +56,19 @@ class Point:
     """One run of a sweep."""
 
     scenario: str
-    """A reference that `registry.find` understands."""
+    """A scenario reference for `registry.find`."""
     parameters: Mapping[str, Value]
     options: RunSpec = attrs.field(factory=RunSpec)
     varied: Mapping[str, Value] = attrs.field(factory=dict)
-    """Those of its options that differ among the points, of `AXES`: results name them as they name parameters."""
+    """The options in `AXES` that differ among the points; results treat them as parameters."""
 
     @property
     def axis_values(self) -> dict[str, Value]:
-        """Return what tells this point from the others: its parameters and the options that are varied."""
+        """Return what distinguishes this point from the others: its parameters and the varied options."""
         return {**self.parameters, **self.varied}
 
     def to_row(self) -> dict[str, Any]:
-        """Return it as plain values, for the line of a file of points: of its options those that are not defaults."""
+        """Return the point as plain values, for a line in a file of points, without options at their defaults."""
         return {
             "scenario": self.scenario,
             "parameters": dict(self.parameters),
@@ -88,7 +87,7 @@ class Point:
 
 @attrs.define
 class Keys:
-    """Computes the keys of many points, and reads each program and each machine once: none may change meanwhile."""
+    """Computes the keys of many points; each program and machine is read once and must not change meanwhile."""
 
     _known: dict[tuple[str, str | None, str | None], tuple[str | None, str]] = attrs.field(factory=dict)
 
@@ -110,7 +109,7 @@ class Keys:
 
 
 def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: RunSpec) -> list[Point]:
-    """Combine the values of `axes`, the last axis fastest, to points with all parameters bound.
+    """Combine the values of `axes` to points with all parameters bound; the last axis varies fastest.
 
     An axis may also be one of `AXES`, where the scenario has no such parameter.
 
@@ -131,7 +130,7 @@ def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: RunSpec
 
 
 def is_option(scenario: Scenario, name: str, value: Any) -> bool:
-    """Tell whether a value of an axis is one of an option, and of no parameter of the scenario.
+    """Tell whether a value of an axis belongs to an option, and to no parameter of the scenario.
 
     A policy in a file (`FILE.py:NAME`) is never one of a parameter's choices.
     """
@@ -139,13 +138,13 @@ def is_option(scenario: Scenario, name: str, value: Any) -> bool:
 
 
 def _file_of(value: object) -> Path | None:
-    """Return the file of a policy that is given as `FILE.py:NAME`."""
+    """Return the file of a policy given as `FILE.py:NAME`; else None."""
     file, colon, _ = str(value).rpartition(":")
     return Path(file) if colon and file.endswith(".py") else None
 
 
 def read_axis(scenario: Scenario, name: str, values: Sequence[Any]) -> tuple[Value, ...]:
-    """Read the values of an axis. Raises ParameterError for a bad value, and for one that is given twice."""
+    """Read the values of an axis. Raises ParameterError for a bad value, and for a repeated value."""
     read = tuple(read_value(scenario, name, value) for value in values)
     for number, value in enumerate(read):
         if value in read[:number]:
@@ -154,7 +153,7 @@ def read_axis(scenario: Scenario, name: str, values: Sequence[Any]) -> tuple[Val
 
 
 def read_value(scenario: Scenario, name: str, value: Any) -> Value:
-    """Read one value of an axis. Raises ParameterError for one that its parameter does not have."""
+    """Read one value of an axis. Raises ParameterError for a value that the parameter does not accept."""
     return str(value) if is_option(scenario, name, value) else scenario.bind_one(name, value)
 
 
@@ -194,14 +193,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Kind = Literal["process", "dask", "mpi"]
 EXECUTORS: Final = Registry[Any]("executor", "offloadrt.executors")
-"""Context managers that give an executor of so many workers, for kinds that are no pool of processes."""
+"""Context managers that make an executor with a number of workers, for kinds other than a process pool."""
 
 
 class InProcess(Executor):
     """Runs each call at once in this process: one job needs no pool, and a debugger can follow it."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run the call, and return a future that is done."""
+        """Run the call, and return a completed future."""
         future: Future[T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -211,7 +210,7 @@ class InProcess(Executor):
 
 
 class Processes(Executor):
-    """A pool of processes that is made anew when one of them has died, as ProcessPoolExecutor is not.
+    """A pool of processes that replaces itself when a process has died, unlike ProcessPoolExecutor.
 
     The calls that the old pool had fail with BrokenExecutor.
     """
@@ -225,7 +224,7 @@ class Processes(Executor):
         return ProcessPoolExecutor(self._jobs, mp_context=spawn, initializer=_live_as_a_worker)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Give a call to one of the processes."""
+        """Submit a call to one of the processes."""
         try:
             return self._pool.submit(fn, *args, **kwargs)
         except BrokenExecutor:
@@ -239,7 +238,7 @@ class Processes(Executor):
 
 
 def killed_its_workers(error: Exception) -> bool:
-    """Tell whether a cluster gave a call up because workers died under it again and again (Dask's KilledWorker)."""
+    """Tell whether a cluster gave a call up because workers repeatedly died under it (Dask's KilledWorker)."""
     distributed = sys.modules.get("distributed.scheduler")
     return distributed is not None and isinstance(error, distributed.KilledWorker)
 
@@ -252,7 +251,7 @@ def processors() -> int:
 
 
 def _live_as_a_worker() -> None:
-    """Leave interrupts to the parent; where it is gone, however it ended, the worker ends too."""
+    """Leave interrupts to the parent process, and end this worker when the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
@@ -266,7 +265,7 @@ def _live_as_a_worker() -> None:
 
 @contextlib.contextmanager
 def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
-    """Make an executor for as long as the block lasts; leaving it by an exception drops what has not run.
+    """Make an executor for the duration of the block; leaving by an exception drops what has not run.
 
     Raises UserError when `kind` needs a package that is not installed.
     """
@@ -305,7 +304,7 @@ def _processes(jobs: int) -> Iterator[Executor]:
 
 @contextlib.contextmanager
 def _terminated_in_order() -> Iterator[None]:
-    """While the body runs, let SIGTERM leave it as an interrupt does, so that the pool can give back what it holds."""
+    """While the body runs, let SIGTERM raise as an interrupt does, so that the pool can release its resources."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -322,7 +321,7 @@ def _terminated_in_order() -> Iterator[None]:
 
 @attrs.frozen
 class Failure:
-    """A point that could not be run, and why."""
+    """A point that could not be run, with the reason."""
 
     point: Point
     message: str
@@ -338,24 +337,24 @@ class SweepOutcome:
     results: list[Result | None]
     failures: list[Failure] = attrs.field(factory=list)
     kept: int = 0
-    """The number of points that an earlier sweep had finished."""
+    """Number of points that an earlier sweep had finished."""
     done: int = 0
-    """The number of results by now, those of an earlier sweep included."""
+    """Number of results so far, those of an earlier sweep included."""
     order_effects: list[str] = attrs.field(factory=list)
-    """Steps from one value to the next that turn round in some of the draws."""
+    """Steps between neighbouring values whose effect changes sign in some of the draws."""
 
     @property
     def finished(self) -> list[Result]:
-        """Return the results there are, in order."""
+        """Return the available results, in order."""
         return [result for result in self.results if result is not None]
 
     def figure(self, **changes: Any) -> Any:
-        """Draw what finished, as a figure of matplotlib; `changes` are fields of `Figure`: x, y, lines, panels, ….
+        """Draw the finished runs as a figure of matplotlib; `changes` are fields of `Figure`: x, y, lines, panels, ….
 
-        Without changes it is the scenario's own figure, else the first number that was swept, and the first figure that
-        was measured, or the elapsed time.
+        Without changes, it is the scenario's own figure, or else the first measured figure, or the elapsed time, over
+        the first swept number.
 
-        Raises UserError when nothing can lie along x, or a column is no number in every result, or without matplotlib.
+        Raises UserError when no parameter can be x, when a column is no number in every result, or without matplotlib.
         """
         axes: dict[str, dict[Value, None]] = {}
         for point in self.points:
@@ -372,11 +371,11 @@ class SweepOutcome:
         return figures.canvas_of(attrs.evolve(chosen, **changes), self.finished)
 
     def to_polars(self) -> polars.DataFrame:
-        """Return what finished as a data frame, a row for each run. Raises as `to_polars` of `offloadrt`."""
+        """Return the finished runs as a polars data frame, one row each. Raises as `to_polars` of `offloadrt`."""
         return to_polars(self.finished)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return the same as a data frame of pandas. Raises as `to_pandas` of `offloadrt`."""
+        """Return the finished runs as a pandas data frame, one row each. Raises as `to_pandas` of `offloadrt`."""
         return to_pandas(self.finished)
 
     def _repr_html_(self) -> str | None:
@@ -397,7 +396,7 @@ def finished_points(file: Path) -> dict[str, Result]:
 
 
 def check_other(file: Path, scenario: str) -> None:
-    """Check that a file of points is of this scenario. Raises UserError: two sweeps in a folder overwrite tables."""
+    """Check that a file of points belongs to this scenario. Raises UserError: two sweeps would overwrite tables."""
     if file.is_file():
         with file.open("rb") as lines:
             try:
@@ -451,7 +450,7 @@ def sweep(
 
 
 def _with_varied(result: Result, point: Point) -> Result:
-    """Return the result with the options that vary among the points beside its parameters, and no longer as options."""
+    """Return the result with the varied options among its parameters, and not among its options."""
     if not point.varied:
         return result
     options = {name: value for name, value in result.options.items() if name not in point.varied}
@@ -460,7 +459,7 @@ def _with_varied(result: Result, point: Point) -> Result:
 
 @attrs.define
 class _appender:
-    """Opens the file of points, if there is to be one; calling it writes one line and flushes it."""
+    """Opens the file of points, if one is wanted; a call writes one line and flushes it."""
 
     path: Path | None
     keys: Keys
@@ -502,16 +501,16 @@ class _appender:
 # A worker process can die under a run; what the executor had then is given once more.
 
 _CALL_S = 0.25
-"""How long a call should take: a hundred times what a cluster needs for it, and short enough to lose when one dies."""
+"""Seconds that a call should take: a hundred times a cluster's overhead, yet short enough to lose when one dies."""
 _MOST_IN_A_CALL = 64
 _INTERRUPTIBLE_S = 0.5
-"""Longest wait in one piece; between two Python sees a Ctrl-C, which polars' own handler of SIGINT would hide."""
+"""Longest uninterrupted wait in seconds; Python sees a Ctrl-C, which polars' own SIGINT handler would hide, between."""
 _DEATHS = 2
-"""How many deaths of workers a run may have been near to before it is given alone."""
+"""Number of worker deaths near a run after which the run is submitted alone."""
 
 
 def run_point(point: Point) -> bytes:
-    """Run one point, in whichever process; return its result as JSON, or `{"error": message, "of_program": bool}`."""
+    """Run one point in any process; return its result as JSON, or `{"error": message, "of_program": bool}`."""
     try:
         scenario = registry.find(point.scenario)
         return to_json(execute(scenario, point.parameters, spec=point.options))
@@ -520,7 +519,7 @@ def run_point(point: Point) -> bytes:
 
 
 def run_points(points: Sequence[Point]) -> tuple[float, list[bytes]]:
-    """Run several points one after the other; return the seconds that it took, and what `run_point` returns of each."""
+    """Run several points one after another; return the seconds taken, and the result of `run_point` for each."""
     begun = time.perf_counter()
     answers = [run_point(point) for point in points]
     return time.perf_counter() - begun, answers
@@ -528,35 +527,34 @@ def run_points(points: Sequence[Point]) -> tuple[float, list[bytes]]:
 
 @attrs.define
 class Dispatcher:
-    """Gives points to an executor and yields their answers as they come.
+    """Submits points to an executor and yields their answers as they come.
 
-    When a worker process dies, the executor fails every call that it had, and nobody can tell which run was to blame.
-    So each of these runs is given once more, in a call of its own. A run that was there twice when a worker died is
-    given while the executor has no other; when a worker dies then as well, the run fails.
+    When a worker process dies, the executor fails every call that it had, and the guilty run is unknown. So each of
+    these runs is submitted once more, in a call of its own. A run that was in progress at two deaths is submitted while
+    the executor has no other run; when a worker dies then as well, the run fails.
     """
 
     points: Sequence[Point]
     pool: Executor
     jobs: int
-    """How many calls the executor works on at a time; twice as many are given to it."""
+    """Number of calls that the executor works on at a time; twice as many are submitted."""
     ahead: deque[int]
-    """Numbers of the points that have not been given yet."""
+    """Numbers of the points that have not been submitted yet."""
     enough: Callable[[], bool] = lambda: False
-    """Whether no more are to be given."""
+    """Tells whether no more points are to be submitted."""
     again: list[int] = attrs.field(factory=list)
-    """Points to give once more, those that need not be alone first."""
+    """Points to submit once more, those that need not be alone first."""
     deaths: Counter[int] = attrs.field(factory=Counter)
-    """How often a worker died while the executor had a point."""
+    """Number of worker deaths while the executor had each point."""
     given: dict[Future[tuple[float, list[bytes]]], list[int]] = attrs.field(factory=dict)
     done: SimpleQueue[Future[tuple[float, list[bytes]]]] = attrs.field(factory=SimpleQueue)
     run_s: float = _CALL_S
     """Moving mean of a run's duration."""
 
     def answers(self) -> Iterator[tuple[int, bytes]]:
-        """Yield number and answer of each point, as they finish.
+        """Yield the number and the answer of each point as it finishes.
 
-        Raises UserError when the executor takes no more runs, or lost those that it had for another reason than the
-        death of a worker.
+        Raises UserError when the executor accepts no more runs, or lost runs for a reason other than a worker's death.
         """
         while True:
             self._give()
@@ -577,7 +575,7 @@ class Dispatcher:
             future.add_done_callback(self.done.put)
 
     def _next(self) -> list[int]:
-        """Choose the points of the next call; none while a run that has to be alone waits or is under way."""
+        """Choose the points of the next call; none while a run that must be alone waits or is in progress."""
         if any(self._must_be_alone(numbers[0]) for numbers in self.given.values()):
             return []
         if self.again:
@@ -589,7 +587,7 @@ class Dispatcher:
         return [self.ahead.popleft() for _ in range(min(size, len(self.ahead)))]
 
     def _finished(self) -> list[Future[tuple[float, list[bytes]]]]:
-        """Wait for a call to finish, and return all that have; those that were given first come first."""
+        """Wait for a call to finish, and return all finished calls, the earliest submitted first."""
         finished: list[Future[tuple[float, list[bytes]]]] = []
         while not finished:
             with contextlib.suppress(Empty):
@@ -600,7 +598,7 @@ class Dispatcher:
         return sorted(finished, key=self.given.__getitem__)
 
     def _answers_of(self, numbers: list[int], future: Future[tuple[float, list[bytes]]]) -> list[bytes]:
-        """Return what the runs of a call answered; nothing when they are to be given once more."""
+        """Return the answers of a call's runs; empty when they are to be submitted once more."""
         try:
             seconds, answers = future.result()
         except CancelledError:
@@ -626,6 +624,6 @@ class Dispatcher:
 
 
 def _died(error: Exception) -> bytes:
-    """Answer for a run under which worker processes died."""
+    """Make the answer of a run under which worker processes died."""
     message = f"its worker process died each time, as it does when memory runs out: {error}"
     return msgspec.json.encode({"error": message, "of_program": True})

@@ -1,13 +1,13 @@
 """The context of one device: what all calls of CUDA's driver library share.
 
-Its lock, the accounting of calls, submission to streams, and waiting for them.  The lock is why calls of several
-threads queue.  One lock for each context is an assumption: CUDA does not document its locking.  The ablation
-``driver.context.uncontended`` shows how much of a result rests on it.  Contexts of one process on several devices also
+This is the context lock, the accounting of calls, the submission to streams, and waits for streams. Calls of several
+threads queue for the lock. One lock for each context is an assumption: CUDA does not document its locking. The ablation
+``driver.context.uncontended`` shows how much of a result depends on it. Contexts of one process on several devices also
 share a lock (`ProcessLock`).
 
-The order that the library itself keeps among streams is data without time: `ImplicitOrder` says for what a command of a
-stream has to wait, `StreamEvent` and `TimedEvent` are marks in streams, and `Captures` records commands with their
-order as graphs, instead of having them carried out.  A program can also build a graph node by node (`BuiltGraph`).
+The library's order among streams is data without time. `ImplicitOrder` says for what a command of a stream has to wait,
+`StreamEvent` and `TimedEvent` are marks in streams, and `Captures` records commands and their order as graphs instead
+of executing them. A program can also build a graph node by node (`BuiltGraph`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from offloadrt.trace import events
 
 
 class ImplicitOrder:
-    """The legacy default stream of one context, and its blocking streams.
+    """The order between the legacy default stream of one context and its blocking streams.
 
-    A command of the legacy stream starts when what was submitted to all blocking streams before it has completed, and
-    a command of a blocking stream when what was submitted to the legacy stream before it has ("Stream synchronization
-    behavior" of CUDA's manual).  A stream that is neither waits for nobody.
+    A command of the legacy stream starts when all earlier commands of all blocking streams have completed. A command of
+    a blocking stream starts when all earlier commands of the legacy stream have ("Stream synchronization behavior" of
+    CUDA's manual). Other streams wait for neither.
     """
 
     __slots__ = ("_blocking", "legacy")
@@ -44,19 +44,19 @@ class ImplicitOrder:
         self._blocking: dict[int, Stream] = {}
 
     def add(self, stream: Stream) -> None:
-        """Let a stream block with the legacy one."""
+        """Add a stream that blocks with the legacy stream."""
         self._blocking[stream.index] = stream
 
     def remove(self, stream: Stream) -> None:
-        """Forget a stream that is destroyed."""
+        """Remove a destroyed stream."""
         self._blocking.pop(stream.index, None)
 
     def blocks(self, stream: Stream) -> bool:
-        """Tell whether the legacy stream and another wait for one another."""
+        """Tell whether the legacy stream and another one wait for one another."""
         return self.legacy is not None and stream.index in self._blocking
 
     def before(self, stream: Stream) -> list[Signal]:
-        """Return the completions for which the next command of a stream has to wait, besides its own stream's."""
+        """Return the completions for which a stream's next command has to wait, apart from the stream's own."""
         legacy = self.legacy
         if legacy is None:
             return []
@@ -67,7 +67,7 @@ class ImplicitOrder:
 
 
 CaptureMode = Literal["global", "thread_local", "relaxed"]
-"""Which threads may not make unsafe calls meanwhile: all, the one that captures, none (CU_STREAM_CAPTURE_MODE_*)."""
+"""Which threads may not make unsafe calls during a capture: all, the capturing one, none (CU_STREAM_CAPTURE_MODE_*)."""
 
 UNSUPPORTED: Final = "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
 INVALIDATED: Final = "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
@@ -88,19 +88,19 @@ _UNCAPTURABLE: Final = {
     "cuMemAllocFromPoolAsync": "memory nodes of graphs are not emulated",
     "cuMemFreeAsync": "memory nodes of graphs are not emulated",
 }
-"""The calls that no capturing stream takes, and why."""
+"""The calls that a capturing stream refuses, and the reason."""
 _UNSAFE: Final = frozenset(
     {
         "cuMemAlloc", "cuMemFree", "cuMemAllocHost", "cuMemFreeHost", "cuMemAllocManaged", "cuMemHostRegister",
         "cuMemHostUnregister",
     }
 )  # fmt: skip
-"""Calls that a capture forbids by its mode, as they may wait for the device."""
+"""Calls that a capture forbids, depending on its mode, because they may wait for the device."""
 
 
 @attrs.frozen(eq=False)
 class HostNode:
-    """A function of the host in a graph, which works for ``seconds`` on a core."""
+    """A host function in a graph, which works for ``seconds`` on a core."""
 
     function: Callable[[], object] | None
     seconds: float
@@ -111,28 +111,28 @@ NodeWork = KernelPacket | CopyPacket | PeerPacket | HostNode
 
 @attrs.define(eq=False)
 class GraphNode:
-    """A captured command.  A packet in it is a template: a launch makes another with a completion of its own."""
+    """A captured command. Its packet is a template: each launch makes a new packet with its own completion."""
 
     work: NodeWork
     lane: int
-    """The place of the stream from which it was captured, in the order in which streams joined; 0 is the origin."""
+    """The index of the captured stream, in the order in which streams joined the capture; 0 is the origin."""
     after: tuple[int, ...]
-    """The places in the graph of the nodes that it comes after at once."""
+    """The indices of the nodes that directly precede this node."""
     uses: Sequence[tuple[str, Any]] = ()
-    """Memory that it uses, and what that is to it: a kernel's arguments, or a copy's destination and source."""
+    """The memory that the node uses, with its role: a kernel's arguments, or a copy's destination and source."""
 
 
 @attrs.frozen(eq=False)
 class CapturedGraph:
-    """The record of a capture (cudaGraph_t): nodes in the order of capture, so that edges lead forward."""
+    """The record of a capture (cudaGraph_t): nodes in capture order, so that edges point forward."""
 
     number: int
     device: int
     nodes: tuple[GraphNode, ...]
     tail: tuple[int, ...]
-    """The places of the nodes after which the graph is complete."""
+    """The indices of the nodes after which the graph is complete."""
     priorities: tuple[int, ...]
-    """The priorities of the streams from which it was captured, by lane."""
+    """The priorities of the captured streams, by lane."""
 
 
 @attrs.define(eq=False)
@@ -142,25 +142,25 @@ class Capture:
     origin: Stream
     mode: CaptureMode
     thread: str
-    """The thread that began it."""
+    """The thread that began the capture."""
     tails: dict[Stream, tuple[int, ...]]
-    """The streams of the capture in the order in which they joined, and what the next node of each comes after."""
+    """The capture's streams in the order in which they joined, each with the predecessors of its next node."""
     nodes: list[GraphNode] = attrs.field(factory=list)
     broken: str | None = None
-    """The reason why it is invalid; None while it is valid."""
+    """The reason why the capture is invalid; None while it is valid."""
     ended: bool = False
 
     def last(self, stream: Stream) -> GraphNode:
-        """Return the node that was put into a stream of the capture last."""
+        """Return the node that was last added to a stream of the capture."""
         return self.nodes[self.tails[stream][-1]]
 
     def add(self, stream: Stream, work: NodeWork) -> None:
-        """Put a node behind everything in a stream of the capture."""
+        """Add a node behind everything in a stream of the capture."""
         self.nodes.append(GraphNode(work, [*self.tails].index(stream), self.tails[stream]))
         self.tails[stream] = (len(self.nodes) - 1,)
 
     def unjoined(self) -> bool:
-        """Tell whether there is a node after which nothing in the origin comes."""
+        """Tell whether the origin stream does not wait for some node."""
         joined: set[int] = set()
         front = [*self.tails[self.origin]]
         while front:
@@ -172,7 +172,7 @@ class Capture:
 
 @attrs.frozen(eq=False)
 class CapturedMark:
-    """An event that was recorded in a capture: behind which nodes."""
+    """The position of an event that was recorded in a capture: the nodes before it."""
 
     capture: Capture
     after: tuple[int, ...]
@@ -180,14 +180,14 @@ class CapturedMark:
 
 @attrs.frozen
 class Violation:
-    """A call that a capture forbids: the code of its error, and why."""
+    """The violation of a capture by a call: the error code and the reason."""
 
     code: str
     why: str
 
 
 class Captures:
-    """The captures of one context that have begun and not ended."""
+    """The captures in progress of one context."""
 
     def __init__(self, order: ImplicitOrder) -> None:
         self._order = order
@@ -195,17 +195,17 @@ class Captures:
         """The capturing streams."""
 
     def begin(self, stream: Stream, mode: CaptureMode, thread: str) -> None:
-        """Have a stream capture from now on."""
+        """Begin to capture a stream."""
         self.streams[stream] = Capture(stream, mode, thread, {stream: ()})
 
     def end(self, capture: Capture) -> None:
-        """Have the streams of a capture carry commands out again."""
+        """End a capture, so that its streams execute commands again."""
         capture.ended = True
         for stream in capture.tails:
             self.streams.pop(stream, None)
 
     def check_call(self, api: str, stream: Stream | None, thread: str) -> Violation | None:
-        """Return why a call is forbidden while streams capture, and invalidate the captures that it violates."""
+        """Return why a call is forbidden during captures, and invalidate the captures that it violates; else None."""
         if stream is not None and (capture := self.streams.get(stream)) is not None and api != _END:
             if capture.broken is not None:
                 return Violation(INVALIDATED, f"the capture of stream {stream.index} is invalid: {capture.broken}")
@@ -223,9 +223,9 @@ class Captures:
         return None
 
     def follow(self, stream: Stream, mark: CapturedMark | None) -> Violation | None:
-        """Let what is captured from a stream from now on come after a mark, or return why it cannot.
+        """Order what a stream captures from now on behind a mark; return the violation if that is not possible.
 
-        mark: None for an event that was recorded outside of captures.  A stream that does not capture joins.
+        mark: None for an event recorded outside of captures. A stream that does not capture joins the capture.
         """
         own = self.streams.get(stream)
         if mark is None:
@@ -246,26 +246,26 @@ class Captures:
 
     @staticmethod
     def invalidate(capture: Capture, code: str, why: str) -> Violation:
-        """Invalidate a capture; returns the error of the call that does it."""
+        """Invalidate a capture; return the error for the call that caused this."""
         capture.broken = capture.broken or why
         return Violation(code, why)
 
 
 @attrs.define(eq=False)
 class StreamEvent:
-    """A mark in a stream, complete when everything before it in the stream is.
+    """A mark in a stream; it is complete when everything before it in the stream is complete.
 
-    The commands of a stream complete in order, so the packet just before the mark decides, and the
-    device never sees an event.  What the packet of a real event takes in the queue is left out.
+    The commands of a stream complete in order, so the packet just before the mark decides, and the device never sees an
+    event. The queue time of a real event's packet is not modelled.
     """
 
     stream: Stream
     done: Signal | None
-    """Completion of the packet just before the mark; None when there is none."""
+    """Completion of the packet just before the mark; None without such a packet."""
     frees: Mapping[int, int] = attrs.field(factory=dict)
-    """Which frees of memory pools come before it (``FreeClock.at``)."""
+    """The frees of memory pools that come before the mark (``FreeClock.at``)."""
     captured: CapturedMark | None = None
-    """Where it stands in a capture, if it was recorded in one; the device never comes to it then."""
+    """The event's position in a capture, if it was recorded in one; the device never reaches such an event."""
 
     @property
     def is_complete(self) -> bool:
@@ -276,7 +276,7 @@ class StreamEvent:
 class TimedEvent:
     """An event of a CUDA program (cudaEvent_t).
 
-    Unlike the marks of an offloading runtime, it has a packet of its own in the stream, which notes the time.
+    Unlike the marks of an offloading runtime, the event has its own packet in the stream, which notes the time.
     """
 
     number: int
@@ -285,31 +285,30 @@ class TimedEvent:
     timing: bool
     """False for cudaEventDisableTiming."""
     blocking_sync: bool
-    """Whether a thread that waits for it gives its core up (cudaEventBlockingSync)."""
+    """Whether a thread that waits for the event gives its core up (cudaEventBlockingSync)."""
     mark: StreamEvent | None = None
-    """Where it was recorded last; None before."""
+    """The event's position at its last recording; None before the first."""
     reached: float | None = None
-    """When the device came to it, in virtual seconds; None before."""
+    """Virtual time at which the device reached the event; None before."""
     destroyed: bool = False
 
 
 @attrs.define(eq=False)
 class BuiltGraph:
-    """A graph under construction (cudaGraph_t); a node is known by its place, so that edges lead forward.
+    """A graph under construction (cudaGraph_t); nodes are identified by index, so that edges point forward.
 
-    A launch puts nodes into streams.  The driver's way to divide a graph among streams is not documented.  Here a node
-    joins the lane whose last node it comes after (of several, the one named first in ``after``), and otherwise opens a
-    lane of its own.
+    A launch puts nodes into streams. The driver's way to divide a graph among streams is not documented. Here a node
+    joins the lane whose last node it follows (of several, the first one in ``after``), and otherwise opens a new lane.
     """
 
     number: int
     device: int
     nodes: list[GraphNode] = attrs.field(factory=list)
     _last: list[int] = attrs.field(factory=list)
-    """The place of each lane's last node."""
+    """The index of each lane's last node."""
 
     def add(self, work: NodeWork, after: Sequence[int]) -> int:
-        """Put in a node that comes after others; return its place."""
+        """Add a node behind the nodes in `after`; return its index."""
         place = len(self.nodes)
         free = [lane for lane, last in enumerate(self._last) if last in after]
         if free:
@@ -322,7 +321,7 @@ class BuiltGraph:
         return place
 
     def finished(self) -> CapturedGraph:
-        """Return what can be made executable: the graph as it is now."""
+        """Return the graph in its current state, from which an executable graph can be made."""
         followed = {place for node in self.nodes for place in node.after}
         tail = tuple(place for place in range(len(self.nodes)) if place not in followed)
         priorities = tuple(0 for _ in self._last) or (0,)
@@ -331,16 +330,16 @@ class BuiltGraph:
 
 @attrs.frozen
 class PinningCosts:
-    """Seconds for each page of host memory that is pinned, and unpinned, besides the call and besides first touches."""
+    """Costs of pinning and unpinning one page, in seconds, in addition to the call and to first touches."""
 
     pin: Annotated[float, "pin.page"]
     pin_huge: Annotated[float, "pin.huge_page"]
-    """A whole huge page."""
+    """Time for a whole huge page."""
     unpin: Annotated[float, "pin.unregister_page"]
     allocate: Annotated[float, "pin.alloc_page"]
-    """Added for a page that the driver itself takes from the system, and maps; clearing it comes on top."""
+    """Additional time for a page that the driver takes from the system and maps, without clearing the page."""
     free: Annotated[float, "pin.free_page"]
-    """A page that goes back to the system."""
+    """Time for a page that goes back to the system."""
 
 
 @attrs.frozen
@@ -349,70 +348,70 @@ class DriverCosts:
 
     init: Annotated[float, "init.library"]
     init_device: Annotated[float, "init.device"]
-    """Added for each device that the program sees."""
+    """Additional time for each device that the program sees."""
     create_context: Annotated[float, "init.context"]
     start_in_kernel: Annotated[float, "init.kernel_part"]
-    """The part of the calls of a start that the kernel module does under the lock of the GPU."""
+    """The fraction of a cold start's calls that the kernel module does under the lock of the GPU."""
     load_module: Annotated[float, "module.load"]
     load_kernel: Annotated[float, "module.kernel"]
-    """The first use of a kernel of a module that is loaded lazily."""
+    """Time for the first use of a kernel of a lazily loaded module."""
     loading: Annotated[str, "module.loading"]
     """Whether a module's kernels are loaded at their first use (``lazy``), or with the module (``eager``)."""
     allocate: Annotated[float, "alloc.cudaMalloc_small"]
-    """An allocation from memory that the driver holds already."""
+    """Time of an allocation from memory that the driver holds already."""
     allocate_segment: Annotated[float, "alloc.cudaMalloc_large"]
-    """An allocation for which the kernel driver has to hand out a segment."""
+    """Time of an allocation for which the kernel driver has to hand out a segment."""
     further_segment: Annotated[float, "alloc.cudaMalloc_segment"]
-    """Added for each further segment."""
+    """Additional time for each further segment."""
     free: Annotated[float, "alloc.cudaFree"]
     free_managed: Annotated[float, "alloc.cuMemFree_managed"]
     free_segment: Annotated[float, "alloc.cudaFree_large"]
-    """Added for a segment that goes back to the kernel driver."""
+    """Additional time for a segment that goes back to the kernel driver."""
     free_further: Annotated[float, "alloc.cudaFree_segment"]
-    """Added for each further segment that the same call gives back; 0: as much as for the first."""
+    """Additional time for each further segment that the same call gives back; 0: as for the first segment."""
     allocate_managed: Annotated[float, "alloc.cuMemAllocManaged"]
-    """An allocation of managed memory, which gets addresses but no pages."""
+    """Time of an allocation of managed memory, which gets addresses but no pages."""
     managed_alignment: Annotated[int, "alloc.managed_alignment"]
     """Addresses of managed allocations are multiples of this."""
     visit: Annotated[float, "driver.free_visits_streams"]
     """The time that a free takes to look at one stream of the context."""
     copy_submit: Annotated[float, "driver.copy_submit"]
-    """The submission of a copy, under the context lock."""
+    """Time to submit a copy, under the context lock."""
     copy_library: Annotated[float, "hip.copy"]
-    """Added where the program's call is HIP's, which submits the copy to HSA."""
+    """Additional time if the program calls HIP, whose library submits the copy to HSA."""
     launch: Annotated[float, "driver.launch"]
-    """The submission of a kernel, under the context lock; what the device adds is ``launch.latency``."""
+    """Time to submit a kernel, under the context lock; the device adds ``launch.latency``."""
     handover: Annotated[float, "driver.handover"]
-    """The time that a thread which had to wait for the context lock takes to wake up, while it owns the lock."""
+    """Time that a thread which had to wait for the context lock needs to wake up, while it owns the lock."""
     stream_create: Annotated[float, "driver.stream_create"]
     stream_destroy: Annotated[float, "driver.stream_destroy"]
     stream_depth: Annotated[int, "driver.stream_depth"]
-    """Commands that a stream can hold; a submission waits for one of them to complete."""
+    """Number of commands that a stream can hold; a further submission waits for a completion."""
     event_record: Annotated[float, "driver.event_record"]
     event_wait: Annotated[float, "driver.event_wait"]
     wake: Annotated[float, "sync.latency"]
-    """Time from a completion to the return of the call that waited for it."""
+    """Time from a completion to the return of the call that waits for it."""
     synchronize_idle: Annotated[float, "driver.sync_idle"]
-    """A call that waits for something which has completed already."""
+    """Time of a call that waits for an already completed operation."""
     register: Annotated[float, "pin.register"]
     unregister: Annotated[float, "pin.unregister"]
     pages: PinningCosts
     staging_chunk: Annotated[int, "staging.chunk"]
-    """Bytes of one piece of a copy of pageable memory."""
+    """Bytes of one piece of a staged copy of pageable memory."""
     staging_buffers: Annotated[int, "staging.buffers"]
-    """Pinned buffers of a chunk that each stream has for each direction."""
+    """Number of pinned buffers of one chunk that each stream has for each direction."""
     staging_memory: Annotated[str, "staging.memory"]
-    """The owner of the pinned buffers: each ``stream`` has some, or the ``context`` has some for all."""
+    """The owner of the pinned buffers: each ``stream`` has its own, or the ``context`` has some for all streams."""
     staging_inline: Annotated[int, "staging.inline"]
-    """Bytes up to which a copy to the device travels with its command, and needs no buffer."""
+    """Bytes up to which a copy to the device travels within its command, without a buffer."""
     staging_copy_per_byte: Annotated[float, "staging.copy_per_gib"]
-    """The time that a thread takes to copy to and from pinned buffers; 0: as long as it takes within the host."""
+    """Seconds per byte of a thread's copies to and from pinned buffers; 0: as for copies within the host."""
     copies_pageable: Annotated[bool, "ats.copies"]
     """Whether copy engines reach pageable memory themselves, through the page table of the host."""
     enable_peer_access: Annotated[float, "p2p.enable_access"]
 
     def give_back_s(self, segments: int) -> float:
-        """Return the seconds that a call adds when it gives segments back to the kernel driver."""
+        """Return the additional seconds of a call that gives segments back to the kernel driver."""
         if segments > 1 and self.free_further:
             return self.free_segment + (segments - 1) * self.free_further
         return segments * self.free_segment
@@ -424,16 +423,16 @@ Schedule = Literal["auto", "spin", "yield", "blocking_sync"]
 
 @attrs.frozen
 class WaitingCosts:
-    """The costs of spinning and sleeping; read when a program first asks for either."""
+    """The costs of spinning and sleeping; read when a program first requests either."""
 
     time_slice: Annotated[float, "stream.time_slice"]
-    """Seconds after which the operating system gives a spinning thread's core to another that waits for one."""
+    """Seconds after which the operating system gives a spinning thread's core to another thread that waits for one."""
     interrupt: Annotated[float, "stream.interrupt"]
-    """Seconds that a sleeping thread needs on top of ``sync.latency`` to return."""
+    """Seconds that a sleeping thread needs to return, in addition to ``sync.latency``."""
 
 
 class Waiting:
-    """The waits of one context's callers.
+    """The ways in which the threads of one context wait for the device.
 
     ``auto`` and ``yield``: a thread has no core while it waits, and returns ``sync.latency`` after the completion, as
     soon as a core is idle.  CUDA's auto spins while a process has no more contexts than the host has cores: as long as
@@ -451,13 +450,13 @@ class Waiting:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether a thread only waits and then wakes up, so that nobody need ask ``until``."""
+        """Tell whether a thread only waits and then wakes up, so that callers need not use ``until``."""
         return self.schedule == "yield" or (
             self.schedule == "auto" and not self._machine.cores.is_pinned(self._sim.current)
         )
 
     async def until(self, done: Signal, *, blocking_sync: bool = False) -> float:
-        """Wait for a completion; returns the seconds of work that are left until the call can return."""
+        """Wait for a completion; return the seconds of work that remain until the call can return."""
         if self.schedule in ("auto", "spin") and not blocking_sync and not self.is_plain:
             await self._spin(done)
             return 0.0
@@ -502,7 +501,7 @@ class Locked:
 
 
 class Context:
-    """Holds what all calls on one device share.
+    """The state that all calls on one device share.
 
     ``lock`` is taken for the work of every call.  A thread that had to wait needs ``driver.handover`` to wake up, and
     ``driver.handoff`` says whether others can take the lock meanwhile.
@@ -512,7 +511,7 @@ class Context:
         machine = process.machine
         self.process = process
         self.number = number
-        """The device, as the process counts them."""
+        """The device's number within the process."""
         self.machine = machine
         self.sim = machine.sim
         self.device = device = machine.gpu(number)
@@ -529,25 +528,25 @@ class Context:
         )
         self._process_lock = process.lock
         self.streams: list[Stream] = []
-        """The streams of the context in order of creation."""
+        """The streams of the context in their order of creation."""
         self.order = ImplicitOrder()
         """The order between the legacy default stream and blocking streams."""
         self.captures = Captures(self.order)
-        """The streams that are capturing."""
+        """The captures of the context's streams."""
         self.waiting = Waiting(machine, costs.wake)
         """How threads wait for the device."""
         self.frees = FreeClock()
-        """Which frees of memory pools each stream comes after."""
+        """The frees of memory pools that precede each stream's next command."""
         self.pools: list[MemPool] = []
-        """The memory pools that are not destroyed."""
+        """The memory pools that have not been destroyed."""
         self._accounts = CallAccounts(machine, device, CALL_NAMES[machine.spec.text("driver.calls")])
         self._work = machine.work
 
     def call(self, api: str, stream: Stream | None = None, cause: int | None = None, nbytes: int = 0) -> DriverCall:
         """Account for one call, in a stream or none: ``with context.call("cuMemAlloc") as call``.
 
-        ``cause`` is the directive that asks for it; None: that of the running actor.  ``nbytes``: of an allocation of
-        device memory, what it asks for.
+        ``cause`` is the directive that makes the call; None stands for the running actor's directive. ``nbytes``:
+        requested size of an allocation of device memory.
         """
         call = self._accounts.call(api, -1 if stream is None else stream.queue.number, cause, nbytes)
         if self.captures.streams:
@@ -559,23 +558,23 @@ class Context:
 
     @property
     def broken(self) -> bool:
-        """Tell whether the context is of no more use: a fault has broken its device."""
+        """Tell whether a fault has broken the device, so that the context is unusable."""
         failing = self._accounts.failing
         return failing is not None and failing.broken
 
     @cached_property
     def capture_cost(self) -> float:
-        """Seconds of a call that is captured."""
+        """Return the seconds of a call that is captured."""
         # Read at the first use: only programs with graphs need the entry.
         return self.machine.spec.value("graph.capture")
 
     def refuse(self, call: DriverCall, violation: Violation | None) -> None:
-        """Raise DriverError for what a capture forbids; None is nothing."""
+        """Raise DriverError for a violation of a capture; do nothing for None."""
         if violation is not None:
             raise DriverError(call.api, violation.code, violation.why)
 
     def locked(self, dt: float = 0.0) -> Locked:
-        """Hold the context lock in the body of ``async with``, which begins when ``dt`` of work under it is done."""
+        """Hold the context lock in the body of ``async with``, which begins after ``dt`` of work under the lock."""
         return Locked(self, dt)
 
     def enter(self, dt: float) -> Awaitable[None]:
@@ -597,15 +596,15 @@ class Context:
         return self._work(dt, "driver")
 
     async def locked_work(self, dt: float) -> None:
-        """Work under the context lock."""
+        """Work under the context lock for ``dt`` seconds."""
         await self.enter(dt)
         self.lock.release()
 
     async def submit(self, packet: Packet, dt: float) -> Signal:
         """Work under the context lock, then put a packet into its stream; return its completion.
 
-        When the stream holds as many commands as it can, the thread first waits for one of them, with the lock.  In a
-        capturing stream, the packet becomes a node of the graph, and its completion never comes.
+        When the stream is full, the thread first waits for a completion while it holds the lock. In a capturing stream,
+        the packet becomes a node of the graph, and its completion never comes.
         """
         stream = packet.stream
         capture = self.captures.streams.get(stream)
@@ -622,9 +621,9 @@ class Context:
             self.lock.release()
 
     async def append(self, packet: Packet, *, in_order: bool = True) -> None:
-        """Put a packet into its stream, when that has a place for it; the caller holds the lock.
+        """Put a packet into its stream, once the stream has room; the caller holds the lock.
 
-        ``in_order``: behind what the legacy default stream and its blocking streams ask for.
+        ``in_order``: obey the order between the legacy default stream and the blocking streams.
         """
         stream = packet.stream
         for earlier in self.order.before(stream) if in_order else ():
@@ -636,19 +635,19 @@ class Context:
         stream.pending.append(packet.done)
 
     async def make_room(self, stream: Stream) -> None:
-        """Wait until a stream has a place for another command; the caller holds the lock."""
+        """Wait until a stream has room for another command; the caller holds the lock."""
         # The thread keeps the lock while it waits for a place, so a full stream stops the calls of all threads.
         while (first := stream.full(self.costs.stream_depth)) is not None:
             await self.settled(stream, first)
 
     async def settled(self, stream: Stream, done: Signal) -> None:
-        """Wait within a call until a command of a stream has completed; nobody has to be woken for it."""
+        """Wait within a call until a command of a stream has completed; no wake-up time is charged."""
         begin = self.sim.now
         await done.wait()
         self.machine.host_time.add_wait(begin, self.sim.now, stream.spans())
 
     async def drain(self) -> None:
-        """Wait until the device has done what is in the context's streams now."""
+        """Wait until the device has completed everything that is in the context's streams now."""
         begin = self.sim.now
         for stream in [*self.streams]:
             if stream.last is not None:
@@ -656,14 +655,14 @@ class Context:
         self.machine.host_time.add("drain", self.sim.now - begin)
 
     def refusal(self, call: DriverCall, code: str, why: str) -> DriverError:
-        """Return the error of a call that a program may not make so; it says which thread made it, and when."""
+        """Return the error of an illegal call; the error says which thread made the call, and when."""
         error = DriverError(call.api, code, why)
         error.rename(self._accounts.names)
         error.locate(self.sim.current.name, self.sim.now, self.device.index)
         return error
 
     async def wait(self, stream: Stream, done: Signal, *, blocking_sync: bool = False) -> None:
-        """Wait for a completion in a stream, then pay for waking up; ``blocking_sync``: asleep, whatever the flags."""
+        """Wait for a completion in a stream, then pay for waking up; ``blocking_sync`` makes the thread sleep."""
         machine = self.machine
         sim, trace, cause = machine.sim, machine.trace, machine.sim.current.cause
         begin = sim.now
@@ -683,7 +682,7 @@ class Context:
             await self.work(left)
 
     async def synchronize(self, stream: Stream, done: Signal | None, *, blocking_sync: bool = False) -> None:
-        """Return when ``done`` is set, at a small cost if it is set already."""
+        """Return when ``done`` is set; the cost is small if it is set already."""
         if done is None or done.is_set:
             stream.spans()
             await self.work(self.costs.synchronize_idle)
@@ -697,7 +696,7 @@ class Context:
     async def release(self, pool: MemPool, keep: int) -> None:
         """Give chunks of a pool back until at most ``keep`` bytes are left; the caller holds the lock.
 
-        A chunk is one mapping, so that its further segments cost what the profile says, also where that is nothing.
+        A chunk is one mapping, so its further segments cost what the profile says, even if that is 0.
         """
         for address in pool.release(keep):
             _, segments = self.device.memory.free(address)

@@ -1,12 +1,12 @@
 """The calls of CUDA's driver library that copy, from and to the host, within a device and between devices.
 
-Copy engines reach page-locked (pinned) memory themselves; pageable memory is staged (``Staging``), or its pages are
-locked for the copy, as HIP's library does.  On a device that uses the page table of the host they reach that, too
-(``ats.copies``).  When both ends have bytes, these really move, at the copy's completion in virtual time.  A transfer
-ends up as a ``CopyPacket`` in a stream; ``machine/queues.py`` takes it from there.
+Copy engines reach page-locked (pinned) memory themselves. Pageable memory is staged (``Staging``), or its pages are
+locked for the copy, as HIP's library does. On a device that uses the host's page table, the engines reach pageable
+memory, too (``ats.copies``). When both ends have bytes, the bytes move at the copy's completion in virtual time. A
+transfer ends up as a ``CopyPacket`` in a stream; ``machine/queues.py`` takes it from there.
 
-As in CUDA, a copy uses the link of two devices only when the context that makes it has enabled access to the other
-one; without that, or without a link, the driver stages it (`PeerRelay`).
+As in CUDA, a copy uses the link of two devices only when its context has enabled access to the other device; otherwise,
+or without a link, the driver stages the copy (`PeerRelay`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DeviceBytes = Callable[[int, int], Bytes]
 
 
 class Steps(Protocol):
-    """The two steps of staging a piece; ``Copies`` provides them."""
+    """The two steps of staging one piece of a copy; ``Copies`` provides them."""
 
     def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
@@ -133,7 +133,7 @@ class Staging:
 
 
 def _move(staged: Bytes, target: DeviceBytes, offset: int) -> Move:
-    """Return what moves a staged piece to the device."""
+    """Return a function that moves a staged piece to the device."""
 
     def move() -> None:
         target(offset, staged.size)[:] = staged
@@ -142,7 +142,7 @@ def _move(staged: Bytes, target: DeviceBytes, offset: int) -> Move:
 
 
 def _fetch(staged: Bytes, source: DeviceBytes, offset: int) -> Move:
-    """Return what moves a piece from the device into the staging memory."""
+    """Return a function that moves a piece from the device into the staging memory."""
 
     def move() -> None:
         staged[:] = source(offset, staged.size)
@@ -153,11 +153,11 @@ def _fetch(staged: Bytes, source: DeviceBytes, offset: int) -> Move:
 class ContextStaging:
     """The pinned buffers of one context; ``packet`` makes the packet of a transfer.
 
-    That the context has such buffers shows in what calls of one thread wait for beside another thread's copies, on an
-    H200 with driver 580 (bench/hardware/h200, rows ``beside_pageable``).  Beside a copy to the device, only other such
-    copies wait, for all of it, unless they are small enough to travel with their command.  Beside a copy from the
-    device, every call waits now and then, for a part of one: the context lock is held while a piece is transferred and
-    copied.
+    Measurements on an H200 with driver 580 (bench/hardware/h200, rows ``beside_pageable``) show that the context has
+    such buffers, by what calls of one thread wait for beside another thread's copies. Beside a copy to the device, only
+    other such copies wait, for all of it, unless they are small enough to travel with their command. Beside a copy from
+    the device, every call sometimes waits for a part of that copy: the context lock is held while a piece is
+    transferred and copied.
     """
 
     def __init__(self, context: Context, packet: Callable[..., CopyPacket]) -> None:
@@ -175,14 +175,14 @@ class ContextStaging:
         )
 
     def upload(self, nbytes: int, staging: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
-        """Stage a copy to the device, one at a time but for small ones."""
+        """Stage a copy to the device; only one such copy is staged at a time, except for small ones."""
         return staging if nbytes <= self._context.costs.staging_inline else holding(self._uploading, staging)
 
     async def download(self, stream: Stream, steps: Steps, staged: Callable[[Steps], Awaitable[None]]) -> None:
-        """Stage a copy from the device, with the context lock from a piece's submission until it is in its place.
+        """Stage a copy from the device; hold the context lock from each piece's submission until it is copied.
 
-        ``staged`` makes the copy of these steps.  What the stream has to do before is waited for without the lock, for
-        other threads' calls need it meanwhile.
+        ``staged`` makes the copy with the given steps. The wait for earlier commands of the stream holds no lock,
+        because other threads' calls need the lock meanwhile.
         """
         if stream.last is not None and not stream.last.is_set:
             await self._context.settled(stream, stream.last)
@@ -194,7 +194,7 @@ class ContextStaging:
 
 
 class _LockingSteps:
-    """The same steps, but the context lock is held from a submission until the piece is copied."""
+    """Steps that hold the context lock from a piece's submission until the piece is copied."""
 
     def __init__(self, context: Context, steps: Steps, packet: Callable[..., CopyPacket]) -> None:
         self._context = context
@@ -219,14 +219,14 @@ class _LockingSteps:
         self.release()
 
     def release(self) -> None:
-        """Give the lock back, if it is held."""
+        """Release the lock, if this object holds it."""
         if self._held:
             self._held = False
             self._context.lock.release()
 
 
 async def holding(lock: HostLock, work: Coroutine[Any, Any, None]) -> None:
-    """Do work that is to be awaited while holding a lock."""
+    """Do awaitable work while holding a lock."""
     try:
         await lock.enter(0.0)
     except BaseException:
@@ -255,7 +255,7 @@ class HostRange(Protocol):
 class Copies:
     """The copies of one device's context from and to the host, and within the device.
 
-    All raise DriverError when the device's range lies in no block.
+    All of them raise DriverError when the device's range lies in no block.
     """
 
     def __init__(self, context: Context) -> None:
@@ -272,13 +272,13 @@ class Copies:
         per_byte = context.costs.staging_copy_per_byte
         self._copy_rate = 1.0 / per_byte if per_byte else None
         self.buffer: HostLock | None = None
-        """The device's pinned buffer, in which one copy at a time is staged; None: copies do not exclude others."""
+        """The lock of the device's pinned buffer, which stages one copy at a time; None: copies exclude no others."""
         shares = context.costs.staging_memory == "context"
         self._shared = ContextStaging(context, self.packet) if shares else None
-        """The context's pinned buffers; None: each stream has its own."""
+        """The context's pinned buffers; None if each stream has its own."""
 
     def open(self, stream: Stream) -> None:
-        """Give a stream its staging memory."""
+        """Make the staging memory of a stream."""
         chunk, buffers = self._context.costs.staging_chunk, self._context.costs.staging_buffers
         self._staging[stream.index] = (
             Staging(self._context, chunk, chunk * buffers),
@@ -286,7 +286,7 @@ class Copies:
         )
 
     def share_buffer(self) -> None:
-        """Have one copy of pageable memory at a time staged, whatever its stream, as in one pinned buffer."""
+        """Stage only one copy of pageable memory at a time, over all streams, as in one pinned buffer."""
         machine = self._context.machine
         self.buffer = HostLock(
             machine,
@@ -299,7 +299,7 @@ class Copies:
         )
 
     def close(self, stream: Stream) -> None:
-        """Take the staging memory of a stream away."""
+        """Remove the staging memory of a stream."""
         del self._staging[stream.index]
 
     async def htod(
@@ -361,18 +361,18 @@ class Copies:
         return self._process.pinned_for(self._context.number).covers(address, nbytes)
 
     def _over(self, address: int, direction: str) -> Shared | None:
-        """Return the way of a transfer between the device and host memory; None if the memory is at its socket."""
+        """Return the path of a transfer between the device and another socket's memory; None for near memory."""
         machine, device = self._context.machine, self._context.device
         link = machine.sockets.link(address, device.index, to_device=direction == "h2d")
         return None if link is None else passing(self._sim, device.engines[direction].share_link(), link)
 
     def _steps(self, address: int, *, to_device: bool) -> Steps:
-        """Return the steps of staging; for another socket's memory its host copies pass the sockets' link."""
+        """Return the staging steps; for another socket's memory, host copies pass the link between the sockets."""
         link = self._context.machine.sockets.link(address, self._context.device.index, to_device=to_device)
         return self if link is None else _FarSteps(self, link)
 
     def _in_buffer(self, staging: Coroutine[Any, Any, None]) -> Awaitable[None]:
-        """Stage a copy, which excludes those of other threads where all share one pinned buffer."""
+        """Stage a copy; where all threads share one pinned buffer, it excludes their copies."""
         # Pieces that are still under way leave the buffer's lock to the next copy: their memory is that of the stream,
         # so that a thread alone copies as it would without the buffer.
         return staging if self.buffer is None else holding(self.buffer, staging)
@@ -391,10 +391,10 @@ class Copies:
         device: DeviceBytes | None,
         cause: int,
     ) -> None:
-        """Copy from or to the program's own pages, piece by piece, and wait for each.
+        """Copy directly from or to the program's pages, piece by piece, and wait for each piece.
 
-        The pages of a piece are locked for it, unless engines reach pageable memory. A call that copies pageable memory
-        promises that the host may use it again when it returns, and here nothing else holds the bytes.
+        The pages of a piece are locked for its transfer, unless engines reach pageable memory. When a call that copies
+        pageable memory returns, the host may reuse the memory, and here nothing else holds the bytes.
         """
         locks, over = not self._reaches_pageable, self._over(address, direction)
         most = self._locking.spec.piece if locks else max(1, nbytes)
@@ -409,7 +409,7 @@ class Copies:
                 await self._locking.unlock()
 
     def within(self, api: str, dst: int, src: int, nbytes: int, stream: Stream, cause: int) -> Awaitable[object]:
-        """Submit a copy within the device for the call ``api``."""
+        """Submit a copy within the device on behalf of the call ``api``."""
         return self.submit(stream, "d2d", nbytes, "device", self._moving_within(api, dst, src, nbytes), cause)
 
     def _moving_within(self, api: str, dst: int, src: int, nbytes: int) -> Move | None:
@@ -447,10 +447,7 @@ class Copies:
     def of_node(
         self, api: str, to: HostRange | int, begin: HostRange | int, nbytes: int, stream: Stream, cause: int
     ) -> CopyPacket:
-        """Return the packet of a copy from or to pinned memory, or within the device; an address is the device's.
-
-        Raises DriverError for pageable memory, and when a range of the device lies in no block.
-        """
+        """Return the packet of a copy with pinned memory or within the device; an int is a device address."""
         for end in (to, begin):
             if not isinstance(end, int) and not self._is_pinned(end.address, nbytes):
                 raise DriverError(api, UNSUPPORTED, _PAGEABLE)
@@ -465,7 +462,7 @@ class Copies:
         return self.packet(stream, "d2h", nbytes, "pinned", move, cause)
 
     def _goes_in_place(self, api: str, stream: Stream, nbytes: int) -> bool:
-        """Tell whether a copy of pageable memory needs no staging.
+        """Tell whether a copy of pageable memory goes without staging.
 
         Raises DriverError in a capturing stream.
         """
@@ -477,9 +474,9 @@ class Copies:
     def device_bytes(
         self, api: str, address: int, nbytes: int, memory: DeviceMemory | None = None
     ) -> DeviceBytes | None:
-        """Return a way to see the bytes of a range of the device, or of ``memory``; None for a phantom.
+        """Return a function that views the bytes of a range of the device, or of ``memory``; None for a phantom.
 
-        The view is made at the copy's completion: the array behind an earlier one may have been replaced (``Backing``).
+        The view is made at the copy's completion, because the array behind an older view may be replaced (``Backing``).
 
         Raises DriverError when the range does not lie in one block.
         """
@@ -494,7 +491,7 @@ class Copies:
 
 
 class _FarSteps:
-    """The steps of staging for memory of another socket, whose copies pass the link to it."""
+    """Staging steps for memory of another socket, whose host copies pass the link between the sockets."""
 
     def __init__(self, copies: Copies, link: Link) -> None:
         self._copies = copies
@@ -510,7 +507,7 @@ class _FarSteps:
 
 
 def moving(source: Callable[[], Bytes], target: DeviceBytes, nbytes: int) -> Move:
-    """Return what moves the bytes of a copy when it completes."""
+    """Return a function that moves the bytes of a copy when the copy completes."""
 
     def move() -> None:
         target(0, nbytes)[:] = source()
@@ -521,7 +518,7 @@ def moving(source: Callable[[], Bytes], target: DeviceBytes, nbytes: int) -> Mov
 def _moving(
     direction: str, host: Bytes | None, device: DeviceBytes | None, nbytes: int, offset: int = 0
 ) -> Move | None:
-    """Return the move of a transfer between host and device, ``offset`` bytes behind both ends; None for phantoms."""
+    """Return the function that moves a transfer's bytes, ``offset`` bytes behind both ends; None for phantoms."""
     if host is None or device is None:
         return None
     here, there = host[offset : offset + nbytes], device
@@ -554,9 +551,9 @@ class PeerCopies:
         src_address: int,
         nbytes: int,
     ) -> None:
-        """Copy between two devices in a stream of one of them, whose copy engine does it (cuMemcpyPeerAsync).
+        """Copy between two devices in a stream of either one, whose copy engine carries it out (cuMemcpyPeerAsync).
 
-        The copy goes over their link when this context has enabled access to the other device; otherwise through the
+        The copy uses their link when this context has enabled access to the other device; otherwise it goes through the
         host or, without a link, as ``p2p.without_link`` says.
 
         Raises DriverError for a device that does not exist, for a stream of neither, and when a range lies in no block.
@@ -602,7 +599,7 @@ class PeerCopies:
     async def enable_access(self, peer: int) -> None:
         """Let copies, and managed memory, use the link to another device from now on (cuCtxEnablePeerAccess).
 
-        Raises DriverError when there is none, and when access is enabled already.
+        Raises DriverError when there is no link, and when access is enabled already.
         """
         with self._context.call("cuCtxEnablePeerAccess") as call:
             await self._context.locked_work(self._context.costs.enable_peer_access)

@@ -1,9 +1,9 @@
 """The driver library of one device: CUDA's driver API, as host threads call it.
 
 Every call is a coroutine that runs in the calling thread and takes the context lock for its work (``context.py``), so
-calls of several threads queue.  It costs what the profile says (`DriverCosts`), is counted under its real name, and
-returns when the real one does: an asynchronous copy of pinned memory at once, one of pageable memory when the bytes are
-staged (to the device) or have arrived (from it).
+calls of several threads queue. A call costs what the profile says (`DriverCosts`), is counted under its real name, and
+returns when the real call does: an asynchronous copy of pinned memory at once, a copy of pageable memory when the bytes
+are staged (to the device) or have arrived (from the device).
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from offloadrt.sim import LockStatistics
 
 @attrs.frozen
 class DriverStatistics:
-    """Counts of one device's driver."""
+    """Counts of one device's driver library."""
 
     streams: int
-    """Streams that the context has now."""
+    """Number of streams that the context has now."""
     streams_visited: int
-    """Streams that frees have looked at while they held the context lock (``driver.free_visits_streams``)."""
+    """Number of streams that frees have visited while they held the context lock (``driver.free_visits_streams``)."""
 
 
 class Loading:
-    """The calls that a process makes before its first kernel: for the driver, the context, the module, the kernel.
+    """The calls that a process makes before its first kernel: for driver, context, module and kernel.
 
-    They do a part of their work in the kernel module (``init.kernel_part``), where processes that start together wait
-    for one another.  A kernel that is loaded lazily needs the device idle, because its code and its memory change the
-    context ("Lazy Loading", CUDA C++ Programming Guide: loading may require context synchronization).  The context
-    lock is held meanwhile, so that the calls of all threads wait for the longest of the kernels that run.
+    A part of their work is in the kernel module (``init.kernel_part``), where processes that start together wait for
+    one another. Loading a kernel lazily needs an idle device, because the kernel's code and memory change the context
+    ("Lazy Loading", CUDA C++ Programming Guide: loading may require context synchronization). The context lock is held
+    meanwhile, so that the calls of all threads wait for the longest running kernel.
     """
 
     def __init__(self, context: Context) -> None:
@@ -67,7 +67,7 @@ class Loading:
     async def get_function(self) -> None:
         """Find a kernel in the module (cuModuleGetFunction), which loads it if loading is lazy.
 
-        With eager loading it is there, and the call takes no time here.
+        With eager loading the kernel is loaded already, and the call takes no time here.
         """
         with self._context.call("cuModuleGetFunction"):
             if self._costs.loading == "lazy":
@@ -76,7 +76,7 @@ class Loading:
                     await self._work(self._costs.load_kernel)
 
     async def _work(self, dt: float) -> None:
-        """Work in the library, and first in the kernel module."""
+        """Work in the kernel module first, and then in the library."""
         part = dt * self._costs.start_in_kernel
         await self._context.kernel_driver.work(part)
         await self._context.work(dt - part)
@@ -85,9 +85,9 @@ class Loading:
 class CudaDriver:
     """The context of one device, with the library's calls by topic: ``driver.memory.alloc``, ``driver.streams.create``.
 
-    Copies, launches and prefetches take ``cause``, the number of the directive that asks for them; all other calls, and
-    these without one, have that of the running actor.
-    ``number`` is the device, as the process counts them.
+    Copies, launches and prefetches take ``cause``, the number of the directive that requests them. All other calls, and
+    these without ``cause``, belong to the running actor's directive. ``number`` is the device's number within the
+    process.
     """
 
     def __init__(self, process: DriverProcess, number: int) -> None:
@@ -103,7 +103,7 @@ class CudaDriver:
         """Copies between devices, and the access that they need."""
         self.streams = Streams(context, self.copies)
         self.events = TimedEvents(context)
-        """Events that a program makes itself."""
+        """Events that the program itself makes."""
         self.kernels = Kernels(context, self.copies)
         self.graphs = Graphs(context, self.streams, self.kernels, self.copies)
         self.memory = BlockMemory(context)
@@ -114,7 +114,7 @@ class CudaDriver:
         """Stream-ordered allocations."""
 
     async def call_copy(self, stream: Stream | None = None) -> None:
-        """Do what HIP's library does for a copy before it calls HSA. LLVM's plugin calls HSA itself."""
+        """Charge what HIP's library does for a copy before it calls HSA. LLVM's plugin calls HSA directly."""
         if self.costs.copy_library and stream not in self.context.captures.streams:
             await self.context.work(self.costs.copy_library)
 
@@ -125,7 +125,7 @@ class CudaDriver:
 
     @classmethod
     def open(cls, views: Sequence[Machine], devices: int) -> list[list[CudaDriver]]:
-        """Return the drivers of each process, of which each has a view of the machine."""
+        """Return the drivers of each process; each process has its own view of the machine."""
         processes: list[DriverProcess] = []
         for view in views:
             same = (process for process in processes if process.instance == view.devices[0].index)
@@ -133,28 +133,28 @@ class CudaDriver:
         return [[cls(process, number) for number in range(devices)] for process in processes]
 
     def start(self) -> None:
-        """Spawn the actors of the driver of managed memory, if the program uses that; the library has none."""
+        """Spawn the actors of the unified-memory driver, if the program uses it; the library itself has none."""
         if self.managed.uvm is not None:
             self.managed.uvm.start()
 
     def share_buffer(self) -> None:
-        """Have one copy of pageable memory at a time staged, whatever its stream; call it before any copy."""
+        """Stage only one copy of pageable memory at a time, over all streams; call this before any copy."""
         self.copies.share_buffer()
 
     def set_schedule(self, schedule: Schedule) -> None:
-        """Say how threads wait for the device from now on (cuDevicePrimaryCtxSetFlags)."""
+        """Set how threads wait for the device from now on (cuDevicePrimaryCtxSetFlags)."""
         self.context.waiting.schedule = schedule
 
     def refusal(self, call: DriverCall, code: str, why: str) -> DriverError:
-        """Return the error of a call that a program may not make so; it says which thread made it, and when."""
+        """Return the error of an illegal call; the error says which thread made the call, and when."""
         return self.context.refusal(call, code, why)
 
     def call(self, api: str, stream: Stream | None = None) -> DriverCall:
-        """Account for a call of a library above this one, as ``with driver.call("cudaMemcpy")`` does."""
+        """Account for a call of a library above this one: ``with driver.call("cudaMemcpy")``."""
         return self.context.call(api, stream)
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Return the statistics of its locks, by name."""
+        """Return the statistics of the driver's locks, by name."""
         process, kernel_driver = self.process, self.context.kernel_driver
         locks = {self.context.lock.name: self.context.lock.statistics()}
         if (buffer := self.copies.buffer) is not None:
@@ -170,7 +170,7 @@ class CudaDriver:
         return locks
 
     def engines(self) -> dict[str, Statistics]:
-        """Return what its actors did, by name: the unified-memory driver's, and the thread for host functions."""
+        """Return the statistics of the driver's actors: those of the unified-memory driver, and the callback thread."""
         engines: dict[str, Statistics] = {}
         if (uvm := self.managed.uvm) is not None:
             engines[uvm.handler.mailbox.name] = uvm.handler.statistics()
@@ -179,13 +179,13 @@ class CudaDriver:
         return engines
 
     def faults(self) -> dict[str, int]:
-        """Return the faults and migrations of managed memory; nothing when there is none."""
+        """Return the faults and migrations of managed memory; empty without managed memory."""
         return {} if self.managed.uvm is None else self.managed.uvm.counters.table()
 
     def fault_batches(self) -> Sequence[FaultBatch]:
-        """Return the batches of GPU faults so far; nothing without managed memory."""
+        """Return the batches of GPU faults so far; empty without managed memory."""
         return () if self.managed.uvm is None else self.managed.uvm.handler.batches
 
     def statistics(self) -> DriverStatistics:
-        """Return what the driver counted so far."""
+        """Return the driver's counts so far."""
         return DriverStatistics(len(self.streams.all), self.memory.visited)

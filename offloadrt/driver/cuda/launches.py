@@ -1,10 +1,10 @@
-"""The calls of CUDA's driver library that launch: kernels, its own for a memset, and graphs.
+"""The calls of CUDA's driver library that launch work: kernels, a memset's own kernel, and graphs.
 
-The calls for graphs are capture, construction node by node, instantiation and launch.  A launch holds the context lock
-once.  It puts the packets of all nodes into the stream and, for each further stream of the capture, into a stream of
-the executable graph's own; the edges between them become waits in the hardware queues, so that the launching thread has
-no part in what follows.  A graph saves twice: the host pays for a node once, when the graph is made executable, and the
-device, which has the launches of a graph ready, begins a kernel sooner after the one before (``graph.gap``).
+The calls for graphs are capture, construction node by node, instantiation and launch. A graph launch takes the context
+lock once. It puts the packets of all nodes into the stream and, for each further captured stream, into a stream of the
+executable graph. The edges between these streams become waits in the hardware queues, so that the launching thread has
+no part in the execution. A graph saves time twice: the host pays for each node once, at the instantiation, and the
+device, which has a graph's launches ready, begins a kernel sooner after its predecessor (``graph.gap``).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from offloadrt.trace import events
 
 @attrs.frozen
 class Computed:
-    """Stands for a kernel's arguments where the caller computes the result, by a function that runs at its end."""
+    """Stands for a kernel's arguments where the caller supplies a function that computes the result."""
 
     run: Move | None
 
@@ -52,13 +52,13 @@ DeviceArguments = Sequence[Any] | Callable[[], Sequence[Any]] | Computed
 """Arguments of a kernel's body (a DeviceArray becomes a view), or a function that makes them when the kernel ends."""
 
 MEMSET = "cuMemsetD8"
-"""The name of the driver's own kernel."""
+"""The name of the driver's memset kernel."""
 _MEMSET_THREADS, _MEMSET_BYTES_PER_THREAD = 512, 16
-"""Shape of the memset kernel.  It is our choice; it matters only for ranges too small to fill the device."""
+"""Shape of the memset kernel. We chose it; it matters only for ranges too small to fill the device."""
 
 
 class Kernels:
-    """The launches of one context."""
+    """The kernel launches of one context."""
 
     def __init__(self, context: Context, copies: Copies) -> None:
         self._context = context
@@ -75,20 +75,20 @@ class Kernels:
         touching: Touching = NOTHING,
         by_value: int = 0,
     ) -> None:
-        """Launch a kernel (cuLaunchKernel); ``touching`` says what it does with managed memory.
+        """Launch a kernel (cuLaunchKernel); ``touching`` has its accesses to managed memory.
 
         The body runs when the kernel ends in virtual time, unless it has none or an argument is a phantom.
-        ``by_value``: bytes of arguments besides words, which the calling thread writes into the command. A graph has
-        the arguments of its nodes from the beginning.
+        ``by_value``: bytes of arguments larger than words, which the calling thread writes into the command. A graph's
+        nodes have their arguments from the beginning.
 
-        Raises DriverError when no team of the launch fits on an SM, and for more bytes than a launch takes.
+        Raises DriverError when no team of the launch fits on an SM, and for more argument bytes than a launch accepts.
         """
         with self._context.call("cuLaunchKernel", stream, cause) as call:
             packet = self.launching(call.api, launch, device_args, stream, call.cause, touching)
             await self._submit(packet, self._arguments(call, by_value) if by_value else 0.0)
 
     def _arguments(self, call: DriverCall, nbytes: int) -> float:
-        """Return the seconds that a thread needs to write so many bytes of arguments."""
+        """Return the seconds that a thread needs to write `nbytes` bytes of arguments."""
         spec = self._machine.spec
         if not 0 <= nbytes <= (limit := spec.count("arguments.limit")):
             raise DriverError(call.api, INVALID, f"{nbytes} bytes of arguments; a launch takes {limit} at most")
@@ -128,7 +128,7 @@ class Kernels:
         return self._packet(writing.launch(teams, iterations=nbytes), run, stream, cause, NOTHING)
 
     def _body(self, kernel: Kernel, device_args: DeviceArguments) -> Move | None:
-        """Return what computes the kernel's result at its end; None when there is nothing to compute."""
+        """Return a function that computes the kernel's result at its end; None when there is nothing to compute."""
         if isinstance(device_args, Computed):
             return device_args.run
         memory, body = self._device.memory, kernel.body
@@ -167,19 +167,19 @@ BEGIN, END, LAUNCH = "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphLaunc
 
 @attrs.frozen
 class GraphCosts:
-    """Host time of the calls for graphs."""
+    """Host time of the driver calls for graphs."""
 
     instantiate: Annotated[float, "graph.instantiate"]
     instantiate_node: Annotated[float, "graph.instantiate_node"]
-    """Added for each node."""
+    """Additional time for each node."""
     add_node: Annotated[float, "graph.add_node"]
-    """A node that a program adds itself."""
+    """Time to add one node to a graph under construction."""
     launch: Annotated[float, "graph.launch"]
-    """Under the context lock."""
+    """Time of a graph launch under the context lock."""
     launch_node: Annotated[float, "graph.node"]
-    """Added for each node, under the context lock."""
+    """Additional time for each node, under the context lock."""
     gap: Annotated[float, "graph.gap"]
-    """From the end of what a kernel of a graph waited for to its first team; on the device."""
+    """On the device, the time from the end of a kernel's predecessors in the graph to its first team."""
 
 
 @attrs.define(eq=False)
@@ -188,14 +188,14 @@ class GraphExec:
 
     graph: CapturedGraph
     lanes: list[Stream]
-    """Its own streams, for lanes from 1 on; nodes of lane 0 go into the stream of the launch."""
+    """The graph's own streams, for lanes from 1 on; nodes of lane 0 go into the stream of the launch."""
     last: Signal | None = None
-    """Completion of its last launch, which the next one comes after."""
+    """Completion of the graph's last launch; the next launch comes after it."""
     destroyed: bool = False
 
 
 class Graphs:
-    """The graphs of one context.  Entries of the profile are read at the first use."""
+    """The graphs of one context. Entries of the profile are read at the first use."""
 
     def __init__(self, context: Context, streams: Streams, kernels: Kernels, copies: Copies) -> None:
         self._context = context
@@ -210,9 +210,9 @@ class Graphs:
         return self._context.machine.spec.read(GraphCosts)
 
     async def begin_capture(self, stream: Stream, mode: CaptureMode) -> None:
-        """Have a stream capture from now on what is put into it (cuStreamBeginCapture).
+        """Begin to capture a stream (cuStreamBeginCapture).
 
-        Raises DriverError for a mode that does not exist, the legacy default stream and one that is capturing.
+        Raises DriverError for an unknown mode, for the legacy default stream, and for a stream that captures already.
         """
         with self._context.call(BEGIN, stream) as call:
             if mode not in get_args(CaptureMode):
@@ -228,9 +228,9 @@ class Graphs:
     async def end_capture(self, stream: Stream) -> CapturedGraph:
         """End the capture that began in a stream, and return its graph (cuStreamEndCapture).
 
-        Raises DriverError when none began there, when another thread began it and its mode is not relaxed, when it is
-        invalid, and when a stream that joined has commands for which the origin does not wait.  But for the first two,
-        the capture has ended then.
+        Raises DriverError when no capture began in the stream, when another thread began it and its mode is not
+        relaxed, when it is invalid, and when a joined stream has commands for which the origin does not wait. In the
+        last two cases the capture has ended nevertheless.
         """
         with self._context.call(END, stream) as call:
             capture = self._context.captures.streams.get(stream)
@@ -307,12 +307,12 @@ class Graphs:
         function: Callable[[], object] | None,
         seconds: float,
     ) -> int:
-        """Add a function of the host (cuGraphAddHostNode); returns its node."""
+        """Add a host function (cuGraphAddHostNode); returns its node."""
         return await self._add("cuGraphAddHostNode", graph, after, lambda *_: HostNode(function, seconds))
 
     @property
     def _template(self) -> Stream:
-        """Return a stream that stands in templates; a launch replaces it."""
+        """Return the placeholder stream of template packets, which a launch replaces."""
         return self._context.order.legacy or self._context.streams[0]
 
     async def _add(
@@ -332,7 +332,7 @@ class Graphs:
             return graph.add(work(call.api, call.cause), after)
 
     async def instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
-        """Make an executable graph (cuGraphInstantiate) of a graph as it is now.
+        """Make an executable graph (cuGraphInstantiate) from the current state of a graph.
 
         Raises DriverError for a graph of another device.
         """
@@ -346,7 +346,7 @@ class Graphs:
                 return GraphExec(graph, [self._context.device.open_stream(one) for one in graph.priorities[1:]])
 
     async def destroy(self, executable: GraphExec) -> None:
-        """Destroy an executable graph (cuGraphExecDestroy); what was launched still completes."""
+        """Destroy an executable graph (cuGraphExecDestroy); launched work still completes."""
         with self._context.call("cuGraphExecDestroy") as call:
             self._check(call, executable)
             executable.destroyed = True
@@ -355,10 +355,10 @@ class Graphs:
             await self._context.locked_work(self._context.costs.stream_destroy)
 
     async def launch(self, executable: GraphExec, stream: Stream) -> None:
-        """Put all nodes into a stream (cuGraphLaunch), behind the executable graph's launch before; the caller goes on.
+        """Put all nodes into a stream (cuGraphLaunch), behind the graph's previous launch; the caller does not wait.
 
-        A graph takes one of the places of the stream, however many nodes it has. Raises DriverError for one that is
-        destroyed or of another device, and when the stream is capturing.
+        A graph takes one of the stream's places, whatever its number of nodes. Raises DriverError for a destroyed
+        graph, for a graph of another device, and when the stream is capturing.
         """
         with self._context.call(LAUNCH, stream) as call:
             self._check(call, executable)
@@ -376,7 +376,7 @@ class Graphs:
                     stream.pending.append(stream.last)
 
     def _graph(self, call: DriverCall, capture: Capture) -> CapturedGraph:
-        """Return the graph of a capture that has ended."""
+        """Return the graph of an ended capture."""
         if capture.broken is not None:
             raise DriverError(call.api, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", capture.broken)
         if capture.unjoined():
@@ -395,7 +395,7 @@ class Graphs:
             raise DriverError(call.api, HANDLE, f"graph {number} belongs to device {device}")
 
     def _put(self, executable: GraphExec, stream: Stream, cause: int) -> None:
-        """Submit the packets of all nodes, and a wait for each edge between two lanes."""
+        """Submit the packets of all nodes, with a wait for each edge between two lanes."""
         graph, lanes = executable.graph, [stream, *executable.lanes]
         fork = stream.last
         ends: list[Signal] = []
@@ -412,7 +412,7 @@ class Graphs:
                 self._wait(stream, ends[place])
 
     def _wait(self, stream: Stream, event: Signal | None) -> None:
-        """Let what comes into a stream now wait for a completion, unless that has come or is the stream's own."""
+        """Hold up a stream until a completion, unless it has come or is the stream's own."""
         if event is not None and not event.is_set and event is not stream.last:
             stream.submit(WaitPacket(stream, event, Signal(self._sim, f"edge of a graph in stream {stream.index}")))
 

@@ -19,10 +19,10 @@ from offloadrt.trace import events
 
 
 class BlockMemory:
-    """The blocks of one context.
+    """The device memory blocks of one context.
 
-    An allocation may evict managed memory, and a free makes room for it.  A free looks at all streams of the context
-    where the profile says so (``driver.free_visits_streams``).
+    An allocation may evict managed memory, and a free makes room for it. A free visits all streams of the context if
+    the profile says so (``driver.free_visits_streams``).
     """
 
     def __init__(self, context: Context) -> None:
@@ -34,7 +34,7 @@ class BlockMemory:
         self._kernel_driver = context.kernel_driver
         self._halting = Halting(machine.sim, device, machine.spec.text("driver.halt"), machine.host_time)
         self.visited = 0
-        """Streams that frees have looked at."""
+        """Number of streams that frees have visited."""
 
     async def alloc(self, nbytes: int, phantom: bool = False) -> int:
         """Return the address of a new block (cuMemAlloc); a phantom block has no bytes.
@@ -57,10 +57,10 @@ class BlockMemory:
             return address
 
     async def reserve(self, api: str, nbytes: int, phantom: bool, new: float | None = None) -> int:
-        """Take a block, then let the time pass that the driver needs for it; return its address.
+        """Take a block, then let the time of the driver's work pass; return the block's address.
 
-        The caller holds the context lock, for the call ``api``.  ``new`` is what new segments cost, if that is not what
-        cuMemAlloc pays.
+        The caller holds the context lock, on behalf of the call ``api``. ``new`` is the cost of new segments, if it
+        differs from that of cuMemAlloc.
 
         Raises OutOfDeviceMemory.
         """
@@ -84,11 +84,11 @@ class BlockMemory:
         return block.address
 
     async def free(self, address: int, *, synchronizes: bool = False) -> None:
-        """Free a block of the device or managed memory (cuMemFree).
+        """Free a block of device memory or of managed memory (cuMemFree).
 
-        synchronizes: wait before for what all streams have, as CUDA's does, where frees halt the device at all.
+        synchronizes: first wait for everything in all streams, as CUDA's call does, if frees halt the device at all.
 
-        Raises DriverError for an address at which neither begins.
+        Raises DriverError for an address at which no such memory begins.
         """
         with self._context.call("cuMemFree") as call:
             if synchronizes and self._halting.concerns("free"):
@@ -123,7 +123,7 @@ class BlockMemory:
 
 
 class ManagedMemory:
-    """The allocations of managed memory of one context, and what the program asks for them."""
+    """The calls of one context for managed memory."""
 
     def __init__(self, context: Context, memory: BlockMemory) -> None:
         self._context = context
@@ -136,7 +136,7 @@ class ManagedMemory:
         return self._kernel_driver.uvm
 
     def manage(self) -> Uvm:
-        """Use managed memory from now on, on all devices of the process; call it before the first allocation.
+        """Begin to use managed memory on all devices of the process; call this before the first allocation.
 
         Raises ProfileError when the profile lacks an entry.
         """
@@ -144,16 +144,16 @@ class ManagedMemory:
         return self._kernel_driver.manage()
 
     def start(self) -> Uvm:
-        """Use managed memory, and spawn the actors that it needs on all devices; called by a running actor."""
+        """Begin to use managed memory, and spawn its actors on all devices; called by a running actor."""
         uvm = self.uvm or self.manage()
         self._context.process.start_managed()
         return uvm
 
     async def alloc(self, nbytes: int, name: str = "") -> int:
-        """Return the address of memory that host and device both use (cuMemAllocManaged).
+        """Return the address of new memory that host and device both use (cuMemAllocManaged).
 
-        Nobody has touched its pages yet.  Small allocations share blocks of the unified-memory driver.  ``name`` is the
-        object's, for reports.
+        The pages are untouched. Small allocations share blocks of the unified-memory driver. ``name`` is the object's
+        name in reports.
 
         Raises DriverError without managed memory, and for a size that is not positive.
         """
@@ -175,7 +175,7 @@ class ManagedMemory:
     async def prefetch(
         self, address: int, nbytes: int, stream: Stream, to_host: bool = False, cause: int | None = None
     ) -> None:
-        """Migrate managed memory to the device, or to the host, in the order of the stream (cuMemPrefetchAsync).
+        """Migrate managed memory to the device, or to the host, in stream order (cuMemPrefetchAsync).
 
         Raises DriverError without managed memory.
         """
@@ -189,7 +189,7 @@ class ManagedMemory:
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
         """Give advice on the use of managed memory (cuMemAdvise).
 
-        Raises DriverError without managed memory, and for an advice that does not exist.
+        Raises DriverError without managed memory, and for an unknown advice.
         """
         with self._context.call("cuMemAdvise") as call:
             call.takes(bytes=nbytes, address=address)
@@ -209,13 +209,13 @@ class ManagedMemory:
 
 
 class Pinning:
-    """Pins ranges of host memory for copies of one context, and allocates pinned ones.
+    """Pins ranges of host memory for the copies of one context, and allocates pinned memory.
 
-    To pin a range takes two things, which cost by its pages.  The calling thread faults in what nobody has touched, as
-    a store to it would (``os_lock_user_pages`` of NVIDIA's kernel module calls ``pin_user_pages``, and that calls
-    ``handle_mm_fault``).  Then each page is noted, kept in place, and mapped for DMA.  Of a huge page one step does the
-    first two.  So several threads that touch the memory before take most of the time off the call, which one thread
-    makes under the context lock.
+    Pinning a range has two parts, with a cost for each page. The calling thread first faults in untouched pages, as a
+    store would (``os_lock_user_pages`` of NVIDIA's kernel module calls ``pin_user_pages``, which calls
+    ``handle_mm_fault``). Then each page is recorded, kept in place, and mapped for DMA. For a huge page, one step does
+    the first two of these. So several threads that touch the memory first take most of the time off the call, which one
+    thread makes under the context lock.
     """
 
     def __init__(self, context: Context) -> None:
@@ -265,7 +265,7 @@ class Pinning:
                 await self._context.work(self._costs.unregister + self._count(nbytes) * self._pages.unpin)
 
     def _count(self, nbytes: int) -> int:
-        """Return how many of the system's small pages hold so many bytes."""
+        """Return how many small pages of the system hold `nbytes` bytes."""
         return -(-nbytes // self._memory.population.page)
 
     @cached_property
@@ -274,7 +274,7 @@ class Pinning:
         return self._machine.spec.value("usm.malloc_host")
 
     async def alloc(self, nbytes: int) -> int:
-        """Return the address of new pinned host memory (cuMemAllocHost), whose pages the driver takes one by one.
+        """Return the address of new pinned host memory (cuMemAllocHost); the driver takes its pages one by one.
 
         Raises DriverError for a size that is not positive.
         """
@@ -304,30 +304,30 @@ class Pinning:
 
 @attrs.frozen
 class PoolCosts:
-    """Host time of the calls of memory pools."""
+    """Host time of the driver calls for memory pools."""
 
     allocate: Annotated[float, "mempool.alloc"]
-    """An allocation from memory that the pool holds; what new memory costs comes on top."""
+    """Time of an allocation from memory that the pool holds; new memory costs extra."""
     free: Annotated[float, "mempool.free"]
     create: Annotated[float, "mempool.create"]
     chunk: Annotated[int, "mempool.chunk"]
-    """Bytes that a pool asks the driver for at least; 0: what is asked of it, at cuMemAlloc's price."""
+    """Smallest number of bytes that a pool requests from the driver; 0: the requested bytes, at cuMemAlloc's price."""
     grow: Annotated[float, "mempool.grow"]
-    """A chunk of as many bytes."""
+    """Time for a chunk of that size."""
     grow_segment: Annotated[float, "mempool.grow_segment"]
-    """Added for each segment of a larger one."""
+    """Additional time for each segment of a larger chunk."""
     peer_access: Annotated[float, "mempool.peer_access"]
-    """Mapping a segment of a pool on another device."""
+    """Time to map a segment of a pool on another device."""
 
 
 class MemPools:
     """The memory pools of one context.
 
-    Memory is found and reused by the host, at the call: a free marks where its stream was, and the device has no part
-    in it.  A pool asks the driver for memory in chunks, each of which is one mapping, and gives what nobody uses above
-    its threshold back when the host synchronizes with a stream, an event or the device ("Stream ordered memory
-    allocator", CUDA C++ Programming Guide; the threshold is 0 unless a program sets it).  HIP's pools hold whole
-    allocations instead (``MemPool``).  Entries of the profile are read at the first use.
+    The host finds and reuses memory at the call: a free marks the position of its stream, and the device takes no part.
+    A pool requests memory from the driver in chunks, each of which is one mapping. It gives unused memory above its
+    threshold back when the host synchronizes with a stream, an event or the device ("Stream ordered memory allocator",
+    CUDA C++ Programming Guide; the threshold is 0 unless a program sets it). HIP's pools hold whole allocations instead
+    (``MemPool``). Entries of the profile are read at the first use.
     """
 
     def __init__(self, context: Context, memory: BlockMemory) -> None:
@@ -345,7 +345,7 @@ class MemPools:
         return self._default
 
     async def create(self) -> MemPool:
-        """Create a pool (cuMemPoolCreate), which holds nothing yet."""
+        """Create a pool (cuMemPoolCreate), which holds no memory yet."""
         with self._context.call("cuMemPoolCreate"):
             await self._context.locked_work(self._read().create)
             return self._make()
@@ -367,14 +367,14 @@ class MemPools:
             self._context.pools.remove(pool)
 
     async def trim_to(self, pool: MemPool, keep: int) -> None:
-        """Give memory that nobody uses back to the driver until at most ``keep`` bytes are left (cuMemPoolTrimTo)."""
+        """Give unused memory back to the driver until at most ``keep`` bytes are left (cuMemPoolTrimTo)."""
         with self._context.call("cuMemPoolTrimTo") as call:
             self._check(call, pool)
             async with self._context.locked():
                 await self._context.release(pool, keep)
 
     async def set_access(self, pool: MemPool, device: int) -> None:
-        """Let another device reach a pool's memory (cuMemPoolSetAccess): what it holds, and what it will hold."""
+        """Let another device access a pool's present and future memory (cuMemPoolSetAccess)."""
         with self._context.call("cuMemPoolSetAccess") as call:
             self._check(call, pool)
             if not 0 <= device < len(self._context.machine.devices) or device == self._device.index:
@@ -387,7 +387,7 @@ class MemPools:
     async def alloc(self, nbytes: int, stream: Stream, pool: MemPool, phantom: bool = False) -> int:
         """Return the address of memory that commands of the stream may use from now on (cuMemAllocFromPoolAsync).
 
-        Raises OutOfDeviceMemory, and DriverError for a size that is not positive and for a pool that is destroyed.
+        Raises OutOfDeviceMemory, and DriverError for a size that is not positive and for a destroyed pool.
         """
         with self._context.call("cuMemAllocFromPoolAsync", stream, nbytes=nbytes) as call:
             self._check(call, pool)
@@ -430,7 +430,7 @@ class MemPools:
         return pool
 
     async def _grow(self, call: DriverCall, pool: MemPool, nbytes: int, phantom: bool) -> None:
-        """Get a chunk from the driver."""
+        """Get a new chunk for a pool from the driver."""
         memory, costs = self._device.memory, self._read()
         least = -(-nbytes // memory.segment) * memory.segment
         chunk = -(-max(nbytes, costs.chunk) // memory.segment) * memory.segment
@@ -454,7 +454,7 @@ class MemPools:
 
     @property
     def _of_allocations(self) -> bool:
-        """Return whether a pool holds allocations, as HIP's do, and not chunks that it divides."""
+        """Return whether a pool holds whole allocations, as HIP's pools do, instead of chunks that it divides."""
         return self._read().chunk == 0
 
     def _check(self, call: DriverCall, pool: MemPool) -> None:

@@ -1,10 +1,10 @@
 """The state that the contexts of one process share, and the kernel driver that all processes on a device share.
 
-`DriverProcess` owns the ranges of host memory that are page-locked (pinned), the lock of the driver library, the
-locking of pages for copies, and the process's way to the kernel module.  Each process has a driver library of its own,
-with a context and its lock for each device (``context.py``).  Below it, the kernel module hands out segments of device
-memory under a lock of the GPU (``rmGpuLocksAcquire`` of open-gpu-kernel-modules), and ``nvidia-uvm`` serves page faults
-of all processes with one handler.
+`DriverProcess` owns the page-locked (pinned) ranges of host memory, the lock of the driver library, the locking of
+pages for copies, and the process's access to the kernel module. Each process has its own driver library, with a context
+and a context lock for each device (``context.py``). Below, the kernel module hands out segments of device memory under
+a lock of the GPU (``rmGpuLocksAcquire`` of open-gpu-kernel-modules), and ``nvidia-uvm`` serves page faults of all
+processes with one handler.
 
 ``MemPool`` is a pool of stream-ordered allocations.
 """
@@ -26,30 +26,30 @@ from offloadrt.sim import Signal
 
 @attrs.define
 class ReusePolicies:
-    """Which memory an allocation may get besides that freed in its own stream (cudaMemPoolReuse…)."""
+    """Which memory of other streams an allocation may reuse (cudaMemPoolReuse…)."""
 
     follow_event_dependencies: bool = True
-    """Memory of another stream, when the allocating one has waited for an event recorded behind the free."""
+    """Whether it may reuse memory of another stream when its stream has waited for an event recorded after the free."""
     allow_opportunistic: bool = True
-    """Memory of another stream whose free has completed, as the host finds it at the moment of the call."""
+    """Whether it may reuse memory of another stream whose free has completed at the moment of the call."""
     allow_internal_dependencies: bool = True
-    """Where no memory is left, that of another stream, for which the allocating one is made to wait."""
+    """Whether, without other memory, it may reuse memory of another stream, for whose free its stream waits."""
 
 
 @attrs.define
 class FreeRange:
-    """A range of a pool that nobody has."""
+    """A free range of a pool."""
 
     address: int
     size: int
     chunk: int
-    """The address of the chunk in which it lies."""
+    """The address of the chunk that contains the range."""
     stream: Stream | None = None
-    """The stream in which it was freed; None when everybody may have it."""
+    """The stream in which the range was freed; None when every stream may have it."""
     done: Signal | None = None
-    """The memory is really free when this has completed."""
+    """The completion after which the range is really free."""
     order: int = 0
-    """Which free of its stream it was, from 1."""
+    """The number of the free among those of its stream, from 1."""
 
     @property
     def is_complete(self) -> bool:
@@ -61,30 +61,29 @@ class PoolAttributes:
     """The memory that a pool holds (cudaMemPoolAttr…), in bytes."""
 
     reserved: int
-    """Memory that it has from the driver."""
+    """Memory that the pool has from the driver."""
     reserved_high: int
     used: int
     """Memory of allocations whose free has not been submitted."""
     used_high: int
     reused: int
-    """Allocations that needed no new memory."""
+    """Number of allocations that needed no new memory."""
     waited: int
-    """Of these, allocations whose stream was made to wait for another stream's free."""
+    """Number of these whose stream was made to wait for another stream's free."""
 
 
 class MemPool:
     """One pool (cudaMemPool_t) of a device.
 
-    release_threshold: bytes that it keeps at a synchronization, even if nobody uses them.
+    release_threshold: bytes that the pool keeps at a synchronization, even if they are unused.
 
-    It is data without time: it says which of its memory a stream-ordered allocation may get, and what it can give
-    back. A pool holds chunks of device memory and hands out ranges of them. A range that was freed in a stream belongs
-    at once to later allocations of that stream. Others may get it when the free has completed, when their stream is
-    known to come after it, or, if nothing else is left, by waiting for it ("Stream ordered memory allocator" of CUDA's
-    manual).
+    A pool is data without time: it says which memory a stream-ordered allocation may get, and what can go back. A pool
+    holds chunks of device memory and hands out ranges of them. A freed range is available at once to later allocations
+    of the same stream. Others may get it when the free has completed, when their stream is known to come after the
+    free, or, if nothing else is left, by waiting for it ("Stream ordered memory allocator" of CUDA's manual).
 
-    ``whole``: each chunk is one allocation, which is handed out again as it is, to whoever asks for no more.  So HIP's
-    pools do it (``Heap::FindMemory`` of clr, hip_mempool_impl.cpp).
+    ``whole``: each chunk is one allocation, which is reused as a whole for requests that are not larger. HIP's pools
+    work like this (``Heap::FindMemory`` of clr, hip_mempool_impl.cpp).
     """
 
     def __init__(self, number: int, device: int, alignment: int, *, whole: bool = False) -> None:
@@ -103,7 +102,7 @@ class MemPool:
 
     @property
     def reserved(self) -> int:
-        """Return the bytes that it has from the driver."""
+        """Return the bytes that the pool has from the driver."""
         total = 0
         for size in self._chunks.values():
             total += size
@@ -111,7 +110,7 @@ class MemPool:
 
     @property
     def free_bytes(self) -> int:
-        """Return the bytes that it holds and nobody uses."""
+        """Return the bytes that the pool holds unused."""
         return self.reserved - self._used
 
     def has(self, address: int) -> bool:
@@ -119,15 +118,15 @@ class MemPool:
         return address in self._allocated
 
     def add_chunk(self, address: int, size: int) -> None:
-        """Take a chunk of device memory in."""
+        """Add a chunk of device memory to the pool."""
         self._chunks[address] = size
         self._free.append(FreeRange(address, size, address))
         self._reserved_high = max(self._reserved_high, self.reserved)
 
     def find(self, nbytes: int, stream: Stream, after: Mapping[int, int]) -> FreeRange | None:
-        """Return the smallest range that an allocation of a stream may have at once; None when there is none.
+        """Return the smallest range that a stream's allocation may have at once; None without such a range.
 
-        after: how many frees of other streams the stream comes after, by index of theirs.
+        after: number of frees of other streams that precede the stream's next command, by the stream's index.
         """
         self._settle(self.policies.allow_opportunistic)
         size = self._extent(nbytes)
@@ -135,12 +134,12 @@ class MemPool:
         return min(fitting, key=lambda free: (free.stream is not stream, free.size, free.address), default=None)
 
     def find_pending(self, nbytes: int) -> FreeRange | None:
-        """Return the range that was freed first of those that are large enough, whoever's it is."""
+        """Return the first freed range that is large enough, whichever stream freed it."""
         size = self._extent(nbytes)
         return next((free for free in self._free if free.size >= size), None)
 
     def take(self, free: FreeRange, nbytes: int, *, new: bool, waits: bool = False) -> int:
-        """Allocate from a range; returns the address."""
+        """Allocate from a free range; return the address."""
         size = free.size if self._whole else self._extent(nbytes)
         address = free.address
         if free.size == size:
@@ -156,7 +155,7 @@ class MemPool:
         return address
 
     def give(self, address: int, stream: Stream | None, done: Signal | None, order: int) -> bool:
-        """Free the allocation at an address; returns False when the pool has none there."""
+        """Free the allocation at an address; return False when the pool has no allocation there."""
         size, chunk = self._allocated.pop(address, (0, 0))
         if size:
             self._used -= size
@@ -164,7 +163,7 @@ class MemPool:
         return bool(size)
 
     def release(self, keep: int) -> list[int]:
-        """Give up chunks that nobody uses until at most ``keep`` bytes are left; returns their addresses."""
+        """Remove unused chunks until at most ``keep`` bytes are left; return their addresses."""
         self._settle(True)
         whole = [free for free in self._free if free.stream is None and free.size == self._chunks[free.chunk]]
         released: list[int] = []
@@ -177,7 +176,7 @@ class MemPool:
         return released
 
     def statistics(self) -> PoolAttributes:
-        """Return what it holds."""
+        """Return the pool's counts."""
         return PoolAttributes(
             self.reserved, self._reserved_high, self._used, self._used_high, self._reused, self._waited
         )
@@ -188,9 +187,9 @@ class MemPool:
         return self.policies.follow_event_dependencies and after.get(free.stream.index, 0) >= free.order
 
     def _settle(self, looks: bool) -> None:
-        """Join neighbours that one stream or everybody may have.
+        """Merge neighbouring ranges that are available to the same stream, or to all streams.
 
-        looks: ranges whose free has completed become everybody's before.
+        looks: whether ranges whose free has completed first become available to all streams.
         """
         for free in self._free:
             if looks and free.is_complete:
@@ -215,7 +214,7 @@ class MemPool:
 
 
 class FreeClock:
-    """Counts the frees of each stream, and keeps for each stream how many of the others' it comes after."""
+    """Counts the frees of each stream, and tracks how many frees of other streams precede each stream."""
 
     __slots__ = ("_before", "_counts")
 
@@ -224,21 +223,21 @@ class FreeClock:
         self._before: dict[int, dict[int, int]] = {}
 
     def count(self, stream: Stream) -> int:
-        """Count one more free in a stream; returns its number, from 1."""
+        """Count one more free in a stream; return its number, from 1."""
         self._counts[stream.index] = self._counts.get(stream.index, 0) + 1
         return self._counts[stream.index]
 
     def before(self, stream: Stream) -> Mapping[int, int]:
-        """Return how many frees of other streams come before what is put into a stream now, by index of theirs."""
+        """Return how many frees of other streams precede a stream's next command, by the stream's index."""
         return self._before.get(stream.index, {})
 
     def at(self, stream: Stream) -> Mapping[int, int]:
-        """Return which frees come before a mark that is put into a stream now, its own included."""
+        """Return the frees that precede a mark put into a stream now, including the stream's own."""
         own = {stream.index: frees} if (frees := self._counts.get(stream.index)) else {}
         return {**self.before(stream), **own}
 
     def follow(self, stream: Stream, mark: Mapping[int, int]) -> None:
-        """Let a stream come after a mark."""
+        """Order a stream behind a mark."""
         before = self._before.setdefault(stream.index, {})
         for index, frees in mark.items():
             before[index] = max(before.get(index, 0), frees)
@@ -255,7 +254,7 @@ class PinnedRanges:
     def covers(self, address: int, nbytes: int) -> bool:
         """Return whether all of [address, address + nbytes) lies in one registered range.
 
-        A range that reaches over two registered ranges counts as pageable, even where these touch.
+        A range that spans two registered ranges counts as pageable, even where these touch.
         """
         nearest = self._ends.before(address)
         return nearest is not None and address + nbytes <= nearest[1]
@@ -280,7 +279,7 @@ class ProcessLockSpec:
     """The rules by which calls on different devices exclude one another."""
 
     part: Annotated[float, "process.driver_lock"]
-    """The part of a call's work under the context lock that it does under this lock as well."""
+    """The part of a call's work under the context lock that is also done under the process lock."""
     handover: Annotated[float, "driver.handover"]
     uncontended: Annotated[bool, "process.driver_lock.uncontended"]
 
@@ -302,7 +301,7 @@ class ProcessLock:
         self._work = machine.work
 
     async def work(self, dt: float) -> None:
-        """Work for ``dt`` seconds, the first part of them under the lock."""
+        """Work for ``dt`` seconds, and hold the lock for the first part of them."""
         part = dt * self.spec.part
         if part:
             await self.lock.enter(part)
@@ -313,20 +312,20 @@ class ProcessLock:
 
 @attrs.frozen
 class PageLockingSpec:
-    """When pages are locked, and what that costs."""
+    """The conditions and costs of locking pages for copies."""
 
     more_than: Annotated[int, "hip.pin_from"]
-    """Bytes; 0 is never."""
+    """Bytes from which on copies lock pages; 0: never."""
     piece: Annotated[int, "hip.pin_piece"]
     lock: Annotated[float, "hip.pin"]
-    """Seconds, besides the bytes."""
+    """Seconds for each piece, in addition to the time for its bytes."""
     lock_per_byte: Annotated[float, "hip.pin_per_gib"]
     unlock: Annotated[float, "hip.unpin"]
     uncontended: Annotated[bool, "hip.pin.uncontended"]
 
 
 class PageLocking:
-    """The locking of pages for copies of one process, whose devices share it."""
+    """Locks pages for the copies of one process; all its devices share it."""
 
     def __init__(self, machine: Machine) -> None:
         self.spec = machine.spec.read(PageLockingSpec)
@@ -342,7 +341,7 @@ class PageLocking:
         )
 
     def takes(self, nbytes: int) -> bool:
-        """Tell whether a copy of so many bytes locks the program's pages."""
+        """Tell whether a copy of `nbytes` bytes locks the program's pages."""
         return 0 < self.spec.more_than < nbytes
 
     async def lock(self, nbytes: int) -> None:
@@ -361,13 +360,13 @@ class PageLocking:
 class KernelDriver:
     """The kernel module of one device, as the driver libraries of all processes call it.
 
-    Where one process has the machine to itself its calls are under the context lock already, and the module's lock is
+    Where one process has the machine to itself, its calls are under the context lock already, and the module's lock is
     left out.
     """
 
     def __init__(self, machine: Machine, device: Device, space: VaSpace, lock: HostLock | None = None) -> None:
         self.uvm: Uvm | None = None
-        """The unified-memory driver, once ``manage`` has been called."""
+        """The unified-memory driver; None before ``manage`` has been called."""
         self.space = space
         """The address space of managed memory."""
         self._machine = machine
@@ -385,13 +384,13 @@ class KernelDriver:
             )
 
     def manage(self) -> Uvm:
-        """Use managed memory on this device from now on, for whichever process asks first."""
+        """Begin to use managed memory on this device, on behalf of whichever process asks first."""
         if self.uvm is None:
             self.uvm = Uvm(self._machine, self._device, self.space)
         return self.uvm
 
     def work(self, dt: float) -> Awaitable[None]:
-        """Let the calling thread work in the kernel module; of several processes one at a time."""
+        """Let the calling thread work in the kernel module; several processes take turns."""
         return self._machine.work(dt, "driver") if self.lock is None else self._locked_work(self.lock, dt)
 
     async def _locked_work(self, lock: HostLock, dt: float) -> None:
@@ -400,20 +399,20 @@ class KernelDriver:
 
 
 class DriverProcess:
-    """Owns what the contexts of one process share; ``devices`` is how many there are, from number ``first``.
+    """The state that one process's contexts share; ``devices`` is their number, from device ``first`` on.
 
-    ``beside`` is another process, with which it shares the kernel drivers of the devices, and so managed memory. MIG
-    instances have managed memory of their own, and the lock of one kernel module.
+    ``beside`` is another process that shares the devices' kernel drivers, and so managed memory. MIG instances have
+    separate managed memory, and share the lock of one kernel module.
     """
 
     def __init__(self, machine: Machine, devices: int = 1, beside: DriverProcess | None = None, first: int = 0) -> None:
         numbers = range(first, first + devices)
         self.machine = machine
         self.lock = ProcessLock(machine) if devices > 1 else None
-        """The library's lock; None while the process has one device."""
+        """The library's lock; None for a process with one device."""
         self.locking = PageLocking(machine)
         self.kernel_drivers: Mapping[int, KernelDriver]
-        """The kernel drivers by number of the device."""
+        """The kernel drivers by the device's number."""
         if beside is not None and self.instance == beside.instance:
             self.kernel_drivers = beside.kernel_drivers
         else:
@@ -425,19 +424,19 @@ class DriverProcess:
 
     @property
     def instance(self) -> int:
-        """Return the number of the MIG instance that the process finds; without MIG that of the first device."""
+        """Return the number of the process's MIG instance; without MIG, the number of the first device."""
         return self.machine.devices[0].index
 
     def pinned_for(self, number: int) -> PinnedRanges:
-        """Return the host memory that copies of a device reach without staging."""
+        """Return the ranges of host memory that copies of a device reach without staging."""
         return self._pinned[number]
 
     def share_pinned(self) -> None:
-        """Let copies of all contexts find what any has pinned, as CUDA does; call it before anything is pinned."""
+        """Share pinned ranges among all contexts, as CUDA does; call this before anything is pinned."""
         self._pinned = dict.fromkeys(self._pinned, PinnedRanges())
 
     def manage(self) -> None:
-        """Use managed memory from now on, on all devices of the process.
+        """Begin to use managed memory on all devices of the process.
 
         Raises ProfileError on an APU, and when the profile lacks an entry.
         """
@@ -445,7 +444,7 @@ class DriverProcess:
             kernel_driver.manage()
 
     def start_managed(self) -> None:
-        """Spawn the actors of the unified-memory driver on all devices that have none yet."""
+        """Spawn the actors of the unified-memory driver on all devices where they do not run yet."""
         for kernel_driver in self.kernel_drivers.values():
             if kernel_driver.uvm is not None:
                 kernel_driver.uvm.start()

@@ -1,4 +1,4 @@
-"""The calls of CUDA's driver library for streams and events, and the thread that runs functions of the host."""
+"""The calls of CUDA's driver library for streams and events, and the thread that runs host functions."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ MESSAGES = (RunHostFunction,)
 
 @attrs.frozen
 class CallbackSpec:
-    """The costs of the thread, and its ablation."""
+    """The costs of the callback thread, and its ablation."""
 
     wake: Annotated[float, "stream.host_function"]
-    """Seconds from the moment at which a stream comes to a function until it runs, on a core."""
+    """Seconds from the moment at which a stream reaches a host function until the function runs on a core."""
     uncontended: Annotated[bool, "stream.callback_thread.uncontended"]
     """Whether every function finds a thread of its own (an ablation)."""
 
 
 @attrs.frozen
 class CallbackStatistics:
-    """Times of the thread that runs host functions of streams, in virtual seconds up to now.
+    """Times of the thread that runs host functions of streams, in virtual seconds so far.
 
     ``busy_s + idle_s`` is the time elapsed, unless ``uncontended`` gives each function a thread of its own.
     """
@@ -49,16 +49,16 @@ class CallbackStatistics:
     busy_s: float
     idle_s: float
     wait_s: float
-    """Time for which functions whose turn had come in their streams waited for the thread, summed over them."""
+    """Time for which functions at the head of their streams waited for the thread, summed over the functions."""
     functions: int
-    """Functions that have run."""
+    """Number of functions that have run."""
 
 
 class CallbackThread:
-    """The actor of one context: functions of all its streams run in it, one after the other.
+    """The actor of one context that runs the host functions of all streams, one after another.
 
-    That there is one thread for all streams is an assumption: CUDA says only that functions of different streams may
-    run in any order, and may run one after the other (cuLaunchHostFunc).
+    One thread for all streams is an assumption: CUDA says only that functions of different streams may run in any
+    order, and may be serialized (cuLaunchHostFunc).
     """
 
     def __init__(self, machine: Machine, device: int) -> None:
@@ -76,11 +76,11 @@ class CallbackThread:
         self._servers.start()
 
     def submit(self, function: RunHostFunction) -> None:
-        """Leave a function whose turn has come."""
+        """Leave a host function that is at the head of its stream."""
         self._servers.submit(function)
 
     async def _run(self) -> None:
-        """Run one function after the other, for ever (the actor)."""
+        """Run one function after another, for ever (the actor)."""
         while True:
             message = await self.mailbox.get()
             if not isinstance(message, RunHostFunction):
@@ -100,35 +100,35 @@ class CallbackThread:
             message.done.set()
 
     def statistics(self) -> CallbackStatistics:
-        """Return what the thread did so far."""
+        """Return the statistics of the thread so far."""
         busy_s = self._busy.total_s
         idle_s = max(self._sim.now - self._born - busy_s, 0.0)
         return CallbackStatistics(busy_s, idle_s, self._servers.queued.total_s, self._functions)
 
 
 Order = Literal["legacy", "blocking", "non-blocking"]
-"""The legacy default stream itself, a stream that blocks with it, or one that does not (CU_STREAM_NON_BLOCKING)."""
+"""The legacy default stream itself, a stream that blocks with it, or an independent one (CU_STREAM_NON_BLOCKING)."""
 
 
 class Streams:
-    """The streams of one context: creates and destroys them, and waits for them and for their events."""
+    """The streams of one context: creation, destruction, and waits for streams and their events."""
 
     def __init__(self, context: Context, copies: Copies) -> None:
         self._context = context
         self._copies = copies
         self._costs = context.costs
         self.callback_thread: CallbackThread | None = None
-        """The thread for functions of the host; None until a stream gets one."""
+        """The thread for host functions; None until a stream gets one."""
 
     @property
     def all(self) -> Sequence[Stream]:
-        """Return the streams of the context in order of creation."""
+        """Return the streams of the context in their order of creation."""
         return self._context.streams
 
     async def create(self, *, priority: int = 0, order: Order = "non-blocking") -> Stream:
-        """Create a stream on the hardware queue that is its turn (cuStreamCreate, cuStreamCreateWithPriority).
+        """Create a stream on the next hardware queue in turn (cuStreamCreate, cuStreamCreateWithPriority).
 
-        ``order`` says how it stands to the legacy default stream of the context, if it is not that one itself.
+        ``order`` says how the stream relates to the context's legacy default stream, or that it is that stream.
         """
         with self._context.call("cuStreamCreateWithPriority" if priority else "cuStreamCreate"):
             async with self._context.locked(self._costs.stream_create):
@@ -153,7 +153,7 @@ class Streams:
     async def synchronize(self, stream: Stream) -> None:
         """Wait until everything submitted to the stream has completed (cuStreamSynchronize).
 
-        For the legacy default stream, that includes what is in the streams that block with it.
+        For the legacy default stream, that includes everything in the streams that block with it.
         """
         with self._context.call("cuStreamSynchronize", stream):
             for other in self._context.order.before(stream) if stream is self._context.order.legacy else ():
@@ -167,9 +167,9 @@ class Streams:
             return stream.idle
 
     async def launch_host_func(self, stream: Stream, function: Callable[[], object] | None, seconds: float) -> None:
-        """Run a function of the host when what is in the stream has completed (cuLaunchHostFunc).
+        """Run a host function when everything before it in the stream has completed (cuLaunchHostFunc).
 
-        It works for ``seconds`` on a core; what comes behind it in the stream waits for it, the caller does not.
+        The function works for ``seconds`` on a core; later commands of the stream wait for it, the caller does not.
         """
         with self._context.call("cuLaunchHostFunc", stream):
             if (capture := self._context.captures.streams.get(stream)) is not None:
@@ -183,7 +183,7 @@ class Streams:
     def host_function(
         self, stream: Stream, function: Callable[[], object] | None, seconds: float
     ) -> tuple[WaitPacket, WaitPacket]:
-        """Return the packets of a function of the host: one that has it run, and one that waits for its end."""
+        """Return a host function's two packets: one that starts the function, and one that waits for its end."""
         sim, thread = self._context.sim, self.callbacks()
         begun, done, now = (Signal(sim, f"host function in stream {stream.index}") for _ in range(3))
         now.set()
@@ -192,7 +192,7 @@ class Streams:
         return WaitPacket(stream, now, begun), WaitPacket(stream, done, behind)
 
     def callbacks(self) -> CallbackThread:
-        """Return the thread that runs functions of the host, made at its first use."""
+        """Return the thread that runs host functions, which is made at its first use."""
         if self.callback_thread is None:
             self.callback_thread = CallbackThread(self._context.machine, self._context.device.index)
         return self.callback_thread
@@ -230,8 +230,8 @@ HANDLE, NOT_READY = "CUDA_ERROR_INVALID_HANDLE", "CUDA_ERROR_NOT_READY"
 class TimedEvents:
     """The events of one context.
 
-    All calls raise DriverError for an event that is destroyed or of another device.  As in CUDA, an event that was
-    never recorded is complete, so that waiting for it does nothing; it has no time.
+    All calls raise DriverError for an event that is destroyed or belongs to another device. As in CUDA, an event that
+    was never recorded is complete, so that a wait for it ends at once; it has no time.
     """
 
     def __init__(self, context: Context) -> None:
@@ -252,14 +252,14 @@ class TimedEvents:
             return TimedEvent(self._made - 1, self._context.device.index, timing, blocking_sync)
 
     async def destroy(self, event: TimedEvent) -> None:
-        """Destroy an event (cuEventDestroy); who waits for it goes on waiting."""
+        """Destroy an event (cuEventDestroy); threads that wait for it go on waiting."""
         with self._context.call("cuEventDestroy") as call:
             self._check(call, event)
             await self._context.work(self._create)
             event.destroyed = True
 
     async def record(self, event: TimedEvent, stream: Stream) -> None:
-        """Put the event behind everything in the stream (cuEventRecord); what it marked before is forgotten."""
+        """Put the event behind everything in the stream (cuEventRecord); its earlier position is dropped."""
         with self._context.call("cuEventRecord", stream) as call:
             self._check(call, event)
             if (capture := self._context.captures.streams.get(stream)) is not None:
@@ -280,14 +280,14 @@ class TimedEvents:
             await self._context.submit(WaitPacket(stream, now, done), self._costs.event_record)
 
     async def query(self, event: TimedEvent) -> bool:
-        """Tell whether the device has come to the event (cuEventQuery)."""
+        """Tell whether the device has reached the event (cuEventQuery)."""
         with self._context.call("cuEventQuery") as call:
             self._check_reachable(call, event)
             await self._context.work(self._costs.synchronize_idle)
             return event.mark is None or event.mark.is_complete
 
     async def synchronize(self, event: TimedEvent) -> None:
-        """Wait until the device has come to the event (cuEventSynchronize)."""
+        """Wait until the device has reached the event (cuEventSynchronize)."""
         with self._context.call("cuEventSynchronize") as call:
             self._check_reachable(call, event)
             if event.mark is None:
@@ -299,7 +299,7 @@ class TimedEvents:
     async def elapsed_time(self, begin: TimedEvent, end: TimedEvent) -> float:
         """Return the virtual seconds between two events (cuEventElapsedTime, which gives milliseconds).
 
-        Raises DriverError when one of them was never recorded, is made without timing, or is yet to come.
+        Raises DriverError when one of them was never recorded, was made without timing, or is not reached yet.
         """
         with self._context.call("cuEventElapsedTime") as call:
             times = [self._time(call, event) for event in (begin, end)]

@@ -1,4 +1,4 @@
-"""What the unified-memory driver costs when it waits for nobody, its rules, and what it counts, under CUPTI's names."""
+"""Costs of the unified-memory driver without contention, its rules, and its counters, under CUPTI's names."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ import attrs
 
 @attrs.define
 class UvmCounters:
-    """What the driver did; bytes and counts."""
+    """Counters of the driver, in bytes and events."""
 
     bytes_htod: int = 0
-    """Migrated to the device (CUPTI: BYTES_TRANSFER_HTOD)."""
+    """Bytes migrated to the device (CUPTI: BYTES_TRANSFER_HTOD)."""
     bytes_dtoh: int = 0
-    """Migrated to the host, evictions included (BYTES_TRANSFER_DTOH)."""
+    """Bytes migrated to the host, evictions included (BYTES_TRANSFER_DTOH)."""
     bytes_dtod: int = 0
-    """Migrated, or copied, to the device from another one (BYTES_TRANSFER_DTOD)."""
+    """Bytes migrated or copied to the device from another device (BYTES_TRANSFER_DTOD)."""
     gpu_fault_groups: int = 0
-    """Blocks with GPU faults that were served, batch by batch (GPU_PAGE_FAULT)."""
+    """Number of blocks whose GPU faults were served, counted for each batch (GPU_PAGE_FAULT)."""
     host_faults: int = 0
-    """Faults of the CPU (CPU_PAGE_FAULT_COUNT)."""
+    """Number of CPU faults (CPU_PAGE_FAULT_COUNT)."""
     thrashing: int = 0
-    """Times that a page was found thrashing (THRASHING)."""
+    """Number of times that a page was found thrashing (THRASHING)."""
     throttling: int = 0
-    """Times that faults of one side on a thrashing page were put off (THROTTLING)."""
+    """Number of times that one side's faults on a thrashing page were delayed (THROTTLING)."""
     remote_maps: int = 0
-    """Blocks of which pages were mapped over the link, time by time (REMOTE_MAP)."""
+    """Number of times that pages of a block were mapped over the link (REMOTE_MAP)."""
     batches: int = 0
     faults: int = 0
-    """Faults of the GPU that were served."""
+    """Number of GPU faults that were served."""
     duplicates: int = 0
-    """Faults for pages that had a translation when it was their turn."""
+    """Number of faults on pages that had a translation when they were served."""
     evictions: int = 0
-    """Blocks that were evicted."""
+    """Number of evicted blocks."""
     first_on_gpu: int = 0
-    """Pages that nobody had touched before the GPU did: nothing to migrate."""
+    """Number of pages that the GPU touched first, so that nothing migrated."""
     duplications: int = 0
-    """Pages of which the GPU got a copy that others have as well (READ_DUPLICATE)."""
+    """Number of pages of which the GPU got a copy that others have as well (READ_DUPLICATE)."""
     invalidations: int = 0
-    """Pages of which the GPU took all other copies away because a store met them (READ_DUPLICATE_INVALIDATE)."""
+    """Number of pages whose other copies were invalidated by a GPU's store (READ_DUPLICATE_INVALIDATE)."""
     notifications: int = 0
-    """Notifications of the access counters that were served."""
+    """Number of access-counter notifications that were served."""
     counted_htod: int = 0
-    """Those bytes of ``bytes_htod`` that notifications of the access counters brought."""
+    """The part of ``bytes_htod`` that access-counter notifications caused."""
 
     def table(self) -> dict[str, int]:
         """Return the counts by name: CUPTI's (``CUpti_ActivityUnifiedMemoryCounterKind``), then the driver's own.
 
-        What only several devices, copies of pages or access counters have is left out where it is 0.
+        Counts that only several devices, copies of pages or access counters have are left out where they are 0.
         """
         further = {
             "bytes_transfer_dtod": self.bytes_dtod,
@@ -76,67 +76,67 @@ class UvmCounters:
 
 @attrs.frozen
 class SystemMemoryCosts:
-    """What memory of the host's allocators costs on a device that uses it in place; seconds."""
+    """Costs of the host's allocators' memory on a device that uses it in place; seconds."""
 
     first_touch: Annotated[float, "ats.first_touch"]
-    """Work, on top of that for the fault, for a page that nobody has touched before the GPU: the host makes it."""
+    """Additional work for a page that the GPU touches first: the host makes the page."""
     counts: Annotated[bool, "access_counter.migration"]
-    """Whether the driver migrates what the access counters report."""
+    """Whether the driver migrates the pages that access counters report."""
 
 
 @attrs.frozen
 class PeerCosts:
-    """What managed memory costs on several devices besides what it costs on one."""
+    """Additional costs of managed memory on several devices."""
 
     unmap: Annotated[float, "numa.peer_unmap"]
-    """Seconds of work that take a block's translations away from another device, of which it has some."""
+    """Seconds of work to remove a block's translations from another device that has some."""
     map: Annotated[float, "numa.peer_map"]
-    """Seconds of work that let a device translate pages of a block in another device's memory."""
+    """Seconds of work to let a device translate pages of a block in another device's memory."""
     access_part: Annotated[float, "numa.peer_access"]
-    """Part of a link's bandwidth that a kernel attains in another device's memory."""
+    """Fraction of a link's bandwidth that a kernel attains in another device's memory."""
 
 
 @attrs.frozen
 class UvmCosts:
-    """What the driver's work on a block costs, in seconds.  Bytes that move come on top, at the link's rate."""
+    """Costs of the driver's work on a block, in seconds. Bytes that move cost extra, at the link's rate."""
 
     block: Annotated[float, "fault.per_vablock"]
     """Work for a block that has faults in a batch."""
     service_entry: Annotated[float, "fault.service"]
     """Work for an entry of a block."""
     unmap: Annotated[float, "block.unmap"]
-    """Work on top, at each migration, for a block all of which the CPU has mapped; a part of a block costs its part."""
+    """Additional work, at each migration, for a block that the CPU maps completely; less for a part of it."""
     unmap_range: Annotated[float, "block.unmap_range"]
-    """Work on top for each stretch of those pages after the first."""
+    """Additional work for each contiguous range of those pages after the first."""
     dma_map: Annotated[float, "block.dma_map"]
-    """Work on top, once, for a block all of which has memory on the host: the copy engines have to reach it."""
+    """Additional work, once, for a block with host memory for all pages: the copy engines must be able to reach it."""
     page_copy: Annotated[float, "block.page_copy"]
-    """A copy engine's time for each page of a migration, besides its bytes, where the driver copies page by page."""
+    """A copy engine's time for each page of a migration, besides its bytes, if the driver copies page by page."""
     evict: Annotated[float, "evict.block"]
     """Work for the eviction of a block."""
     eviction_policy: Annotated[str, "evict.policy"]
-    """Which block that is: an eviction policy (``eviction/``)."""
+    """The eviction policy, which chooses that block (``eviction/``)."""
     host_fault: Annotated[float, "fault.cpu_managed"]
     """Work for a fault of the CPU on a page that the GPU owns."""
     host_first: Annotated[float, "fault.cpu_first"]
-    """Work for a fault of the CPU on a page that nobody has touched, without clearing and mapping."""
+    """Work for a CPU fault on an untouched page, without clearing and mapping."""
     host_map: Annotated[float, "fault.cpu_map"]
-    """Work on top for each page that such a fault maps for the CPU."""
+    """Additional work for each page that such a fault maps for the CPU."""
     threshold: Annotated[float, "prefetch.threshold"]
-    """Part of a subtree of pages from which on a fault brings all of it."""
+    """Fraction of a subtree of pages from which on a fault brings the whole subtree."""
     prefetch_tree: Annotated[bool, "prefetch.tree"]
-    """Whether a fault brings more than its page at all."""
+    """Whether a fault brings more than its own page at all."""
     prefetch_policy: Annotated[str, "prefetch.policy"]
-    """What a fault brings, then: a prefetch policy (``prefetch/``)."""
+    """The prefetch policy, which chooses what a fault brings (``prefetch/``)."""
     big_page: Annotated[int, "page.uvm_big"]
-    """Bytes that a fault brings at least, then."""
+    """Smallest number of bytes that a fault brings when it brings more than its page."""
     prefetch_call: Annotated[float, "prefetch_async.call"]
     """Host time of cuMemPrefetchAsync."""
     prefetch_block: Annotated[float, "prefetch_async.block"]
     """Work of the migration worker for a block of a prefetch."""
     prefetch_evicts: Annotated[bool, "prefetch_async.evicts"]
-    """Whether a prefetch to the device makes room for itself."""
+    """Whether a prefetch to the device evicts other blocks to make room."""
     advise: Annotated[float, "advise.call"]
     """Host time of cuMemAdvise."""
     restore: Annotated[float, "usm.restore"]
-    """Seconds for which the queues stop when the device loses pages that kernels cannot fault for; 0: they go on."""
+    """Seconds for which queues stop when the device loses pages on which kernels cannot fault; 0: they do not stop."""

@@ -2,15 +2,10 @@
 
     run.options = cuda.CUDAOptions()
 
-    async def main(t):
-        here = await t.host_alloc("here", n, np.float32, fill=1.0)
-        there = await t.malloc(n, np.float32)
-        copied, stream = await t.event_create(), await t.stream_create(non_blocking=True)
-        await t.memcpy_async(there, here, stream=stream)
-        await t.event_record(copied, stream)
-        await t.stream_wait_event(None, copied)
-        await t.launch(scale, there, grid=n // 256, block=256)
-        await t.device_synchronize()
+A thread's calls have the names of the CUDA runtime API without their prefix; ``host_thread.py`` has them all.
+``calling_thread.py`` has a thread's current device, its streams and the program's allocations. ``program.py`` has what
+the threads of a program share. On a machine of AMD's the calls have HIP's names in reports. Kernels are those of
+`offloadrt.kernels`.
 
     await run.parallel(main)
 

@@ -1,4 +1,4 @@
-"""A host thread that calls CUDA's runtime library: its current device, and the streams that its calls mean."""
+"""A host thread that calls CUDA's runtime library: its current device, and the streams of its calls."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from offloadrt.runtime.plugins.plugin import DevicePlugin
 from offloadrt.sim import Simulation
 
 CopyEnd = HostArray | Section | DeviceArray
-"""An end of a copy: memory of the host, or of a device."""
+"""An end of a copy: memory of the host or of a device."""
 ILLEGAL_ADDRESS = "CUDA_ERROR_ILLEGAL_ADDRESS"
 
 
 def device_of(machine: Machine, address: int) -> int | None:
-    """Return the number of the device in whose memory an address of this process lies; None: in no device's."""
+    """Return the number of the device whose memory contains an address of this process; None without one."""
     return next((number for number, device in enumerate(machine.devices) if device.memory.reaches(address)), None)
 
 
@@ -46,15 +46,15 @@ class Allocations:
         self._freed: dict[int, Freed] = {}
 
     def made(self, address: int) -> None:
-        """Record that device or managed memory begins at an address from now on."""
+        """Record that a new block of device or managed memory begins at an address."""
         self._freed.pop(address, None)
 
     def freed(self, call: str, address: int) -> None:
-        """Record that the block at an address is no longer the program's."""
+        """Record that the program has freed the block at an address."""
         self._freed[address] = Freed(call, self._sim.current.name, self._sim.now)
 
     def check_free(self, driver: CudaDriver, call: DriverCall, address: int) -> None:
-        """Raise DriverError for a block that is freed already, or is another device's."""
+        """Raise DriverError for a block that has been freed already, or belongs to another device."""
         if (story := self._freed.get(address)) is not None:
             raise driver.refusal(call, INVALID, f"{address:#x} {story}")
         number = None if driver.device.memory.reaches(address) else device_of(driver.machine, address)
@@ -65,9 +65,9 @@ class Allocations:
     def check_use(
         self, driver: CudaDriver, call: DriverCall, what: str, argument: Any, *, anywhere: bool = False
     ) -> None:
-        """Raise DriverError for device memory that is freed, foreign or another device's, and for pageable memory.
+        """Raise DriverError for freed or foreign device memory, another device's memory, and pageable memory.
 
-        anywhere: memory of other devices is allowed.
+        anywhere: whether memory of other devices is allowed.
         """
         if isinstance(argument, HostArray):
             if argument.freed:
@@ -95,13 +95,13 @@ class Allocations:
 
 
 class MappedMemory:
-    """The ranges of pinned memory that kernels have used, by address, with the devices that have them."""
+    """The ranges of pinned memory that kernels have used, by address, with the devices that use them."""
 
     def __init__(self) -> None:
         self._ranges: dict[int, tuple[int, list[CudaDriver]]] = {}
 
     def use(self, driver: CudaDriver, array: HostArray) -> None:
-        """Let a device's kernels reach an array of pinned memory; do nothing for a managed one."""
+        """Let a device's kernels reach an array of pinned memory; do nothing for a managed array."""
         if array.managed or not array.nbytes:
             return
         _, drivers = self._ranges.setdefault(array.address, (array.nbytes, []))
@@ -112,7 +112,7 @@ class MappedMemory:
             drivers.append(driver)
 
     def end(self, address: int) -> None:
-        """Take the range that begins at an address away from all devices, as it is unpinned."""
+        """Remove an unpinned range, which begins at an address, from all devices."""
         nbytes, drivers = self._ranges.pop(address, (0, []))
         for driver in drivers:
             driver.managed.manage().remove(address, nbytes)
@@ -135,27 +135,27 @@ class PrimaryContext:
     default_stream: Stream
     """The legacy default stream."""
     per_thread: dict[int, Stream] = attrs.field(factory=dict)
-    """The default streams of threads that have one, by number of the thread."""
+    """The per-thread default streams, by number of the thread."""
 
 
 @attrs.define(eq=False)
 class ProgramState:
-    """The state that the threads of a CUDA program share besides the machine."""
+    """The state that the threads of a CUDA program share, in addition to the machine."""
 
     allocations: Allocations
     mapped: MappedMemory
     own_default_streams: bool
-    """Whether a call without a stream means the thread's own (nvcc --default-stream per-thread)."""
+    """Whether a call without a stream uses the thread's own default stream (nvcc --default-stream per-thread)."""
     devices: dict[Stream, int] = attrs.field(factory=dict)
-    """The device of each stream that is not destroyed."""
+    """The device of each stream that has not been destroyed."""
     told: Any = None
-    """Follows the calls for the program's observer (`ProgramObserver.watch_calls`); None where nobody observes it."""
+    """Follows the calls for the program's observer (`ProgramObserver.watch_calls`); None without an observer."""
 
 
 class CallingThread(ProgramThread):
-    """The part of a thread that all groups of calls need. context: returns a device's context, made at its first use.
+    """The part of a thread that all groups of calls need. context: returns a device's context, made on demand.
 
-    state: what the program's threads share.
+    state: the state that the program's threads share.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class CallingThread(ProgramThread):
     # devices
 
     async def set_device(self, device: int) -> None:
-        """Let this thread's calls concern another device (cudaSetDevice). Raises DriverError for one that is none.
+        """Set this thread's current device (cudaSetDevice). Raises DriverError for an unknown device.
 
         As since CUDA 12, the device's context is made here if it does not exist.
         """
@@ -199,17 +199,17 @@ class CallingThread(ProgramThread):
         return self._context_of(self._device)
 
     def _context_on(self, index: int) -> Awaitable[PrimaryContext]:
-        """Return the context of the device with this index on the machine; a MIG instance is a program's device 0."""
+        """Return the context of the device with this index on the machine; a MIG instance is the program's device 0."""
         devices = self.program.machine.devices
         return self._context_of(next(number for number, device in enumerate(devices) if device.index == index))
 
     async def _stream(
         self, context: PrimaryContext, stream: Stream | DefaultStream | None, call: str, *, anywhere: bool = False
     ) -> Stream:
-        """Return the stream that an argument of a call means.
+        """Return the stream that a stream argument of a call stands for.
 
-        anywhere: the call takes streams of other devices, too. Raises DriverError for a stream that is destroyed, and
-        for one of another device otherwise.
+        anywhere: whether the call accepts streams of other devices. Raises DriverError for a destroyed stream, and for
+        a stream of another device unless `anywhere`.
         """
         if stream is None:
             stream = STREAM_PER_THREAD if self._state.own_default_streams else STREAM_LEGACY
@@ -228,7 +228,7 @@ class CallingThread(ProgramThread):
         raise driver.refusal(driver.call(call), "CUDA_ERROR_INVALID_HANDLE", f"stream {stream.index} {why}")
 
     async def _at_stream(self, stream: Stream | DefaultStream | None, call: str) -> tuple[CudaDriver, Stream]:
-        """Return a stream of any device, with that device's driver library."""
+        """Return the stream that an argument stands for, on any device, with that device's driver library."""
         context = await self._context()
         chosen = await self._stream(context, stream, call, anywhere=True)
         number = self._state.devices.get(chosen, context.number)

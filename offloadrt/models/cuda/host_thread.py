@@ -51,36 +51,36 @@ class PreparedLaunch:
 
     launch: Launch
     values: Sequence[Any]
-    """What its body gets."""
+    """The values that the kernel's body gets."""
     touching: Touching
     uses: Sequence[tuple[str, Any]]
-    """Its arguments, and what each is to it."""
+    """The launch's arguments, each with its role."""
 
 
 class HostThread(CallingThread):
     """Given to the body of a host thread as ``t``. Its calls have the names of CUDA's, without their prefix.
 
-    A call without a stream means the default one, as the program's options say. On AMD's GPUs the calls are HIP's
+    A call without a stream uses the default stream that the program's options choose. On AMD's GPUs the calls are HIP's
     (hipMallocAsync, hipGraph and so on).
 
-    A graph that a program builds itself has nodes by number, in order; ``after`` names those that a node waits for.
-    Events that are recorded in a capture become edges. What a capture forbids is refused with CUDA's error and
-    invalidates it, which `stream_end_capture` then says, too. Graphs within graphs, memory nodes, pageable memory and
-    streams of several devices in one graph are not emulated, and are refused.
+    A graph that a program builds itself numbers its nodes in order; ``after`` names the nodes that a node waits for.
+    Events that are recorded in a capture become edges. A call that a capture forbids raises CUDA's error and
+    invalidates the capture, so that `stream_end_capture` raises, too. Graphs within graphs, memory nodes, pageable
+    memory and streams of several devices in one graph are not emulated, and raise errors.
     """
 
     async def launch(
         self, kernel: Kernel, *arguments: Any, grid: Shape, block: Shape, iterations: int | None = None,
         stream: Stream | DefaultStream | None = None, library: bool = False, by_value: int = 0,
     ) -> None:  # fmt: skip
-        """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, and go on.
+        """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, without waiting for it.
 
-        Its arguments are managed arrays, arrays of pinned memory, which it uses in end, device arrays and numbers.
-        A loop nest has the iterations that its source says, which the threads share as in a grid-stride loop. A grid
-        and a block of two dimensions are (x, y): the threads of a row have iterations in a row. library: the kernel
-        stands for code of a library, which keeps its operands in shared memory and loads ahead, so that its source
-        does not say how many loads are in flight. by_value: bytes of structs that are passed by value besides.
-        Raises DriverError for memory that the kernel cannot reach or that is freed, and for a stream of another device.
+        Its arguments are managed arrays, arrays of pinned memory, which it uses in place, device arrays and numbers. A
+        loop nest has the iterations that its source says, which the threads share as in a grid-stride loop. A grid and
+        a block of two dimensions are (x, y): the threads of a row have consecutive iterations. library: the kernel
+        stands for library code, which keeps its operands in shared memory and loads ahead, so that its source does not
+        say how many loads are in flight. by_value: bytes of structs that are passed by value as well. Raises
+        DriverError for memory that the kernel cannot reach or that is freed, and for a stream of another device.
         """
         context = await self._context()
         prepared = self._prepared("cuLaunchKernel", context, kernel, arguments, grid, block, iterations, library)
@@ -97,7 +97,7 @@ class HostThread(CallingThread):
             self._node(capture.last(chosen), prepared.uses)
 
     async def leave_team(self) -> None:
-        """Do nothing: what the thread left in streams goes on."""
+        """Do nothing, because the work that the thread left in streams goes on."""
 
     # memory
 
@@ -107,8 +107,8 @@ class HostThread(CallingThread):
     ) -> HostArray:  # fmt: skip
         """Allocate managed memory (cudaMallocManaged).
 
-        fill: values, which this thread writes; written: it writes all of it, whatever the values. Without either nobody
-        has touched its pages.
+        fill: values that this thread writes; written: whether the thread writes the whole array, whatever the values.
+        Without either, the pages are untouched.
         """
         array = self._made(name, shape, dtype, fill)
         array.managed = True
@@ -137,9 +137,9 @@ class HostThread(CallingThread):
     async def free(self, array: HostArray | DeviceArray) -> None:
         """Free device memory, or managed memory (cudaFree).
 
-        Where a free halts the device (``driver.halt``), it first waits for everything in its streams. Memory of a pool
-        goes back to the pool.
-        Raises DriverError for memory that is freed already, of another device, or not allocated so.
+        Where a free halts the device (``driver.halt``), it first waits for everything in the device's streams. Memory
+        of a pool goes back to the pool. Raises DriverError for memory that has been freed already, belongs to another
+        device, or was not allocated by such a call.
         """
         context = await self._context()
         driver = context.driver
@@ -154,13 +154,13 @@ class HostThread(CallingThread):
                 told.freed(number, context.number, array.address)
 
     async def mem_advise(self, array: HostArray, advice: Advice) -> None:
-        """Say how managed memory will be used (cudaMemAdvise)."""
+        """Give advice on the use of managed memory (cudaMemAdvise)."""
         await (await self._context()).driver.managed.advise(array.address, array.nbytes, advice)
 
     async def mem_prefetch(
         self, array: HostArray, *, to_host: bool = False, stream: Stream | DefaultStream | None = None
     ) -> None:
-        """Have managed memory migrate in the order of a stream (cudaMemPrefetchAsync)."""
+        """Migrate managed memory in stream order (cudaMemPrefetchAsync)."""
         context = await self._context()
         chosen = await self._stream(context, stream, "cuMemPrefetchAsync")
         await context.driver.managed.prefetch(array.address, array.nbytes, chosen, to_host)
@@ -172,7 +172,7 @@ class HostThread(CallingThread):
     ) -> HostArray:  # fmt: skip
         """Allocate an array in pinned memory of the host (cudaHostAlloc, hipHostMalloc).
 
-        Copies from and to it need no staging, on all devices, and kernels use it in end, over the link. Its pages
+        Copies from and to it need no staging, on all devices, and kernels use it in place, over the link. Its pages
         exist from the beginning. Free it by `free_host`.
         """
         array = self._made(name, shape, dtype, fill)
@@ -186,7 +186,7 @@ class HostThread(CallingThread):
     async def free_host(self, memory: int | HostArray) -> None:
         """Free pinned memory of the host (cudaFreeHost).
 
-        Raises DriverError for memory that is not allocated so, or freed already.
+        Raises DriverError for memory that was not allocated by such a call, or was freed already.
         """
         address = memory if isinstance(memory, int) else memory.address
         await (await self._context()).driver.pinning.free(address)
@@ -195,7 +195,7 @@ class HostThread(CallingThread):
             self.program.arrays.forget(memory)
 
     async def host_register(self, array: HostArray) -> None:
-        """Pin an array of the host that exists (cudaHostRegister, hipHostRegister).
+        """Pin an existing array of the host (cudaHostRegister, hipHostRegister).
 
         Raises DriverError when a part of it is pinned already, and FreedHostMemory.
         """
@@ -212,9 +212,9 @@ class HostThread(CallingThread):
     async def memcpy(self, destination: CopyEnd, source: CopyEnd) -> None:
         """Copy as many bytes as the source has (cudaMemcpy with cudaMemcpyDefault), in the default stream.
 
-        It returns when the real call does: copies from pinned memory and to the host have completed then, pageable
-        memory is staged, and the host does not wait for a copy between or within devices.
-        Raises DriverError for memory that is freed, no device's, or too small, and FreedHostMemory.
+        The call returns when the real one does: copies from pinned memory and copies to the host have completed then,
+        other pageable memory is staged, and the host does not wait for copies between or within devices. Raises
+        DriverError for memory that is freed, no device's, or too small, and FreedHostMemory.
         """
         context = await self._context()
         stream = await self._stream(context, None, "cudaMemcpy")
@@ -269,7 +269,7 @@ class HostThread(CallingThread):
         self, shape: int | tuple[int, ...], dtype: DTypeLike = np.uint8, *,
         stream: Stream | DefaultStream | None = None, pool: MemPool | None = None,
     ) -> DeviceArray:  # fmt: skip
-        """Allocate memory for what comes into a stream from now on (cudaMallocAsync, cudaMallocFromPoolAsync).
+        """Allocate memory for later commands of a stream (cudaMallocAsync, cudaMallocFromPoolAsync).
 
         pool: by default the device's. Raises OutOfDeviceMemory, and DriverError for a pool of another device.
         """
@@ -285,9 +285,9 @@ class HostThread(CallingThread):
         return DeviceArray(address, lengths, element)
 
     async def free_async(self, array: DeviceArray, *, stream: Stream | DefaultStream | None = None) -> None:
-        """Free stream-ordered memory when what is in a stream has completed (cudaFreeAsync); the host goes on.
+        """Free stream-ordered memory when a stream has completed its commands so far (cudaFreeAsync), without waiting.
 
-        Raises DriverError for memory that is freed already, of another device, or not allocated so.
+        Raises DriverError for memory that has been freed already, belongs to another device, or is not stream-ordered.
         """
         context = await self._context()
         chosen = await self._stream(context, stream, "cuMemFreeAsync")
@@ -300,7 +300,7 @@ class HostThread(CallingThread):
                 told.freed(number, context.number, array.address)
 
     async def device_get_default_mem_pool(self) -> MemPool:
-        """Return the current device's pool (cudaDeviceGetDefaultMemPool)."""
+        """Return the current device's default pool (cudaDeviceGetDefaultMemPool)."""
         return (await self._context()).driver.pools.default()
 
     async def mem_pool_create(self) -> MemPool:
@@ -308,7 +308,7 @@ class HostThread(CallingThread):
         return await (await self._context()).driver.pools.create()
 
     async def mem_pool_destroy(self, pool: MemPool) -> None:
-        """Destroy a pool (cudaMemPoolDestroy). Raises DriverError while something is allocated from it."""
+        """Destroy a pool (cudaMemPoolDestroy). Raises DriverError while the pool has allocations."""
         await (await self._context()).driver.pools.destroy(pool)
 
     def mem_pool_set_attribute(
@@ -322,8 +322,8 @@ class HostThread(CallingThread):
     ) -> None:
         """Set what a pool keeps at a synchronization, and which memory it reuses (cudaMemPoolSetAttribute).
 
-        release_threshold: bytes, 0 at first, so that a synchronization gives back all that nobody uses. ValueError for
-        what is no number of bytes.
+        release_threshold: bytes that a synchronization keeps; 0 at first, so that it gives back all unused memory.
+        Raises ValueError for a value that is no number of bytes.
         """
         if release_threshold is not None:
             if not is_integer(release_threshold) or release_threshold < 0:
@@ -341,11 +341,11 @@ class HostThread(CallingThread):
         return pool.statistics()
 
     async def mem_pool_trim_to(self, pool: MemPool, keep: int) -> None:
-        """Have a pool give back what nobody uses until at most so many bytes are left (cudaMemPoolTrimTo)."""
+        """Give unused memory of a pool back until at most `keep` bytes are left (cudaMemPoolTrimTo)."""
         await (await self._context()).driver.pools.trim_to(pool, keep)
 
     async def mem_pool_set_access(self, pool: MemPool, device: int) -> None:
-        """Let another device reach the memory of a pool (cudaMemPoolSetAccess), which each growth then pays for."""
+        """Let another device access a pool's memory (cudaMemPoolSetAccess); each growth of the pool then costs more."""
         await (await self._context()).driver.pools.set_access(pool, device)
 
     # streams
@@ -353,9 +353,9 @@ class HostThread(CallingThread):
     async def stream_create(self, *, non_blocking: bool = False, priority: int = 0) -> Stream:
         """Make a stream on the current device (cudaStreamCreateWithPriority).
 
-        It blocks with the legacy default stream unless it is ``non_blocking`` (cudaStreamNonBlocking): commands of
-        either wait for what was put into the other before. priority: 0, or a number below it for a greater one; as in
-        CUDA, what lies outside of `device_get_stream_priority_range` becomes the nearest in it.
+        The stream blocks with the legacy default stream unless it is ``non_blocking`` (cudaStreamNonBlocking): commands
+        of either stream wait for earlier commands of the other. priority: 0, or a lower number for a greater priority;
+        as in CUDA, a number outside of `device_get_stream_priority_range` is clamped to the range.
         """
         context = await self._context()
         least, greatest = self.device_get_stream_priority_range()
@@ -374,7 +374,7 @@ class HostThread(CallingThread):
     async def stream_destroy(self, stream: Stream) -> None:
         """Destroy a stream (cudaStreamDestroy); what was put into it still completes.
 
-        Raises DriverError for the default stream, and for one that is destroyed already.
+        Raises DriverError for the default stream, and for a stream that has been destroyed already.
         """
         driver, chosen = await self._at_stream(stream, "cuStreamDestroy")
         if chosen not in self._state.devices:
@@ -385,7 +385,7 @@ class HostThread(CallingThread):
         del self._state.devices[chosen]
 
     async def stream_synchronize(self, stream: Stream | DefaultStream | None = None) -> None:
-        """Wait for everything in a stream (cudaStreamSynchronize); the legacy one waits for blocking streams, too."""
+        """Wait for everything in a stream (cudaStreamSynchronize); the legacy stream waits for blocking ones, too."""
         driver, chosen = await self._at_stream(stream, "cuStreamSynchronize")
         await driver.streams.synchronize(chosen)
         if (told := self._state.told) is not None:
@@ -400,7 +400,7 @@ class HostThread(CallingThread):
         return is_complete
 
     async def stream_wait_event(self, stream: Stream | DefaultStream | None, event: TimedEvent) -> None:
-        """Let what comes into a stream from now on wait for an event, of any device (cudaStreamWaitEvent).
+        """Let later commands of a stream wait for an event of any device (cudaStreamWaitEvent).
 
         The host does not wait. An event that was never recorded is complete, as in CUDA.
         """
@@ -420,11 +420,11 @@ class HostThread(CallingThread):
         stream: Stream | DefaultStream | None = None,
         seconds: float = 0.0,
     ) -> None:
-        """Put a function of the host into a stream (cudaLaunchHostFunc); the caller goes on.
+        """Put a host function into a stream (cudaLaunchHostFunc), without waiting for it.
 
-        The library's callback thread calls it when what is before it in the stream has completed, and works for
-        ``seconds`` on a core; what comes behind it waits. As in CUDA, it makes no calls: it gets no ``t``. TypeError
-        for a coroutine function, ValueError for a time that is negative or not finite.
+        The library's callback thread calls the function when everything before it in the stream has completed, and
+        works for ``seconds`` on a core; later commands of the stream wait. As in CUDA, the function makes no calls: it
+        gets no ``t``. Raises TypeError for a coroutine function, ValueError for a time that is negative or not finite.
         """
         check_host_function("cudaLaunchHostFunc", function, seconds)
         driver, chosen = await self._at_stream(stream, "cuLaunchHostFunc")
@@ -436,9 +436,9 @@ class HostThread(CallingThread):
             self._node(capture.last(chosen))
 
     async def set_device_flags(self, schedule: Schedule) -> None:
-        """Say how threads wait for the current device (cudaSetDeviceFlags): auto, spin, yield or blocking_sync.
+        """Set how threads wait for the current device (cudaSetDeviceFlags): auto, spin, yield or blocking_sync.
 
-        Threads that spin keep their cores while they wait, which others may need; those that sleep return later.
+        Spinning threads keep their cores while they wait, which others may need; sleeping threads return later.
         """
         if schedule not in get_args(Schedule):
             raise ValueError(f"schedule is {schedule!r}; it can be {', '.join(get_args(Schedule))}")
@@ -457,8 +457,8 @@ class HostThread(CallingThread):
     async def event_create(self, *, timing: bool = True, blocking_sync: bool = False) -> TimedEvent:
         """Make an event on the current device (cudaEventCreateWithFlags).
 
-        timing: False for cudaEventDisableTiming. blocking_sync: who waits for it gives its core up, whatever the
-        device's flags say (cudaEventBlockingSync).
+        timing: False for cudaEventDisableTiming. blocking_sync: a thread that waits for the event gives its core up,
+        whatever the device's flags say (cudaEventBlockingSync).
         """
         driver = (await self._context()).driver
         return await driver.events.create(timing=timing, blocking_sync=blocking_sync)
@@ -475,13 +475,13 @@ class HostThread(CallingThread):
             told.recorded(event, chosen)
 
     async def event_synchronize(self, event: TimedEvent) -> None:
-        """Wait until the device has come to an event (cudaEventSynchronize)."""
+        """Wait until the device has reached an event (cudaEventSynchronize)."""
         await (await self._context_on(event.device)).driver.events.synchronize(event)
         if (told := self._state.told) is not None:
             told.reached(event)
 
     async def event_query(self, event: TimedEvent) -> bool:
-        """Tell whether the device has come to an event (cudaEventQuery)."""
+        """Tell whether the device has reached an event (cudaEventQuery)."""
         is_complete = await (await self._context_on(event.device)).driver.events.query(event)
         if is_complete and (told := self._state.told) is not None:
             told.reached(event)
@@ -490,7 +490,7 @@ class HostThread(CallingThread):
     async def event_elapsed_time(self, begin: TimedEvent, end: TimedEvent) -> float:
         """Return the milliseconds between two events (cudaEventElapsedTime).
 
-        Raises DriverError for an event that was never recorded, or to which the device has yet to come.
+        Raises DriverError for an event that was never recorded, or that the device has not reached yet.
         """
         events = (await self._context_on(begin.device)).driver.events
         return 1e3 * await events.elapsed_time(begin, end)
@@ -498,10 +498,10 @@ class HostThread(CallingThread):
     # graphs: captured from streams or built node by node, and launched
 
     async def stream_begin_capture(self, stream: Stream | DefaultStream, *, mode: CaptureMode = "global") -> None:
-        """Have a stream capture what is put into it, instead of carrying it out (cudaStreamBeginCapture).
+        """Begin to capture a stream's commands instead of executing them (cudaStreamBeginCapture).
 
-        mode: global forbids calls for memory to all threads meanwhile, thread_local to this one, relaxed to none.
-        Raises DriverError for the legacy default stream, and for one that is capturing.
+        mode: during the capture, global forbids memory calls to all threads, thread_local to this thread, relaxed to
+        none. Raises DriverError for the legacy default stream, and for a stream that captures already.
         """
         driver, chosen = await self._at_stream(stream, "cuStreamBeginCapture")
         await driver.graphs.begin_capture(chosen, mode)
@@ -537,7 +537,7 @@ class HostThread(CallingThread):
     ) -> int:
         """Add a launch to a graph (cudaGraphAddKernelNode), and return its node; the parameters are those of `launch`.
 
-        Raises DriverError for memory that the kernel cannot reach or that is freed, and for a node that there is not.
+        Raises DriverError for memory that the kernel cannot reach or that is freed, and for an unknown node.
         """
         context = await self._context_on(graph.device)
         call = "cuGraphAddKernelNode"
@@ -591,7 +591,7 @@ class HostThread(CallingThread):
         seconds: float = 0.0,
         after: Sequence[int] = (),
     ) -> int:
-        """Add a function of the host to a graph (cudaGraphAddHostNode), and return its node; as `launch_host_func`."""
+        """Add a host function to a graph (cudaGraphAddHostNode), and return its node; see `launch_host_func`."""
         driver = (await self._context_on(graph.device)).driver
         check_host_function("cudaGraphAddHostNode", function, seconds)
         place = await driver.graphs.add_host_node(graph, after, function, seconds)
@@ -599,18 +599,18 @@ class HostThread(CallingThread):
         return place
 
     async def graph_instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
-        """Make an executable graph (cudaGraphInstantiate), of which there may be several.
+        """Make an executable graph (cudaGraphInstantiate); a graph may have several.
 
-        A graph that a program builds itself may grow afterwards; the executable graph keeps its nodes of now.
+        A graph that a program builds itself may grow afterwards; the executable graph keeps its present nodes.
         """
         return await (await self._context_on(graph.device)).driver.graphs.instantiate(graph)
 
     async def graph_launch(self, executable: GraphExec, *, stream: Stream | DefaultStream | None = None) -> None:
-        """Put everything in a graph into a stream (cudaGraphLaunch), and go on.
+        """Put all nodes of a graph into a stream (cudaGraphLaunch), without waiting for them.
 
-        It comes after what is in the stream, and after the executable graph's launch before; the host has no part in
-        what follows. Raises DriverError for one that is destroyed or of another device, for a stream that captures, and
-        for memory in it that has been freed: the graph keeps addresses, not memory.
+        The graph comes after the stream's earlier commands and after the executable graph's previous launch; the host
+        takes no part in the execution. Raises DriverError for a graph that is destroyed or of another device, for a
+        capturing stream, and for memory of the graph that has been freed: a graph keeps addresses, not memory.
         """
         driver, chosen = await self._at_stream(stream, "cuGraphLaunch")
         for what, end in [use for node in executable.graph.nodes for use in node.uses]:
@@ -625,13 +625,13 @@ class HostThread(CallingThread):
         await driver.graphs.launch(executable, chosen)
 
     async def graph_exec_destroy(self, executable: GraphExec) -> None:
-        """Destroy an executable graph (cudaGraphExecDestroy); what was launched still completes."""
+        """Destroy an executable graph (cudaGraphExecDestroy); launched work still completes."""
         await (await self._context_on(executable.graph.device)).driver.graphs.destroy(executable)
 
     # for several groups of calls
 
     def _node(self, node: GraphNode, uses: Sequence[tuple[str, Any]] = ()) -> None:
-        """Say of a node that was made what the memory is that it uses."""
+        """Record for a new node which memory the node uses, and how."""
         node.uses = uses
         if (told := self._state.told) is not None:
             told.node_made(node)
@@ -680,7 +680,7 @@ class HostThread(CallingThread):
     async def _copy(
         self, context: PrimaryContext, destination: CopyEnd, source: CopyEnd, stream: Stream, call: str
     ) -> None:
-        """Submit the copy that leads from one end to the other, whatever they are."""
+        """Submit the copy between two ends of any kind."""
         await self._copying(context, destination, source, stream, call)
         capture = context.driver.graphs.capture_of(stream)
         if capture is not None and any(isinstance(end, DeviceArray) for end in (source, destination)):
@@ -709,7 +709,7 @@ class HostThread(CallingThread):
     def _check_copy(
         self, context: PrimaryContext, destination: CopyEnd, source: CopyEnd, call: str, anywhere: bool = False
     ) -> tuple[int, int, int]:
-        """Return where a copy leads to and from, and its bytes. Raises what `memcpy` does."""
+        """Return the addresses of a copy's destination and source, and its bytes. Raises what `memcpy` does."""
         driver = context.driver
         (to, room), (begin, nbytes) = _range(destination, call), _range(source, call)
         if nbytes > room:
@@ -723,7 +723,7 @@ class HostThread(CallingThread):
         return to, begin, nbytes
 
     async def _copy_on_host(self, destination: HostSpan, source: HostSpan) -> None:
-        """Copy within the host, by the calling thread."""
+        """Copy within the host, in the calling thread."""
         await self.program.machine.host_memory.copy(source.nbytes)
         if destination.bytes is not None and source.bytes is not None:
             destination.bytes[:] = source.bytes

@@ -30,9 +30,9 @@ class CUDAOptions(ProgramOptions):
     model: ClassVar[str] = "cuda"
 
     default_stream: DefaultStreams = "legacy"
-    """What a call without a stream means: the device's legacy default stream, or one of the calling thread's own.
+    """The stream of a call without one: the device's legacy default stream, or one of the calling thread's own.
 
-    As nvcc's option of that name.
+    The option is like nvcc's option of that name.
     """
 
     def check(self) -> None:
@@ -43,7 +43,7 @@ class CUDAOptions(ProgramOptions):
             raise ValueError(f"default_stream is {self.default_stream!r}; it can be {choices}")
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> CUDAOptions:
-        """Return the options with what the environment chooses. Raises ValueError."""
+        """Return the options with the environment's choices applied. Raises ValueError."""
         return attrs.evolve(self, default_stream="per-thread") if is_on(environment, PER_THREAD) else self
 
 
@@ -53,7 +53,7 @@ R = TypeVar("R")
 class CUDA(OffloadProgram[HostThread]):
     """The program's view of the machine.
 
-    ValueError on a machine whose driver library is not CUDA's.
+    Raises ValueError on a machine whose driver library is not CUDA's.
     """
 
     tells_uses: ClassVar[bool] = True
@@ -80,16 +80,16 @@ class CUDA(OffloadProgram[HostThread]):
         return HostThread(self, self.context, self._state, number, num_threads, barrier, heap, stack)
 
     async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
-        """Run a team of host threads, each `await body(t)`; after a warm start the contexts are there already."""
+        """Run a team of host threads, each `await body(t)`; after a warm start the contexts exist already."""
         if not self._contexts and not self._unstarted and has_devices(self.machine.spec):
             for number in range(len(self.devices)):
                 await self._make_context(number)
         return await super().parallel(body, num_threads)
 
     async def context(self, number: int) -> PrimaryContext:
-        """Return the context of a device, which the first call that concerns it makes unless the start was warm.
+        """Return the context of a device; without a warm start, the first call on the device makes it.
 
-        Other threads that need it meanwhile wait. Raises InvalidDevice on a machine that has only the host's side.
+        Other threads that need the context meanwhile wait. Raises InvalidDevice on a machine without devices.
         """
         if number not in self._contexts:
             lock = self.globals.lock
@@ -102,7 +102,7 @@ class CUDA(OffloadProgram[HostThread]):
         return self._contexts[number]
 
     async def start_device(self, device: OffloadDevice) -> None:
-        """Load the program and make the context."""
+        """Load the program on the device, and make the device's context."""
         await super().start_device(device)
         await self._make_context(self.devices.index(device))
 
@@ -114,7 +114,7 @@ class CUDA(OffloadProgram[HostThread]):
         self._contexts[number] = PrimaryContext(number, driver, self.devices[number].plugin, stream)
 
     async def complete_tasks(self) -> None:
-        """Wait for all streams, as the end of the contexts does, which returns no errors to the program."""
+        """Wait for all streams, as at the destruction of the contexts, which reports no errors to the program."""
         for driver in self._drivers:
             with suppress(DriverError):
                 for stream in [*driver.streams.all]:

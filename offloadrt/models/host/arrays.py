@@ -46,9 +46,9 @@ PAGE: Final = 4096
 
 @attrs.define(eq=False)
 class Arena:
-    """A stretch of addresses that one thread allocates from; a new one is taken when it is full.
+    """A range of addresses from which one thread allocates; a full arena takes a new range.
 
-    extent: its size; large: blocks from this size on lie apart; gap: bytes between blocks.
+    extent: bytes of a range. large: size from which on blocks lie outside. gap: bytes between blocks.
     """
 
     memory: HostMemory
@@ -60,7 +60,7 @@ class Arena:
     _end: int = 0
     _free: dict[tuple[int, int], list[int]] = attrs.field(factory=dict)
     _home: dict[int, list[int]] = attrs.field(factory=dict)
-    """Where each block in use goes when it is freed."""
+    """For each block in use, the free list to which the block returns."""
 
     @classmethod
     def heap(cls, memory: HostMemory) -> Arena:
@@ -71,7 +71,7 @@ class Arena:
         return cls(memory, "stack", STACK_SIZE, STACK_ARRAY_LIMIT, 0)
 
     def allocate(self, nbytes: int, align: int = 16) -> int:
-        """Return an address for so many bytes.
+        """Return an address for a new block of `nbytes` bytes.
 
         Raises ValueError for a negative size and for an alignment that is no power of two.
         """
@@ -96,7 +96,7 @@ class Arena:
         return -(-(self._top + self.gap) // align) * align
 
     def release(self, address: int) -> None:
-        """Free a block of this arena. KeyError if there is none at this address."""
+        """Free a block of this arena. KeyError without a block at this address."""
         # malloc joins free neighbours and cuts them for other sizes. Here a block serves its own size and alignment
         # only: a program that frees one size and allocates another spreads over more addresses than it would with
         # glibc.
@@ -104,17 +104,17 @@ class Arena:
 
 
 class ProgramArrays:
-    """Makes the arrays of a program and takes them back; devices that reach host memory are told of them.
+    """Makes and frees the arrays of a program; devices that reach host memory are told of the arrays.
 
-    phantom: are arrays made without values unless they say otherwise?
+    phantom: whether arrays have no values unless a caller says otherwise
     """
 
     def __init__(self, machine: Machine, devices: Sequence[OffloadDevice], phantom: bool) -> None:
         self.heap_blocks: dict[int, Arena] = {}
-        """What the program has of the C library's heap: the arena that each block came from, by address."""
+        """The program's blocks of the C library's heap: the arena of each block, by address."""
         self.tell: Tell | None = None
         self.watch: Watch | None = None
-        """Makes of an array's values what Python sees of them, for who listens."""
+        """Makes from an array's values what Python sees, for a listener."""
         self._sim = machine.sim
         self._memory = machine.host_memory
         self._devices = devices
@@ -164,7 +164,7 @@ class ProgramArrays:
         return self.add(array, fill is not None)
 
     def add(self, array: HostArray, written: bool) -> HostArray:
-        """Add an array that has its address to the program's. written: the program has populated its pages."""
+        """Add an array with an address to the program's arrays. written: the program has populated its pages."""
         begin, nbytes = array.address, array.nbytes
         if self.tell is not None:
             self.tell(ArrayMade(array))
@@ -178,7 +178,7 @@ class ProgramArrays:
         return array
 
     def take_heap_block(self, array: HostArray) -> Arena:
-        """Take an array's block from the program, and return its arena, whichever thread frees it.
+        """Take an array's block from the program, and return the block's arena, whichever thread frees the array.
 
         Raises InvalidFree where no allocation begins.
         """
@@ -196,7 +196,7 @@ class ProgramArrays:
         self.forget(array)
 
     def forget(self, array: HostArray, freed: bool = True) -> None:
-        """Let the memory of an array be the program's no more. freed: it frees it now; else it has ended unseen."""
+        """Remove an array from the program's arrays. freed: the program frees it; else it has just ended unseen."""
         array.freed = freed
         if freed and self.tell is not None:
             self.tell(ArrayFreed(array))
@@ -213,7 +213,7 @@ class ProgramArrays:
 class DeviceGlobals:
     """The globals of a program, and the devices' images that hold them.
 
-    `load` puts those declared so far into every device's image, once, and the image itself on devices that have none.
+    `load` puts the globals declared so far into every device's image, once, and loads the image on devices without it.
     """
 
     devices: list[OffloadDevice]
@@ -230,12 +230,12 @@ class DeviceGlobals:
         self.pending = bool(self._bare)
 
     def declare(self, array: HostArray) -> None:
-        """Add a variable of ``declare target``, or one in ``link``, to what the image holds."""
+        """Add a variable of ``declare target``, with or without ``link``, to the image."""
         self.declared.append(array)
         self.pending = True
 
     async def load(self) -> None:
-        """Done by the first thread that reaches a device; others wait for it."""
+        """Load the image; the first thread that reaches a device does this, and others wait for it."""
         await take(self.lock, self.devices[0].machine.host_time)
         try:
             while self._bare:
@@ -275,7 +275,7 @@ class DeviceGlobals:
         enter_entry(device, device.sim.current.cause, entry)
 
     def _initial(self, device: OffloadDevice, array: HostArray) -> Bytes | int:
-        """Return what the image holds at first: zeros, or the host's bytes."""
+        """Return the image's initial value for a global: zeros, or the host's bytes."""
         if not device.host_pointers:
             return 0
         if array.pointer_address:

@@ -33,7 +33,7 @@ from offloadrt.sim import Signal
 from offloadrt.sim.errors import AsyncOnly
 
 _A_THREAD_EACH: Final = GridDefaults(sys.maxsize, DEFAULT_THREADS, DEFAULT_THREADS)
-"""What models give a loop that know no limit of teams: a thread for each iteration."""
+"""Grid for models without a limit of teams: one thread for each iteration."""
 
 
 def launch_of(
@@ -44,11 +44,11 @@ def launch_of(
     iterations: int | None = None,
     grid: GridDefaults = _A_THREAD_EACH,
 ) -> Launch:
-    """Make a launch with these arguments, of which only shapes, types and numbers are looked at.
+    """Make a launch with these arguments, of which only shapes, types and numbers matter.
 
-    A loop nest does the iterations that its source says; any other kernel is one team with one iteration a thread
-    unless given. `grid`: what the runtime gives a loop whose teams or threads are open. KernelError when a loop needs
-    what is not known.
+    A loop nest runs the iterations that its source says; any other kernel is one team with one iteration a thread
+    unless given. `grid`: the runtime's defaults for a loop with open teams or threads. Raises KernelError when a loop
+    needs an unknown value.
     """
     per_team = kernel.threads_per_team if threads is None else threads
     known = None if kernel.analysis is None else arguments
@@ -71,11 +71,11 @@ def construct_launch(
     grid: GridDefaults = _A_THREAD_EACH,
     clauses: tuple[str, str] = ("teams", "threads"),
 ) -> Launch:
-    """Make the launch of a construct, or raise the error of a compiler that refuses it.
+    """Make the launch of a construct, or raise the error of a compiler that rejects the construct.
 
-    clauses: what the model calls teams and threads. ValueError for a size that is no whole number from 1 (from 0 for
-    the iterations). TypeError for what is no kernel, and for an array that is none of the program's; KernelError for
-    more or fewer arguments than its body takes.
+    clauses: the model's names of teams and threads. Raises ValueError for a size that is no whole number from 1 (from 0
+    for the iterations), TypeError for an object that is no kernel and for an array of another program, KernelError for
+    a wrong number of arguments.
     """
     for clause, value, least in zip((*clauses, "iterations"), (teams, threads, iterations), (1, 1, 0), strict=True):
         if value is not None and not (is_integer(value) and value >= least):
@@ -116,10 +116,10 @@ def _type_of(argument: Any) -> str:
 def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
     """Let the running actor leave a directive of this name before its end, unless the device has ended.
 
-    A real directive cannot be left, as at a timeout. Here an actor of the runtime's waits for what the directive has
-    submitted, gives its stream back unless the queue lasts, unmaps what is left to unmap (what it had mapped itself; or
-    the rest of what it was about to unmap), does what was put off until then, and what the memory configuration has to
-    do. It copies nothing back. Nobody waits for it but the end of the program.
+    A real directive cannot be left early, as at a timeout. Here an actor of the runtime waits for what the directive
+    has submitted. It gives the stream back unless the queue lasts, and unmaps what is left to unmap: the directive's
+    own maps, or the rest of those that it was about to unmap. Then it does the postponed work and that of the memory
+    configuration. It copies nothing back. Only the end of the program waits for this actor.
     """
     if device.ended is not None or device.sim.ending:
         return
@@ -135,7 +135,7 @@ def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
 async def _bring_to_an_end(
     device: OffloadDevice, queue: DirectiveQueue, rest: Callable[[], None] | None, over: Signal
 ) -> None:
-    """Finish what an abandoned directive has begun; a call of the driver library that fails ends the device."""
+    """Finish what an abandoned directive has begun; a failing call of the driver library ends the device."""
     born = device.sim.now
     try:
         await _end(device, queue, rest)
@@ -164,10 +164,10 @@ Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
 
 
 class LastingQueue(WorkQueue, Protocol):
-    """A queue that outlives the directives of which it does the work, as an async queue of OpenACC."""
+    """A queue that outlives its directives, such as an async queue of OpenACC."""
 
     async def use(self, device: OffloadDevice, queue: DirectiveQueue, work: Work, /) -> None:
-        """Do the work of a directive, whose own queue has its stream from this one."""
+        """Do the work of a directive, whose own queue uses the stream of this queue."""
 
 
 async def in_directive(
@@ -182,14 +182,14 @@ async def in_directive(
 ) -> OffloadDevice:
     """Do `work` as a numbered directive of this name on a device, and drain its queue.
 
-    lasting: the queue that it goes into, if that outlives the directive; it is not drained here.
-    unmaps: items whose mapping ends even if the directive is left before it has begun to do so. mandatory: whether a
-    call of the driver library that fails is fatal; of a routine that answers with a code it is not. make_queue: the
-    class of the directive's queue.
+    lasting: a queue that outlives the directive and takes its work; this queue is not drained here. unmaps: items whose
+    mapping ends even if the directive is left before it has begun to unmap. mandatory: whether a failing call of the
+    driver library is fatal; this is not so for a routine that returns an error code. make_queue: the class of the
+    directive's queue.
 
-    Returns the device. Raises InvalidDevice, DeviceEnded and what the work raises; a MappingError with all that LLVM
-    would have printed. A construct that fails ends the device, as it ends a real program; one that is left early, as at
-    a timeout, is brought to an end by another actor.
+    Returns the device. Raises InvalidDevice, DeviceEnded and what the work raises; a MappingError has all that LLVM
+    would have printed. A failing construct ends the device, as it ends a real program. Another actor brings a construct
+    to its end that is left early, as at a timeout.
     """
     if program.globals.pending:
         await program.globals.load()
@@ -245,7 +245,7 @@ async def in_directive(
 
 
 def leave_region(program: OffloadProgram[Any], name: str, device: int, items: Sequence[MapItem]) -> None:
-    """Leave a structured region early: the mappings of its items end without being copied back."""
+    """Leave a structured region early: its items' mappings end without being copied back."""
     queue = DirectiveQueue(program.next_directive(), items=items, mapped=len(items))
     abandon(program.device(device), queue, name)
 
@@ -271,7 +271,7 @@ T_co = TypeVar("T_co", covariant=True)
 class Region(AsyncOnly, ABC, Generic[T_co]):
     """A region of a program, entered by ``async with region as what_begin_gives``.
 
-    One that is thrown away where it was made maps nothing, so it warns; one that was kept may stay unused.
+    A region that is dropped where it was made maps nothing, so it warns; a region that was kept may stay unused.
     """
 
     directive: ClassVar[str]
@@ -279,9 +279,9 @@ class Region(AsyncOnly, ABC, Generic[T_co]):
     _made_at: tuple[CodeType, int] | None = None
 
     def made(self) -> None:
-        """Note where the region was made, after its clauses were in order.
+        """Note where the region was made, once its clauses have been checked.
 
-        Called by its ``__init__``, which a method of the thread has called.
+        A region's ``__init__`` calls this, and a method of the thread has called that.
         """
         program = sys._getframe(3)
         self._made_at = program.f_code, program.f_lineno

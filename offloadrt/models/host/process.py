@@ -1,8 +1,8 @@
 """The processes that run one program, as `mpiexec -n 4 ./program` starts them: `Process` is given to the main function.
 
-Each has a runtime of its own: an `OffloadProgram` with its device tables, on its own view of the machine, with a driver
-library, contexts and an address space of its own. They meet at the machine's cores and memories, on the devices, in the
-kernel driver, and in messages: what passes these is a library of the group ``offloadrt.message_passing``.
+Each process has its own runtime: an `OffloadProgram` with its device tables, on its own view of the machine, with its
+own driver library, contexts and address space. Processes contend for the machine's parts and the kernel driver, and
+exchange messages, which a library of the group ``offloadrt.message_passing`` carries.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from offloadrt.models.host.program import OffloadProgram
 from offloadrt.registry import Registry
 
 MESSAGE_PASSING: Final = Registry[Any]("message-passing library", "offloadrt.message_passing")
-"""Each is called with all processes of a program, and returns by rank what a process sends and receives with."""
+"""The registry of message-passing libraries. Each is called with all processes, and returns an endpoint by rank."""
 
 R = TypeVar("R")
 
 
 class Process:
-    """One process of a program, with its rank among all of them. Any thread of it may use its `world`."""
+    """One process of a program, with its rank among all processes. Any thread of the process may use its `world`."""
 
     def __init__(self, program: OffloadProgram[Any], everybody: Sequence[Process]) -> None:
         self.program = program
@@ -28,7 +28,7 @@ class Process:
         self._everybody = everybody
         self._world: Any = None
         self.most_threads = 1
-        """Host threads of the largest team so far."""
+        """Number of host threads of the largest team so far."""
         self._in_teams = 0.0
 
     def __repr__(self) -> str:
@@ -41,14 +41,14 @@ class Process:
 
     @property
     def node(self) -> int:
-        """Return the number of the node on which it runs."""
+        """Return the number of the process's node."""
         return self.program.machine.node
 
     @property
     def world(self) -> Any:
-        """Return MPI_COMM_WORLD as this process has it: `extensions.mpi.Comm`.
+        """Return this process's MPI_COMM_WORLD: `extensions.mpi.Comm`.
 
-        Raises NotInstalled without that extension, ProfileError when the machine's profile lacks what messages cost.
+        Raises NotInstalled without that extension, ProfileError when the machine's profile lacks costs of messages.
         """
         if self._world is None:
             for process, world in zip(self._everybody, MESSAGE_PASSING.load("mpi")(self._everybody), strict=True):
@@ -56,7 +56,7 @@ class Process:
         return self._world
 
     def message_statistics(self) -> Mapping[str, Any]:
-        """Return what carried messages, by name; nothing where none of the processes has used its `world`."""
+        """Return the statistics of what carried messages, by name; empty where no process has used its `world`."""
         found: Mapping[str, Any] = {} if self._world is None else self._world.statistics()
         return found
 
@@ -79,14 +79,14 @@ class Process:
 
 
 def processes_of(programs: Sequence[OffloadProgram[Any]]) -> list[Process]:
-    """Return the processes that run a program, whose runtimes these are, by rank."""
+    """Return the processes of these runtimes, which run one program, by rank."""
     everybody: list[Process] = []
     everybody += [Process(program, everybody) for program in programs]
     return everybody
 
 
 async def mpiexec(processes: Sequence[Process], main: Callable[[Process], Awaitable[R]]) -> list[R]:
-    """Run `await main(process)` in all processes at one time; return what they return, by rank."""
+    """Run `await main(process)` in all processes at the same time; return their results by rank."""
     results: dict[int, R] = {}
 
     async def one(process: Process) -> None:

@@ -2,8 +2,8 @@
 
 `OffloadProgram` has the devices, the teams of host threads, the arrays and the globals; open it first. `ProgramThread`
 is one of its host threads: its arrays, its own work, the `Barrier` of its team. `ProgramOptions` is fixed before the
-machine is built; each model adds its own options in its `program.py`. `Model` is what a programming model is to those
-who run its programs, and `MODELS` finds the models by name.
+machine is built; each model adds its own options in its `program.py`. `Model` is the interface of a programming model
+to code that runs programs; `MODELS` finds the models by name.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from offloadrt.sim import Lock, LockStatistics, Signal, Simulation
 from offloadrt.trace import Trace, doing
 
 MOST_THREADS, MOST_PROCESSES, MOST_DEVICES = 1 << 16, 1 << 12, 1 << 10
-"""How many a run can have: each is an actor or more, of 10 kB."""
+"""Largest numbers in a run: each thread, process or device is at least one actor, of 10 kB."""
 
 
 def check_count(name: str, given: object, most: int) -> None:
-    """Raise ValueError unless a number of threads, processes or devices is one that a run can have."""
+    """Raise ValueError unless a number of threads, processes or devices is possible in a run."""
     if not is_integer(given) or given < 1:
         raise ValueError(f"{name} is {given!r}, but must be a whole number from 1")
     if given > most:
@@ -61,24 +61,24 @@ def has_devices(spec: MachineSpec) -> bool:
 
 @attrs.frozen(kw_only=True)
 class ProgramOptions:
-    """The options that programs of every model have. Fixed once the machine is built."""
+    """The options of every model's programs. Fixed once the machine is built."""
 
     model: ClassVar[str]
     """The name of the programming model."""
     phantom: bool = False
     """Whether arrays have a size and no storage, unless an array says otherwise."""
     num_devices: int = 1
-    """How many of the machine's devices the program uses."""
+    """Number of the machine's devices that the program uses."""
     num_processes: int = 1
-    """How many processes run the program, each with a runtime of its own (`Run.mpiexec`)."""
+    """Number of processes that run the program, each with its own runtime (`Run.mpiexec`)."""
 
     num_nodes: int = 1
-    """The nodes on which they run, each a machine of its own with `num_devices` devices; the processes of a node have
-    numbers in a row, as many on each as on any other, or one more on the first ones.
+    """Number of nodes of the cluster, each a machine of its own with `num_devices` devices. Processes of a node have
+    consecutive numbers; all nodes have the same number of processes, or the first ones have one more.
     """
 
     def check(self) -> None:
-        """Raise ValueError for an option with a value that it cannot have, as far as that depends on no machine."""
+        """Raise ValueError for an impossible value of an option, as far as that is independent of the machine."""
         check_count("num_devices", self.num_devices, MOST_DEVICES)
         check_count("num_processes", self.num_processes, MOST_PROCESSES)
         check_count("num_nodes", self.num_nodes, MOST_PROCESSES)
@@ -88,16 +88,16 @@ class ProgramOptions:
             )
 
     def devices_on(self, spec: MachineSpec) -> int:
-        """Return how many devices the program finds on this machine."""
+        """Return the number of devices that the program finds on this machine."""
         return self.num_devices
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> Self:
-        """Return the options with what the program's environment chooses on this machine. Raises ValueError."""
+        """Return the options with the choices of the program's environment on this machine. Raises ValueError."""
         return self
 
 
 class _Gate(Signal):
-    """One round of a barrier: set when all threads have come. A deadlock's story asks it who has not."""
+    """One round of a barrier, set when all threads have come; a report of a deadlock asks it who is missing."""
 
     __slots__ = ("_parties", "arrived")
 
@@ -105,14 +105,14 @@ class _Gate(Signal):
         super().__init__(sim, "barrier")
         self._parties = parties
         self.arrived: list[int] = []
-        """The numbers of the threads that wait."""
+        """The numbers of the threads that wait at the barrier."""
 
     def missing(self) -> list[str]:
         return [f"host thread {number}" for number in range(self._parties) if number not in self.arrived]
 
 
 class Barrier:
-    """Holds up all threads until `parties` have arrived, again and again. A thread that gives up has not arrived."""
+    """Holds up all threads until `parties` have arrived, in each round. A thread that gives up has not arrived."""
 
     def __init__(self, sim: Simulation, parties: int) -> None:
         self.sim = sim
@@ -121,11 +121,11 @@ class Barrier:
 
     @property
     def gate(self) -> Signal:
-        """Return what opens when all have arrived this time."""
+        """Return the signal that is set when all threads of this round have arrived."""
         return self._open
 
     async def wait(self, number: int) -> None:
-        """Wait for the others, as the thread of that number in its team."""
+        """Wait for the others; `number` is the thread's number in its team."""
         gate = self._open
         gate.arrived.append(number)
         if len(gate.arrived) == self.parties:
@@ -146,27 +146,27 @@ Drivers: TypeAlias = Sequence[Driver]
 
 
 DIRECT: Final = DeviceOptions(allocator="direct")
-"""What the runtime does for models that have no choice."""
+"""The runtime's options for models that offer no choice."""
 R = TypeVar("R")
 T = TypeVar("T", bound="ProgramThread")
 
 
 class OffloadProgram(ABC, Generic[T]):
-    """The program's view of the machine, whatever model it is written in; `T` is that model's host thread.
+    """A program's view of the machine, in whatever model it is written; `T` is that model's host thread.
 
-    on_devices: what the runtime does on every device. Raises ValueError for a name that does not exist, or without the
+    on_devices: the runtime's options on every device. Raises ValueError for an unknown name, or without the
     `host_program` that a configuration needs; UnifiedMemoryUnavailable when the devices cannot do what the
-    configuration asks for.
+    configuration requires.
 
-    A program ends with `finish`: what still runs behind the threads' backs completes, pooled device memory is returned.
+    A program ends with `finish`: background work of the threads completes, and pooled device memory is returned.
     """
 
     tells_uses: ClassVar[bool] = False
-    """Whether an observer is told what it does with memory."""
+    """Whether the model tells an observer about the program's uses of memory."""
     counts_initial_device = False
-    """Whether the number after the last device's is the host's."""
+    """Whether the number after the last device's number stands for the host."""
     falls_back = False
-    """Whether the host does what was meant for a device, where the program can use none."""
+    """Whether the host executes device work where the program can use no device."""
 
     def __init__(
         self,
@@ -186,23 +186,23 @@ class OffloadProgram(ABC, Generic[T]):
             OffloadDevice(machine, number, driver, chosen, on_devices, trace) for number, driver in enumerate(drivers)
         ]
         self.num_devices = len(self.devices) if has_devices(machine.spec) else 0
-        """How many of them directives and routines may use: none on a machine that has only the host's side."""
+        """Number of devices that directives and routines may use; 0 on a machine that has only a host."""
         self._unstarted = [] if machine.spec.text("runtime.start") == "warm" else [*self.devices]
-        """Devices that have no program yet, in models whose runtime library does not put it there by itself."""
+        """Devices without the program, in models whose runtime library does not load it by itself."""
         self.globals = DeviceGlobals(self.devices, Lock(machine.sim, machine.named("image load")))
         self._arenas: dict[int, tuple[Arena, Arena]] = {}
         self.next_directive: Callable[[], int] = itertools.count(1).__next__
-        """Gives the number of the next directive."""
+        """Returns the number of the next directive."""
         self._threads = 0
         self._started = False
         self.arrays = ProgramArrays(machine, self.devices, options.phantom)
         self.observer: ProgramObserver | None = None
-        """Who listens, as `observe` was told; None while nobody does."""
+        """The observer that was passed to `observe`; None without one."""
         self.tell: Tell | None = None
-        """Takes the events of the program, as of its devices; None while nobody listens."""
+        """Takes the events of the program, as the devices' `tell` does; None without a listener."""
 
     def observe(self, observer: ProgramObserver) -> None:
-        """Let an observer be told of everything that the program does from now on."""
+        """Tell an observer everything that the program does from now on."""
         self.observer = observer
         self.tell = self.arrays.tell = observer.handle
         self.arrays.watch = observer.watch_array
@@ -212,7 +212,7 @@ class OffloadProgram(ABC, Generic[T]):
                 observer.handle(MapsUnordered(device.number))
 
     def start(self) -> None:
-        """Spawn the daemon actors. Call it from a running actor; a second call does nothing."""
+        """Spawn the daemon actors. Call this from a running actor; a second call does nothing."""
         if not self._started:
             self._started = True
             self.start_actors()
@@ -223,9 +223,9 @@ class OffloadProgram(ABC, Generic[T]):
             device.start()
 
     async def start_devices(self) -> None:
-        """Start the driver library and load the program on the devices, unless they have it.
+        """Start the driver library and load the program on the devices, unless that has been done.
 
-        For models whose runtime does so at its first call. Done by the first thread that makes one; others wait for it.
+        This is for models whose runtime does so at its first call. The first calling thread does it, and others wait.
         LLVM's runtime loads its image at the first directive instead (`DeviceGlobals`).
         """
         if not self._unstarted:
@@ -257,10 +257,10 @@ class OffloadProgram(ABC, Generic[T]):
 
     @abstractmethod
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> T:
-        """Make a host thread in the words of the model."""
+        """Make a host thread of the model's class."""
 
     def _arenas_of(self, number: int) -> tuple[Arena, Arena]:
-        """Return heap and stack of a thread; they outlive the team that it is in."""
+        """Return heap and stack of a thread; they outlive the thread's team."""
         memory = self.machine.host_memory
         if number not in self._arenas:
             self._arenas[number] = (Arena.heap(memory), Arena.stack(memory))
@@ -269,7 +269,7 @@ class OffloadProgram(ABC, Generic[T]):
     async def parallel(self, body: Callable[[T], Awaitable[R]], num_threads: int = 1) -> list[R]:
         """Run a team of host threads, each `await body(t)`, and return their results in order.
 
-        It ends when all are done, what they left running included.
+        The call returns when all threads have ended, including what they left running.
         """
         check_count("num_threads", num_threads, MOST_THREADS)
         self.start()
@@ -307,13 +307,13 @@ class OffloadProgram(ABC, Generic[T]):
     # devices
 
     def device(self, number: int, call: str = "") -> OffloadDevice:
-        """Return a device by number, which is a whole one. Raises InvalidDevice."""
+        """Return the device with this whole number. Raises InvalidDevice."""
         if not 0 <= number < self.num_devices:
             raise InvalidDevice.now(self.sim, self._why_not(number), call=call, device=number)
         return self.devices[number]
 
     def _why_not(self, number: int) -> str:
-        """Say why a number is that of no device."""
+        """Explain why no device has this number."""
         if not self.num_devices:
             return f"{self.machine.spec.name} has no device to offload to (usm.shared = no_device)"
         count = len(self.devices)
@@ -329,22 +329,22 @@ class OffloadProgram(ABC, Generic[T]):
         return locks
 
     def algorithms(self) -> dict[str, int]:
-        """Return what became of the program's algorithms, in numbers; nothing in a model that has none."""
+        """Return the counts of the program's algorithms; empty in a model without algorithms."""
         return {}
 
     def barriers(self) -> dict[Hashable, int]:
-        """Return how often each decision on a barrier was taken; nothing in a model that has none."""
+        """Return how often each decision on a barrier was taken; empty in a model without such decisions."""
         return {}
 
     # the end
 
     async def finish(self) -> None:
-        """End the program, in the actor that began it, as a real one does between main's return and exit."""
+        """End the program in the actor that began it, as a real program does between main's return and exit."""
         await self.end_tasks()
         await self.shutdown()
 
     async def end_tasks(self) -> None:
-        """Wait for everything that the threads left running, and for the rest of directives that were left early."""
+        """Wait for everything that threads left running, and for the rest of directives that were left early."""
         await self.complete_tasks()
         for device in self.devices:
             for rest in device.abandoned if device.ended is None else ():
@@ -353,7 +353,7 @@ class OffloadProgram(ABC, Generic[T]):
 
     @abstractmethod
     async def complete_tasks(self) -> None:
-        """Wait for everything that the threads left running; for some of it nobody may have waited."""
+        """Wait for everything that threads left running, including work that no thread has waited for."""
 
     async def shutdown(self) -> None:
         """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit.
@@ -406,16 +406,16 @@ class ProgramThread(ABC):
     ) -> HostArray:
         """Make an array in host memory: a C array of this thread, or a pointer to allocated memory (``kind="heap"``).
 
-        The difference is OpenMP's: an array that no clause names is mapped tofrom as a whole, of a pointer only what is
-        mapped already is found; and a section of a pointer is attached, which costs two more searches of the table.
+        The difference is OpenMP's. A C array that no clause names is mapped tofrom as a whole; of a pointer, only
+        existing mappings are found. A section of a pointer is attached, which costs two more searches of the table.
 
-        fill: a number, or values to copy; zeros without, in pages that nobody has touched yet. phantom: a size without
-        values; by default what the program says.
+        fill: a number, or values to copy; without it, zeros in untouched pages. phantom: whether the array has a size
+        without values; by default the program decides.
         """
         return self.program.arrays.make(name, shape, dtype, fill, phantom, kind, align, self._heap, self._stack)
 
     def pointer(self, array: HostArray) -> HostArray:
-        """Return the pointer variable of a heap array, itself as an array of one address.
+        """Return the pointer variable of a heap array, as an array of one address.
 
         Raises ValueError for a C array, which has none.
 
@@ -428,18 +428,18 @@ class ProgramThread(ABC):
     def free(self, array: HostArray) -> Awaitable[object] | None:
         """Give the memory of a heap array back to the heap of the thread that allocated it.
 
-        Raises InvalidFree for another array, or the second time.
+        Raises InvalidFree for another array, or for a second free.
         """
         self.program.arrays.free(array)
         return None
 
     def mbind(self, array: HostArray, socket: int) -> None:
-        """Let an array lie in the memory of a socket (Linux's mbind, or numactl --membind), from now on.
+        """Place an array in the memory of a socket (Linux's mbind, or numactl --membind) from now on.
 
-        Without it memory lies at the socket of each device. Devices at another socket, and what stages memory for
-        them, reach it over the link between the sockets (``numa.socket_bw``); kernels that use it in place do not pass
-        that link here. It takes no time. Raises FreedHostMemory, ValueError for a socket that there is not, and
-        ProfileError on a machine whose sockets are not described (``pcie.sockets``).
+        By default memory lies at the socket of each device. Devices at another socket, and memory staged for them, use
+        the link between the sockets (``numa.socket_bw``); kernels that use the array in place do not use that link
+        here. The call takes no time. Raises FreedHostMemory, ValueError for an unknown socket, and ProfileError on a
+        machine whose sockets are not described (``pcie.sockets``).
         """
         self.program.devices[0].check_alive(array, "mbind")
         self.program.machine.sockets.bind(array.address, array.nbytes, socket)
@@ -447,8 +447,8 @@ class ProgramThread(ABC):
     def first_touch(self, array: HostArray) -> Awaitable[object]:
         """Write to all pages of an array that was made without `fill`.
 
-        On an APU, the pages that nobody has touched are populated now, which takes its time, instead of when a kernel
-        or a copy comes to them. Raises FreedHostMemory.
+        On an APU, untouched pages are populated now, at the cost of that work, instead of when a kernel or a copy
+        accesses them. Raises FreedHostMemory.
         """
         self.program.devices[0].check_alive(array, "first_touch")
         if (tell := self.program.tell) is not None:
@@ -458,10 +458,10 @@ class ProgramThread(ABC):
     def host_access(self, place: Span, writes: bool | None = None) -> Awaitable[object]:
         """Read or write all of an array, or of a section, on the host; `writes` says which, for `offloadrt check`.
 
-        For managed memory with the advice `read_mostly` a read (`writes=False`) leaves the devices their copies.
+        For managed memory with the advice `read_mostly`, a read (`writes=False`) leaves the devices' copies valid.
 
-        Managed memory that the device owns comes back by page faults; other memory takes no time here. What the thread
-        computes with it is not included. Raises FreedHostMemory.
+        Managed memory that the device owns comes back by page faults; other memory takes no time here. The thread's
+        computation with the data is not included. Raises FreedHostMemory.
         """
         begin, nbytes = extent(place, "host_access")
         array = array_of(place)
@@ -473,22 +473,22 @@ class ProgramThread(ABC):
     # what a thread does besides
 
     async def compute(self, seconds: float) -> None:
-        """Occupy a core for so long."""
+        """Occupy a core for `seconds` virtual seconds."""
         with self.doing("compute"):
             await self.program.machine.cores.compute(seconds)
 
     def pin(self, core: int) -> None:
-        """Have this thread run on one core only (sched_setaffinity, or a place of OMP_PLACES).
+        """Pin this thread to one core (sched_setaffinity, or a place of OMP_PLACES).
 
-        Others that are pinned to the core share it with this one in time slices (`stream.time_slice`), also while one
-        of them spins. Threads that a thread makes are pinned with it: LLVM's hidden helpers, where their first task is
-        its. ValueError for a core that the machine has not.
+        Threads that are pinned to the same core share it in time slices (`stream.time_slice`), also while one of them
+        spins. Threads that a pinned thread makes are pinned with it, as are LLVM's hidden helpers if its task is their
+        first. Raises ValueError for a core that the machine does not have.
         """
         machine = self.program.machine
         machine.cores.pin(self.sim.current, core, machine.spec.value("stream.time_slice"))
 
     def doing(self, activity: str) -> AbstractContextManager[None]:
-        """Name, for a picture of the run, what the thread does in the body of ``with``."""
+        """Name, in pictures of the run, what the thread does in the body of ``with``."""
         return doing(self.program.trace, self.sim.current, activity)
 
     async def sleep(self, seconds: float) -> None:
@@ -507,19 +507,19 @@ class ProgramThread(ABC):
 
     @abstractmethod
     async def leave_team(self) -> None:
-        """End the thread's part of the team's region: wait for what it left running, where the model says so."""
+        """End the thread's part of the team's region; wait for what it left running, if the model says so."""
 
 
 @attrs.frozen
 class Model:
-    """A programming model, as an entry point of the group ``offloadrt.models`` gives it."""
+    """A programming model, as its entry point in the group ``offloadrt.models`` provides it."""
 
     options: type[ProgramOptions]
-    """The options of its programs; their `model` is the name of the entry point."""
+    """The options class of the model's programs; its `model` is the entry point's name."""
     program: Callable[..., OffloadProgram[Any]]
-    """Makes a program, called with (machine, drivers, options, trace)."""
+    """Makes a program; called with (machine, drivers, options, trace)."""
     module: str
-    """The module that a script gets from ``from offloadrt import NAME``."""
+    """The module that ``from offloadrt import NAME`` imports."""
 
 
 MODELS: Final = Registry[Model]("model", "offloadrt.models", ("options", "program", "module"))

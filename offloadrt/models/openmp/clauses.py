@@ -41,7 +41,7 @@ KIND_BITS: dict[MapKind, int] = {
 
 @attrs.frozen(eq=False)
 class Map:
-    """One map clause: its items share type and modifiers."""
+    """One map clause; its items share map type and modifiers."""
 
     items: tuple[Any, ...]
     kind: MapKind
@@ -51,14 +51,14 @@ class Map:
 
 @attrs.frozen(eq=False)
 class Maps:
-    """What one call of `map` gives: a map clause for each map type that it names."""
+    """The result of `map`: one map clause for each map type in the call."""
 
     clauses: tuple[Map, ...]
 
 
 @attrs.frozen(eq=False)
 class Motion:
-    """A `to` or `from` clause of target update."""
+    """A `to` or `from` clause of `target update`."""
 
     items: tuple[Any, ...]
     kind: Literal["to", "from"]
@@ -68,7 +68,7 @@ class Motion:
 
 @attrs.frozen(eq=False)
 class UseDevice:
-    """use_device_ptr or use_device_addr of target data."""
+    """A use_device_ptr or use_device_addr clause of `target data`."""
 
     arrays: tuple[HostArray, ...]
     address: bool
@@ -76,9 +76,9 @@ class UseDevice:
 
 @attrs.frozen(eq=False)
 class Depend:
-    """Dependences of a task: what it reads, writes or both.
+    """The dependences of a task: what the task reads, writes or both.
 
-    Kept in a variable it is what OpenMP calls a depend object. exclusive: mutexinoutset; together: inoutset.
+    In a variable, this is OpenMP's depend object. exclusive: mutexinoutset; together: inoutset.
     """
 
     reads: tuple[Any, ...]
@@ -92,7 +92,7 @@ ListItem = Any
 
 
 def items_of(items: Any) -> tuple[Any, ...]:
-    """Return what is given one by one or in a list; nothing for None."""
+    """Return the items of a single item, a list or a tuple as a tuple; empty for None."""
     if items is None:
         return ()
     if isinstance(items, (list, tuple)):
@@ -101,12 +101,12 @@ def items_of(items: Any) -> tuple[Any, ...]:
 
 
 def lists_of(*clauses: Any) -> list[tuple[Any, ...]]:
-    """Return the items of each of these clauses; of what `map` gives, the map clauses one by one."""
+    """Return, for each clause, its items; a result of `map` counts as its map clauses one by one."""
     return [flatten(items_of(items)) for items in clauses]
 
 
 def _each(items: Iterable[Any]) -> tuple[Any, ...]:
-    """Return list items one by one; several may be given as a list."""
+    """Return list items one by one; an element may also be a list of items."""
     return tuple(item for listed in items for item in items_of(listed))
 
 
@@ -127,8 +127,8 @@ def map(
 ) -> Map | Maps:
     """Make a map clause: ``map([always,] [present,] [close,] [ompx_hold,] TYPE: items)``.
 
-    Of several map types, each is a clause of its own, in the order to, from, tofrom, alloc, release, delete. Raises
-    ValueError if no item is given, TypeError for items without a type and for a type that there is not.
+    Each map type becomes a clause of its own, in the order to, from, tofrom, alloc, release, delete. Raises ValueError
+    without an item, TypeError for items without a map type and for an unknown type.
     """
     if untyped or unknown:
         said = "items without a map type" if untyped else f"no map type or modifier is called {', '.join(unknown)}"
@@ -157,12 +157,12 @@ def from_(*items: ListItem, present: bool = False, mapper: Any = None) -> Motion
 
 
 def use_device_ptr(*arrays: HostArray | Sequence[HostArray]) -> UseDevice:
-    """Make a clause of target data: ``use_device_ptr(arrays)``. Raises TypeError for what is no array."""
+    """Make a `target data` clause: ``use_device_ptr(arrays)``. Raises TypeError for an object that is no array."""
     return UseDevice(_arrays("use_device_ptr", arrays), address=False)
 
 
 def use_device_addr(*arrays: HostArray | Sequence[HostArray]) -> UseDevice:
-    """Make a clause of target data: ``use_device_addr(arrays)``. Raises TypeError for what is no array."""
+    """Make a `target data` clause: ``use_device_addr(arrays)``. Raises TypeError for an object that is no array."""
     return UseDevice(_arrays("use_device_addr", arrays), address=True)
 
 
@@ -182,9 +182,9 @@ def depend(
     mutexinoutset: ListItem = None,
     inoutset: ListItem = None,
 ) -> Depend:
-    """State what a task depends on: ``depend(in: …)``, ``depend(out: …)``, ``depend(inout: …)``.
+    """Make the dependences of a task: ``depend(in: …)``, ``depend(out: …)``, ``depend(inout: …)``.
 
-    Tasks of one `mutexinoutset` run one at a time, in any order; tasks of one `inoutset` run as those that only read.
+    Tasks of one `mutexinoutset` run one at a time, in any order; tasks of one `inoutset` run as readers do.
 
     Items are compared by address, as in LLVM's runtime: that of an array, of a section's first element, of a pointer or
     an integer. Anything else that is hashable is compared as an object.
@@ -207,15 +207,15 @@ def _address(item: Any) -> Any:
 def pointees(pointers: HostArray, shape: int | Sequence[int], dtype: Any, member: str = "", lower: int = 0) -> Pointees:
     """Make a kernel argument that follows the pointers in the mapped array `pointers`, each to an array of this shape.
 
-    They are device pointers, or host addresses where the device uses host memory in place. member: of an array of
-    structs the member that holds the pointer. lower: the first element behind each pointer that the kernel sees.
+    The pointers are device pointers, or host addresses where the device uses host memory in place. member: the member
+    that holds the pointer, in an array of structs. lower: the first visible element behind each pointer.
     """
     lengths = (shape,) if isinstance(shape, int) else tuple(shape)
     return Pointees(pointers, lengths, np.dtype(dtype), member, lower)
 
 
 def flatten(clauses: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the clauses one by one: those of `Maps` in its place."""
+    """Return the clauses one by one; a `Maps` is replaced by its clauses."""
     flat: list[Any] = []
     for clause in clauses:
         flat.extend(clause.clauses if isinstance(clause, Maps) else (clause,))
@@ -224,7 +224,7 @@ def flatten(clauses: Iterable[Any]) -> tuple[Any, ...]:
 
 @attrs.frozen(eq=False)
 class Member:
-    """A member of a struct, ``s.n`` or ``s[i].n``: bytes [begin, begin + nbytes) of the host."""
+    """A member of a struct, ``s.n`` or ``s[i].n``: the host's bytes [begin, begin + nbytes)."""
 
     array: HostArray
     name: str
@@ -234,7 +234,7 @@ class Member:
 
 @attrs.frozen(eq=False)
 class StructPointee:
-    """What a member leads to: a section of another array, ``s.p[0:4]``."""
+    """The target of a member that is a pointer: a section of another array, ``s.p[0:4]``."""
 
     pointer: Member
     place: Span
@@ -248,7 +248,7 @@ class StructPointee:
 def member(struct: HostArray, name: str, index: int = 0) -> Member:
     """Return a member of a struct, or of element `index` of an array of structs. ``in.q`` is a member's member.
 
-    Raises ValueError for one that does not exist.
+    Raises ValueError for a member that does not exist.
     """
     begin, dtype = struct.address + index * struct.itemsize, struct.dtype
     if not 0 <= index < struct.nbytes // max(1, struct.itemsize):
@@ -262,7 +262,7 @@ def member(struct: HostArray, name: str, index: int = 0) -> Member:
 
 
 def pointee(struct: HostArray, name: str, place: Span, index: int = 0) -> StructPointee:
-    """Return what the pointer ``s.name`` leads to, to be mapped: an array, or a section of one.
+    """Return the target of the pointer ``s.name`` as an item to map: an array, or a section of an array.
 
     Raises ValueError for a member that is no pointer.
     """

@@ -5,8 +5,8 @@
         async with t.target_data(omp.map(tofrom=a)):
             await t.target(scale, a, 2.0, teams=108)
 
-Each directive is a number in the trace (the `cause` of all that follows from it), takes a queue of its own, and ends as
-LLVM's entry points do: what is fatal there raises here.
+Each directive has a number in the trace (the `cause` of all events that follow from it), takes its own queue, and ends
+as LLVM's entry points do: an error that is fatal there raises here.
 
 OpenMP 6.0's ``taskgraph`` (`TaskGraphs`) is a region of deferred target tasks that is recorded once and replayed at a
 lower cost.
@@ -66,7 +66,7 @@ class TargetData(Region[dict[HostArray, DevicePointer | None]]):
 
     @property
     def _number(self) -> int:
-        """Look up the default device; as in LLVM, begin and end each do so."""
+        """Return the default device; as in LLVM, begin and end each look it up."""
         return self._thread.default_device if self._device is None else self._device
 
     async def begin(self) -> dict[HostArray, DevicePointer | None]:
@@ -113,13 +113,13 @@ CALL = "taskgraph"
 
 @attrs.define(eq=False)
 class TaskNotes:
-    """What a thread notes while it runs the region for the first time."""
+    """The notes of a thread while it runs a taskgraph region for the first time."""
 
     tasks: list[tuple[Construct, int]] = attrs.field(factory=list)
-    """Each task's construct and the number of its device, in order of creation."""
+    """The construct and the device number of each task, in order of creation."""
 
     def note(self, construct: Construct, device: int, *, on_host: bool) -> None:
-        """Note a construct. ValueError for one that is no replayable task here."""
+        """Note a construct. Raises ValueError for one that cannot be replayed here."""
         if on_host:
             raise ValueError(f"{CALL}: a {construct.name} on the initial device is no replayable task here")
         if construct.name != "target" or not construct.nowait:
@@ -139,10 +139,10 @@ class TaskGraph:
     graphs: Graphs
     executable: GraphExec
     addresses: dict[HostArray, int]
-    """Where each array of its tasks lay on the device when they were recorded."""
+    """The device address of each array of the tasks at the time of the record."""
 
     def check(self) -> None:
-        """Raise ValueError for an array that lies elsewhere by now, or no longer on the device."""
+        """Raise ValueError for an array whose device address has changed, or that is no longer on the device."""
         for array, address in self.addresses.items():
             if _address_on(self.device, array) != address:
                 raise ValueError(f"{CALL}: array {array.name!r} is not where it was on the device when it was recorded")
@@ -217,7 +217,7 @@ async def _record(t: HostThread, body: Callable[[], Awaitable[object]]) -> TaskG
 
 
 def _addresses(device: OffloadDevice, recording: TaskNotes) -> dict[HostArray, int]:
-    """Return where the arrays of the tasks lie. ValueError for one that is not on the device all the while."""
+    """Return the device addresses of the tasks' arrays. Raises ValueError for one not on the device throughout."""
     addresses: dict[HostArray, int] = {}
     for construct, _ in recording.tasks:
         arguments: tuple[Any, ...] = () if construct.on_host is None else construct.on_host.arguments
@@ -237,11 +237,11 @@ def _address_on(device: OffloadDevice, array: HostArray) -> int | None:
 
 
 async def _nothing() -> None:
-    """Do nothing: what the task of a graph does is a node, and that of `taskwait nowait` only orders others."""
+    """Do nothing; stands for a task whose work is a graph node, and for `taskwait nowait`, which only orders tasks."""
 
 
 Running = Coroutine[Any, Any, object]
-"""What a directive returns: to be awaited; lowering has been done, nothing has run."""
+"""An awaitable directive: it has been lowered, and nothing of it has run."""
 
 
 class HostThread(RoutineCaller):
@@ -266,7 +266,7 @@ class HostThread(RoutineCaller):
         super().__init__(program, helpers, number, num_threads, barrier, heap, stack)
         self.declarations = declarations
         self.recording: TaskNotes | None = None
-        """What notes the tasks of a taskgraph region that is recorded."""
+        """Notes the tasks of a taskgraph region while it is recorded; None otherwise."""
         self._graphs = TaskGraphs()
 
     # what a thread does besides
@@ -281,10 +281,10 @@ class HostThread(RoutineCaller):
         await self.taskwait()
 
     async def taskwait(self, *depends: Depend, nowait: bool = False) -> None:
-        """Wait for the deferred tasks that this thread generated; with `depend` only for those concerned.
+        """Wait for this thread's deferred tasks; with `depend`, only for those that the dependences concern.
 
-        nowait: an empty task comes after them instead, for others to depend on. LLVM 22 waits nevertheless, which no
-        program may rely on. Raises ValueError for `nowait` without `depend`.
+        nowait: make an empty task after them instead, on which others can depend. LLVM 22 waits nevertheless, but
+        programs may not rely on that. Raises ValueError for `nowait` without `depend`.
         """
         since = self.sim.now
         if nowait and not depends:
@@ -303,9 +303,9 @@ class HostThread(RoutineCaller):
     def target_data(self, *clauses: Clause, device: int | None = None, if_: bool = True) -> TargetData:
         """Make a data region: ``async with t.target_data(…) as pointers:``.
 
-        Gives the device pointers of use_device_ptr and use_device_addr by array.
+        The region gives the device pointers of use_device_ptr and use_device_addr by array.
 
-        A program that fails inside the region ends there: the region is then not closed. When a timeout leaves it, its
+        An error inside the region ends the program, so the region is not closed. When a timeout leaves the region, its
         mappings end without being copied back.
         """
         items = lower_data(clauses, "target data", self.declarations.mappers)
@@ -344,28 +344,28 @@ class HostThread(RoutineCaller):
     def taskgraph(
         self, body: Callable[[], Awaitable[object]], *, graph_id: Hashable = 0, graph_reset: bool = False
     ) -> Running:
-        """Run ``taskgraph``: record the target tasks (`nowait`) of `body` once, and replay them from then on.
+        """Run ``taskgraph``: record the target tasks (`nowait`) of `body` once, and replay them afterwards.
 
-        A replay does not call `body`: what it computes on the host besides happens once. Its tasks have ended when the
-        construct has. graph_id: tells records of one body apart. graph_reset: record anew. A record is the thread's, in
-        one parallel region. Raises ValueError for what is not replayed here: constructs other than `target` with
-        `nowait`, tasks on several devices or the host, private arrays, and data that is not on the device all the
-        while, or elsewhere at a replay.
+        A replay does not call `body`, so that further host work in it happens once. The tasks have ended when the
+        construct has. graph_id distinguishes records of one body; graph_reset records anew. A record belongs to one
+        thread in one parallel region. Raises ValueError for what cannot be replayed here: constructs other than
+        `target` with `nowait`, tasks on several devices or the host, private arrays, and data that is not on the device
+        throughout or has moved before a replay.
         """
         return self._graphs.run(self, body, graph_id, graph_reset)
 
     # directives that run many times
 
     def construct_target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Construct:
-        """Prepare what `target` would run, to be given to `run` as often as the program comes to it."""
+        """Prepare the construct that `target` would run, for repeated use with `run`."""
         return target_construct(self.declarations, kernel, arguments, **clauses)
 
     def construct_target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Construct:
-        """Prepare what `target_update` would run."""
+        """Prepare the construct that `target_update` would run."""
         return update_construct(self.declarations, clauses, device, nowait)
 
     def run(self, construct: Construct) -> Running:
-        """Run a construct."""
+        """Run a prepared construct."""
         name, work, depends = construct.name, construct.work, construct.depends
         device = chosen(self, construct.device)
         on_host = device == self.program.num_devices
@@ -397,7 +397,7 @@ class HostThread(RoutineCaller):
         return self.helpers.submit(self.tasks, name, run, depends)
 
     async def _run_on_host(self, construct: Construct) -> None:
-        """Run a construct on the initial device at once, a deferred one too, when its predecessors are done."""
+        """Run a construct on the initial device at once; a deferred construct first waits for its predecessors."""
         if construct.depends:
             with self.doing("depend"):
                 await wait_before(self.tasks, construct.depends, self.program.tell)

@@ -132,9 +132,9 @@ ConstructName = Literal["target", "target data", "target enter data", "target ex
 
 @attrs.define(eq=False)
 class _Variable:
-    """All list items of one array in one construct, each with its bits and its rank: 0 present, 1 alloc, 2 other.
+    """All list items of one array in a construct, each with its bits and its rank: 0 present, 1 alloc, 2 other.
 
-    members: those that are members of it as a struct; pointees: what its pointers lead to.
+    members: the items that are members of a struct; pointees: the items that its pointers lead to.
     """
 
     array: HostArray
@@ -151,10 +151,10 @@ class _Variable:
             self.components.append((rank, listed, bits))
 
     def lower(self, attach: bool, first: int = 0, position: int = 0) -> list[MapItem]:
-        """Return the items of the variable.
+        """Return the map items of the variable.
 
-        attach: whether its pointer is attached. first: bits for the first item. position: how many items of the
-        construct come before. Raises ValueError for a struct that is listed together with members of it.
+        attach: whether the variable's pointer is attached. first: bits for the first item. position: number of
+        preceding items in the construct. Raises ValueError for a struct that is listed together with its members.
         """
         array, components = self.array, self.components
         if len(components) > 1:
@@ -178,7 +178,7 @@ class _Variable:
         return items
 
     def _lower_members(self, first: int, position: int) -> list[MapItem]:
-        """Return one item for a single member; of several, one for the part of the struct that spans them as well."""
+        """Return the item of a single member; of several members, also an item for the part of the struct around."""
         array, members = self.array, sorted(self.members, key=itemgetter(0))
         if len(members) == 1:
             ((_, only, bits),) = members
@@ -197,7 +197,7 @@ class _Variable:
 
 
 def _variables(clauses: Iterable[Map | Motion], mappers: dict[type, Mapper]) -> dict[HostArray, _Variable]:
-    """Arrange the list items by variable, variables in order of first occurrence."""
+    """Group the list items by variable, in order of first occurrence."""
     variables: dict[HostArray, _Variable] = {}
     for clause in clauses:
         for listed in clause.items:
@@ -220,7 +220,7 @@ def _variable_of(part: HostArray | Section | Member | StructPointee) -> HostArra
 def lower_data(clauses: Sequence[Clause], construct: ConstructName, mappers: dict[type, Mapper]) -> list[MapItem]:
     """Lower target data, target enter data and target exit data to their items.
 
-    ValueError for a clause that the construct does not take.
+    Raises ValueError for a clause that the construct does not accept.
     """
     flat = flatten(clauses)
     _check_clauses(flat, construct)
@@ -237,12 +237,12 @@ def lower_data(clauses: Sequence[Clause], construct: ConstructName, mappers: dic
 
 
 def at_data_end(items: Sequence[MapItem]) -> list[MapItem]:
-    """Return the items of a target data construct at its end: `present` counts at the begin only."""
+    """Return the items of a target data construct for its end: `present` applies at the begin only."""
     return [attrs.evolve(item, type=item.type & ~PRESENT) if item.type & PRESENT else item for item in items]
 
 
 def lower_update(clauses: Sequence[Clause], mappers: dict[type, Mapper]) -> list[MapItem]:
-    """Lower target update to its items: all of `to`, then all of `from`."""
+    """Lower `target update` to its items: all `to` clauses, then all `from` clauses."""
     flat = flatten(clauses)
     _check_clauses(flat, "target update")
     motions = [clause for clause in flat if isinstance(clause, Motion)]
@@ -265,10 +265,10 @@ def lower_target(
     on_device: Sequence[Any] = (),
     implicit: Callable[[HostArray], MapItem] | None = None,
 ) -> list[MapItem]:
-    """Lower a target region whose kernel has these arguments to its items; its clauses are flat.
+    """Lower a target region with these kernel arguments to its items; `clauses` must be flat.
 
-    on_device: arrays whose device address is passed as it is (has_device_addr). implicit: how an array is mapped that
-    no clause names.
+    on_device: arrays whose device address is passed unchanged (has_device_addr). implicit: makes the item of an array
+    that no clause names.
     """
     _check_clauses(clauses, "target")
     variables = _variables([clause for clause in clauses if isinstance(clause, Map)], mappers)
@@ -302,7 +302,7 @@ def lower_target(
 
 
 def implicit_item(array: HostArray) -> MapItem:
-    """Map a C array tofrom as a whole, a pointer as a zero-length section."""
+    """Return the implicit map: a C array tofrom as a whole, a pointer as a zero-length section."""
     if array.kind == "heap":
         return MapItem(array, array.address, array.address, 0, IMPLICIT | TARGET_PARAM)
     return MapItem(array, array.address, array.address, array.nbytes, TO | FROM | IMPLICIT | TARGET_PARAM)
@@ -320,10 +320,10 @@ _CATEGORIES = ("aggregate", "pointer", "all")
 
 
 def defaultmap_item(behaviour: str | Mapping[str, str]) -> Callable[[HostArray], MapItem]:
-    """Return what ``defaultmap(behaviour)`` or ``defaultmap(behaviour: category)`` makes of an array or a pointer.
+    """Return the implicit map by ``defaultmap(behaviour)`` or ``defaultmap(behaviour: category)``.
 
     behaviour: to, from, tofrom, alloc, present, firstprivate, default or none, or one for each category. A C array is
-    an aggregate. A pointer is the variable of eight bytes: what it points to is not mapped. Numbers are firstprivate.
+    an aggregate. A pointer is its variable of eight bytes: its target is not mapped. Numbers are firstprivate.
     """
     given = {"all": behaviour} if isinstance(behaviour, str) else dict(behaviour)
     for category, named in given.items():
@@ -358,7 +358,7 @@ _MAP_TYPES: dict[ConstructName, tuple[str, ...]] = {
 
 
 def _check_clauses(clauses: Iterable[object], construct: ConstructName) -> None:
-    """Raise ValueError for what a compiler refuses, and TypeError for what is no clause."""
+    """Raise ValueError for clauses that a compiler rejects, and TypeError for objects that are no clauses."""
     for clause in clauses:
         if isinstance(clause, Map):
             if clause.kind not in _MAP_TYPES[construct]:
@@ -377,7 +377,7 @@ def _check_clauses(clauses: Iterable[object], construct: ConstructName) -> None:
 
 
 def _no_clause(given: object, construct: ConstructName) -> Exception:
-    """Make the error for something that stands where a clause belongs."""
+    """Make the error for an object that is no clause."""
     if isinstance(given, Depend):
         return ValueError(f"{construct}: no depend clause is allowed here")
     if isinstance(given, (list, tuple)):
@@ -389,34 +389,34 @@ def _no_clause(given: object, construct: ConstructName) -> Exception:
 
 @attrs.define(eq=False)
 class Declarations:
-    """The declarations of one program. Lowering a construct needs nothing else of the program."""
+    """The declarations of a program; lowering a construct needs no other part of the program."""
 
     globals: DeviceGlobals
     """The variables of ``declare target``."""
     strided_update: str
-    """Which bytes an update of a section with a stride moves: those of `llvm`, or of the `specification`."""
+    """The bytes that an update of a strided section moves: those of `llvm`, or those of the `specification`."""
     grid: GridDefaults
-    """What a target region gets that leaves its teams or its threads open."""
+    """The grid of a target region that leaves its teams or its threads open."""
     mappers: dict[type, Mapper] = attrs.field(factory=dict)
-    """The mappers of ``declare mapper``, by the type of the objects that they map."""
+    """The mappers of ``declare mapper``, by the type of the mapped objects."""
 
 
 INITIAL_DEVICE: Final = -1
-"""omp_initial_device: another number of the host, besides the number of devices."""
+"""The number omp_initial_device, which stands for the host as the number of devices does."""
 
 
 @attrs.frozen(eq=False)
 class HostRegion:
-    """A target region on the host. own: arrays of which it has a copy of its own (firstprivate and private)."""
+    """A target region on the host. own: arrays that it copies (firstprivate and private)."""
 
     launch: Launch
     arguments: tuple[Any, ...]
     own: tuple[HostArray, ...]
 
     async def run(self, t: ProgramThread, machine: Machine) -> None:
-        """Run the region on the host's cores: on all of them, on one inside a parallel region of several threads.
+        """Run the region on all cores of the host; inside a parallel region of several threads, on one core.
 
-        Raises TypeError for an argument that is memory of another device.
+        Raises TypeError for an argument that is another device's memory.
         """
         arrays = [
             argument.pointers if isinstance(argument, Pointees) else argument
@@ -458,7 +458,7 @@ class Construct:
     nowait: bool = False
     depends: tuple[Depend, ...] = ()
     on_host: HostRegion | None = None
-    """What it does on the initial device; None: nothing."""
+    """The construct's work on the initial device; None if it has none."""
 
 
 class TargetClauses(TypedDict, total=False):

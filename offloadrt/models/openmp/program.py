@@ -31,7 +31,7 @@ _TARGET_OFFLOAD: Final = ("default", "disabled", "mandatory")
 class OpenMPOptions(DeviceOptions, ProgramOptions):
     """The options of an OpenMP program. Fixed once the machine is built.
 
-    The memory configuration may also be `environment`: the runtime chooses, as a real one does.
+    The memory configuration may also be `environment`: then the runtime chooses, as a real runtime does.
     """
 
     model: ClassVar[str] = "openmp"
@@ -52,7 +52,7 @@ class OpenMPOptions(DeviceOptions, ProgramOptions):
             raise ValueError(f"{OFFLOAD} is {self.target_offload!r}; it can be {', '.join(_TARGET_OFFLOAD)}")
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> OpenMPOptions:
-        """Return the options with what the environment chooses, also the memory configuration. Raises ValueError."""
+        """Return the options with the environment's choices, memory configuration included. Raises ValueError."""
         offload = environment.get(OFFLOAD, self.target_offload).strip().lower()
         chosen = attrs.evolve(self, target_offload=offload)
         if self.configuration == "environment":
@@ -141,7 +141,7 @@ class OpenMP(OffloadProgram[HostThread]):
         return array
 
     def declare_mapper(self, kind: type, mapper: Mapper) -> None:
-        """Let objects of this type stand in clauses for what `mapper(object)` lists: ``declare mapper``."""
+        """Let objects of this type stand in clauses for the items of `mapper(object)`: ``declare mapper``."""
         self.declarations.mappers[kind] = mapper
 
     def locks(self) -> dict[str, LockStatistics]:
@@ -149,7 +149,7 @@ class OpenMP(OffloadProgram[HostThread]):
         return {**super().locks(), **{lock.name: lock.statistics() for lock in self.manager_locks}}
 
     async def complete_tasks(self) -> None:
-        """Wait for every deferred task, of whatever thread; for some nobody may have waited."""
+        """Wait for every thread's deferred tasks, including tasks that no thread has waited for."""
         await self.helpers.drain()
 
 

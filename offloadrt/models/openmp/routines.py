@@ -1,7 +1,7 @@
 """The routines of OpenMP for devices and their memory, as methods of a host thread (`RoutineCaller`).
 
-Names and results are OpenMP's.  A copy that a call of the driver library fails in is no fatal error: the routine says
-so by its result, as LLVM's does.
+Names and results are OpenMP's. A copy during which a driver call fails is no fatal error: the routine returns an error
+code, as LLVM's does.
 
 Copies between pinned memory and a device need no staging.  As in LLVM 22, an allocator with the trait ``pinned`` has
 the device's library lock what the C library allocated (cuMemHostRegister); ``llvm_omp_target_alloc_host`` asks the
@@ -52,7 +52,7 @@ Pointer = HostArray | Section | DevicePointer
 MAX_DIMENSIONS = 2**31 - 1
 """What omp_target_memcpy_rect answers to null pointers: how many dimensions it can take (INT_MAX)."""
 _PAGE, _ALIGNMENT = 4096, 16
-"""Bytes to which pinned blocks are aligned here, so that no two share a page, and others."""
+"""Alignment in bytes of pinned blocks, so that no two share a page, and of other blocks."""
 
 
 @attrs.frozen
@@ -63,7 +63,7 @@ class OmpAllocator:
 
 
 class RoutineCaller(ProgramThread):
-    """A host thread as it calls OpenMP's routines, and those of CUDA for managed memory, which OpenMP does not have."""
+    """A host thread's calls of OpenMP's routines, and of CUDA's for managed memory, which OpenMP lacks."""
 
     def __init__(self, program: OffloadProgram[Any], helpers: HiddenHelpers, *membership: Any) -> None:
         super().__init__(program, *membership)
@@ -83,7 +83,7 @@ class RoutineCaller(ProgramThread):
         return self.default_device
 
     def omp_set_default_device(self, number: int) -> None:
-        """Set the default device of this thread, as default-device-var is the task's own.
+        """Set this thread's default device; default-device-var belongs to the task.
 
         The initial device is the host. Raises InvalidDevice.
         """
@@ -92,7 +92,7 @@ class RoutineCaller(ProgramThread):
         self.default_device = number
 
     def omp_pause_resource(self, kind: str, device: int | None = None) -> int:
-        """Ask for a pause of a device, `soft` or `hard`. LLVM 22 refuses: it returns 1, and for the host 0."""
+        """Request a pause of a device, `soft` or `hard`. LLVM 22 refuses: the result is 1, and 0 for the host."""
         if kind not in ("soft", "hard"):
             raise ValueError(f"omp_pause_resource: kind is {kind!r}; there are soft and hard")
         return 0 if is_host(self, device) else 1
@@ -100,12 +100,12 @@ class RoutineCaller(ProgramThread):
     async def omp_target_alloc(
         self, nbytes: int, device: int | None = None, phantom: bool | None = None
     ) -> DevicePointer | None:
-        """Allocate device memory, on the initial device of the host's heap.
+        """Allocate device memory; on the initial device, allocate from the host's heap.
 
-        Returns None when there is none left, or for nothing.
+        Returns None when no memory is left, or for 0 bytes.
 
-        Its elements have no type: a kernel in source takes what ``pointer.viewed(np.float64)`` returns. phantom:
-        without bytes; by default as the program's arrays.
+        Its elements have no type: a kernel in source takes the result of ``pointer.viewed(np.float64)``. phantom:
+        allocate without bytes; by default as the program's arrays.
         """
         if integer(nbytes, "omp_target_alloc", "its size") <= 0:
             return None
@@ -126,10 +126,10 @@ class RoutineCaller(ProgramThread):
         return DevicePointer(addresses[0], nbytes, where.number, ghost) if addresses else None
 
     async def omp_target_free(self, pointer: DevicePointer | None, device: int | None = None) -> None:
-        """Free what omp_target_alloc gave. Nothing happens for None.
+        """Free memory of omp_target_alloc. Nothing happens for None.
 
-        Raises InvalidFree where no block begins, or for the second time; TypeError for what is no pointer; ValueError
-        for memory of another device.
+        Raises InvalidFree where no block begins, or for a second free; TypeError for an object that is no pointer;
+        ValueError for memory of another device.
         """
         if pointer is None:
             return
@@ -170,7 +170,7 @@ class RoutineCaller(ProgramThread):
     async def omp_get_mapped_ptr(
         self, place: HostArray | Section | None, device: int | None = None
     ) -> DevicePointer | None:
-        """Return the device address of the first byte; on the initial device, where it is.
+        """Return the device address of the first byte; on the initial device, its host address.
 
         None if it is not mapped, for a null pointer, a device pointer and a device that does not exist.
         """
@@ -192,7 +192,7 @@ class RoutineCaller(ProgramThread):
     ) -> int:  # fmt: skip
         """Enter host memory in the present table, with this device memory and an infinite count.
 
-        Returns 0 or -1, which it always is for the initial device, a null pointer and no bytes.
+        Returns 0 on success, else -1. It is always -1 for the initial device, a null pointer and 0 bytes.
         """
         if place is None or pointer is None or integer(nbytes, "omp_target_associate_ptr", "its size") <= 0:
             return OFFLOAD_FAIL
@@ -209,7 +209,7 @@ class RoutineCaller(ProgramThread):
         return result[0]
 
     async def omp_target_disassociate_ptr(self, place: HostArray | Section, device: int | None = None) -> int:
-        """Remove what omp_target_associate_ptr entered; 0 or -1."""
+        """Remove an association made by omp_target_associate_ptr; return 0, or -1 on failure."""
         if is_host(self, device):
             return OFFLOAD_FAIL
         array, begin = host_span(place)
@@ -299,8 +299,8 @@ class RoutineCaller(ProgramThread):
     ) -> int:  # fmt: skip
         """Copy a box between two arrays, lengths in elements, innermost last.
 
-        One copy for each contiguous row, as LLVM does. Its number of dimensions is that of `volume`. Raises ValueError
-        where other lengths have another one, and what omp_target_memcpy does.
+        Makes one copy for each contiguous row, as LLVM does. `volume` gives the number of dimensions. Raises ValueError
+        where other lists have a different length, and what omp_target_memcpy raises.
         """
         if dst is None or src is None or element_size < 1 or not volume:
             return _refused_box(dst, src)
@@ -335,7 +335,7 @@ class RoutineCaller(ProgramThread):
     ) -> DevicePointer | HostArray | None:
         """Set bytes; returns the pointer, which may be null. On a device LLVM fills a buffer on the host and copies it.
 
-        Raises ValueError for a device of which it is no memory; OutsideArray for bytes that an array does not have.
+        Raises ValueError for a pointer to another device's memory, OutsideArray for bytes beyond an array.
         """
         call = "omp_target_memset"
         _on(self, call, pointer=(pointer, device))
@@ -364,7 +364,7 @@ class RoutineCaller(ProgramThread):
     ) -> HostArray:  # fmt: skip
         """Allocate an array of the host by an allocator (omp_alloc); free it by `omp_free`.
 
-        device: whose library pins it, by default the default device's. Raises DriverError where it cannot.
+        device: the device whose library pins the array; the default device by default. Raises DriverError if it cannot.
         """
         if not isinstance(allocator, OmpAllocator):
             raise TypeError(f"omp_alloc: its allocator is {allocator!r}, which omp_init_allocator did not return")
@@ -378,9 +378,9 @@ class RoutineCaller(ProgramThread):
         return array
 
     async def omp_free(self, array: HostArray, *, allocator: OmpAllocator, device: int | None = None) -> None:
-        """Free what `omp_alloc` gave, by the same allocator (omp_free).
+        """Free memory of `omp_alloc` with the same allocator (omp_free).
 
-        Raises InvalidFree for other memory, or the second time, and DriverError for memory that is not pinned.
+        Raises InvalidFree for other memory or a second free, and DriverError for memory that is not pinned.
         """
         if allocator.pinned and array.nbytes and not array.freed and not is_host(self, device):
 
@@ -396,7 +396,7 @@ class RoutineCaller(ProgramThread):
     ) -> HostArray:  # fmt: skip
         """Allocate pinned memory of the host by the device's library; free it by `llvm_omp_target_free_host`.
 
-        Raises ValueError for no bytes, and DriverError where the library has none.
+        Raises ValueError for 0 bytes, and DriverError where the library has no such call.
         """
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         nbytes = math.prod(lengths) * element.itemsize
@@ -412,7 +412,7 @@ class RoutineCaller(ProgramThread):
         return self.program.arrays.add(HostArray(name, addresses[0], lengths, element, "heap", 0, values), True)
 
     async def llvm_omp_target_free_host(self, array: HostArray, device: int | None = None) -> None:
-        """Free what `llvm_omp_target_alloc_host` gave. Raises InvalidFree for other memory, or the second time."""
+        """Free memory of `llvm_omp_target_alloc_host`. Raises InvalidFree for other memory, or for a second free."""
 
         async def free(where: OffloadDevice, queue: DirectiveQueue) -> None:
             name = "llvm_omp_target_free_host"
@@ -443,10 +443,10 @@ class RoutineCaller(ProgramThread):
     ) -> HostArray:  # fmt: skip
         """Make an array of zeros that host and device both use in place: cuMemAllocManaged.
 
-        The memory configuration does not matter. Its pages migrate to whoever touches them; nobody has done so yet.
+        The memory configuration does not matter. The pages are untouched, and migrate to whoever accesses them.
 
-        Kernels get it by ``is_device_ptr``. Raises UnifiedMemoryUnavailable where nothing migrates, and ValueError for
-        no bytes.
+        Pass it to kernels by ``is_device_ptr``. Raises UnifiedMemoryUnavailable on a machine without migration, and
+        ValueError for 0 bytes.
         """
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         nbytes = math.prod(lengths) * element.itemsize
@@ -469,7 +469,7 @@ class RoutineCaller(ProgramThread):
         return array
 
     async def free_managed(self, array: HostArray) -> None:
-        """Free a managed array: cuMemFree. Raises DriverError if `managed_array` did not make it."""
+        """Free a managed array: cuMemFree. Raises DriverError if `managed_array` did not make the array."""
         address = array.address
 
         def free(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
@@ -522,14 +522,14 @@ def in_routine(
 
 
 def is_host(t: RoutineCaller, device: int | None) -> bool:
-    """Return whether it is the initial device, on which memory is the host's and everything is present."""
+    """Return whether the number is the initial device's, where memory is the host's and everything is present."""
     return chosen(t, device) == initial_device(t)
 
 
 def chosen(t: RoutineCaller, device: int | None) -> int:
-    """Return the device's number. Raises TypeError for what is no number.
+    """Return the device's number. Raises TypeError for an object that is no number.
 
-    Where the program can use no device, the initial one stands in for all. InvalidDevice if it must not
+    Where the program can use no device, the initial device stands in for all. Raises InvalidDevice if that is forbidden
     (OMP_TARGET_OFFLOAD=mandatory).
     """
     number = t.default_device if device is None else integer(device, "device", "its number")
@@ -543,15 +543,15 @@ def chosen(t: RoutineCaller, device: int | None) -> int:
 
 
 def in_place(array: HostArray, address: int, initial: int, shape: tuple[int, ...]) -> DevicePointer:
-    """Return the pointer of the initial device to an array, which is where the host has it."""
+    """Return the initial device's pointer to an array, which is the array's host address."""
     nbytes = math.prod(shape) * array.itemsize
     return DevicePointer(address, nbytes, initial, array.phantom, array.dtype, shape, array)
 
 
 def _on(t: RoutineCaller, call: str, **given: tuple[Pointer | None, int | None]) -> None:
-    """Raise ValueError for a device that was given with a pointer, by the argument's name, of which it is no memory.
+    """Raise ValueError for a device number whose device does not own the pointer given with it.
 
-    Managed memory is every device's.
+    Managed memory belongs to every device.
     """
     for name, (pointer, device) in given.items():
         if device is None or pointer is None or (not on_device(pointer) and array_of(host_span(pointer)[0]).managed):
@@ -574,7 +574,7 @@ def integer(value: int, call: str, what: str) -> int:
 
 
 def on_device(pointer: Pointer) -> TypeGuard[DevicePointer]:
-    """Return whether it is memory of a device other than the initial one."""
+    """Return whether the pointer is memory of a device other than the initial one."""
     return isinstance(pointer, DevicePointer) and pointer.host is None
 
 
@@ -610,7 +610,7 @@ async def _find(
 async def must_copy(
     t: RoutineCaller, dst: Pointer, src: Pointer, length: int, dst_offset: int = 0, src_offset: int = 0
 ) -> None:
-    """Copy as omp_target_memcpy does, for a caller that does not go on without the copy.
+    """Copy as omp_target_memcpy does, for a caller that cannot go on without the copy.
 
     Raises CopyFailed, with what the runtime has written, and OutsideArray.
     """
@@ -624,25 +624,25 @@ async def must_copy(
 async def _defer(
     t: RoutineCaller, name: str, run: Callable[[], Awaitable[object]], depend: Depend | Sequence[Depend]
 ) -> None:
-    """Make a deferred task of a copy."""
+    """Make a deferred task that carries out a copy."""
     depends = (depend,) if isinstance(depend, Depend) else tuple(depend)
     await t.program.devices[0].work(t.program.costs.task)
     t.helpers.submit(t.tasks, name, run, depends)
 
 
 def _refused_box(dst: Pointer | None, src: Pointer | None) -> int:
-    """Return the result of a box copy that is refused: the limit for two null pointers, else OFFLOAD_FAIL."""
+    """Return the result of a refused box copy: the limit for two null pointers, else OFFLOAD_FAIL."""
     return MAX_DIMENSIONS if dst is None and src is None else OFFLOAD_FAIL
 
 
 async def _touch(t: RoutineCaller, array: HostArray, span: HostSpan, writes: bool) -> None:
-    """Read or write a piece of the host's memory: what the device owns of managed memory comes back."""
+    """Read or write a piece of host memory; managed memory that the device owns comes back first."""
     if t.program.devices[0].manages(array):
         await t.program.devices[0].plugin.host_touch(span.address, span.nbytes, writes)
 
 
 def _piece(t: RoutineCaller, call: str, pointer: Pointer, offset: int, length: int) -> tuple[HostArray, HostSpan]:
-    """Return the bytes [offset, offset + length) of a pointer on the host. Raises OutsideArray."""
+    """Return the bytes [offset, offset + length) behind a host pointer. Raises OutsideArray."""
     array, begin = host_span(pointer)
     if not array.holds(begin + offset, length):
         raise OutsideArray.now(

@@ -26,19 +26,19 @@ class Task:
     run: Callable[[], Awaitable[object]]
     done: Signal
     number: int = 0
-    """Its place among those that its maker has made."""
+    """The task's number among the tasks of its maker."""
     waiting_for: int = 0
     observed: bool = True
-    """Whether it is a task of the program, of which an observer is told."""
+    """Whether the task belongs to the program, so that an observer is told of it."""
     after: tuple[Hashable, ...] = ()
-    """The ends of all tasks that it has to follow, those included that are over; set only for an observer."""
+    """The ends of all tasks that this task follows, ended ones included; set only for an observer."""
     successors: list[Task] = attrs.field(factory=list)
     exclusions: list[_Exclusion] = attrs.field(factory=list)
 
 
 @attrs.define(eq=False)
 class _Exclusion:
-    """One dependence object of a mutexinoutset: the task that has it, and those that a helper put back."""
+    """One dependence object of a mutexinoutset: the task that holds it, and the tasks that a helper put back."""
 
     holder: Task | None = None
     waiting: list[Task] = attrs.field(factory=list)
@@ -46,7 +46,7 @@ class _Exclusion:
 
 @attrs.frozen
 class RunTask:
-    """Sent to the hidden helper threads: run this, all its dependences are satisfied."""
+    """Sent to the hidden helper threads: run this task, whose dependences are satisfied."""
 
     task: Task
 
@@ -56,10 +56,10 @@ MESSAGES = (RunTask,)
 
 @attrs.define(eq=False)
 class _LastUsers:
-    """Who used one dependence object last, as in libomp's `kmp_depend_info`.
+    """The last users of one dependence object, as in libomp's `kmp_depend_info`.
 
-    writer: the task that wrote it last; last_set: those that have used it since, all in the same way (`way`);
-    previous_set: those that had used it in another way just before.
+    writer: the last task that wrote it; last_set: the tasks that have used it since, all in the same way (`way`);
+    previous_set: the tasks that used it in another way just before.
     """
 
     writer: Task | None = None
@@ -69,7 +69,7 @@ class _LastUsers:
     exclusion: _Exclusion = attrs.field(factory=_Exclusion)
 
     def before(self, way: str) -> list[Task]:
-        """Return the tasks that one has to wait for that uses it this way."""
+        """Return the tasks that a new task must wait for if it uses the object in this way."""
         if self.last_set and way != self.way:
             return self.last_set
         return [*self.previous_set, *([] if self.writer is None else [self.writer])]
@@ -109,7 +109,7 @@ class TaskRegion:
         return sorted(unfinished, key=lambda task: task.number)
 
     def ordered_before(self, depends: tuple[Depend, ...]) -> dict[Task, None]:
-        """Return the tasks that come before one with these dependences, those included that are over."""
+        """Return the tasks that come before a task with these dependences, ended tasks included."""
         before: dict[Task, None] = {}
         for item, way in _ways(depends):
             if (users := self._users.get(item)) is not None:
@@ -117,7 +117,7 @@ class TaskRegion:
         return before
 
     def enter(self, task: Task, depends: tuple[Depend, ...]) -> None:
-        """Add a task after `predecessors` was asked."""
+        """Add a task whose `predecessors` have been determined."""
         self.children.append(task)
         task.number = self._made = self._made + 1
         for item, way in _ways(depends):
@@ -127,7 +127,7 @@ class TaskRegion:
 class HiddenHelpers:
     """The team of hidden helper threads: daemon actors that take ready tasks in order.
 
-    A helper lives, for the accounting of host time, while it runs a task.
+    For the accounting of host time, a helper lives while it runs a task.
     """
 
     def __init__(self, machine: Machine, count: int) -> None:
@@ -136,7 +136,7 @@ class HiddenHelpers:
         self._host_time = machine.host_time
         self._inherit = machine.cores.inherit
         self._threads: list[Actor] = []
-        """Those that no task has come to yet: the maker of the first one makes them."""
+        """Helpers without any task so far; the maker of the first task counts as their creator."""
         self._unfinished: dict[Task, None] = {}
         self._ready = Mailbox(sim, "hidden helper threads")
         self.tell: Tell | None = None
@@ -188,7 +188,7 @@ class HiddenHelpers:
         *,
         observed: bool = True,
     ) -> Task:
-        """Create a deferred task. It starts when its predecessors are done; nobody waits here."""
+        """Create a deferred task, which starts when its predecessors are done; the call does not wait."""
         task = Task(name, run, Signal(self.sim, name), observed=observed)
         before = region.predecessors(depends)
         if self.tell is not None and observed:
@@ -207,13 +207,13 @@ class HiddenHelpers:
         return task
 
     async def drain(self) -> None:
-        """Wait for all tasks of all regions, those included that are created meanwhile."""
+        """Wait for all tasks of all regions, including tasks that are created meanwhile."""
         while self._unfinished:
             await wait_for(list(self._unfinished))
 
 
 async def wait_for(tasks: Iterable[Task], tell: Tell | None = None) -> None:
-    """Wait for tasks, some of which may be over."""
+    """Wait for tasks, some of which may have ended."""
     for task in tasks:
         await task.done.wait()
         if tell is not None:
@@ -231,5 +231,5 @@ async def taskwait(region: TaskRegion, depends: tuple[Depend, ...] = (), tell: T
 
 
 async def wait_before(region: TaskRegion, depends: tuple[Depend, ...], tell: Tell | None = None) -> None:
-    """Wait for the tasks that come before what has these dependences."""
+    """Wait for the tasks that come before work with these dependences."""
     await wait_for(region.predecessors(depends) if tell is None else region.ordered_before(depends), tell)

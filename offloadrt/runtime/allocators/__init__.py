@@ -1,8 +1,8 @@
 """Allocators: how device blocks are obtained. One file each, chosen by name.
 
-`base.py` (open it first) says what an allocator is asked, and what it is given to work with.
+`base.py` (open it first) has the interface of an allocator and the parameters that it gets.
 
-A package can add one with an entry point in the group ``offloadrt.allocators``.
+A package can add an allocator with an entry point in the group ``offloadrt.allocators``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def make_allocator(name: str | MakeAllocator, site: AllocatorSite) -> DeviceAllo
 def allocator(name: str | MakeAllocator) -> MakeAllocator:
     """Return the class of the allocator of that name, or of `FILE.py:NAME`; a class is returned unchanged.
 
-    Raises ValueError, with the names that exist, for any other name, and for what cannot be called with an
+    Raises ValueError, with the existing names, for any other name, and for an object that cannot be called with an
     `AllocatorSite`.
     """
     make = ALLOCATORS.load(name) if isinstance(name, str) else name

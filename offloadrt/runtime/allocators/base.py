@@ -1,4 +1,4 @@
-"""What every allocator of device blocks offers, and what it is given to work with."""
+"""The interface of every allocator of device blocks, and the parameters that it gets."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from offloadrt.trace import HostTime
 
 @attrs.frozen
 class AllocatorSite:
-    """One device's surroundings.
+    """The surroundings of one device's allocator.
 
-    begins: whether a block of the device begins at an address; work: charge host time to the running thread;
-    hand_out_s: one search of a free list; threshold: the largest request that is pooled, in bytes
-    (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD); host_time: where waits for the allocator's locks are accounted for;
-    uncontended: an ablation, the allocator's locks exclude nobody; named: what a lock of the process and the device
-    is called in reports.
+    begins: tells whether a block of the device begins at an address. work: charges host time to the running thread.
+    hand_out_s: seconds of one search of a free list. threshold: largest pooled request in bytes
+    (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD). host_time: accounts for waits for the allocator's locks. uncontended: the
+    allocator's locks exclude nobody (an ablation). named: returns a lock's name in reports.
     """
 
     sim: Simulation
@@ -36,7 +35,7 @@ class AllocatorSite:
 
 
 class DeviceAllocator(Protocol):
-    """Runs in the host thread that maps; its locks are its own."""
+    """Obtains device blocks in the host thread that maps; it has its own locks."""
 
     def __init__(self, site: AllocatorSite) -> None: ...
 
@@ -46,6 +45,6 @@ class DeviceAllocator(Protocol):
     def free(self, address: int) -> Awaitable[None]: ...
 
     async def release_pooled(self) -> None:
-        """Return everything that is pooled to the driver, as at exit."""
+        """Return all pooled blocks to the driver, as at exit."""
 
     def locks(self) -> dict[str, LockStatistics]: ...

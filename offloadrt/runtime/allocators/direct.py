@@ -1,4 +1,4 @@
-"""Every request is a call of the driver (LLVM with LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD=0)."""
+"""Makes a driver call for every request (LLVM with LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD=0)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from offloadrt.sim import LockStatistics
 
 
 class Direct:
-    """No pool, no lock."""
+    """Allocates and frees by the driver alone, without a pool or a lock."""
 
     def __init__(self, site: AllocatorSite) -> None:
         self._driver = site.driver

@@ -42,7 +42,7 @@ class _Block:
 
 @attrs.define(eq=False)
 class _Bucket:
-    """Free blocks by size; within a size first freed, first used again."""
+    """Free blocks by size; among blocks of one size, the first freed is the first reused."""
 
     lock: Lock
     free: dict[tuple[int, bool], deque[_Block]] = attrs.field(factory=dict)
@@ -52,7 +52,7 @@ class LlvmMemoryManager:
     """The default allocator of OpenMP programs."""
 
     title = "memory manager"
-    """What the names of its locks begin with."""
+    """Prefix of the names of its locks."""
 
     def __init__(self, site: AllocatorSite) -> None:
         self._site = site
@@ -127,8 +127,8 @@ class LlvmMemoryManager:
     async def release_pooled(self) -> None:
         """Free each bucket's blocks under its mutex, as LLVM does.
 
-        Their records go first: once a block is freed the driver may hand its address to another thread, whose record
-        must stay. When it is left early, or a free fails, what was not freed is pooled as before.
+        Their records go first: once a block is freed, the driver may give its address to another thread, whose record
+        must stay. When this is left early, or a free fails, the remaining blocks are pooled as before.
         """
         for bucket in self._buckets:
             await self._take(bucket.lock)
@@ -157,7 +157,7 @@ class LlvmMemoryManager:
             raise
 
     def _pool(self, bucket: _Bucket, block: _Block) -> None:
-        """Pool the block of a thread that is left early: the next that asks for its size gets it."""
+        """Pool the block of a thread that is left early, for the next request of the same size."""
         self._blocks[block.address] = block
         bucket.free.setdefault((block.nbytes, block.phantom), deque()).append(block)
 

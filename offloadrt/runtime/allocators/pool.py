@@ -1,8 +1,8 @@
 """Pools without a limit of size: the runtime library of PGI has one, and JACC adds two to libgomp.
 
-What they do with sizes is not published. Here they are LLVM's memory manager without its threshold: freed blocks stay
-and are handed out again for exactly the same size, so that the driver is called once for each size that is live at a
-time. A hand-out costs what it costs there (``memory_manager.hand_out``).
+How these pools treat sizes is not published. Here they are LLVM's memory manager without its threshold: freed blocks
+stay and are reused for exactly the same size, so that the driver is called once for each size that is live at a time.
+Each reuse costs ``memory_manager.hand_out``, as in LLVM's manager.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
 
 
 class Pool(LlvmMemoryManager):
-    """The pool of the blocks that the program asks for (JACC's pool U)."""
+    """The pool of the blocks that the program requests (JACC's pool U)."""
 
     title = "pool"
 

@@ -1,8 +1,8 @@
 """Memory configurations: what a map means on a device. One file each, chosen by name.
 
-`MemoryConfiguration` (`runtime/device.py`) says what a configuration is asked, and what it may answer.
+`MemoryConfiguration` (`runtime/device.py`) is the interface of a configuration.
 
-A package can add one with an entry point in the group ``offloadrt.configurations``.
+A package can add a configuration with an entry point in the group ``offloadrt.configurations``.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ CONFIGURATIONS: Final = Registry[MemoryConfiguration](
 def configuration(name: str | MemoryConfiguration) -> MemoryConfiguration:
     """Return the configuration of that name, or of `FILE.py:NAME`; a configuration object is returned unchanged.
 
-    Raises ValueError, with the names that exist, for any other name, and for an object that is no
-    `MemoryConfiguration`, with what it lacks.
+    Raises ValueError, with the existing names, for any other name, and for an object that is no `MemoryConfiguration`,
+    with the missing attributes.
 
     >>> configuration("copy").name
     'copy'

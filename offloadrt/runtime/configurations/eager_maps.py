@@ -1,7 +1,7 @@
 """Eager Maps: zero-copy that needs no page faults, because each map fills the device's page table.
 
-The call comes after the item's look-up, when the table is free again: one for every item with bytes that the device
-uses in place, at the begin of every construct, also when the pages have long been there.
+The prefault call follows the item's look-up, when the table is free again. Every item with bytes that the device uses
+in place causes one call, at the begin of every construct, even for pages that have long been mapped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from offloadrt.runtime.device import MapHooks, OffloadDevice
 
 
 class EagerMaps(ImplicitZeroCopy):
-    """As `implicit_zero_copy`, with a prefault for each map."""
+    """Works as `implicit_zero_copy`, with a prefault for each map."""
 
     name: ClassVar[str] = "eager_maps"
 

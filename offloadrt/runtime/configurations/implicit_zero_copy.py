@@ -1,7 +1,7 @@
 """Implicit Zero-Copy: a program that was built for copies, on a device that can use host memory as it is.
 
-A map of host memory is no storage operation, with `close` or without. Globals of declare target are in the present
-table all the same: the device image has a copy of its own, and maps transfer to it as under `copy`.
+A map of host memory is no storage operation, with `close` or without. Globals of declare target are nevertheless in the
+present table: the device image has its own copy of them, and maps transfer to that copy as under `copy`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from offloadrt.runtime.device import MapRequest, Placement
 
 
 class ImplicitZeroCopy(UnifiedSharedMemory):
-    """Unified shared memory for everything but globals; what the runtime chooses by itself on an APU with XNACK."""
+    """Unified shared memory for everything but globals; the runtime's default on an APU with XNACK."""
 
     name: ClassVar[str] = "implicit_zero_copy"
 

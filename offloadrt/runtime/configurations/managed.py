@@ -1,6 +1,6 @@
-"""Managed memory: every array of the program migrates, page by page, to whoever touches it.
+"""Managed memory: every array of the program migrates, page by page, to the processor that accesses it.
 
-As if the program allocated with cuMemAllocManaged and required unified shared memory: a map is no storage operation.
+A map is no storage operation, as with cuMemAllocManaged and `requires unified_shared_memory`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
 
 
 class Managed(MemoryConfiguration):
-    """Maps do nothing; pages migrate by faults of the device and of the host."""
+    """Maps do nothing; page faults of the device and the host migrate pages."""
 
     name: ClassVar[str] = "managed"
     host_access: ClassVar[HostAccess] = HostAccess.MIGRATES
@@ -41,7 +41,7 @@ class Managed(MemoryConfiguration):
 
 
 class ManagedPrefetch(Managed):
-    """The same, and each map of host memory is a cuMemPrefetchAsync to the device, for which it waits."""
+    """Works as `managed`, and each map of host memory is a cuMemPrefetchAsync to the device that the thread awaits."""
 
     name: ClassVar[str] = "managed+prefetch"
 
@@ -50,7 +50,7 @@ class ManagedPrefetch(Managed):
 
 
 def prefaults(device: OffloadDevice) -> MapHooks:
-    """Have each map of memory in place fill the device's page table for it, or, where pages migrate, fetch them."""
+    """Have each map of in-place memory fill the device's page table or, where pages migrate, fetch the pages."""
 
     def prefault(item: MapItem, queue: DirectiveQueue) -> Awaitable[object]:
         return device.plugin.prefault(item.begin, item.size)
@@ -59,7 +59,7 @@ def prefaults(device: OffloadDevice) -> MapHooks:
 
 
 def why_nothing_migrates(machine: Machine) -> str:
-    """Say why a machine's devices cannot have managed memory; empty when they can."""
+    """Explain why a machine's devices cannot have managed memory; empty when they can."""
     spec = machine.spec
     if not spec.flag("gpu.unified_memory"):
         return "its GPU cannot use host memory (gpu.unified_memory is false)"

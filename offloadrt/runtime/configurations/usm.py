@@ -1,8 +1,8 @@
 """Unified shared memory (`requires unified_shared_memory`, -fopenmp-force-usm): a map is no storage operation.
 
-`close` asks for a device copy all the same. It works on an APU, and on a device that uses the page table of the host
-(`ats.enabled`, machine `gh200`). What kernels of another device pay for memory of the host in place is not emulated, so
-that such a device refuses it (`OffloadDevice`).
+`close` nevertheless makes a device copy. This configuration works on an APU, and on a device that uses the host's page
+table (`ats.enabled`, machine `gh200`). For other devices the cost of host memory in place is not emulated, so that such
+a device refuses it (`OffloadDevice`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ UNREACHABLE: Final = "its GPU cannot use host memory (gpu.unified_memory is fals
 
 
 class UnifiedSharedMemory(MemoryConfiguration):
-    """The device reads and writes host memory; no table entries, no copies, and `present` never holds."""
+    """The device reads and writes host memory: no table entries, no copies, and `present` never holds."""
 
     name: ClassVar[str] = "usm"
     host_access: ClassVar[HostAccess] = HostAccess.IN_PLACE

@@ -1,4 +1,4 @@
-"""A kernel's arguments: where it finds them, its private copies, and what its body sees when it runs.
+"""A kernel's arguments: their positions, private copies, and the views that the kernel's body gets.
 
 `bind_arguments` looks each argument up in the present table (`processDataBefore` in omptarget.cpp); `PrivateArguments`
 follows LLVM's `PrivateArgumentManagerTy`: values up to 1024 bytes each are packed into one block and one copy, larger
@@ -48,12 +48,12 @@ class Pointees:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     member: str = ""
-    """Of an array of structs: the member that holds the pointer."""
+    """For an array of structs: the member that holds the pointer."""
     lower: int = 0
-    """The first element behind each pointer that the kernel sees."""
+    """The first element behind each pointer that the kernel can access."""
 
     def addresses(self, view: Any) -> list[int]:
-        """Return where what the kernel sees begins, behind each pointer in a view of the array."""
+        """Return, for each pointer in a view of the array, the address at which the kernel's view begins."""
         held = np.asarray(view)
         for part in self.member.split(".") if self.member else ():
             held = held[part]
@@ -65,7 +65,7 @@ class Pointees:
 
 
 def section_view(array: HostArray, host_begin: int, host_end: int, view: Callable[[int], NDArray[np.uint8]]) -> Any:
-    """Show a kernel an array of which the device has [host_begin, host_end); `view(host_address)` starts there.
+    """Return a kernel's view of an array of which the device has [host_begin, host_end).
 
     ``view(address)`` returns the bytes from that host address' counterpart to the end of the mapped part of the array.
     """
@@ -88,7 +88,7 @@ def section_view(array: HostArray, host_begin: int, host_end: int, view: Callabl
 
 
 def _part_of_struct(array: HostArray, host_begin: int, host_end: int, view: Callable[[int], NDArray[np.uint8]]) -> Any:
-    """Show a kernel the members of a struct that are mapped."""
+    """Return a kernel's view of the mapped members of a struct."""
     first, last = host_begin - array.address, host_end - array.address
     inside = {
         name: (dtype, offset - first)
@@ -107,12 +107,12 @@ def _part_of_struct(array: HostArray, host_begin: int, host_end: int, view: Call
 
 
 def no_view(array: HostArray) -> MappedSection:
-    """Show a kernel a pointer that kept its host value, which the device cannot use."""
+    """Return a kernel's view of a pointer that kept its host value, which the device cannot use."""
     return MappedSection(array.name, array.shape, 0, np.empty((0, *array.shape[1:]), array.dtype), array.address)
 
 
 def pointer_view(memory: Any, pointer: DevicePointer, nbytes: int) -> NDArray[Any]:
-    """Show a kernel what is behind a device pointer: `nbytes` of memory with the pointer's type and shape."""
+    """Return a kernel's view of `nbytes` of memory behind a device pointer, with the pointer's type and shape."""
     shape = pointer.shape
     count = nbytes // pointer.dtype.itemsize if shape is None else math.prod(shape)
     raw = memory.view(pointer.address, count * pointer.dtype.itemsize)
@@ -127,7 +127,7 @@ def reaches_host(device: OffloadDevice) -> bool:
 
 @attrs.frozen(eq=False)
 class Reachable:
-    """The memory that kernels of a device reach."""
+    """The memory that kernels of a device can access."""
 
     device: OffloadDevice
 
@@ -142,7 +142,7 @@ class Reachable:
 def pointed_to(device: OffloadDevice, arguments: Iterable[object]) -> tuple[tuple[int, int], ...]:
     """List (address, bytes) of host memory that a launch with these arguments reaches through pointers.
 
-    These are device pointers of the program's, and those in arrays as the host has them now.
+    These are the program's device pointers, and the pointers in arrays as the host has them now.
     """
     find = device.machine.host_memory.contents.find
     ranges: dict[tuple[int, int], None] = {}
@@ -165,9 +165,9 @@ def body_of(
     call: str,
     watch: Callable[[Any, Any], Any] | None = None,
 ) -> Callable[[], None] | None:
-    """Make what computes the kernel's result at its end; None for a kernel without a body, or with phantoms.
+    """Return a function that computes the kernel's result at its end; None without a body, or with phantoms.
 
-    watch: called with each argument and the kernel's view of it, gives what the body sees instead.
+    watch: called with each argument and the kernel's view of it; returns the body's view.
     """
     kernel = launch.kernel
     if kernel.body is not None and not has_phantoms(arguments):
@@ -200,9 +200,9 @@ def _is_phantom(argument: Any) -> bool:
 
 
 def _missing(launch: Launch, arguments: Sequence[Any], bindings: dict[HostArray, Binding]) -> HostArray | None:
-    """Find an array that a loop nest surely accesses, and of which the device has nothing.
+    """Find an array that a loop nest certainly accesses, and of which the device has nothing.
 
-    It ends the region with an error, also for phantoms, which have no elements to miss.
+    Such an array ends the region with an error, even a phantom, which has no elements to miss.
     """
     for used in () if launch.counts is None else launch.counts.arrays:
         array = arguments[used.position]
@@ -260,7 +260,7 @@ def _run(
 ) -> None:
     """Run the kernel's body, in the compute units' actor; null: whether an argument is a null pointer.
 
-    What goes wrong is for the host thread that waits for the queue.
+    The host thread that waits for the queue gets the errors.
     """
     try:
         run_body(body, [resolve() for resolve in resolvers])
@@ -298,7 +298,7 @@ def required_alignment(address: int) -> int:
 class PrivateArguments:
     """The private arguments of one target region.
 
-    `add` each item, then `transfer` those that are `packed`; `placed` says where each ended up, and `blocks` what
+    `add` each item, then `transfer` the `packed` items; `placed` has the position of each, and `blocks` the blocks that
     `free` frees.
     """
 
@@ -309,7 +309,7 @@ class PrivateArguments:
     blocks: list[int] = attrs.field(factory=list)
 
     async def add(self, item: MapItem, at_once: bool = False) -> None:
-        """Add an item; at_once: it gets a block of its own now, because the next item is a member of it."""
+        """Add an item; at_once gives it a block of its own now, because the next item is a member of it."""
         array = item.array
         if array is None:
             return
@@ -339,7 +339,7 @@ class PrivateArguments:
         self.packed.append(_Packed(item, array, padding, alignment))
 
     async def transfer(self) -> None:
-        """Copy the packed values together on the host, then in one transfer to one block."""
+        """Copy the packed values together on the host, then transfer them at once to one block."""
         total = sum(one.padding + one.item.size for one in self.packed)
         await self.device.machine.host_memory.copy(total, "runtime")
         phantom = any(one.array.phantom for one in self.packed)
@@ -357,7 +357,7 @@ class PrivateArguments:
         await self.device.submit(self.queue, address, HostSpan(0, total, None if phantom else buffer), None)
 
     async def free(self) -> None:
-        """Free the blocks; when it is left early it can be done again."""
+        """Free the blocks; if this is left early, it can be repeated."""
         while self.blocks:
             address = self.blocks[0]
             if self.device.block_size(address) is not None:
@@ -368,7 +368,7 @@ class PrivateArguments:
 async def bind_arguments(
     device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, bindings: dict[HostArray, Binding]
 ) -> PrivateArguments:
-    """Bind the arguments that are not bound yet, one by one; returns the private ones among them, transferred."""
+    """Bind the arguments that are not bound yet, one by one; return the private ones, already transferred."""
     private = PrivateArguments(device, queue)
     queue.private = private.free
     table, lookup_s, tell = device.table_lock, device.costs.lookup, device.tell
@@ -412,7 +412,7 @@ async def bind_arguments(
 
 
 def unmapped(device: OffloadDevice) -> Binding:
-    """Return where a kernel finds an array of which nothing is mapped."""
+    """Return the binding of an array of which nothing is mapped, as a kernel gets it."""
     return ON_HOST if device.host_pointers or device.plugin.kernels_fault else NOWHERE
 
 
@@ -434,7 +434,7 @@ async def _capture(
 def _in_hand(device: OffloadDevice, array: HostArray) -> Binding:
     """Bind an array whose device address the program passes itself (has_device_addr).
 
-    The runtime searches nothing, so this takes no time.
+    The runtime makes no look-up, so this takes no time.
     """
     if array.managed:
         return ON_HOST

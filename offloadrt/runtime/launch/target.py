@@ -2,16 +2,16 @@
 
 No map lock is held while the kernel is launched or runs.
 
-A device with page faults has to be told what a launch touches of the host's memory. Of each argument that it uses in
-place it is told the ranges of elements that the kernel's source says, as far as the region maps them. Where data
-decide, or the kernel is declared by its costs, these are the sections that the region maps, or the whole array when it
-maps none, as a pointer says nothing of its extent.
+For a device with page faults, the launch must say which host memory the kernel accesses. For each argument in place,
+these are the ranges of elements that the kernel's source gives, as far as the region maps them. Where data decide, or
+the kernel is declared by its costs, they are the sections that the region maps, or the whole array when it maps none,
+as a pointer does not tell its extent.
 
-Of managed memory a launch also says in which order and how it is accessed (`accesses_of`). A loop nest's launch counts
-it (`kernels/memory_streams.py`), and says where in the array (`kernels/ranges.py`). Of a kernel that is declared,
-`ArrayUse` tells whether an array is swept in order (``constant`` and ``affine``) or met at random (``irregular`` and
-``indirect``), read or written, and after how many loads of others. An array without one is swept once, read and
-written.
+For managed memory, a launch also says in which order and how it is accessed (`accesses_of`). A loop nest's launch
+counts this (`kernels/memory_streams.py`), and finds where in the array (`kernels/ranges.py`). For a declared kernel,
+`ArrayUse` says whether an array is swept in order (``constant`` and ``affine``) or accessed at random (``irregular``
+and ``indirect``), read or written, and after how many dependent loads. An array without an `ArrayUse` is swept once,
+read and written.
 """
 
 from __future__ import annotations
@@ -64,11 +64,10 @@ from offloadrt.sim import Actor
 
 @attrs.define(eq=False)
 class OffloadedRegion:
-    """A target region, which may be run again and again: what a compiler makes of it, and what follows from that.
+    """A target region after compilation, which may run any number of times, with what follows from its source.
 
-    arguments: what the kernel's body is called with, in order: HostArray, DevicePointer, Pointees or a value. follows:
-    those that are addresses, or hold some. blocks: what is known of its use of memory that is not mapped, reads before
-    writes.
+    arguments: the arguments of the kernel's body in order: HostArray, DevicePointer, Pointees or a value. follows:
+    those that are addresses, or contain some. blocks: its known uses of memory that is not mapped, reads before writes.
     """
 
     launch: Launch
@@ -77,9 +76,9 @@ class OffloadedRegion:
     follows: Sequence[object] = ()
     blocks: Sequence[BlockUse] = ()
     arrays: list[HostArray] = attrs.field(init=False)
-    """Those among the arguments."""
+    """The arrays among the arguments."""
     _touching: dict[int, tuple[Sequence[bool], Touching]] = attrs.field(factory=dict, init=False)
-    """By device number what the launch touches, with the arrays in these places."""
+    """By device number, what the launch accesses for a given position of its arrays."""
 
     def __attrs_post_init__(self) -> None:
         named = [argument.pointers if isinstance(argument, Pointees) else argument for argument in self.arguments]
@@ -87,11 +86,11 @@ class OffloadedRegion:
 
     @functools.cached_property
     def data(self) -> AddressTrace | None:
-        """Return how to find where the kernel's elements lie (`data_of`)."""
+        """Return a trace that finds the positions of the kernel's elements (`data_of`)."""
         return data_of(self.launch, self.arguments)
 
     def touching(self, device: OffloadDevice, on_host: Sequence[bool], queue: DirectiveQueue, call: str) -> Touching:
-        """Say what of the host's memory the kernel touches, to a device that can reach it.
+        """Return which host memory the kernel accesses, for a device that can reach it.
 
         on_host: of each of the arrays, whether the device uses it in place. On a device that migrates pages these are
         accesses to managed memory, on an APU ranges of host memory. Raises FreedHostMemory for managed memory that was
@@ -120,7 +119,7 @@ class OffloadedRegion:
         return touching
 
     def _known(self, device: OffloadDevice, on_host: Sequence[bool]) -> Touching:
-        """Return what the launch touches through its arrays, computed once for their places."""
+        """Return the launch's accesses through its arrays, computed once for each position of these."""
         places, touching = self._touching.get(device.number, (None, NOTHING))
         if places != on_host:
             if device.driver.managed.uvm is not None:
@@ -143,11 +142,11 @@ def touching_of(
     arrays: Sequence[HostArray],
     on_host: Sequence[bool],
 ) -> Touching:
-    """Return what a launch touches of the host's memory.
+    """Return the accesses of a launch to host memory.
 
     `arrays`: the arrays among the arguments; `on_host`: whether the device uses each in place.
 
-    A global of the host is reached through a pointer on the device, which takes `usm.global_indirection` longer.
+    A kernel reaches a global of the host through a pointer on the device, which takes `usm.global_indirection` longer.
     """
     ranges: dict[Range, None] = {}
     indirect = False
@@ -167,9 +166,9 @@ def touching_of(
 def touched_ranges(
     streams: Iterable[AccessStream], array: HostArray, element_size: int, mapped: Sequence[Range]
 ) -> Sequence[Range]:
-    """Return what a launch touches of an array, as far as it is mapped (`sections`): all of it where data decide.
+    """Return a launch's ranges in an array, as far as they are mapped (`sections`); all of it where data decide.
 
-    When nothing of it is mapped the launch touches it all the same: the device uses the array in place.
+    If nothing of the array is mapped, the launch accesses it nevertheless: the device uses the array in place.
     """
     around = [stream.reach.ranges for stream in streams]
     known = [found for found in around if found is not None]
@@ -184,7 +183,7 @@ def touched_ranges(
 
 
 def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
-    """List (address, bytes) of what a region maps of an array: the sections, or the whole array when it maps none."""
+    """List (address, bytes) of a region's sections of an array, or the whole array when the region maps none."""
     mapped = [
         (item.begin, item.size)
         for item in items
@@ -194,7 +193,7 @@ def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
 
 
 def dying(touching: Touching, queue: DirectiveQueue, contents: HostContents, thread: Actor) -> Touching:
-    """Return `touching` with a handler that gives the queue the error of a fault of which its kernel dies."""
+    """Return `touching` with a handler that reports a fatal fault of the kernel to the queue."""
 
     def fault(fault: AccessFault) -> None:
         array = contents.find(fault.address)
@@ -212,7 +211,7 @@ def accesses_of(
     on_host: Sequence[bool],
     view: Callable[[Any], Any] | None = None,
 ) -> Touching:
-    """Return what a launch does with managed memory.
+    """Return the accesses of a launch to managed memory.
 
     `arrays`: the arrays among the arguments; `on_host`: whether each is managed memory, used in place; `view` returns
     what the kernel sees of an argument, and may be given later.
@@ -232,15 +231,15 @@ def accesses_of(
 
 
 _MOST_VISITS: Final = 1 << 28
-"""Places that a launch may come to for its source to be evaluated thread by thread; a larger one sweeps."""
+"""Largest number of accesses for a thread-by-thread evaluation of the source; a larger launch sweeps."""
 _MOST_AT_A_TIME: Final = 1 << 25
-"""The same of the threads that are resident at a time, which are evaluated together."""
+"""Largest number of accesses of the resident threads, which are evaluated together."""
 _RESIDENT: Final = 1 << 18
-"""Threads that a large GPU holds, about."""
+"""Approximate number of threads that a large GPU holds."""
 _MOST_DRAWN: Final = 1 << 22
-"""The same where places have to be drawn: more of them meet nearly every page of an array, whichever they are."""
+"""Largest number of drawn accesses; more of them would meet nearly every page of an array anyway."""
 _GPU_PAGE: Final = 4096
-"""Bytes that a GPU reports with a fault."""
+"""Bytes that a GPU reports with one fault."""
 
 
 def _trace_of(
@@ -249,7 +248,7 @@ def _trace_of(
     managed: Mapping[HostArray, Sequence[Range]],
     view: Callable[[Any], Any] | None,
 ) -> AddressTrace | None:
-    """Return how to find the places of managed memory that each thread comes to; None where a sweep says as much.
+    """Return a trace of each thread's accesses to managed memory; None where a sweep tells as much.
 
     A launch is evaluated thread by thread where data decide its indices, exactly if these have numbers, and where a
     thread's own loops take it through several pages. All others come to their pages in the order of their iterations.
@@ -283,7 +282,7 @@ def _trace_of(
 
 
 def data_of(launch: Launch, arguments: Sequence[Any], view: Callable[[Any], Any] | None = None) -> AddressTrace | None:
-    """Return how to find where elements lie whose indices have no affine form; None where nothing says it."""
+    """Return a trace that finds elements whose indices have no affine form; None where nothing determines them."""
     analysis = launch.kernel.analysis
     if analysis is None or launch.kernel.body is None or not analysis.without_form:
         return None
@@ -296,7 +295,7 @@ def data_of(launch: Launch, arguments: Sequence[Any], view: Callable[[Any], Any]
 
 
 def _elements(array: HostArray, mapped: Sequence[Range]) -> tuple[int, int]:
-    """Return the first element of what is mapped of an array, and how many there are up to the last."""
+    """Return the first mapped element of an array, and the number of elements up to the last mapped one."""
     begin = min((begin for begin, _ in mapped), default=array.address) - array.address
     end = max((begin + nbytes for begin, nbytes in mapped), default=array.address) - array.address
     return begin // array.itemsize, max(0, end - begin) // array.itemsize
@@ -307,7 +306,7 @@ def _no_view(argument: Any) -> Any:
 
 
 def _of_its_shape(argument: Any) -> Any:
-    """Return an array without memory for one that has numbers; anything else as it is."""
+    """Return an array without memory for an array with numbers; return anything else unchanged."""
     is_array = isinstance(argument, HostArray | DevicePointer | DeviceArray)
     if is_array and argument.shape is not None and not getattr(argument, "phantom", False):
         return np.broadcast_to(np.zeros((), argument.dtype), argument.shape)
@@ -317,7 +316,7 @@ def _of_its_shape(argument: Any) -> Any:
 def _accesses(
     use: ArrayUse | None, launch: Launch, array: HostArray, whole: bool, mapped: Sequence[Range]
 ) -> Iterator[ManagedAccess]:
-    """`whole`: the array holds the pointers that the kernel follows, of which its source says nothing."""
+    """Yield the accesses of an array. `whole`: it holds pointers that the kernel follows, unknown to its source."""
     if use is None:
         for begin, nbytes in mapped:
             yield ManagedAccess(begin, nbytes)
@@ -333,7 +332,7 @@ def _accesses(
 
 
 def _parts(ranges: Sequence[Range]) -> Iterator[tuple[int, int, float]]:
-    """Return each range, and the part of the accesses that go there."""
+    """Yield each range, with the fraction of the accesses that go there."""
     total = 0
     for _, nbytes in ranges:
         total += nbytes
@@ -345,7 +344,7 @@ def _parts(ranges: Sequence[Range]) -> Iterator[tuple[int, int, float]]:
 def _counted(
     stream: AccessStream, address: int, element_size: int, begin: int, nbytes: int, part: float
 ) -> ManagedAccess:
-    """Return what a loop nest does, as its launch counts it."""
+    """Return the access of a loop nest, as its launch counts it."""
     picked = None
     if stream.order == "in order":
         places = stream.places * part
@@ -365,7 +364,7 @@ def _in_bytes(places: ElementRuns, address: int, element_size: int, part: float)
 
 
 def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, part: float) -> ManagedAccess:
-    """Return what a kernel does that is declared by its costs."""
+    """Return the access of a kernel that is declared by its costs."""
     scattered, often = 0.0, launch.iterations * part
     if use.pattern in ("irregular", "indirect"):
         scattered = (use.elements_read + use.elements_written or use.laf) * often
@@ -377,7 +376,7 @@ def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, part: floa
 
 
 def _of_declared(use: ArrayUse, elements: float, at_random: bool) -> tuple[ByteRuns, ...] | None:
-    """Return the elements that are loaded, or stored: of a use that says of neither how many, all that it touches."""
+    """Return the loaded or stored elements of a declared use; None, that is everything touched, without numbers."""
     if use.laf and not elements:
         return ()
     return (ByteRuns(elements, use.element_size, use.element_size),) if at_random else None
@@ -391,18 +390,18 @@ _AFTER: Final = (
     "omptarget error: Call to targetDataEnd failed, abort target.",
     "omptarget error: Failed to process data after launching the kernel.",
 )
-"""What LLVM writes when the data of a region could not be mapped, or unmapped."""
+"""LLVM's messages when the data of a region could not be mapped, or unmapped."""
 
 GlobalsOf = Callable[[OffloadDevice, HostArray], Binding | None]
-"""Says where a device finds a global that is no argument of a region."""
+"""Returns the device's position of a global that is no argument of a region."""
 Body = Callable[[], None]
-"""What computes a kernel's result, at its end."""
+"""Computes a kernel's result, at the kernel's end."""
 
 
 async def target(
     device: OffloadDevice, queue: DirectiveQueue, region: OffloadedRegion, call: str, globals_of: GlobalsOf
 ) -> None:
-    """Run a region up to, and without, the synchronization of its queue."""
+    """Run a region up to, but without, the synchronization of its queue."""
     hooks, items = device.hooks, region.items
     if hooks.before_target is not None:
         await hooks.before_target(region.launch, items, region.arguments, queue, call)
@@ -464,7 +463,7 @@ def _submission(
     bindings: dict[HostArray, Binding],
     private: PrivateArguments,
 ) -> tuple[Body | None, Touching]:
-    """Return the kernel's body, and what the device has to know of the host's memory; who looks on is told."""
+    """Return the kernel's body, and its accesses to host memory; tell listeners of both."""
     launch, watch = region.launch, None
     if device.tell is not None and device.watch_kernel is not None:
         watch = device.watch_kernel(device, device.tell, region, bindings, private.placed, queue.cause)

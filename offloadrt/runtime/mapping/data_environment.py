@@ -86,14 +86,14 @@ def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:
 
 
 def enter_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
-    """Put a new entry into the table, which the caller holds (or nobody else can use yet)."""
+    """Put a new entry into the table; the caller holds the table, or no other thread can use it yet."""
     device.table.insert(entry)
     if device.tell is not None:
         device.tell(EntryEntered(cause, device.number, entry))
 
 
 def remove_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
-    """Take an entry out of the table, which the caller holds."""
+    """Remove an entry from the table, which the caller holds."""
     device.table.erase(entry)
     entry.is_erased = True
     if device.tell is not None:
@@ -109,9 +109,9 @@ async def get_present_pointer(
     must_contain: bool = False,
     locks: bool = False,
 ) -> TargetPointer:
-    """Find the counterpart of what is mapped already (`getTgtPtrBegin`), in one hold of the table.
+    """Find the device counterpart of mapped memory (`getTgtPtrBegin`), in one hold of the table.
 
-    locks: the result keeps the entry's lock until it is released.
+    locks: whether the result keeps the entry's lock until it is released.
     """
     await device.table_lock.enter(device.costs.lookup, begin, size, False)
     try:
@@ -142,9 +142,9 @@ def count_down(entry: Entry, flags: MapFlags) -> None:
 
 
 def ending_entries(device: OffloadDevice, queue: DirectiveQueue) -> list[tuple[Entry, MapItem]]:
-    """Return the list of entries that were counted down, each with its item.
+    """Return the list of entries that were counted down in this queue, each with its item.
 
-    `_finish_data_end` looks after them when the queue has drained; it is put into the post-processing with the first.
+    `_finish_data_end` handles them when the queue has drained; the first entry adds it to the post-processing.
     """
     if not queue.ending:
         queue.post_processing.append(functools.partial(_finish_data_end, device, queue.ending, queue.cause))
@@ -152,7 +152,7 @@ def ending_entries(device: OffloadDevice, queue: DirectiveQueue) -> list[tuple[E
 
 
 async def _finish_data_end(device: OffloadDevice, ending: list[tuple[Entry, MapItem]], cause: int) -> None:
-    """Restore attached host pointers, and remove the entries that nobody needs any more.
+    """Restore attached host pointers, and remove the entries without references.
 
     Only the last of all threads that counted an entry down removes it (`postProcessingTargetDataEnd`). When this is
     left early it can be done again.
@@ -198,7 +198,7 @@ async def _remove(device: OffloadDevice, entry: Entry, cause: int) -> None:
 
 
 def restore_host_pointers(array: HostArray | None, entry: Entry) -> None:
-    """Put the host's own values back into pointers that were copied back, and so hold device addresses."""
+    """Restore the host's own values in pointers that were copied back and so hold device addresses."""
     if array is None or array.bytes is None:
         return
     for shadow in entry.shadow_pointers.values():
@@ -309,13 +309,13 @@ async def _map_absent(
 
 
 def _report(device: OffloadDevice, error: BaseException) -> None:
-    """Write what LLVM writes when a call of the driver library has failed here."""
+    """Write LLVM's lines about a failed call of the driver library."""
     if isinstance(error, DriverError):
         report_failure(device, error, _NULL.format("device failure or illegal mapping"))
 
 
 def _undo_count_up(device: OffloadDevice, entry: Entry, item: MapItem, queue: DirectiveQueue, hold: bool) -> None:
-    """Count down an entry whose item was left early; the queue's post-processing removes it if need be."""
+    """Count down an entry whose item was left early; if necessary, the queue's post-processing removes it."""
     entry.data_end_users += 1
     entry.decrement(hold)
     if device.tell is not None:
@@ -324,7 +324,7 @@ def _undo_count_up(device: OffloadDevice, entry: Entry, item: MapItem, queue: Di
 
 
 def _placement(device: OffloadDevice, item: MapItem, size: int, flags: MapFlags) -> Placement:
-    """Ask the memory configuration what becomes of a section of which nothing is mapped."""
+    """Ask the memory configuration for the placement of a section of which nothing is mapped."""
     if (placing := device.hooks.placing) is not None:
         return placing(item, size, flags)
     return device.place(size, flags.close, flags.implicit)
@@ -377,7 +377,7 @@ def _report_extension(
 
 
 def report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int, kind: str = "map type") -> None:
-    """Write what LLVM writes of a section with the modifier `present` that is absent; kind: of the modifier."""
+    """Write LLVM's line about an absent section with the modifier `present`; kind: of the modifier."""
     device.report(
         f"omptarget message: device mapping required by 'present' {kind} modifier does not exist for host address "
         f"{item.locate(begin)} ({size} bytes)"
@@ -385,7 +385,7 @@ def report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int, k
 
 
 def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingError:
-    """Say what LLVM says when `get_target_pointer` has found no address for an item."""
+    """Make LLVM's error for an item for which `get_target_pointer` has found no address."""
     why = "'present' map type modifier" if item.flags.present else "device failure or illegal mapping"
     device.report(_NULL.format(why))
     kind = NotPresent if item.flags.present else MappingError
@@ -444,7 +444,7 @@ async def target_data_begin(
     if hooks.before_data is not None:
         await hooks.before_data(items, queue, call)
     attaching: list[MapItem] = []
-    """ATTACH items, put off until all items of the construct are mapped."""
+    """ATTACH items, which are postponed until all items of the construct are mapped."""
     new_blocks: list[tuple[int, int]] = []
     returned: dict[int, int | None] = {}
     table, lookup_s = device.table_lock, device.costs.lookup
@@ -479,14 +479,14 @@ async def target_data_begin(
 
 
 def _is_new(address: int, blocks: Sequence[tuple[int, int]]) -> bool:
-    """Tell whether an address lies in a block that is new in the construct."""
+    """Tell whether an address lies in a block that is new in this construct."""
     return any(begin <= address < begin + size for begin, size in blocks)
 
 
 def _note_mapped(
     device: OffloadDevice, item: MapItem, pointer: TargetPointer, new_blocks: list[tuple[int, int]], call: str
 ) -> None:
-    """Remember a new block. Raises a MappingError when there is no address for the item."""
+    """Remember a new block. Raises a MappingError when the item has no address."""
     if pointer.address is None and (item.size or item.type & PRESENT):
         raise null_pointer(device, item, call)
     if pointer.is_new:
@@ -568,7 +568,7 @@ async def _attach(
 
 
 def pointer_span(shadow: ShadowPointer) -> HostSpan:
-    """Make a buffer with what an attached pointer holds on the device."""
+    """Make a buffer with the value that an attached pointer has on the device."""
     return HostSpan(shadow.host_address, shadow.nbytes, shadow.content(shadow.device_value))
 
 
@@ -587,7 +587,7 @@ async def _attach_item(device: OffloadDevice, item: MapItem, queue: DirectiveQue
 
 
 async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, call: str) -> None:
-    """Unmap the items in reverse. What is removed is removed after the queue has drained.
+    """Unmap the items in reverse order. Entries without references are removed after the queue has drained.
 
     What a mapper function lists is removed first: LLVM unmaps it by a call of this function within this one, whose
     post-processing comes before (`targetDataMapper`).
@@ -647,7 +647,7 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
 async def _copy_back(
     device: OffloadDevice, item: MapItem, entry: Entry, pointer: TargetPointer, queue: DirectiveQueue, call: str
 ) -> None:
-    """Copy an item that was counted down to the host, under the lock of its entry, which is released here."""
+    """Copy an item that was counted down to the host, under its entry's lock, which is released here."""
     try:
         if item.array is None or pointer.address is None:
             return
@@ -750,6 +750,6 @@ async def _update_piece(
 
 
 def _absent(device: OffloadDevice, item: MapItem, begin: int, size: int, call: str, kind: str) -> MappingError:
-    """Say what LLVM says of a section with the modifier `present` that is absent; kind: of the modifier."""
+    """Make LLVM's error for an absent section with the modifier `present`; kind: of the modifier."""
     report_absent(device, item, begin, size, kind)
     return device.error(NotPresent, f"{item.locate(begin)} ({size} bytes) is not present", call, item.name)

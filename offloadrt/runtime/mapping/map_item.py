@@ -35,18 +35,18 @@ OMPX_HOLD: Final = 0x2000
 ATTACH: Final = 0x4000
 NON_CONTIG: Final = 0x100000000000
 MEMBER_OF: Final = 0xFFFF000000000000
-"""Of which item of the directive this is a member: its number, counted from 1; 0 of none."""
+"""Mask of the number of the item to which this member belongs, counted from 1; 0 for items that are no members."""
 FIRST_MEMBER: Final = 1 << 48
-"""A map type from this on says that its item is a member."""
+"""Smallest map type of a member."""
 FROM_MAPPER: Final = 1 << 47
-"""What clang does not pass: the first component that a mapper function lists. As members, it is not counted."""
+"""Marks a mapper function's first component, which like a member is not counted. clang passes no such bit."""
 NOT_MAPPED: Final = LITERAL | PRIVATE
-"""Either of these: the item passes a value or gets storage of its own, and the present table has nothing to do."""
+"""Either bit: the item passes a value or gets its own storage, without the present table."""
 LAMBDA: Final = PTR_AND_OBJ | LITERAL | IMPLICIT
-"""All three: what a lambda captured by reference, whose address is written into the device's lambda."""
+"""All three bits: a variable that a lambda captured by reference; its address is written into the device's lambda."""
 
 SKIPPED: Final = NOT_MAPPED | ATTACH
-"""Either of these: the item is passed over when a directive maps or unmaps its items one by one."""
+"""Any of these bits: the item is skipped when a directive maps or unmaps its items one by one."""
 
 
 @attrs.frozen
@@ -67,9 +67,9 @@ class MapFlags:
     not_mapped: bool
     skipped: bool
     counted: bool
-    """Whether the item's reference is counted up; not of members, and not of what a mapper function lists first."""
+    """Whether the item's reference is counted up; not so for members and a mapper function's first component."""
     counted_down: bool
-    """Whether it is counted down, as it is of pointers with their objects as well."""
+    """Whether the reference is counted down; this is so for pointers with their objects, too."""
 
 
 @functools.lru_cache(4096)
@@ -116,7 +116,7 @@ _NAMES: Final = {
 
 
 def words(bits: int) -> str:
-    """Name the bits, for people.
+    """Return the names of the bits, for people.
 
     >>> words(TO | FROM | ALWAYS)
     'to from always'
@@ -173,7 +173,7 @@ class MapItem:
 
     @property
     def descriptor(self) -> bytes:
-        """Return what follows the address in a pointer that is a Fortran descriptor (ATTACH); zeros if unknown."""
+        """Return what follows the address in an attached Fortran descriptor; zeros if not known."""
         rest = self.size - POINTER_BYTES
         if rest <= 0 or not self.type & ATTACH:
             return b""
@@ -190,7 +190,7 @@ class MapItem:
 
 
 def literal_item(value: Any) -> MapItem:
-    """Make the item of a kernel's argument that is passed as it is: a number, or a device pointer."""
+    """Make the item of a kernel argument that is passed unchanged: a number, or a device pointer."""
     if isinstance(value, DevicePointer):
         return MapItem(None, value.address, value.address, POINTER_BYTES, LITERAL | TARGET_PARAM, value=value)
     return MapItem(None, 0, 0, POINTER_BYTES, LITERAL | IMPLICIT | TARGET_PARAM, value=value)
@@ -215,7 +215,7 @@ def map_item(span: Span, bits: int) -> MapItem:
 
 @attrs.frozen
 class BlockUse:
-    """What a kernel does with bytes that it reaches by a pointer.
+    """A kernel's access to bytes that it reaches by a pointer.
 
     address: the device's, of memory that no item maps; of_host: the host's, of what is mapped when the kernel runs.
     exact: it touches every byte; else it may read and write there. atomic: all that it does there are atomic
@@ -248,7 +248,7 @@ PostProcessing = Callable[[], Awaitable[None]]
 
 @attrs.frozen(eq=False)
 class PreparedKernel:
-    """A launch that is not carried out but becomes a node of a graph; its kernel's body computes the result."""
+    """A launch that becomes a node of a graph instead of running; its kernel's body computes the result."""
 
     launch: Launch
     touching: Touching

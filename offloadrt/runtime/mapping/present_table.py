@@ -39,12 +39,12 @@ NOWHERE: Final = Binding(None)
 
 
 INFINITE: Final = (1 << 64) - 1
-"""The reference count of globals and of associated pointers; never changes."""
+"""The reference count of globals and of associated pointers, which never changes."""
 
 
 @attrs.frozen
 class ShadowPointer:
-    """A pointer inside a mapped block that was attached: what it holds on the host and on the device."""
+    """An attached pointer inside a mapped block: its values on the host and on the device."""
 
     host_address: int
     device_address: int
@@ -53,14 +53,14 @@ class ShadowPointer:
     pointee: Binding
     """The block that the device's pointer points into, or pointed into before it was freed."""
     descriptor: bytes = b""
-    """What follows the address in a pointer that is a Fortran descriptor."""
+    """The bytes that follow the address in a pointer that is a Fortran descriptor."""
 
     @property
     def nbytes(self) -> int:
         return POINTER_BYTES + len(self.descriptor)
 
     def content(self, value: int) -> NDArray[np.uint8]:
-        """Return the bytes of the pointer with this address in it."""
+        """Return the bytes of the pointer when it holds this address."""
         return np.frombuffer((value % (1 << 64)).to_bytes(POINTER_BYTES, "little") + self.descriptor, np.uint8)
 
 
@@ -99,7 +99,7 @@ class Entry:
 
     @property
     def block(self) -> int:
-        """Return where the device block begins, which is freed in the end."""
+        """Return the begin of the device block, which is the address to free."""
         return self.device_begin - self.padding
 
     @property
@@ -127,7 +127,7 @@ class Entry:
             self.dynamic += 1
 
     def decrement(self, hold: bool) -> None:
-        """Count one down, never below zero: a release of what was only held, or held by others, does nothing."""
+        """Decrement a count, never below zero: a release of an entry with only other references does nothing."""
         if hold:
             if self.hold and self.hold != INFINITE:
                 self.hold -= 1
@@ -135,7 +135,7 @@ class Entry:
             self.dynamic -= 1
 
     def reset(self, hold: bool) -> None:
-        """Set the count to 1, for `delete`, so that the decrement that follows leaves 0."""
+        """Set the count to 1, for `delete`, so that the next decrement leaves 0."""
         if hold:
             if self.hold != INFINITE:
                 self.hold = 1
@@ -150,27 +150,27 @@ class Entry:
         return this != INFINITE if after_reset else this == 1
 
     def attach(self, shadow: ShadowPointer) -> bool:
-        """Remember an attached pointer. False if the device pointer already holds this value."""
+        """Remember an attached pointer; return False if the device pointer has this value already."""
         known = self.shadow_pointers.get(shadow.host_address)
         self.shadow_pointers[shadow.host_address] = shadow
         return known is None or (known.device_value, known.descriptor) != (shadow.device_value, shadow.descriptor)
 
 
 class TargetPointer(msgspec.Struct, eq=False):
-    """What the runtime goes on with after a look-up (LLVM's `TargetPointerResultTy`): a device address and an entry.
+    """The result of a look-up (LLVM's `TargetPointerResultTy`): a device address and an entry.
 
-    It may own the lock of its entry (`OffloadDevice.release`). One that owns none is shared by all who find the same.
+    It may own the lock of its entry (`OffloadDevice.release`). A result without a lock is shared by all look-ups.
     """
 
     address: int | None = None
-    """None: there is nothing to use (an illegal mapping, or a section of absent memory)."""
+    """The device address; None without one (an illegal mapping, or a section of absent memory)."""
     entry: Entry | None = None
-    """None: nothing of the section is mapped; if there is an address, the device uses the host's memory."""
+    """The entry; None if nothing is mapped, where an address means that the device uses the host's memory."""
     is_locked: bool = False
-    """Whether the lock of the entry is this pointer's."""
+    """Whether this pointer owns the entry's lock."""
     is_new: bool = False
     is_last: bool = False
-    """Whether the count-down was that of the last reference."""
+    """Whether the count-down removed the last reference."""
 
     @property
     def is_host(self) -> bool:
@@ -183,7 +183,7 @@ ABSENT: Final = TargetPointer()
 
 @attrs.define(eq=False)
 class Lookup:
-    """Where a section that starts at `begin` lies relative to the table.
+    """The position of a section that starts at `begin` relative to the table.
 
     `visited` are the entries that the search locks, in order, and `locks` theirs. The last one, `entry`, is the one
     the flags speak of; it may be a mere neighbour by address. `pointer` is the section's counterpart in it, or where
@@ -218,13 +218,13 @@ class PresentTable:
 
     def __init__(self) -> None:
         self.generation = 0
-        """Grows when an entry comes or goes."""
+        """Increases when an entry is inserted or erased."""
         self._begins: list[int] = []
         self._entries: list[Entry] = []
         self.known: dict[tuple[int, int], Lookup] = {}
-        """What searches for (begin, size) have found since an entry came or went.
+        """Cached results of look-ups of (begin, size) since the last insertion or erasure.
 
-        Where each call counts, write ``table.known.get((begin, size)) or table.lookup(begin, size)``.
+        On hot paths, write ``table.known.get((begin, size)) or table.lookup(begin, size)``.
         """
 
     def __len__(self) -> int:
@@ -234,7 +234,7 @@ class PresentTable:
         return iter(self._entries)
 
     def at(self, host_begin: int) -> Entry | None:
-        """Return the entry that begins exactly there."""
+        """Return the entry that begins exactly at a host address."""
         position = bisect_left(self._begins, host_begin)
         if position < len(self._begins) and self._begins[position] == host_begin:
             return self._entries[position]
@@ -303,7 +303,7 @@ class EntryLocks:
         self._all: list[Lock] = []
         self._free: list[Lock] = []
         self.passed = 0
-        """How often a free lock would have been taken and given back at one instant (`OffloadDevice.pass_entry`)."""
+        """Number of times that a free lock would have been taken and released at once (`OffloadDevice.pass_entry`)."""
 
     def take(self, array: str) -> Lock:
         if self._free:
@@ -315,7 +315,7 @@ class EntryLocks:
         return lock
 
     def give_back(self, lock: Lock) -> None:
-        """Take back the lock of an entry that is gone: nobody can wait for it any more."""
+        """Take back the lock of a removed entry, for which no thread can wait any more."""
         self._free.append(lock)
 
     def statistics(self) -> LockStatistics:
@@ -324,7 +324,7 @@ class EntryLocks:
 
 
 UNTYPED: Final = np.dtype("V1")
-"""dtype of untyped memory: a ``void *``."""
+"""Data type of untyped memory, such as that of a ``void *``."""
 
 
 @attrs.frozen
@@ -343,10 +343,10 @@ class DevicePointer:
     dtype: np.dtype[np.generic] = attrs.field(default=UNTYPED)
     shape: tuple[int, ...] | None = None
     host: HostArray | None = attrs.field(default=None, repr=False)
-    """The array that it points into, on the initial device, which is the host."""
+    """The array into which the pointer points on the initial device, which is the host."""
 
     binding: Binding | None = attrs.field(default=None, repr=False)
-    """Of use_device_ptr on an array of which only a part is mapped: where that part lies."""
+    """For use_device_ptr on a partly mapped array: the position of the mapped part."""
     array: HostArray | None = attrs.field(default=None, repr=False)
 
     def __int__(self) -> int:

@@ -20,20 +20,20 @@ from offloadrt.sim import LockStatistics, Signal
 
 @attrs.frozen
 class GridDefaults:
-    """The teams and threads that a plugin gives a region that leaves its teams or its threads open."""
+    """A plugin's teams and threads for a region that leaves its teams or its threads open."""
 
     teams: int
-    """The most teams of a loop; where they have fewer threads than it has iterations, threads take several."""
+    """Largest number of teams of a loop; if their threads are fewer than its iterations, threads take several."""
     threads: int
     """Threads of a team."""
     least_threads: int
-    """Down to so many threads a team, a loop with few iterations gets more teams instead of larger ones."""
+    """Smallest number of threads in a team: a loop with few iterations gets more teams of at least this size."""
     reuses: bool = True
-    """Whether ``teams`` is the most; otherwise a loop has as many teams as give each iteration a thread."""
+    """Whether ``teams`` is a limit; otherwise a loop has enough teams to give each iteration a thread."""
 
     @classmethod
     def of(cls, spec: MachineSpec, teams: int, threads: int) -> Self:
-        """Return those of a plugin, as the runtime is set."""
+        """Return a plugin's defaults, with the runtime's settings applied."""
         return cls(teams, threads, spec.count("teams.least_threads"), spec.flag("teams.reuse"))
 
     def over_threads(self, iterations: int, threads: int | None) -> tuple[int, int]:
@@ -54,7 +54,7 @@ class GridDefaults:
         return self.over_teams(-(-iterations // per_team)), per_team
 
     def over_teams(self, iterations: int) -> int:
-        """Return the teams of a loop of which each team takes whole iterations."""
+        """Return the teams of a loop whose iterations each belong to one team as a whole."""
         return min(max(1, iterations), self.teams if self.reuses else sys.maxsize)
 
 
@@ -76,15 +76,15 @@ class DevicePlugin(Protocol):
 
     driver: Driver
     kernels_fault: bool
-    """Whether kernels reach host memory through a page table of the device; launches then say what they touch."""
+    """Whether kernels reach host memory through a page table of the device, so that launches name their accesses."""
     kernels_die: bool
-    """Whether a kernel dies that meets a page without translation (XNACK off)."""
+    """Whether a page without a translation kills the kernel that meets it (XNACK off)."""
     global_indirection: float
-    """Seconds that a kernel takes longer which reaches a global of the host through a pointer."""
+    """Additional seconds of a kernel that reaches a global of the host through a pointer."""
     grid: GridDefaults
     """The rule for a region that leaves its teams or its threads open."""
     illegal_access: str
-    """The driver's message when a kernel reaches memory that the device does not have."""
+    """The driver's message for a kernel's access to memory that the device does not have."""
     shared_streams: bool
     """Whether several host threads may put work into one stream at the same time."""
     image_pending: bool
@@ -96,10 +96,10 @@ class DevicePlugin(Protocol):
 
     def locks(self) -> dict[str, LockStatistics]: ...
     def in_use(self) -> dict[str, int]:
-        """Return how many of its streams, and what else it pools, are not in the pool, by what they are."""
+        """Return the number of streams and other pooled resources in use, by kind."""
 
     def set_schedule(self, schedule: Schedule, /) -> None:
-        """Say how threads wait for a CUDA device from now on; other devices have ways of their own."""
+        """Set how threads wait for a CUDA device from now on; other devices have only their own way."""
         return
 
     async def load_image(self, cause: int, /) -> None:
@@ -108,14 +108,14 @@ class DevicePlugin(Protocol):
         await self.load_program()
 
     def load_program(self) -> Awaitable[None]:
-        """Start the driver library and load the program, as `runtime.start` says; `load_image` does it, too."""
+        """Start the driver library and load the program, by the entry `runtime.start`; `load_image` calls this."""
 
     async def find_kernel(self, name: str, /) -> None:
-        """Load a kernel before its first launch, where that is loaded lazily; `launch_kernel` does it, too."""
+        """Load a lazily loaded kernel before its first launch; `launch_kernel` does this, too."""
         return
 
     async def unload(self) -> None:
-        """Give back what the plugin has of the device, at the end of the program; unloading an image costs no time."""
+        """Free the plugin's own device memory, at the end of the program; unloading an image costs no time."""
         return
 
     def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan, /) -> Awaitable[None]:
@@ -136,7 +136,7 @@ class DevicePlugin(Protocol):
     def launch_kernel(
         self, queue: QueueLike, launch: Launch, run: Callable[[], None] | None, touching: Touching, arguments: int, /
     ) -> Awaitable[None]:
-        """Launch a kernel with so many arguments; `run` computes its result at its end, None for phantoms."""
+        """Launch a kernel with `arguments` arguments; `run` computes its result at its end, None for phantoms."""
 
     def open(self, queue: QueueLike, /) -> Awaitable[object]:
         """Give the queue a stream before its first use."""
@@ -145,13 +145,13 @@ class DevicePlugin(Protocol):
         """Put a mark behind everything in the queue."""
 
     def needs_wait(self, event: Any, /) -> bool:
-        """Tell whether `wait_event` has anything to do."""
+        """Tell whether `wait_event` would do anything."""
 
     def is_complete(self, event: Any, /) -> bool:
         """Tell whether everything before the mark has completed; asking costs nothing."""
 
     def wait_event(self, queue: QueueLike, event: Any, /) -> Awaitable[None]:
-        """Make the queue's stream wait; the host does not."""
+        """Make the queue's stream wait for the event; the host does not wait."""
 
     def synchronize(self, queue: QueueLike, /) -> Awaitable[None]:
         """Wait for everything in the queue, then give its stream back unless the queue lasts.
@@ -160,7 +160,7 @@ class DevicePlugin(Protocol):
         """
 
     def prefault(self, address: int, nbytes: int, /) -> Awaitable[object]:
-        """Fill the device's page table for a range of host memory."""
+        """Fill the device's page table for a range of host memory, so that kernels do not fault there."""
 
     def host_touch(self, address: int, nbytes: int, writes: bool = True, /) -> Awaitable[object]:
         """Touch host memory in the calling thread.
@@ -169,4 +169,4 @@ class DevicePlugin(Protocol):
         """
 
     def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool, /) -> Awaitable[None]:
-        """Have managed memory migrate, in the order of the queue."""
+        """Migrate managed memory, in the order of the queue."""

@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
 ELAPSED = "elapsed_s"
 MOST = 3
-"""The most categories of host-thread time that are shown for each pair of runs."""
+"""Largest number of host-time categories that are shown for each pair of runs."""
 _ENDS = "", "_ratio", "_cov"
-"""What the columns of a figure end with, in the order of `Compared`."""
+"""Suffixes of a figure's columns, in the order of `Compared`."""
 _NO_CALLS = CallStatistics(0, 0.0, 0.0, 0.0, 0.0)
 _NO_TIME = TimeShare(0.0, 0.0)
 
 
 @attrs.frozen
 class Compared:
-    """One figure of a variant; it is the median when the variant was run several times.
+    """One figure of a variant; the median if the variant was run several times.
 
     `ratio` is the baseline's figure over the variant's, None where the latter is 0. `cov` is the coefficient of
     variation over the runs, None for one run.
@@ -80,13 +80,13 @@ class Difference:
 
     @property
     def more_s(self) -> float:
-        """Return how many seconds more the variant spent on it."""
+        """Return how many more seconds the variant spent in this category."""
         return self.variant_s - self.baseline_s
 
 
 @attrs.frozen
 class ComparedVariant:
-    """One run, or the median one of several, beside its baseline.
+    """One run, or the median of several runs, beside its baseline.
 
     `differences` has the largest differences in host-thread time; a baseline has none.
     """
@@ -95,8 +95,8 @@ class ComparedVariant:
     """The parameters in which the run may differ from its baseline."""
     figures: dict[str, Compared]
     calls: dict[str, ComparedCall]
-    """The calls of the whole run, start-up included, by name. Every name that a variant of the case has is there; the
-    baseline's longest comes first.
+    """The calls of the whole run, start-up included, by name. All names of the case's variants are present; the
+    baseline's longest call comes first.
     """
     differences: list[Difference]
     result: Result
@@ -104,7 +104,7 @@ class ComparedVariant:
 
 @attrs.frozen
 class RefusedVariant:
-    """A variant that cannot be run, and why."""
+    """A variant that cannot be run, with the reason."""
 
     parameters: dict[str, Value]
     """The swept parameters."""
@@ -113,17 +113,17 @@ class RefusedVariant:
 
 @attrs.frozen
 class Case:
-    """Variants that are compared with one another, the baseline first; all other swept parameters agree among them."""
+    """Variants that are compared with one another, the baseline first; all other swept parameters are equal."""
 
     parameters: dict[str, Value]
     variants: list[ComparedVariant]
     order: Ranking | None = None
-    """The variants as the draws rank them; None where nothing was drawn, or no draw changes a run."""
+    """The variants in the order of the draws; None without draws, or if no draw changes a run."""
 
 
 @attrs.frozen
 class Comparison:
-    """The runs that `compare` made, case by case. `fixed` are the parameters that were not swept."""
+    """The runs that `compare` made, case by case. `fixed` has the parameters that were not swept."""
 
     scenario: str
     machine: str
@@ -133,7 +133,7 @@ class Comparison:
     fixed: dict[str, Value]
     baseline: dict[str, Value]
     measures: tuple[str, ...]
-    """The figures compared, `elapsed_s` first."""
+    """The names of the compared figures, `elapsed_s` first."""
     cases: list[Case]
     refused: list[RefusedVariant]
     """Variants that cannot be run."""
@@ -149,7 +149,7 @@ class Comparison:
 
     @property
     def order(self) -> Ranking | None:
-        """Return the order of the variants, where there is one case."""
+        """Return the order of the variants if there is exactly one case, else None."""
         return self.cases[0].order if len(self.cases) == 1 else None
 
     def rows(self) -> list[dict[str, Cell]]:
@@ -174,9 +174,9 @@ class Comparison:
     def figure(self, of: Figure | None = None, machine: str | None = None, **changes: Any) -> Any:
         """Draw the ratios of one measure over what was compared, as a figure of matplotlib.
 
-        of: the scenario's own figure, if it is to look so; `changes` are fields of `Figure`, as x, y and lines.
+        of: the scenario's own figure, whose style is kept; `changes` are fields of `Figure`, as x, y and lines.
 
-        Raises UserError when nothing can lie along x, or without matplotlib.
+        Raises UserError when no parameter can be x, or without matplotlib.
         """
         drawn = self._figure(of, machine)
         if drawn is None:
@@ -354,9 +354,9 @@ def swept_in(read: Mapping[str, Sequence[Value]]) -> dict[str, Sequence[Value]]:
 def refuse_failures(
     outcome: SweepOutcome, swept: Iterable[str], baseline: Mapping[str, Value] | None = None
 ) -> list[Failure]:
-    """Raise the first failure of a sweep over these parameters: UserError, or ScriptFailed of the program's own.
+    """Raise the first failure of a sweep over these parameters: UserError, or ScriptFailed for the program.
 
-    With a baseline, variants that cannot be run do not count, and are returned; without one nothing can be compared.
+    With a baseline, variants that cannot be run do not count, and are returned; without one, all must run.
     """
     refused = []
     for failure in outcome.failures:
@@ -375,7 +375,7 @@ def base_of(results: Sequence[Result], chosen: Mapping[str, Value]) -> Result:
 
 
 def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the parameters that variants of one case differ in, with their values in the baseline."""
+    """Return the parameters that differ within a case, with their values in the baseline."""
     swept = swept_in(read)
     if not given:
         drawn = {} if scenario.figure is None else scenario.figure.baseline
@@ -398,7 +398,7 @@ def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: 
 
 
 def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[ComparedVariant]:
-    """Return the results of a case beside the one that is its baseline, which comes first."""
+    """Return the results of a case, each beside the case's baseline, which comes first."""
     base = base_of(results, chosen)
     ordered = [base, *(variant for variant in results if variant is not base)]
     calls = {id(variant): variant.all_calls() for variant in ordered}
@@ -426,7 +426,7 @@ def _figure(name: str, base: Result, variant: Result) -> Compared:
 
 
 def _value(name: str, result: Result) -> float:
-    """Return the figure of that name, the median of several runs; 0 where this run has no such call or lock."""
+    """Return the figure of that name, the median of several runs; 0 for a call or lock that this run lacks."""
     if name in result.spreads:
         return result.spreads[name].median
     value = row(result).get(name)
@@ -434,7 +434,7 @@ def _value(name: str, result: Result) -> float:
 
 
 def _known(name: str, results: Sequence[Result]) -> None:
-    """Raise UserError when the runs have no number of that name."""
+    """Raise UserError when the runs have no number with that name."""
     cells = {column: cell for result in results for column, cell in row(result).items()}
     if not is_number(cells.get(name)) and not ("." in name and len(results) < 2):
         numbers = [column for column, cell in cells.items() if is_number(cell)]
@@ -447,7 +447,7 @@ def _no_number(option: str, name: str, numbers: Sequence[str], measured: Sequenc
 
 
 def check_measures(names: Sequence[str], scenario: Scenario, option: str = "--measure") -> None:
-    """Raise UserError before anything runs for a name that the scenario's source tells is no number of its runs."""
+    """Raise UserError, before any run, for a name that by the scenario's source is no number of its runs."""
     measured = scenario.returned_names()
     numbers = [ELAPSED, "seed", "events", *scenario.parameters, *(measured or ())]
     for name in () if measured is None else names:
@@ -464,7 +464,7 @@ def _ratio(base: float, other: float) -> float | None:
 
 
 PICOSECOND = 1e-12
-"""Differences below the resolution of virtual times are rounding."""
+"""Resolution of virtual times; smaller differences come from rounding."""
 
 
 def differences(base: Result, variant: Result, most: int = MOST) -> list[Difference]:

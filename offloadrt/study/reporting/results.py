@@ -1,6 +1,6 @@
-"""`Result`, the record that a run gives back, and the tables that results make.
+"""`Result`, the record of a run, and the tables made from results.
 
-The same record serves people, programs and later comparison.
+The same record serves people, programs and later comparisons.
 """
 
 from __future__ import annotations
@@ -45,23 +45,22 @@ def drawing(*, needed: bool = True) -> Any:
 
 
 def html_of(shown: object) -> str | None:
-    """Return what a notebook shows of a result, a comparison or a sweep; None where nothing that draws is installed."""
+    """Return a notebook's view of a result, a comparison or a sweep; None where no drawing code is installed."""
     figures = drawing(needed=False)
     return None if figures is None else figures.html_of(shown)
 
 
 CallFigures = CallStatistics
-"""The name by which judges know it: stored reports hold a digest of the judges' code."""
+"""The judges' name of the class; stored reports hold a digest of the judges' code, so the name must stay."""
 REDRAWN: dict[int, Callable[..., Any]] = {}
-"""What draws a run over time, by the `id` of its result; as long as there is the result."""
+"""Functions that draw a run over time, by the `id` of the run's result, for the result's lifetime."""
 
 
 @attrs.frozen
 class DeviceFigures(Figures):
     """The time of one part of the machine: an engine of a device, a hardware queue, or the cores.
 
-    These are the virtual seconds in which it worked, the rest of the time, and how long requests waited until it was
-    free.
+    The fields are the virtual seconds of work, the rest of the time, and how long requests waited for the part.
     """
 
     busy_s: float
@@ -81,9 +80,9 @@ class Bytes:
 
 @attrs.frozen
 class ManagedFigures(Figures):
-    """Counts faults of the GPU and of the CPU on the managed memory of an object, and the bytes that moved.
+    """Fault counts of the GPU and the CPU on an object's managed memory, and the bytes that moved.
 
-    Bytes migrated to the device and to the host; kernels reached `remote_bytes` over the link.
+    `bytes_htod` and `bytes_dtoh` migrated; kernels accessed `remote_bytes` over the link.
     """
 
     faults: int
@@ -95,7 +94,7 @@ class ManagedFigures(Figures):
 
 @attrs.frozen
 class TimeShare:
-    """The host-thread time of one category: virtual seconds, summed over the threads, and their share of all lives."""
+    """Host-thread time of one category: virtual seconds summed over the threads, and the share of all lives."""
 
     total_s: float
     share: float
@@ -103,7 +102,7 @@ class TimeShare:
 
 @attrs.frozen
 class SampledPhase:
-    """A repeated phase of a long program. Only a few of its instances were run."""
+    """A repeated phase of a long program, of which only a few instances were run."""
 
     threads: int
     """The number of threads that ran the phase at the same time."""
@@ -111,11 +110,11 @@ class SampledPhase:
     skipped: int
     """The number of instances that were not run."""
     skipped_s: float
-    """The part of the run's time that is theirs, estimated from the mean of the instances that were run."""
+    """The skipped instances' part of the run's time, estimated from the mean of the instances that were run."""
     error_s: float
     """The standard error of `skipped_s`. Where the threads had not settled, it includes how their instances changed."""
     settled: bool = True
-    """False where the threads were still falling out of step when the instances were taken."""
+    """False if the threads were still drifting apart when the instances were taken."""
 
     def __str__(self) -> str:
         threads = "" if self.threads == 1 else f" on each of {self.threads} threads"
@@ -129,10 +128,10 @@ class SampledPhase:
 
 @attrs.frozen
 class Interval:
-    """A figure over draws in all uncertain entries (`extensions/certainty`): 80 % of them lie from `low` to `high`.
+    """A figure over draws in all uncertain entries (`extensions/certainty`): 80 % lie from `low` to `high`.
 
-    `nominal` is the figure with every range at its mean. The seed and the number of draws are what it takes to make
-    them again, bit by bit.
+    `nominal` is the figure with every range at its mean. The seed and the number of draws suffice to repeat the draws
+    exactly.
     """
 
     nominal: float
@@ -145,7 +144,7 @@ class Interval:
 
     @classmethod
     def of(cls, nominal: float, values: Sequence[float], seed: int) -> Interval:
-        """Compute the interval of at least one draw; between the middles of two draws' parts in proportion."""
+        """Compute the interval of at least one draw, with interpolation between draws."""
         low, median, high = (_quantile(sorted(values), share) for share in (0.1, 0.5, 0.9))
         return cls(nominal, median, low, high, seed, tuple(values))
 
@@ -159,7 +158,7 @@ class Interval:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which a share of places lies; each ascending value stands for an equal part of them."""
+    """Return the quantile `share` of ascending values, each of which stands for an equal part."""
     rank = max(0.0, min(share * len(ordered) - 0.5, len(ordered) - 1.0))
     below = int(rank)
     low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
@@ -193,51 +192,51 @@ class Result:
     """Hash over time, actor, kind and sizes of every event; None unless a trace was asked for."""
     where_time_went: dict[str, TimeShare]
     options: dict[str, str | dict[str, str | float]] = attrs.field(factory=dict)
-    """The options of the run that are not the defaults: `overrides` of the machine's entries, `environment`, the
-    `range_end` of entries, places of `inputs`, `phases`, `gear` and `strategy`.
+    """The options of the run that differ from the defaults: `overrides` of the machine's entries, `environment`, the
+    `range_end` of entries, quantiles of `inputs`, `phases`, `gear` and `strategy`.
     """
     inputs: dict[str, float] = attrs.field(factory=dict)
-    """The values that the program took of inputs with a range."""
+    """The values that the program used for inputs with a range."""
     calls_outside: dict[str, CallStatistics] = attrs.field(factory=dict)
     """Calls outside of the measured windows: start-up and exit."""
     sections: dict[str, ResultSection] = attrs.field(factory=dict)
-    """What the memory configuration has to say of the run; in the JSON file each stands under its own name."""
+    """The memory configuration's own figures of the run; in the JSON file each stands under its own name."""
     managed: dict[str, ManagedFigures] = attrs.field(factory=dict)
-    """Managed memory by object; objects of one name are added up. Empty without managed memory. The sums are those of
+    """Managed memory by object; objects of one name are added up. Empty without managed memory. The sums are in
     `faults`.
     """
     algorithms: dict[str, int] = attrs.field(factory=dict)
     """Algorithms of a stdpar program in the measured windows (`Run.algorithms`); empty for other models."""
     phases: list[SampledPhase] = attrs.field(factory=list)
-    """The repeated phases that were sampled. All figures include an estimate of the instances that were left out."""
+    """The sampled phases. All figures include an estimate of the skipped instances."""
     warnings: list[str] = attrs.field(factory=list)
-    """Likely mistakes: an override far outside of its entry's range, or more host threads than cores."""
+    """Likely mistakes, such as an override far outside of its entry's range, or more host threads than cores."""
     repeats: list[RepeatedRun] = attrs.field(factory=list)
-    """Every run of a repeated measurement, this one included; empty when there was only one."""
+    """Every run of a repeated measurement, this run included; empty for a single run."""
     spreads: dict[str, Spread] = attrs.field(factory=dict)
-    """`elapsed_s` and every measured number over the repeated runs; empty when there was only one."""
+    """`elapsed_s` and every measured number over the repeated runs; empty for a single run."""
     intervals: dict[str, Interval] = attrs.field(factory=dict)
-    """`elapsed_s` and measured numbers over draws in the uncertain entries; empty where nothing was drawn, and without
-    those that no draw changes.
+    """`elapsed_s` and measured numbers over draws in the uncertain entries; empty without draws, and without figures
+    that no draw changes.
     """
 
     @property
     def interval(self) -> Interval | None:
-        """Return the elapsed time's `Interval` over draws of uncertain costs; None without any, or if all agree."""
+        """Return the elapsed time's `Interval` over draws of uncertain costs; None without draws, or if all agree."""
         return self.intervals.get("elapsed_s")
 
     @property
     def draws(self) -> int:
-        """Return how many draws its intervals are of; 0 without any."""
+        """Return the number of draws of the intervals; 0 without any."""
         return max((interval.draws for interval in self.intervals.values()), default=0)
 
     def figures(self, section: str) -> Mapping[str, Any]:
-        """Return the figures of a section of the memory configuration; empty when it has none of that name."""
+        """Return the figures of a memory configuration's section; empty without a section of that name."""
         made = self.sections.get(section)
         return {} if made is None else made.figures
 
     def all_calls(self) -> dict[str, CallStatistics]:
-        """Return the calls of the whole run, as a profiler that watches the process counts them."""
+        """Return the calls of the whole run, as a profiler of the process counts them."""
         outside = self.calls_outside
         return {
             name: self.calls[name].joined(outside[name])
@@ -247,24 +246,24 @@ class Result:
         }
 
     def figure(self) -> Any:
-        """Draw where the host threads' time went, as a figure of matplotlib. Raises UserError where it cannot be."""
+        """Draw where the host threads' time went, as a figure of matplotlib. Raises UserError if it cannot be drawn."""
         return drawing().time_figure(self)
 
     def timeline(self, **keywords: Any) -> Any:
         """Draw the run over virtual time, as `offloadrt.timeline` does: `result.timeline(window_s=(0.0, 1e-3))`.
 
-        It is made once more, bit by bit. Raises UserError for a result that `offloadrt.execute` did not make here.
+        The run is repeated for this, with the same events. Raises UserError for a result of another process.
         """
         if id(self) not in REDRAWN:
             raise UserError("only what `offloadrt.execute` returns is drawn; write `offloadrt.timeline(SCENARIO, ...)`")
         return REDRAWN[id(self)](**keywords)
 
     def to_polars(self) -> polars.DataFrame:
-        """Return a frame of one row, as the function `to_polars` does of several results."""
+        """Return a polars frame with one row, as the function `to_polars` makes for several results."""
         return to_polars([self])
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return a frame of one row, as `to_polars`. Raises UserError without pandas."""
+        """Return a pandas frame with one row, as `to_pandas` makes it. Raises UserError without pandas."""
         return to_pandas([self])
 
     def _repr_html_(self) -> str | None:
@@ -283,7 +282,7 @@ class RepeatedRun:
 
 @attrs.frozen
 class Spread:
-    """A figure over repeated runs: its median, its mean, and its coefficient of variation.
+    """A figure's median, mean and coefficient of variation over repeated runs.
 
     The median of an even number is the mean of the middle two. The coefficient of variation is the sample standard
     deviation over the mean, None where the mean is 0.
@@ -324,7 +323,7 @@ def builtins(result: Result) -> dict[str, Any]:
 
 
 def from_builtins(record: Mapping[str, Any]) -> Result:
-    """Return the result that `builtins` gave: what is no field of a result is a section of a memory configuration.
+    """Return the result from the output of `builtins`; unknown fields become sections of a configuration.
 
     Raises msgspec.ValidationError.
     """
@@ -342,7 +341,7 @@ def to_json(result: Result) -> bytes:
 def median(results: list[Result]) -> Result:
     """Return the run whose elapsed time is the (lower) median.
 
-    It has all runs in `repeats` and `spreads` when there are several.
+    The returned run has all runs in `repeats` and `spreads` if there are several.
     """
     if len(results) == 1:
         return results[0]
@@ -364,7 +363,7 @@ def _spreads(results: Sequence[Result]) -> dict[str, Spread]:
 def measured_of(returned: object, scenario: str) -> dict[str, Value]:
     """Return the figures that a scenario returned, as plain values: NumPy scalars become Python's.
 
-    Raises ScenarioRefused in words for its author.
+    Raises ScenarioRefused with a message for the scenario's author.
     """
     if returned is None:
         return {}
@@ -418,7 +417,7 @@ def _ends(result: Result) -> dict[str, Cell]:
 
 
 def _places(result: Result) -> tuple[tuple[str, Cell], ...]:
-    """Return where it ran; a comparison of machines names them as they were given, which may be files."""
+    """Return the machine and runtime of a run; a comparison of machines names them as given, which may be files."""
     return ("machine", result.machine), ("runtime", result.runtime)
 
 
@@ -461,8 +460,8 @@ def to_pandas(results: Sequence[Result]) -> pandas.DataFrame:
 def write_tables(results: Sequence[Result], folder: Path, *, stem: str = "results", full: bool = True) -> list[Path]:
     """Write `stem.parquet` and `stem.csv` into `folder`, and return their paths.
 
-    full: the CSV file has every column, as the Parquet file has; otherwise what decides a run and what was measured of
-    it, without the counts of each call, lock and part of the machine.
+    full: the CSV file has every column, as the Parquet file has. Otherwise it has the run's inputs and measured
+    figures, without the counts of each call, lock and part of the machine.
 
     Raises UserError when they cannot be written.
     """

@@ -1,4 +1,4 @@
-"""How values are written for people: times, sizes, shares and parameters in words."""
+"""Text forms of values for people: times, sizes, shares and parameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 Cell = int | float | bool | str | None
-"""What stands in a cell of a table of results."""
+"""The value of a cell in a table of results."""
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _STATISTIC = re.compile(r"_(mean|median|min|max|p\d+)$")
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -31,9 +31,9 @@ def size(nbytes: float) -> str:
 
 
 def figure(name: str, value: object) -> str:
-    """Write a measured figure for people: the end of its name tells its unit, `_s`, `_per_s` or `_bytes`.
+    """Write a measured figure for people; the suffix of its name gives its unit: `_s`, `_per_s` or `_bytes`.
 
-    What a statistic is of is told before its own name: `batch_s_mean`, `service_s_p90`.
+    A statistic's suffix comes last: `batch_s_mean`, `service_s_p90`.
     """
     name = _STATISTIC.sub("", name)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -50,7 +50,7 @@ def figure(name: str, value: object) -> str:
 
 
 def word(value: object) -> str:
-    """Write the value of a parameter as the command line takes it."""
+    """Write a parameter's value in command-line syntax."""
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -65,12 +65,12 @@ def percent(share: float) -> str:
 
 
 def named(parameters: Mapping[str, object]) -> str:
-    """Write parameters as the command line takes them: `threads=4 pinned=true`."""
+    """Write parameters in command-line syntax: `threads=4 pinned=true`."""
     return " ".join(f"{name}={word(value)}" for name, value in parameters.items())
 
 
 class RunsOn(Protocol):
-    """A result, a comparison or a report: it says on which machine and runtime it ran."""
+    """A result, a comparison or a report, with the machine and the runtime of its runs."""
 
     @property
     def machine(self) -> str: ...

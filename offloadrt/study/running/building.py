@@ -24,7 +24,7 @@ from offloadrt.trace import Calls, Trace
 
 
 def options_for(model: object) -> type[ProgramOptions]:
-    """Return the class of the options of this model's programs. Raises UserError for a model that does not exist."""
+    """Return the options class of a model's programs. Raises UserError for an unknown model."""
     known = MODELS.names()
     if model not in known:
         hint = did_you_mean(model, known) if isinstance(model, str) else ""
@@ -35,12 +35,12 @@ def options_for(model: object) -> type[ProgramOptions]:
 def program_of(
     options: ProgramOptions, machine: Machine, drivers: Sequence[Driver], trace: Trace | None
 ) -> OffloadProgram[Any]:
-    """Make the program of these options. Raises ValueError for some that do not go with the machine."""
+    """Make the program of these options. Raises ValueError for options that do not fit the machine."""
     return MODELS.find(options.model).program(machine, drivers, options, trace)
 
 
 def changed(options: ProgramOptions, changes: Mapping[str, Any]) -> ProgramOptions:
-    """Return the options with some of them replaced. Raises UserError for one that the model does not have."""
+    """Return the options with some fields replaced. Raises UserError for a field that the model does not have."""
     known = [field.name for field in attrs.fields(type(options))]
     for name in changes:
         if name not in known:
@@ -53,11 +53,11 @@ def changed(options: ProgramOptions, changes: Mapping[str, Any]) -> ProgramOptio
 
 @attrs.frozen
 class Built:
-    """The parts of a run's machine, and its profile with what the program's environment sets."""
+    """The parts of a run's machine, and its profile with the entries that the program's environment sets."""
 
     spec: MachineSpec
     nodes: Sequence[Machine]
-    """The machines on which the program runs: one, or the nodes of a cluster."""
+    """The machines of the run: one, or the nodes of a cluster."""
     drivers: Sequence[Sequence[Driver]]
     """The driver libraries of each process."""
     processes: list[Process]
@@ -65,12 +65,12 @@ class Built:
 
     @property
     def machine(self) -> Machine:
-        """Return the machine, of several nodes the first."""
+        """Return the machine; the first one of several nodes."""
         return self.nodes[0]
 
     @property
     def programs(self) -> list[OffloadProgram[Any]]:
-        """Return the program as each process has it, with a runtime library of its own."""
+        """Return the program of each process, with its own runtime library."""
         return [process.program for process in self.processes]
 
 
@@ -78,9 +78,9 @@ def build(
     sim: Simulation, spec: MachineSpec, options: ProgramOptions, environment: Mapping[str, str], trace: Trace | None,
     calls: Calls, injector: Injector | None = None,
 ) -> Built:  # fmt: skip
-    """Build machine, drivers and program; API calls are counted in `calls`, faults injected by `injector`.
+    """Build machine, drivers and program; `calls` counts API calls, `injector` injects faults.
 
-    Raises UserError for options that do not go together, or that the machine has no hardware for.
+    Raises UserError for options that contradict one another, or for which the machine lacks hardware.
     """
     spec = _with_environment(spec, environment)
     try:
@@ -103,7 +103,7 @@ def build(
 
 
 def check(spec: MachineSpec, options: ProgramOptions) -> None:
-    """Check what is known before the machine is built: the names of policies, and the number of devices.
+    """Check, before the machine is built, the names of policies and the number of devices.
 
     Raises UserError.
     """
@@ -140,7 +140,7 @@ def _with_environment(spec: MachineSpec, environment: Mapping[str, str]) -> Mach
 
 
 def _plain(value: str) -> str | float:
-    """Return the number that an environment variable is, in the unit of the entry, or its word in small letters."""
+    """Return an environment variable's number, in the unit of the entry, or its word in lower case."""
     try:
         return float(value)
     except ValueError:
@@ -151,7 +151,7 @@ _FAULTS: Final = Registry[Callable[[Sequence[str]], FaultPlan]]("reader of fault
 
 
 def plan_of(faults: Sequence[str]) -> FaultPlan:
-    """Read the faults of a run. Raises UserError, also where nothing that reads them is installed."""
+    """Parse the faults of a run. Raises UserError, also where no code that reads faults is installed."""
     try:
         read: Callable[[Sequence[str]], FaultPlan] = _FAULTS.load("faults")
     except NotInstalled as error:

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measured: Mapping[str, Value]) -> Result:
-    """Make the record of a run that has ended, of what it counted in its measured windows."""
+    """Make the record of an ended run from the counts of its measured windows."""
     ledger = run.measured
     return Result(
         scenario=scenario.name,
@@ -93,10 +93,10 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
 
 
 def where_time_went(ledger: Ledger) -> dict[str, TimeShare]:
-    """Divide host-thread time by what it went into, the largest first.
+    """Divide host-thread time into categories, the largest first.
 
-    Shares are of the lives of the host threads that ended in the measured windows. Where threads live on, they are of
-    the time that is accounted for.
+    Shares refer to the lives of the host threads that ended in the measured windows. Where threads live on, shares
+    refer to the accounted time.
     """
     claimed = math.fsum(ledger.host_time.values())
     lives = max(ledger.lived_s, claimed)
@@ -117,8 +117,8 @@ _OPTIONS = {
     "processes": "num_processes",
 }
 _OPTIONS_OF_RANKS = {"ranks": "num_processes", "nodes": "num_nodes", "gpus_per_node": "num_devices"}
-"""The parameters of a scenario that are also options of its program, and the names of these options; those of ranks
-where it has a parameter `ranks`. A parameter that is None is no choice.
+"""The parameters of a scenario that are also options of its program, with the options' names; the options of ranks
+apply only with a parameter `ranks`. A parameter that is None chooses nothing.
 """
 
 
@@ -187,7 +187,7 @@ def _execute_once(
 def _options(
     spec: RunSpec, parameters: Mapping[str, Value], *, sampled: bool
 ) -> dict[str, str | dict[str, str | float]]:
-    """Return the options of a result; a policy that is a parameter of the scenario as well is among its parameters."""
+    """Return the options for a result; a policy that is also a parameter of the scenario counts as a parameter."""
     options = spec.options_of_result()
     for name in POLICIES:
         if name in parameters:
@@ -227,13 +227,13 @@ def _real_sleeps(scenario: Scenario) -> list[str]:
 
 
 def _unused_faults(run: Run) -> list[str]:
-    """Warn of faults that struck nothing."""
+    """Warn of injected faults that struck nothing."""
     unused = [] if run.injector is None else run.injector.unstruck()
     return [f"--faults {text}: nothing in this run was struck by it" for text in unused]
 
 
 def _drawn_uses(run: Run) -> list[str]:
-    """Warn of kernels whose pages and faults rest on a declared distribution of indices."""
+    """Warn of kernels whose pages and faults depend on a declared distribution of indices."""
     if not (names := run.statistics.kernels_of_drawn_uses):
         return []
     told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -242,7 +242,7 @@ def _drawn_uses(run: Run) -> list[str]:
 
 
 def _unknown_uses(run: Run) -> list[str]:
-    """Warn of kernels that used memory over a link, where reads and writes go by themselves, if nothing says which."""
+    """Warn of kernels that used memory over a link without information on which arrays they read or write."""
     if not (names := run.statistics.kernels_of_unknown_uses):
         return []
     told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -251,14 +251,14 @@ def _unknown_uses(run: Run) -> list[str]:
 
 
 class Supervisor(Protocol):
-    """Looks after a run from within, in the first actor."""
+    """Surrounds a run's program from within, in the first actor."""
 
     def around(self, run: Run) -> AbstractAsyncContextManager[object]:
-        """Return a context in which the program is run to its end."""
+        """Return a context in which the program runs to its end."""
 
 
 def with_policies(parameters: Mapping[str, Value], spec: RunSpec) -> dict[str, Value]:
-    """Return the parameters of a scenario with the policies of the spec, where it has parameters of their names."""
+    """Return a scenario's parameters, with policies of the spec for the parameters of the same names."""
     policies = {name: value for name, value in spec.policies.items() if value is not None and name in parameters}
     return {**parameters, **policies}
 
@@ -335,20 +335,20 @@ def run_supervised(run: Run, main: Callable[[], Coroutine[Any, Any, R]], supervi
 
 
 PROGRAM_ERRORS = (OffloadError, DriverError, MemoryAccessFault)
-"""Errors of something that the program did. A checker has seen what led there."""
+"""Errors of a program's own actions; a checker has seen what led to them."""
 ENDING_ERRORS = (*PROGRAM_ERRORS, UnifiedMemoryUnavailable, ThreadDied)
 """Errors that end a real program with a message.
 
-A script of this package that ends with one has wrong arguments; it is not wrong itself, so no traceback is shown.
+A script of this package that ends with such an error has wrong arguments, so no traceback is shown.
 """
 
 
 @contextmanager
 def patient_collector() -> Iterator[None]:
-    """Look for cycles less often: a run makes many short-lived objects and hardly a cycle (6 % of a run).
+    """Run the garbage collector less often: a run makes many short-lived objects and hardly a cycle (6 % of a run).
 
-    Not too seldom: after 10,000 objects the cycles of some short runs still lie in the processor's cache, after 50,000
-    no more. Objects are not frozen: to ask whether the caller has frozen some takes a look at each of them.
+    The interval has a limit: after 10,000 objects the cycles of some short runs still lie in the processor's cache,
+    after 50,000 they do not. Objects are not frozen: a check for the caller's frozen objects takes a look at each.
     """
     before = gc.get_threshold()
     gc.set_threshold(10_000, 20, 50)
@@ -368,15 +368,15 @@ _NEVER = r"(coroutine|region) '.*' was never (awaited|entered)"
 class NeverAwaited(UserError):
     """A directive or another coroutine was called without `await`, or a region without `async with`.
 
-    The message says which, and its thread.
+    The message names the call and its thread.
     """
 
 
 @contextmanager
 def all_awaited(sim: Simulation) -> Iterator[None]:
-    """Notice coroutines and regions that are thrown away before they have begun, while the body runs.
+    """Detect coroutines and regions that are dropped before they have begun, while the body runs.
 
-    Raises NeverAwaited at the end; what the body itself raises gets a note instead.
+    Raises NeverAwaited at the end; an error of the body gets a note instead.
     """
     forgotten: list[str] = []
     before = sys.unraisablehook
@@ -408,9 +408,9 @@ def all_awaited(sim: Simulation) -> Iterator[None]:
 
 
 def _called(coroutine: Any, warning: str) -> str:
-    """Return the directive that a coroutine is; else its function's name.
+    """Return the name of the directive that a coroutine runs; else its function's name.
 
-    The warning has the name where Python gives no more.
+    The warning's text supplies the name where Python gives no other.
     """
     frame = getattr(coroutine, "cr_frame", None)
     function = warning.split("'")[1].rpartition(".")[2]
@@ -433,7 +433,7 @@ class ClockedRun(Run, trio.abc.Clock):
         return self.sim.current_time()
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Let virtual time pass when nothing else is to be done."""
+        """Let virtual time pass when no task can run."""
         return self.sim.deadline_to_sleep_time(deadline)
 
     async def live(self, main: Callable[[], Awaitable[object]]) -> None:
@@ -458,7 +458,7 @@ class ClockedRun(Run, trio.abc.Clock):
 
 
 def observer_of(perfetto: Path | None) -> CausalObserver | None:
-    """Make what a picture needs besides the events; None without one. Raises UserError where it is not installed."""
+    """Make the observer that a Perfetto file needs; None without such a file. Raises UserError if not installed."""
     try:
         observer: CausalObserver | None = None if perfetto is None else _TRACE_FILES.load("perfetto").observer()
     except ValueError as error:
@@ -469,7 +469,7 @@ def observer_of(perfetto: Path | None) -> CausalObserver | None:
 def open_sinks(
     *, log: Path | None = None, perfetto: Path | None = None, causal_log: CausalObserver | None = None
 ) -> list[Sink]:
-    """Open the sinks for `Run(sinks=...)`; `causal_log` are those of the same run, for the Perfetto file.
+    """Open the sinks for `Run(sinks=...)`; `causal_log` is the same run's observer, for the Perfetto file.
 
     Raises UserError for a file that cannot be written and for a package that is missing.
     """
@@ -492,14 +492,14 @@ def open_sinks(
 
 
 _TRACE_FILES: Registry[Any] = Registry("trace file", "offloadrt.trace_files")
-"""Opens a file in which another tool looks at a run, such as Perfetto's: the path, and the observer of the run."""
+"""Openers of files for other tools, such as Perfetto; each is called with the path and the run's observer."""
 
 
 @attrs.frozen
 class _FileSink:
     """A sink that raises UserError with its path when the file cannot be written, as on a full disk.
 
-    It writes beside the path, and takes its place when it is closed.
+    It writes a temporary file, which replaces the path when the sink is closed.
     """
 
     path: Path

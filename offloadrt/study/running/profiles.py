@@ -1,4 +1,4 @@
-"""Machines as the user names them."""
+"""Machines by the names or files that users give."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from offloadrt.machine import MachineSpec, ProfileEntry, ProfileError
 from offloadrt.study.errors import UserError
 
 _ENDS = ("low", "mean", "high")
-"""Where an entry may be taken in its range, by name."""
+"""The named positions of an entry in its range."""
 
 
 def load(
@@ -21,11 +21,11 @@ def load(
     range_end: str | Mapping[str, str | float] = "mean",
     runtime: str | None = None,
 ) -> MachineSpec:
-    """Load a machine and a runtime by name or file, with some entries replaced and ranges at the end asked for.
+    """Load a machine and a runtime by name or file, with replaced entries and ranges at the requested ends.
 
-    None is the machine's default runtime.
+    A runtime of None stands for the machine's default runtime.
 
-    Raises UserError with file, key and reason; for a bad entry of `overrides` with `--set` instead of the file.
+    Raises UserError with file, key and reason; for a bad entry of `overrides`, with `--set` instead of the file.
     """
     for key, end in {"all ranges": range_end}.items() if isinstance(range_end, str) else range_end.items():
         if end not in _ENDS and (isinstance(end, str) or not 0.0 <= end <= 1.0):
@@ -38,9 +38,9 @@ def load(
 
 
 def machine_of(name: str, path: Path | None, machine: str, chosen: str | None) -> str:
-    """Return the machine that the user has chosen, else that of the scenario of this name and file.
+    """Return the user's machine, or else the machine of the scenario with this name and file.
 
-    Raises UserError, with these, when the scenario's cannot be used.
+    Raises UserError, with name and file, when the scenario's machine cannot be used.
     """
     if chosen is not None:
         return chosen
@@ -52,7 +52,7 @@ def machine_of(name: str, path: Path | None, machine: str, chosen: str | None) -
 
 
 def override(spec: MachineSpec, key: str, value: str | float | bool, *, said: str = "set") -> MachineSpec:
-    """Replace one more entry of the profile. Raises UserError with who said so, key, reason and file."""
+    """Replace one more entry of the profile. Raises UserError with the origin `said`, key, reason and file."""
     return _with_overrides(spec, {key: value}, said)
 
 
@@ -64,13 +64,13 @@ def _with_overrides(spec: MachineSpec, overrides: Mapping[str, str | float | boo
 
 
 _FAR = 10.0
-"""How many times beyond its range a value is doubtful; a single value counts as a range of one tenth to ten times."""
+"""Factor beyond a range from which on a value is doubtful; a single value counts as a range of factor 10."""
 
 
 def far_off(machine: str, runtime: str | None, overrides: Mapping[str, str]) -> list[str]:
-    """Say which overrides are far from what the profile has: a factor of 10 beyond a range, of 100 from one value.
+    """Name the overrides far from the profile's values: by a factor of 10 beyond a range, of 100 from a value.
 
-    0 is not far: it asks what a run would be without a cost. Raises UserError as `load` does.
+    A value of 0 is not far: it asks what a run would be without a cost. Raises UserError as `load` does.
     """
     if not overrides:
         return []

@@ -1,8 +1,8 @@
 """A run: one emulated machine with its program in virtual time, as a scenario or a test sees it.
 
-The machine is built at the first use of anything that needs it (`run.machine`, `run.parallel`, …); until then
-`run.set` overrides entries of its profile, and `run.options` says how the program is made. `RunStatistics` has what the
-run counts, `Windows` the part of it that is measured.
+The machine is built at the first use of anything that needs it (`run.machine`, `run.parallel`, …). Until then `run.set`
+overrides entries of its profile, and `run.options` has the program's options. `RunStatistics` has the run's counts,
+`Windows` the measured part of them.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ P = TypeVar("P", bound="OffloadProgram[Any]")
 
 
 def strategy_of(text: str | Strategy, seed: int) -> Strategy:
-    """Return the order of actors at one instant that `text` names: `fifo`, `random` (with the run's seed), `random(N)`.
+    """Return the strategy that `text` names: `fifo`, `random` (with the run's seed), `random(N)`.
 
     Another name is an entry point of the group `offloadrt.strategies`, which is called with the run's seed, or with the
-    number in brackets. An object of one's own is returned as it is. Raises UserError.
+    number in parentheses. A strategy object is returned unchanged. Raises UserError.
     """
     if not isinstance(text, str):
         if isinstance(text, type) or not (hasattr(text, "choose") and hasattr(text, "name")):
@@ -62,7 +62,7 @@ def strategy_of(text: str | Strategy, seed: int) -> Strategy:
 
 
 class _Option(Generic[V]):
-    """One of the program's options as an attribute of the run: reads and replaces the field in `run.options`."""
+    """A program option as an attribute of the run: reads and replaces the field in `run.options`."""
 
     def __set_name__(self, owner: type[Run], name: str) -> None:
         self._name = name
@@ -78,13 +78,13 @@ class _Option(Generic[V]):
 class Run:
     """One run of an offloading program on one emulated machine.
 
-    `spec` says how it is made; its fields can also be given by name: `Run(machine="mi300a", seed=1)`. Without a machine
-    it is alex-a100. `hash`, `record`, `sinks` and `causal_log` ask for a trace; without any there is none (`run.trace`
-    is None). What is recorded is hashed too, unless the field `hash` is False. `causal_log` records who resumes whom.
-    `on_progress` is called with (done, total) as a long program advances. Raises UserError for a gear, strategy, fault,
-    machine or runtime that does not exist, TypeError for a field that there is not.
+    `spec` describes the run; its fields can also be given by name: `Run(machine="mi300a", seed=1)`. The default machine
+    is alex-a100. `hash`, `record`, `sinks` and `causal_log` request a trace; without any of them there is none
+    (`run.trace` is None). Recorded events are hashed too, unless the field `hash` is False. `causal_log` records who
+    resumes whom. `on_progress` is called with (done, total) as a long program advances. Raises UserError for an unknown
+    gear, strategy, fault, machine or runtime, TypeError for an unknown field.
 
-    Each member is one line on the part that does the work (`sim`, `trace`, `options`, `machine`, `windows`,
+    Each member delegates in one line to the part that does the work (`sim`, `trace`, `options`, `machine`, `windows`,
     `statistics`, the program).
     """
 
@@ -131,9 +131,9 @@ class Run:
         self._observer: ProgramObserver | None = None
         self._counting = Calls()
         self.injector = Injector(self.sim, building.plan_of(spec.faults)) if spec.faults else None
-        """What injects faults; None in a run without."""
+        """Injects faults; None in a run without faults."""
         self.doubts: list[str] = []
-        """What the program's reader has to warn of: its result does."""
+        """Warnings of the program's reader, which become warnings of the result."""
         self.windows = Windows(
             self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting, spec.sample_phases
         )
@@ -189,9 +189,9 @@ class Run:
     # ------------------------------------------------------------------ the program
     @property
     def options(self) -> ProgramOptions:
-        """Return how the program is made, and in which model: `OpenMPOptions`, `OpenACCOptions`, and so on.
+        """Return the options of the program, which also select its model: `OpenMPOptions`, `OpenACCOptions`, ….
 
-        They are fixed once the machine is built: to set them afterwards raises UserError.
+        They are fixed once the machine is built: setting them afterwards raises UserError.
         """
         return self._options
 
@@ -223,15 +223,15 @@ class Run:
     phantom: _Option[bool] = _Option()
     """The option of that name: whether arrays have a size and no storage."""
     configuration: _Option[str | MemoryConfiguration] = _Option()
-    """The option of that name of an OpenMP program: what a map means."""
+    """The OpenMP program's option of that name: what a map means."""
     allocator: _Option[str | MakeAllocator] = _Option()
-    """The option of that name of an OpenMP program: how device blocks are obtained."""
+    """The OpenMP program's option of that name: how device blocks are obtained."""
     table_policy: _Option[str | LockPolicy | None] = _Option()
-    """The option of that name of an OpenMP program: who enters the device table next."""
+    """The OpenMP program's option of that name: which thread enters the device table next."""
 
     @property
     def program(self) -> OffloadProgram[Any]:
-        """Return the program, in whichever model; of several processes the first one's."""
+        """Return the program, in any model; with several processes, the first one's."""
         return self._parts.programs[0]
 
     @property
@@ -247,11 +247,11 @@ class Run:
 
     @property
     def is_observed(self) -> bool:
-        """Tell whether an observer is told what the program does."""
+        """Tell whether an observer is told of the program's actions."""
         return self._observer is not None
 
     def program_as(self, kind: type[P]) -> P:
-        """Return the program as one of this class: `run.program_as(acc.OpenACC)`. Raises UserError for another one."""
+        """Return the program as an object of this class: `run.program_as(acc.OpenACC)`. Raises UserError otherwise."""
         if not isinstance(program := self.program, kind):
             raise UserError(f"run: the program is no {kind.__name__}, its model is {self.options.model}")
         return program
@@ -303,10 +303,10 @@ class Run:
     ) -> list[Any]:
         """Run `await main(process)` in each of `n` processes on so many nodes, as `mpiexec -n` does.
 
-        What is not given is as `options.num_processes`, `num_nodes` and `num_devices` say. Each node is a machine of
-        its own, with so many of its GPUs, of which each process takes the one that it wants; between nodes there is the
-        network of the machine's profile. Returns the processes' results by rank; what a process raises ends the others
-        and is raised here. Raises UserError for counts that do not go together, and once the machine is built.
+        Omitted counts come from `options.num_processes`, `num_nodes` and `num_devices`. Each node is a machine of its
+        own with `gpus_per_node` GPUs, of which each process chooses one; the network of the machine's profile connects
+        the nodes. Returns the processes' results by rank; an error of a process ends the others and is raised here.
+        Raises UserError for inconsistent counts, and once the machine is built.
         """
         from offloadrt.models.host.process import mpiexec
 
@@ -320,9 +320,9 @@ class Run:
     async def finish(self, *, measure: bool = True) -> None:
         """End the program, as at its exit.
 
-        Deferred tasks, async queues and what directives that were left early have begun complete, then the runtime
-        gives pooled memory back. Where no window was opened, everything up to the exit is measured, unless `measure`
-        is False because nobody will ask.
+        Deferred tasks, async queues and the rest of abandoned directives complete, then the runtime gives pooled memory
+        back. Where no window was opened, everything up to the exit is measured, unless `measure` is False because no
+        result is needed.
         """
         if self._built is None:
             return
@@ -338,21 +338,21 @@ class Run:
                 nursery.spawn(program.shutdown, name=f"exit of process {program.machine.process}")
 
     def progress(self, done: int, total: int) -> None:
-        """Report that `done` of a long program's `total` steps are over. Nothing in the run depends on it."""
+        """Report that `done` of a long program's `total` steps are over. Nothing in the run depends on this."""
         if self._on_progress is not None:
             self._on_progress(done, total)
 
     def steps(self, count: int) -> Iterator[int]:
         """Yield the numbers of a loop's steps, as `range(count)` does: `for step in run.steps(100):`.
 
-        In a run with `sample_phases`, a long loop of many steps runs a few of them only, which stand for the others
-        (`extensions/sampling`). So a step has to leave the program as it found it, but for its results.
+        In a run with `sample_phases`, a long loop of many steps runs only a few of them, which stand for the others
+        (`extensions/sampling`). So each step must leave the program in the state in which it began, except for results.
         """
         return self.windows.phases.steps(count)
 
     # ------------------------------------------------------------------ what is measured and counted
     def measure(self) -> MeasuredPart:
-        """Measure the time of the body: `async with run.measure():`. Several add up; without any, all is measured."""
+        """Measure the body's time: `async with run.measure():`. Windows add up; without any, all is measured."""
         from offloadrt.study.running.statistics import MeasuredPart
 
         return MeasuredPart(self.windows)
@@ -370,17 +370,17 @@ class Run:
 
     @property
     def counted(self) -> Ledger:
-        """Return what was counted since the start, measured or not, without the calls."""
+        """Return all counts since the start, measured or not, without the calls."""
         return self.windows.counted
 
     @property
     def measured(self) -> Ledger:
-        """Return what was counted in the measured windows so far; everything when none was opened."""
+        """Return the counts of the measured windows so far; all counts when none was opened."""
         return self.windows.measured
 
     @property
     def statistics(self) -> RunStatistics:
-        """Return what the run has counted since its start, measured or not."""
+        """Return the run's statistics since its start, measured or not."""
         from offloadrt.study.running.statistics import RunStatistics
 
         return RunStatistics(self._built)

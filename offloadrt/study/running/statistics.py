@@ -1,7 +1,7 @@
 """Collects what a run has counted since its start from the floors that count it.
 
-`Ledger` has the figures of one time. They can be subtracted: a measured window is a difference of two. `Windows` are
-the measured parts of a run: time, figures and API calls. What a `StepSampler` leaves out is in them, by estimate.
+`Ledger` has the figures at one time. Ledgers can be subtracted: a measured window is the difference of two. `Windows`
+are the measured parts of a run: time, figures and API calls, with an estimate of skipped steps.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.frozen(eq=False)
 class RunStatistics:
-    """Counts and virtual seconds of the whole run so far. All are empty while there is no machine."""
+    """Counts and virtual seconds of the whole run so far. All are empty before the machine is built."""
 
     _built: Built | None
 
     @property
     def locks(self) -> Mapping[str, Any]:
-        """Return every lock, by name: `device table`, `driver context`, and so on.
+        """Return the statistics of every lock by name: `device table`, `driver context`, and so on.
 
         Locks of a process other than the first have its number in their names: `device table of process 1`.
         Each has `.acquired`, `.contended`, `.wait_s` and `.hold_s`.
@@ -54,7 +54,7 @@ class RunStatistics:
 
     @property
     def engines(self) -> Mapping[str, Any]:
-        """Return every part of the machine and the driver's own threads, by name: `device 0 copy engine h2d`, ….
+        """Return the statistics of the machine's parts and the driver's threads by name: `device 0 copy engine h2d`, ….
 
         Each has `.busy_s` and `.idle_s`.
         """
@@ -92,7 +92,7 @@ class RunStatistics:
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:
-        """Return what became of managed memory, by name of the object, over all devices: its sums are `faults`."""
+        """Return the use of managed memory over all devices, by name of the object; its sums are in `faults`."""
         objects: dict[str, ManagedUsage] = {}
         for device in self._devices:
             for name, usage in device.managed_objects.items():
@@ -101,28 +101,28 @@ class RunStatistics:
 
     @property
     def kernels_of_drawn_uses(self) -> tuple[str, ...]:
-        """Return the kernels whose places in managed memory were drawn, as their indices are data without numbers."""
+        """Return the kernels with drawn positions in managed memory, because their indices are data without numbers."""
         kernels = [device.managed for device in self._devices if device.managed is not None]
         return tuple(dict.fromkeys(name for managed in kernels for name in managed.drawn_uses))
 
     @property
     def kernels_of_unknown_uses(self) -> tuple[str, ...]:
-        """Return the kernels that were taken to read and write all their managed arrays, as nothing says which."""
+        """Return the kernels that were assumed to read and write all managed arrays, for lack of information."""
         kernels = [device.managed for device in self._devices if device.managed is not None]
         return tuple(dict.fromkeys(name for managed in kernels for name in managed.unknown_uses))
 
     @property
     def sections(self) -> Mapping[str, ResultSection]:
-        """Return what the memory configuration has to say of the run (`MemoryConfiguration.sections`), by name."""
+        """Return the memory configuration's own figures of the run (`MemoryConfiguration.sections`), by name."""
         devices = self._runtime_devices
         return devices[0].configuration.sections(devices) if devices else {}
 
     @property
     def algorithms(self) -> Mapping[str, int]:
-        """Return what became of the algorithms of a stdpar program; empty for other models.
+        """Return the counts of a stdpar program's algorithms; empty for other models.
 
-        Algorithms called, offloaded and on the host, waits, barriers elided, prefetches, allocations taken over,
-        decisions of the offload heuristic.
+        These are algorithms called, offloaded and on the host, waits, elided barriers, prefetches, intercepted
+        allocations, and decisions of the offload heuristic.
         """
         return _summed(program.algorithms() for program in self._programs)
 
@@ -133,9 +133,9 @@ class RunStatistics:
 
     @property
     def kernels(self) -> Mapping[str, float]:
-        """Return what kernels took, over all devices: `wall_s`, and at page faults `fault_service_s`, `fault_wait_s`.
+        """Return the time of kernels over all devices: `wall_s`, and for page faults `fault_service_s`, `fault_wait_s`.
 
-        The last two are those of an APU, whose kernels stand still at the first touch of a page.
+        The last two are those of an APU, whose kernels stall at the first touch of a page.
         """
         faults = [device.fault_statistics() for device in self._devices]
         return {
@@ -155,7 +155,7 @@ class RunStatistics:
 
     @property
     def _kernel_drivers(self) -> Sequence[Driver]:
-        """Return a driver of each device; those of other processes have the same kernel driver."""
+        """Return one driver of each device; other processes' drivers share the same kernel driver."""
         if self._built is None:
             return ()
         return [driver for node in self._built.nodes for driver in self._built.drivers[node.first_process]]
@@ -179,7 +179,7 @@ def _summed(parts: Iterable[Mapping[K, int]]) -> dict[K, int]:
 
 
 class _ByName(dict[str, Any]):
-    """Statistics by name. The error for a name that does not exist says which there are."""
+    """Statistics by name. The error for an unknown name lists the known ones."""
 
     def __init__(self, what: str, statistics: Mapping[str, Any]) -> None:
         super().__init__(statistics)
@@ -192,14 +192,14 @@ class _ByName(dict[str, Any]):
 _Name = TypeVar("_Name", bound=Hashable)
 _Figure = TypeVar("_Figure")
 _Operation = Callable[[Any, Any], Any]
-"""Joins two numbers, or two records of figures."""
+"""Combines two numbers, or two records of figures."""
 _UNUSED = LockUse(0, 0, 0.0, 0.0)
 _UNTOUCHED = ManagedFigures(0, 0, 0, 0, 0)
 
 
 @attrs.frozen
 class Ledger:
-    """Counts and virtual seconds of one stretch of a run."""
+    """Counts and virtual seconds of one part of a run."""
 
     locks: Mapping[str, LockUse] = attrs.field(factory=dict)
     engines: Mapping[str, DeviceFigures] = attrs.field(factory=dict)
@@ -212,7 +212,7 @@ class Ledger:
     kernels: Mapping[str, float] = attrs.field(factory=dict)
     host_time: Mapping[str, float] = attrs.field(factory=dict)
     lived_s: float = 0.0
-    """The lives of host threads that ended in this stretch."""
+    """The lives of host threads that ended in this part of the run."""
     elapsed_s: float = 0.0
     calls: Calls = attrs.field(factory=Calls, eq=False)
     """The API calls that returned in this stretch. `Windows` fills them in, because their extremes cannot be
@@ -221,7 +221,7 @@ class Ledger:
 
     @classmethod
     def of(cls, statistics: RunStatistics, now: float) -> Ledger:
-        """Take down everything since the run's start, without its calls."""
+        """Record everything since the run's start, without its calls."""
         return cls(
             locks={name: LockUse.of(lock) for name, lock in statistics.locks.items()},
             engines={name: DeviceFigures.of(engine) for name, engine in statistics.engines.items()},
@@ -243,11 +243,11 @@ class Ledger:
         return self._with(earlier, operator.sub)
 
     def times(self, factor: float) -> Ledger:
-        """Return `factor` times these figures, without calls."""
+        """Return the figures multiplied by `factor`, without calls."""
         return self._with(self, lambda figure, _: figure * factor)
 
     def _parts(self, names: Iterable[str]) -> Mapping[str, DeviceFigures]:
-        """Return the engines of these names; an engine that came into use later was idle in all of this stretch."""
+        """Return the engines of these names; an engine that was made later was idle in all of this part."""
         idle = DeviceFigures(0.0, self.elapsed_s, 0.0)
         return {name: self.engines.get(name, idle) for name in names}
 
@@ -271,60 +271,60 @@ class Ledger:
 def _joined(
     a: Mapping[_Name, _Figure], b: Mapping[_Name, _Figure], operation: _Operation, zero: _Figure | None
 ) -> dict[_Name, _Figure]:
-    """Join the figures of each name; `zero` stands where one of the two does not have it."""
+    """Combine the figures of each name; `zero` stands in where one argument lacks a name."""
     return {name: operation(a.get(name, zero), b.get(name, zero)) for name in {**a, **b}}
 
 
 StepNumbers = Callable[[int], Iterable[int]]
-"""Gives the numbers of the steps that are run, of so many: `range`, or `run.steps`, which leaves some out."""
+"""Gives the numbers of the steps to run: `range` gives all, `run.steps` may leave some out."""
 
 
 @attrs.frozen
 class PhaseEstimate:
-    """One repeated phase: the loops of all actors that ran it at the same time."""
+    """One repeated phase: the loops of all actors that ran the phase at the same time."""
 
     begin_s: float
     end_s: float
-    """The time in which all of them were in instances that were taken."""
+    """The time in which all threads were in measured instances."""
     threads: int
     instances: int
     skipped: int
     seconds: float
-    """What was left out of the run's time."""
+    """Estimated time of the skipped instances."""
     error_s: float
     settled: bool
-    """Whether its threads were in their lasting state when instances were taken."""
+    """Whether the threads were in a steady state when instances were measured."""
     more: Ledger = attrs.field(repr=False)
-    """What the machine did in what was left out."""
+    """Estimated figures of the machine in the skipped instances."""
 
     @property
     def weight(self) -> float:
-        """Return how many times over the time between begin and end counts."""
+        """Return the factor by which the time between begin and end counts."""
         return 1.0 + self.seconds / (self.end_s - self.begin_s)
 
 
 class StepSampler(Protocol):
-    """What runs the loops of a program: all of their instances, or some that stand for the others."""
+    """Runs the loops of a program: all instances, or some that stand for the others."""
 
     wanted: bool
-    """Whether anything is left out."""
+    """Whether any instance is left out."""
 
     def steps(self, count: int, key: Hashable = None, work: Sequence[float] = ()) -> Iterator[int]:
-        """Yield the numbers of a loop's instances that are run.
+        """Yield the numbers of the loop instances to run.
 
-        key: loops of one key, in several threads that meet in the loop, leave out the same instances; without it, loops
-        that are as long and come as the same in their threads. work: seconds of the host's own work in each instance,
-        where these are known.
+        key: loops with the same key, in several threads that meet in the loop, leave out the same instances; without a
+        key, loops of equal length and equal order in their threads do. work: seconds of the host's own work in each
+        instance, where known.
         """
         ...
 
     def estimates(self, begin_s: float, end_s: float) -> Sequence[PhaseEstimate]:
-        """Return what was left out between two times, phase by phase."""
+        """Return the estimates of what was left out between two times, phase by phase."""
         ...
 
 
 class EveryStep:
-    """Runs all instances."""
+    """Runs all instances of every loop."""
 
     wanted = False
 
@@ -341,8 +341,8 @@ SAMPLERS: Final = Registry[Any]("way to sample phases", "offloadrt.phases")
 class Windows:
     """The measured windows; several add up. Until the first one is opened, everything from the run's start is measured.
 
-    `ledger` gives what the run has counted up to now; `calls` is where the machine counts API calls. What the program's
-    `phases` leave out of a window is in all figures, by estimate; `spans` are as the run was.
+    `ledger` gives the run's counts so far; `calls` is where the machine counts API calls. All figures include an
+    estimate of what the program's `phases` leave out of a window; `spans` do not.
     """
 
     def __init__(
@@ -362,10 +362,10 @@ class Windows:
         self._open: float | None = 0.0
         self._explicit = False
         self.spans: list[tuple[float, float, Actor]] = []
-        """Begin and end of each window that is over, in virtual seconds, and who ended it."""
+        """Begin and end of each closed window in virtual seconds, and the actor that closed it."""
 
     def start(self) -> None:
-        """Open a window. Raises UserError where one is open."""
+        """Open a window. Raises UserError if a window is open."""
         if not self._explicit:
             self._explicit, self._open = True, None
         if self._open is not None:
@@ -378,13 +378,13 @@ class Windows:
         self._outside.include(self._counting.cut())
 
     def end(self) -> None:
-        """Close the window. Raises UserError where none is open."""
+        """Close the window. Raises UserError if no window is open."""
         if not self._explicit or self._open is None:
             raise UserError("run.measure(): no measured window is open")
         self._close(self._open)
 
     def finish(self) -> None:
-        """End the program: where no window was ever opened, everything up to here is measured."""
+        """End the program; if no window was ever opened, everything up to now is measured."""
         if self._open is not None and not self._explicit:
             self._close(self._open)
 
@@ -415,7 +415,7 @@ class Windows:
 
     @property
     def measured(self) -> Ledger:
-        """Return what was counted in the windows so far."""
+        """Return the counts of the windows so far."""
         figures = self._closed if self._open is None else self._closed + self._counted_since(self._open)
         calls = _all_of(self._inside)
         if self._open is not None:
@@ -425,13 +425,13 @@ class Windows:
 
     @property
     def counted(self) -> Ledger:
-        """Return what has been counted since the start, measured or not, with what was left out of windows."""
+        """Return the counts since the start, measured or not, including what was left out of windows."""
         phases = self.phases.estimates(0.0, self._sim.now)
         return reduce(Ledger.__add__, (phase.more for phase in phases), self._ledger_now())
 
     @property
     def skipped(self) -> list[PhaseEstimate]:
-        """Return the sampled phases whose left-out instances belong to windows that are over."""
+        """Return the sampled phases whose skipped instances belong to closed windows."""
         return [phase for begin, end, _ in self.spans for phase in self.phases.estimates(begin, end)]
 
     @property

@@ -1,6 +1,6 @@
 """A scenario: an async function that runs one experiment, with the machine it runs on and the figure it belongs to.
 
-`ProgramFiles` reads files that are programs and no scripts, such as recordings.
+`ProgramFiles` reads files that are programs but no scripts, such as recordings.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class PublishedPoint:
-    """A figure that a paper reports, drawn beside the emulated ones: the value of a claim, and where it belongs.
+    """A figure from a paper, drawn beside the emulated ones: the value of a claim, and its position.
 
-    Value, unit, source and role are those of the claim. It is drawn where the parameters of the runs are those of `at`,
-    on the machine of the scenario, and nowhere else.
+    Value, unit, source and role are those of the claim. The point is drawn only for runs with the parameters `at`, on
+    the scenario's machine.
     """
 
     package: str
     """The paper's package; its `claims.toml` has the claim."""
     claim: str
     at: Mapping[str, Any] = attrs.field(factory=dict)
-    """Values of parameters; a list has several, and two numbers of what lies along x are its ends.
+    """Values of parameters; a list gives several values, and two numbers for the x axis are the ends of a range.
 
-    What lies along x and is not named here takes any value.
+    The parameter of the x axis, if it is not named here, may have any value.
     """
     over: Mapping[str, Any] = attrs.field(factory=dict)
     """The claim is a ratio: the `y` of the run with these parameters over the `y` of the runs at `at`."""
@@ -59,18 +59,18 @@ class PublishedPoint:
     along_x: bool = False
     """Whether the value lies along x, as where a curve saturates."""
     what: str = ""
-    """The statistic that the figure is, where it is not of single runs: `mean`. It is written beside the point."""
+    """The statistic of several runs that the figure is, as `mean`; it is written at the point. Empty: single runs."""
 
 
 @attrs.frozen
 class Figure:
     """The figure that a sweep of the scenario draws.
 
-    It shows `y` (a measured figure, or a column of the table such as `elapsed_s`) over `x` (a parameter; texts stand
-    beside one another in the order of the sweep).
+    It shows `y` (a measured figure, or a column of the table such as `elapsed_s`) over `x` (a parameter; texts are
+    placed side by side in the order of the sweep).
 
-    One line a value of `lines`, one panel a value of `panels`; parameters that were swept and are named nowhere become
-    lines.
+    Each value of `lines` gives one line, each value of `panels` one panel; swept parameters without another place
+    become lines.
     """
 
     x: str
@@ -81,11 +81,11 @@ class Figure:
     ylabel: str | None = None
     title: str | None = None
     legend: str | None = None
-    """Title of the legend; without it the names of `lines`."""
+    """Title of the legend; by default the names in `lines`."""
     names: Mapping[str, str] = attrs.field(factory=dict)
-    """Names of values in titles of panels and in the legend.
+    """Names of values, for titles of panels and for the legend.
 
-    A panel of another value is titled by its parameter and value.
+    A panel of another value has its parameter and value as its title.
     """
     bars: bool = False
     """Whether bars are drawn instead of lines, for texts along x that have no order."""
@@ -94,8 +94,8 @@ class Figure:
     they are far apart.
     """
     baseline: Mapping[str, Any] = attrs.field(factory=dict)
-    """Draw not `y` but the ratio to it: `y` of the run in which these parameters have these values, and all others are
-    the same, over `y`. `offloadrt compare` takes it as its baseline as well.
+    """Draw the ratio to a baseline instead of `y`: `y` of the run with these values, and all other parameters the same,
+    over `y`. `offloadrt compare` uses it as its baseline, too.
     """
     published: tuple[PublishedPoint, ...] = ()
     """The values of `y` that the paper reports."""
@@ -103,7 +103,7 @@ class Figure:
 
 @attrs.frozen(eq=False)
 class Scenario:
-    """An experiment that the decorator made of a function. Calling it calls the function."""
+    """An experiment made from a function by the decorator. Calling it calls the function."""
 
     name: str
     function: Function
@@ -113,20 +113,20 @@ class Scenario:
     """The profile of the runtime that the program was built for; None is the machine's default."""
     figure: Figure | None = None
     sweep: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
-    """Axes of `offloadrt sweep NAME` when the user gives none."""
+    """Axes of `offloadrt sweep NAME` if the user gives none."""
     measures: tuple[str, ...] = ()
-    """The figures that `offloadrt compare` compares besides the elapsed time when none are given."""
+    """The figures that `offloadrt compare` compares in addition to the elapsed time, if none are given."""
     results: tuple[str, ...] = ()
     """The returned figures that must not depend on the schedule; `offloadrt explore` compares them."""
     shrinks: tuple[str, ...] = ()
-    """The parameters that `offloadrt explore` may make smaller when it has found a failure."""
+    """The parameters that `offloadrt explore` may reduce when it has found a failure."""
     path: Path | None = None
     """The file that defines the scenario."""
     kernels: Callable[[], Iterable[Kernel]] | None = None
     """Returns the kernels for `offloadrt kernels`, where they are not in modules that the scenario's file imports."""
 
     def returned_names(self) -> list[str] | None:
-        """Return the names of the figures that it returns, read from its source; None where that does not say."""
+        """Return the names of the returned figures, read from the source; None where the source does not show them."""
         try:
             ahead: list[ast.AST] = [*ast.iter_child_nodes(ast.parse(dedent(inspect.getsource(self.function))).body[0])]
         except (OSError, TypeError, SyntaxError):
@@ -226,7 +226,7 @@ def scenario(
 
 
 def _check_published(point: PublishedPoint, parameters: Mapping[str, Parameter], owner: str) -> None:
-    """Check where a published point belongs. Raises ScenarioRefused for a parameter or a value that does not exist."""
+    """Check a published point's position. Raises ScenarioRefused for an unknown parameter or value."""
     for field in ("at", "over", "times"):
         for name, value in getattr(point, field).items():
             where = f"scenario {owner}: the published point {point.claim} of its figure: {field}.{name}"
@@ -243,18 +243,18 @@ def _check_published(point: PublishedPoint, parameters: Mapping[str, Parameter],
 class ProgramFiles(Protocol):
     """The files of one kind, as an entry point of the group ``offloadrt.program_files`` gives it.
 
-    The name of the entry point is the end of their names, without its dot. All methods raise UserError for a file that
-    cannot be read.
+    The entry point's name is the suffix of the files' names, without its dot. All methods raise UserError for an
+    unreadable file.
     """
 
     sources: Collection[str]
-    """Ends of the names of sources from which such a program is made, as in ".cpp"."""
+    """Suffixes of source files from which such a program is made, such as ".cpp"."""
 
     def holds(self, path: Path) -> bool:
-        """Tell whether a file or folder is of this kind, whatever its name."""
+        """Tell whether a file or folder is of this kind, whatever its name is."""
 
     def hint(self, path: Path) -> str:
-        """Say how a source or a binary becomes such a file; the empty string for anything else."""
+        """Explain how a source or a binary becomes such a file; the empty string for other files."""
 
     def scenario_of(self, path: Path) -> Scenario:
         """Make a scenario of a file."""
@@ -282,7 +282,7 @@ PROGRAM_FILES: Final = Registry[ProgramFiles]("kind of program file", "offloadrt
 
 
 def reader_of(reference: str) -> ProgramFiles | None:
-    """Return what reads the file or folder that a reference names; None for scripts and names of scenarios."""
+    """Return the reader of a referenced file or folder; None for scripts and names of scenarios."""
     path = Path(reference)
     if path.suffix == ".py" or (not path.suffix and not path.exists()):
         return None  # nearly all references, which need no reader
@@ -292,7 +292,7 @@ def reader_of(reference: str) -> ProgramFiles | None:
 
 
 def hint_of(path: Path) -> str:
-    """Say how a program that is no script can be given; the empty string if nobody knows."""
+    """Explain how to run a program that is no script; the empty string if no reader knows."""
     return next(filter(None, (reader.hint(path) for reader in PROGRAM_FILES.installed())), "")
 
 

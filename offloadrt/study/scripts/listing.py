@@ -22,7 +22,7 @@ PACKAGE: Final = Path(__file__).resolve().parents[2]
 """The folder `offloadrt`. Importing the package for its `__file__` would be an import circle."""
 
 PROGRAMS = "programs"
-"""The group of a script that names none; it is listed first."""
+"""The group of a script that names no group; it is listed first."""
 INDEX = "index.json"
 SCENARIOS: Final = Registry[Any]("scenario", "offloadrt.scenarios")
 """The scenarios that other packages add; those that come with offloadrt are files."""
@@ -30,7 +30,7 @@ SCENARIOS: Final = Registry[Any]("scenario", "offloadrt.scenarios")
 
 @attrs.frozen
 class ListedScenario:
-    """A scenario in a listing: its name, its machine, one sentence, and the group in which it stands."""
+    """A scenario in a listing: its name, its machine, one sentence, and its group."""
 
     name: str
     machine: str
@@ -43,7 +43,7 @@ LISTED = list[ListedScenario]
 
 
 class IndexedFile(msgspec.Struct):
-    """A file of scenarios as the index has it."""
+    """A file of scenarios in the index."""
 
     digest: str
     scenarios: list[ListedScenario]
@@ -58,17 +58,17 @@ def folder() -> Path:
 
 
 def files(subfolder: str = "") -> list[Path]:
-    """Return the files of the scenarios that come with the package: those of a subfolder, or those that are in none."""
+    """Return the package's scenario files: those of a subfolder, or those that are in none."""
     return [path for path in sorted((folder() / subfolder).glob("*.py")) if not path.name.startswith("_")]
 
 
 def digest_of(path: Path) -> str:
-    """Return the digest by which the index knows a file."""
+    """Return the digest by which the index identifies a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def indexed() -> dict[Path, list[ListedScenario]]:
-    """Return the scenarios of those files that are as they were when the index was written."""
+    """Return the scenarios of the files that have not changed since the index was written."""
     return _indexed(folder())
 
 
@@ -86,7 +86,7 @@ def _indexed(folder: Path) -> dict[Path, list[ListedScenario]]:
 
 
 def from_index() -> list[ListedScenario] | None:
-    """Return all scenarios, in groups, if the index knows all of them, else None."""
+    """Return all scenarios, in groups, if the index covers all of them, else None."""
     known = indexed()
     if SCENARIOS.points() or any(path not in known for path in files()):
         return None
@@ -101,7 +101,7 @@ def grouped(scenarios: Iterable[ListedScenario]) -> list[ListedScenario]:
 
 
 def file_of(name: str) -> Path | None:
-    """Return the file that holds the scenario of that name: a file of the same name, or what the index says."""
+    """Return the file that contains the scenario of that name: a file of the same name, or the index's answer."""
     if (same_name := folder() / f"{name}.py").is_file():
         return same_name
     for path, scenarios in indexed().items():

@@ -51,7 +51,7 @@ _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s
 
 
 def unit_of(name: str) -> str | None:
-    """Return the unit that the name of a parameter ends with, None without one.
+    """Return the unit suffix of a parameter's name, None without one.
 
     >>> unit_of("size_gb"), unit_of("nbytes"), unit_of("threads")
     ('GB', 'B', None)
@@ -82,7 +82,7 @@ def read_float(name: str, text: str) -> float:
 
 
 def _exact(name: str, text: str) -> Fraction | float:
-    """Return the number that `text` is, in the unit of the parameter. Raises as `read_int`."""
+    """Return the number in `text`, in the unit of the parameter. Raises what `read_int` raises."""
     try:
         return float(text)
     except ValueError:
@@ -115,7 +115,7 @@ def _exact(name: str, text: str) -> Fraction | float:
 
 
 Value = int | float | bool | str | None
-"""The value of a parameter. Every value survives a trip through JSON."""
+"""The value of a parameter; it can be stored as JSON without loss."""
 
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
@@ -123,13 +123,13 @@ _FALSE = frozenset({"false", "no", "off", "0"})
 
 @attrs.frozen
 class Range:
-    """The numbers a parameter may take: from `low` to `high`, both included; None leaves an end open."""
+    """The allowed numbers of a parameter: from `low` to `high`, both included; None leaves an end open."""
 
     low: float | None = None
     high: float | None = None
 
     def holds(self, value: float) -> bool:
-        """Tell whether `value` lies inside."""
+        """Tell whether `value` lies in the range."""
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
     def __str__(self) -> str:
@@ -144,7 +144,7 @@ class Range:
 
 @attrs.frozen
 class Parameter:
-    """One parameter of a scenario. It says how its values are read, checked and shown."""
+    """One parameter of a scenario; it reads, checks and shows its values."""
 
     name: str
     type: type[int] | type[float] | type[bool] | type[str]
@@ -159,7 +159,7 @@ class Parameter:
 
     @property
     def expected(self) -> str:
-        """Return what a value must be, in words: `int, 1 to 4096`."""
+        """Return a description of valid values: `int, 1 to 4096`."""
         if self.choices:
             words = "one of " + ", ".join(str(choice) for choice in self.choices)
         elif self.type is bool:
@@ -189,7 +189,7 @@ class Parameter:
             raise ParameterError(self.name, f"{text!r} is not a value: expected {self.expected}{hint}") from None
 
     def check(self, value: Any) -> Value:
-        """Return `value` when it is one of this parameter's (an int passes for a float). Raises ParameterError."""
+        """Return `value` if it is valid for this parameter (an int passes for a float). Raises ParameterError."""
         if value is None and self.optional:
             return None
         if self.choices:
@@ -208,7 +208,7 @@ class Parameter:
 
 
 def _several(text: str) -> str:
-    """Return a hint for several values where one is taken, else the empty string."""
+    """Return a hint for several values where only one is allowed, else the empty string."""
     if ".." in text:
         return "; a range is written as its values, as in 1,2,4,8, which compare, sweep and report take"
     return "; one run takes one value, and compare, sweep and report take several" if "," in text else ""
@@ -229,13 +229,13 @@ _READERS: dict[type, Callable[[str, str], Value]] = {
     bool: lambda _, text: _read_bool(text),
     str: lambda _, text: text,
 }
-"""Readers of a value by the parameter's name and the text."""
+"""Functions that read a value from the parameter's name and the text, by type."""
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
     """Return the parameters of a scenario's function, by name, in order; the first argument (the run) is not one.
 
-    Raises ScenarioRefused, in words for the author of the script, when the signature cannot be read so.
+    Raises ScenarioRefused, with a message for the script's author, when the signature is not readable.
     """
     owner = f"scenario {function.__name__}"
     hints = typing.get_type_hints(function, include_extras=True)
@@ -271,7 +271,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a scenario's function: values that are fields of a class of parameters become one."""
+    """Return the arguments of a scenario's function; values that are fields of a parameter class are combined."""
     arguments = dict(values)
     for argument, kind in _groups(function):
         given = {field: arguments.pop(field) for field in attrs.fields_dict(kind) if field in arguments}
@@ -281,7 +281,7 @@ def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[st
 
 @functools.lru_cache(maxsize=256)
 def _groups(function: Callable[..., Any]) -> tuple[tuple[inspect.Parameter, type], ...]:
-    """Return the arguments of a function that are classes of parameters, with these classes."""
+    """Return the arguments of a function whose types are classes of parameters, with these classes."""
     hints = typing.get_type_hints(function)
     return tuple(
         (argument, kind)
@@ -291,7 +291,7 @@ def _groups(function: Callable[..., Any]) -> tuple[tuple[inspect.Parameter, type
 
 
 def check_fields(values: Any) -> None:
-    """Check the fields of an object of a class of parameters as a scenario's. Raises ParameterError."""
+    """Check the fields of an object of a parameter class. Raises ParameterError."""
     for name, hint in _fields(type(values)).items():
         _parameter(name, hint, "").check(getattr(values, name))
 
@@ -303,7 +303,7 @@ def _fields(kind: type) -> dict[str, Any]:
 
 
 def _group(argument: inspect.Parameter, kind: type) -> Any:
-    """Return the defaults of the parameters that an argument stands for."""
+    """Return the default object for an argument that stands for several parameters."""
     return kind() if argument.default is argument.empty else argument.default
 
 
@@ -333,7 +333,7 @@ def _parameter(name: str, hint: Any, text: str) -> Parameter:
 
 
 def parameter_help(docstring: str, names: list[str]) -> dict[str, str]:
-    """Read the lines `name: text` of a docstring's `Parameters:` section; deeper indented lines continue one."""
+    """Read the lines `name: text` of a docstring's `Parameters:` section; deeper indented lines continue a text."""
     lines_of: dict[str, list[str]] = {}
     lines = inspect.cleandoc(docstring).splitlines()
     heads = [n for n, line in enumerate(lines) if line.strip().lower() in ("parameters:", "args:", "arguments:")]
@@ -354,7 +354,7 @@ def parameter_help(docstring: str, names: list[str]) -> dict[str, str]:
 
 
 def split_assignment(text: str, *, what: str = "a parameter is written name=value") -> tuple[str, str]:
-    """Split `name=value` in two. Raises UserError."""
+    """Split `name=value` at the equals sign. Raises UserError."""
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
         raise UserError(f"{text!r}: {what}")
@@ -375,9 +375,9 @@ def split_assignments(
 
 
 def sweep_axes(owner: str, texts: Sequence[str], default: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-    """Read the axes that `name=v1,v2,...` spell, the values still texts; `default` when there are none.
+    """Read the axes in texts `name=v1,v2,...`, with values as texts; `default` without any text.
 
-    An axis of `default` that is given again takes the given values. Raises UserError when nothing is swept.
+    A given axis replaces the axis of `default` with the same name. Raises UserError when nothing is swept.
     """
     given = split_assignments(texts, what="an axis is written name=v1,v2,...")
     axes = dict(default) | {name: tuple(value.strip() for value in text.split(",")) for name, text in given.items()}

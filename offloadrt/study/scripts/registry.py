@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _modules: dict[Path, ModuleType] = {}
 _only_here: dict[str, Scenario] = {}
-"""Scenarios that stand in no file, by their reference."""
+"""Scenarios without a file, by their reference."""
 
 
 def load(path: Path) -> dict[str, Scenario]:
@@ -89,13 +89,13 @@ def _import(path: Path) -> ModuleType:
 
 
 class PartNotInstalled(UserError):
-    """A script needs an extension or a paper that is not there."""
+    """A script needs an extension or a paper that is not installed."""
 
 
 def shipped(subfolder: str = "") -> dict[str, Scenario]:
-    """Load every scenario that comes with the package, by name: those of a subfolder, or those that are in none.
+    """Load every scenario of the package, by name: those of a subfolder, or those that are in none.
 
-    Those that need a part of the package that is not installed are left out.
+    Scenarios that need a part of the package that is not installed are left out.
     """
     scenarios: dict[str, Scenario] = {}
     for path in files(subfolder):
@@ -105,16 +105,16 @@ def shipped(subfolder: str = "") -> dict[str, Scenario]:
 
 
 def listed_in(path: Path) -> list[ListedScenario]:
-    """Return what a listing says of the scenarios of a file. Raises as `load`."""
+    """Return the listing of the scenarios of a file. Raises what `load` raises."""
     scenarios = load(path)
     group = getattr(_modules[path.resolve()], "LISTED_AS", PROGRAMS)
     return [ListedScenario(found.name, found.machine, found.summary, group) for found in scenarios.values()]
 
 
 def listed() -> list[ListedScenario]:
-    """Return what a listing says of all scenarios, in groups: those that come with offloadrt, then other packages'.
+    """Return the listing of all scenarios, in groups: those of offloadrt first, then other packages'.
 
-    Only files that the index does not know are loaded, and the entry points. Raises ScriptFailed, UserError.
+    Only entry points and files that the index does not cover are loaded. Raises ScriptFailed, UserError.
     """
     known = indexed()
     entries = [entry for path in files() for entry in (known[path] if path in known else listed_in(path))]
@@ -208,14 +208,14 @@ def split(reference: str) -> tuple[Path | None, str | None]:
 
 
 def is_only_here(scenario: Scenario) -> bool:
-    """Tell whether no other process can import a scenario: one of a notebook's cell, or made inside of a function."""
+    """Tell whether no other process can import a scenario: it is of a notebook's cell, or made within a function."""
     if reader_of(str(scenario.path)) is not None:
         return False
     return not (scenario.path is not None and scenario.path.is_file()) or "<locals>" in scenario.function.__qualname__
 
 
 def reference(scenario: Scenario) -> str:
-    """Return a text that `find` turns into this scenario: in another process, or in this one if it is only here."""
+    """Return a text that `find` turns into this scenario, in another process unless it is only here."""
     if reader_of(str(scenario.path)) is not None:
         return str(scenario.path)
     for name, point in SCENARIOS.points().items():

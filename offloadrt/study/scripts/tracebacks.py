@@ -27,7 +27,7 @@ _SHOWN = f"{PACKAGE / 'scenarios'}/"
 
 
 def _own(filename: str) -> bool:
-    """Tell whether a frame of that file belongs to the script (or to a library that it called)."""
+    """Tell whether a frame of that file belongs to the script, or to a library that the script called."""
     if os.environ.get("OFFLOADRT_FULL_TRACEBACK"):
         return True
     if filename.startswith(("<frozen importlib", "<attrs generated")):
@@ -36,7 +36,7 @@ def _own(filename: str) -> bool:
 
 
 def script_line() -> str:
-    """Return where the script's running coroutine stands, as ` (FILE, line N)`; empty when none is running."""
+    """Return the position of the script's running coroutine, as ` (FILE, line N)`; empty when none is running."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         code = frame.f_code
@@ -59,9 +59,9 @@ def _prune(story: traceback.TracebackException) -> None:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """Return the one exception inside groups; else `error`.
+    """Return the single exception inside groups; else `error`.
 
-    When all are the same, raised by several threads, it is the first, with a note of how many there are.
+    If several threads raised the same error, return the first, with a note of their number.
     """
     if not isinstance(error, BaseExceptionGroup):
         return error
@@ -70,7 +70,7 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def _different(error: BaseException) -> list[BaseException]:
-    """Return the errors inside groups, those of one type and one line of the script once, with a note of how many."""
+    """Return the errors inside groups; errors of one type at one line count once, with a note of their number."""
     kinds: dict[object, list[BaseException]] = {}
     for leaf in _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]:
         kinds.setdefault((type(leaf), _line(leaf) or _of_any_thread(leaf)), []).append(leaf)
@@ -106,7 +106,7 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 def script_traceback(error: BaseException) -> str:
     """Format the traceback of `error` with only the user's frames; the bare message when there are none.
 
-    What several threads raised at one line stands there once; different errors stand one below the other.
+    An error that several threads raised at one line is shown once; different errors are shown one below the other.
     """
     return "\n\n".join(_formatted(one) for one in _different(error))
 
@@ -118,7 +118,7 @@ def _formatted(error: BaseException) -> str:
 
 
 def unwrapped(error: BaseException) -> BaseException:
-    """Return the one exception inside `error`, its traceback reduced to the user's frames when it has any."""
+    """Return the single exception inside `error`; its traceback has only the user's frames if there are any."""
     inner = innermost(error)
     frames = []
     trace = inner.__traceback__

@@ -1,8 +1,8 @@
 """Which block of managed memory is evicted when a device has no memory left: one policy, one file.
 
 ``evict.policy`` of the profile names a policy: an entry point of the group ``offloadrt.eviction_policies``, or
-``FILE.py:CLASS``.  A policy is pure: it is asked for an order of the blocks and changes nothing.  The driver evicts the
-first block of this order on which nobody works (``VaBlocks.evict_one``).
+``FILE.py:CLASS``. A policy is pure: it returns an order of the blocks and changes nothing. The driver evicts the first
+block of this order that no actor works on (``VaBlocks.evict_one``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from offloadrt.registry import Registry
 
 @attrs.frozen(eq=False)
 class DeviceMemoryInUse:
-    """The blocks that have memory of one device, as an eviction policy sees them; it must not change them."""
+    """The blocks that have memory of one device, as an eviction policy sees them; a policy must not change them."""
 
     by_last_fault: Mapping[int, ManagedBlock]
     """The blocks by their index.  The first is the one whose last fault is the longest ago."""
@@ -38,8 +38,8 @@ class EvictionPolicy(Protocol):
     def order(self, memory: DeviceMemoryInUse) -> Iterable[int]:
         """Return or yield the indices of blocks in the order in which they may be evicted.
 
-        The driver takes the first one on which nobody works.  When it finds none it waits for the first; without any
-        index nothing is evicted, and pages that find no room are mapped over the link.
+        The driver takes the first block that no actor works on. If there is none, it waits for the first block. Without
+        any index nothing is evicted, and pages that find no room are mapped over the link.
         """
 
 
