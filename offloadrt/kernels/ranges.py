@@ -296,7 +296,7 @@ def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
 
 
 def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs:
-    """Return at most `most` runs of these values: the first iterations of the loops with the longest steps."""
+    """Return at most `most` runs of the values of `runs`: the first iterations of the loops with the longest steps."""
     taken, number = [], 1
     length = 1
     for step, count in sorted((abs(step), count) for step, count in steps):

@@ -1,8 +1,8 @@
 """Faults on managed memory: those of the GPU, which one actor serves in batches, and those of host threads.
 
-The way of a page fault: the compute units' actor finds pages missing (``ManagedKernels``) and leaves a ``ManagedFault``
-in the ``FaultBuffer``; ``UvmFaultHandler`` fetches a batch; ``GpuFaults.serve`` serves each of its blocks, which
-``VaBlocks.fetch`` brings to the device; a ``ReplayFaults`` lets the kernels try again.
+A page fault takes this way. The compute units' actor finds pages missing (``ManagedKernels``) and leaves a
+``ManagedFault`` in the ``FaultBuffer``; ``UvmFaultHandler`` fetches a batch; ``GpuFaults.serve`` serves each of its
+blocks, which ``VaBlocks.fetch`` brings to the device; a ``ReplayFaults`` lets the kernels try again.
 
 *Batching* (``uvm_gpu_replayable_faults.c``) follows ``uvm_parent_gpu_service_replayable_faults``.  The first fault in
 an empty buffer interrupts the host.  A batch is what lies in the buffer when the worker comes to fetch it, at most
@@ -46,59 +46,59 @@ from offloadrt.trace.events import NO_CAUSE, NONE
 
 @attrs.frozen
 class BatchCosts:
-    """What a batch of faults costs besides the service of its blocks; seconds."""
+    """Costs of a batch of faults, apart from the service of its blocks; seconds."""
 
     host_page: Annotated[int, "page.size"]
-    """Bytes of a page of the host: the driver's own, also where a run tracks larger ones to be faster."""
+    """Bytes of a page of the host: the driver's own page, even if a run tracks larger ones to be faster."""
     batch_max: Annotated[int, "fault.batch_max"]
-    """Entries that the handler takes from the buffer at a time."""
+    """Largest number of entries that the handler takes from the buffer at a time."""
     interrupt: Annotated[float, "fault.interrupt"]
-    """From the first fault in an empty buffer until the handler looks."""
+    """Time from the first fault in an empty buffer until the handler looks into the buffer."""
     fetch: Annotated[float, "fault.fetch_base"]
-    """Work for the fetch of a batch, whatever is in it."""
+    """Work to fetch a batch, whatever its size."""
     fetch_entry: Annotated[float, "fault.fetch"]
-    """Work for the fetch of an entry."""
+    """Work to fetch an entry."""
     preprocess_entry: Annotated[float, "fault.preprocess"]
-    """Work for an entry that is sorted and merged with its duplicates; one that the fetch has merged has none."""
+    """Work to sort an entry and merge it with its duplicates; none for an entry that the fetch has merged."""
     flush: Annotated[float, "fault.replay"]
-    """Work for the flush and the replay at the end of a batch."""
+    """Work to flush the buffer and send the replay at the end of a batch."""
     flush_entry: Annotated[float, "fault.flush"]
-    """Work for an entry that the flush drops."""
+    """Work for each entry that the flush drops."""
     look: Annotated[float, "fault.look"]
-    """From a replay until the handler, which waits for it, looks into the buffer again."""
+    """Time from a replay until the handler, which waits for the replay, looks into the buffer again."""
     policy: Annotated[str, "fault.replay_policy"]
-    """When replays are sent: a name of ``REPLAY_POLICIES``."""
+    """The replay policy, which decides when replays are sent: a name of ``REPLAY_POLICIES``."""
     duplicates: Annotated[float, "fault.update_put"]
-    """Part of a batch's entries that are duplicates from which on the flush also drops what came meanwhile."""
+    """Fraction of duplicates in a batch from which on the flush also drops entries that came meanwhile."""
 
 
 @attrs.frozen
 class FaultBatch:
-    """One batch of GPU faults: what was in it, and when each of its phases ended, in virtual seconds.
+    """One batch of GPU faults: its contents, and the end of each of its phases, in virtual seconds.
 
     The phases are those of ``uvm_gpu_service_replayable_faults`` in nvidia-uvm.
     """
 
     begin: float
-    """The handler comes to fetch."""
+    """Time when the handler begins to fetch."""
     fetched: float
-    """The faults are out of the buffer."""
+    """Time when the faults have been taken out of the buffer."""
     preprocessed: float
-    """They are sorted and duplicates are merged."""
+    """Time when the faults are sorted and duplicates are merged."""
     locked: float
-    """The handler holds the space lock."""
+    """Time when the handler holds the space lock."""
     served: float
-    """The blocks are served; copies may go on."""
+    """Time when the blocks are served; copies may go on."""
     end: float
-    """The buffer is flushed and the replay is sent."""
+    """Time when the buffer is flushed and the replay is sent."""
     faults: int
-    """Faults that were fetched, duplicates included."""
+    """Number of fetched faults, duplicates included."""
     pages: int
-    """Different pages among them."""
+    """Number of different pages among these faults."""
     blocks: int
-    """Blocks that these pages lie in."""
+    """Number of blocks that contain these pages."""
     nbytes: int
-    """Bytes whose migration to the device the batch asked for."""
+    """Bytes that the batch migrates to the device."""
 
 
 _NUMBERS: Final = len(attrs.fields(FaultBatch))
@@ -134,14 +134,14 @@ class FaultBatches(Sequence[FaultBatch]):
 
 @attrs.frozen
 class ReplayPolicy:
-    """When the page-fault handler sends a replay, and whether it flushes the fault buffer before."""
+    """When the page-fault handler sends a replay, and whether it first flushes the fault buffer."""
 
     after: Literal["block", "batch", "buffer"]
-    """What has been served when a replay follows: a block's faults in a batch, a batch, or all that the buffer held."""
+    """What must have been served before a replay: a block's faults in a batch, a batch, or the whole buffer."""
     flushes: bool = False
     """Whether entries that the batch left out are dropped; the handler then waits for the replay.
 
-    Otherwise it goes on with these entries, which a replay has the GPU report a second time.
+    Otherwise it goes on with these entries, which the GPU reports a second time after a replay.
     """
 
 
@@ -153,11 +153,11 @@ REPLAY_POLICIES: Final[Mapping[str, ReplayPolicy]] = MappingProxyType(
         "once": ReplayPolicy("buffer"),
     }
 )
-"""By the names of ``UVM_PERF_FAULT_REPLAY_POLICY_*``; ``fault.replay_policy`` of the profile chooses one."""
+"""Replay policies, by the names of ``UVM_PERF_FAULT_REPLAY_POLICY_*``; ``fault.replay_policy`` chooses one."""
 
 
 class ReplayChannel:
-    """The channel in which a replay follows the copies that were submitted for it, and the replay before it.
+    """The channel in which a replay follows its copies and the previous replay.
 
     The driver pushes a replay and goes on (``push_replay_on_gpu``, which acquires the tracker of the batch).
     """
@@ -190,12 +190,12 @@ class ReplayChannel:
 
 
 class Served(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What became of the faults on one block."""
+    """The result of serving the faults on one block."""
 
     seconds: float
-    """The time that the driver's own work took; 0 when all the pages had translations already."""
+    """Time of the driver's own work; 0 when all the pages had translations already."""
     put_off: int = 0
-    """Pages that the GPU may not have now, because they thrash and it is the host's turn."""
+    """Pages that the GPU may not have now, because they thrash and it is the host's turn to have them."""
 
 
 class GpuFaults:
@@ -212,8 +212,8 @@ class GpuFaults:
     ) -> Served:
         """Serve the faults on a block in one batch; add the copies that this submits to ``copies``.
 
-        ``faulted`` are the pages of the block, which ``entries`` entries of the buffer report.  ``stored`` are those of
-        them that stores have met.
+        ``faulted`` are the pages of the block, which ``entries`` entries of the buffer report. ``stored`` are the pages
+        among them that stores have accessed.
         """
         blocks, pages, thrashing = self._blocks, self._blocks.pages, self._blocks.thrashing
         sim, locks, block = blocks.sim, blocks.locks, pages.block(index)
@@ -271,7 +271,7 @@ class GpuFaults:
                 locks.give(block)
 
     async def _map_in_place(self, block: ManagedBlock, wanted: int, cause: int) -> int:
-        """Serve what needs no migration to the device; return the pages that are left.
+        """Serve what needs no migration to the device; return the remaining pages.
 
         A store to a page of which it has a copy takes the other copies away.  A page that is to stay on a device which
         this one reaches goes there, if it is not there yet, and is mapped; so is one that this device is advised to
@@ -299,7 +299,7 @@ class GpuFaults:
         return wanted
 
     def unpin(self) -> None:
-        """Unmap the pages whose pin is over: the next fault migrates them again."""
+        """Unmap the pages whose pin has ended, so that the next fault migrates them again."""
         for index, place in self._blocks.thrashing.unpinned(self._blocks.sim.now):
             block = self._blocks.pages.block(index)
             self._blocks.unmap(block, 1 << place & block.remote & ~(block.prefers_host | block.accessed_by))
@@ -373,28 +373,28 @@ class GpuFaults:
 
 @attrs.frozen
 class FaultHandlerStatistics:
-    """What the handler did; virtual seconds.  busy_s + idle_s is the time elapsed with one worker."""
+    """Statistics of the handler; virtual seconds. busy_s + idle_s is the time elapsed with one worker."""
 
     busy_s: float
-    """Time in batches, up to now."""
+    """Time in batches, so far."""
     idle_s: float
     wait_s: float
-    """Time that kernels were stalled besides what serving their own faults alone, and the copies, take."""
+    """Time that kernels were stalled, beyond the time to serve their own faults alone and the copies."""
     blocks: int
-    """Blocks that were served; one that has faults in several batches counts in each that has work for it."""
+    """Number of served blocks; a block with faults in several batches counts once for each batch with work for it."""
     block_s: float
-    """Time that the service of these blocks took, without the copies."""
+    """Time of the service of these blocks, without the copies."""
 
 
 class Service(msgspec.Struct, eq=False):
     """What the handler has served since the last replay, in one service of an interrupt."""
 
     kernels: tuple[int, ...] | None
-    """Whose faults these are; None: those of all kernels."""
+    """The kernels whose faults these are; None: those of all kernels."""
     served: dict[int, int] = msgspec.field(default_factory=dict)
-    """Pages, by block."""
+    """The served pages, by block."""
     copies: list[Signal] = msgspec.field(default_factory=list)
-    """The copies that were submitted for them."""
+    """The copies that were submitted for the served pages."""
 
     def note(self, served: dict[int, int]) -> None:
         """Note that pages have been served, by block."""
@@ -435,7 +435,7 @@ class UvmFaultHandler:
         self._workers.start()
 
     async def _run(self) -> None:
-        """Serve one interrupt after the other, for ever (``uvm_parent_gpu_service_replayable_faults``)."""
+        """Serve one interrupt after another, for ever (``uvm_parent_gpu_service_replayable_faults``)."""
         get, pay, ends_once = self.mailbox.get, self._blocks.pay, self._policy.after == "buffer"
         phase = self._blocks.phase
         while True:
@@ -462,13 +462,13 @@ class UvmFaultHandler:
             self._workers.done()
 
     async def _first_in_buffer(self) -> list[ManagedFault]:
-        """Take what lies in the buffer, for the first entry of which the handler spins until it is valid."""
+        """Take the present entries of the buffer; the handler spins until the first entry is valid."""
         while not (seen := self._buffer.take_arrived()):
             await self._blocks.sim.sleep(self._buffer.until_first())
         return seen
 
     def _in_buffer(self) -> list[ManagedFault]:
-        """Take what lies in the buffer now."""
+        """Take the present entries of the buffer."""
         return [] if self._uncontended else self._buffer.take_arrived()
 
     async def _batch(self, seen: list[ManagedFault], service: Service) -> list[ManagedFault]:
@@ -551,7 +551,7 @@ class UvmFaultHandler:
         return [left[0].tail(begun), *left[1:]] if begun else left
 
     def _push(self, service: Service) -> None:
-        """Have the GPU replay what was served since the last replay, when the copies for it have ended."""
+        """Have the GPU replay what was served since the last replay, once the copies for it have ended."""
         self._replays.push(service.copies, ReplayFaults(service.kernels, service.served))
         service.served, service.copies = {}, []
 
@@ -566,23 +566,23 @@ class UvmFaultHandler:
                 self._wait_s += wait_s
 
     def statistics(self) -> FaultHandlerStatistics:
-        """Return what it did so far."""
+        """Return the statistics of the handler so far."""
         busy_s = self._busy.total_s
         idle_s = max(self._blocks.sim.now - self._born - busy_s, 0.0)
         return FaultHandlerStatistics(busy_s, idle_s, self._wait_s, self._served, self._block_s)
 
 
 class Fetch(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What the handler has taken from the buffer as one batch, and what it leaves there."""
+    """The messages that the handler has taken from the buffer as one batch, and those that it leaves there."""
 
     faults: list[ManagedFault]
     """The messages of the batch; the last one may be the first part of a message."""
     entries: int
-    """Entries of the buffer that they stand for."""
+    """Number of buffer entries of these messages."""
     left: list[ManagedFault]
     """The messages behind the batch; the first one is whole, also if a part of it is in the batch."""
     begun: int
-    """How many entries of the first message of ``left`` are in the batch."""
+    """Number of entries of the first message of ``left`` that are in the batch."""
 
 
 def fetch(seen: list[ManagedFault], room: int) -> Fetch:
@@ -598,16 +598,16 @@ def fetch(seen: list[ManagedFault], room: int) -> Fetch:
 
 
 class MergedFaults(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The faults of a batch without duplicates; each field but the last by the index of the block."""
+    """The faults of a batch without duplicates; all fields but the last are dicts by the block's index."""
 
     pages: dict[int, int]
     """Pages that faulted."""
     entries: dict[int, int]
-    """Entries that report them and are left when the fetch has merged some, duplicates included."""
+    """Number of entries that report the pages after the fetch has merged some, duplicates included."""
     stored: dict[int, int]
-    """Pages that stores have met; blocks without any are left out."""
+    """Pages that stores have accessed; blocks without such pages are left out."""
     different: int
-    """How many different pages there are."""
+    """Number of different pages."""
 
 
 def coalesced(fault: ManagedFault, reports_a_page: int) -> int:
@@ -640,21 +640,20 @@ def merge(faults: list[ManagedFault], reports_a_page: int = 1) -> MergedFaults:
 
 
 class HostFaults:
-    """Brings to the host what host threads touch: what the GPU owns, and what nobody has touched.
+    """Brings to the host the pages that host threads touch: pages that the GPU owns, and untouched pages.
 
-    It follows ``uvm_va_block_cpu_fault``: the host thread that has a fault serves it. There is no batching here. A
-    thread comes to one page after the other, and each fault brings the page and what the prefetch policy adds, whether
-    it migrates from a GPU or is new.
+    It follows ``uvm_va_block_cpu_fault``: the host thread that has a fault serves it, without batching. A thread
+    accesses one page after another, and each fault brings the page and what the prefetch policy adds, whether the page
+    migrates from a GPU or is new.
     """
 
     def __init__(self, blocks: VaBlocks) -> None:
         self._blocks = blocks
 
     async def access(self, begin: int, nbytes: int, writes: bool) -> int:
-        """Let the calling thread touch managed memory in order, and have what GPUs own migrated back.
+        """Let the calling thread touch managed memory in order; pages that GPUs own migrate back.
 
-        ``writes`` says whether it stores to the memory; a load reads a page in place of which the host has a valid
-        copy.
+        ``writes`` says whether the thread stores to the memory; a load uses a valid copy on the host in place.
 
         Returns the number of faults that the thread had.
         """
@@ -669,7 +668,7 @@ class HostFaults:
         return count
 
     async def _reclaim(self, member: VaBlocks, index: int, pages: int, writes: bool, cause: int) -> int:
-        """Bring back what a device owns of some pages of a block; return how many faults that took."""
+        """Bring back the pages of a block that a device owns; return the number of faults."""
         block, count = member.pages.block(index), 0
         # A fault brings one page and its neighbours in the tree, so a block may need several. Whoever has the block
         # taken may be about to move a page of it either way, so the thread has to look again after that.
@@ -679,7 +678,7 @@ class HostFaults:
         return count
 
     async def _populate(self, block: ManagedBlock, pages: int) -> int:
-        """Populate those of some pages of a block that nobody has touched; return how many faults that took."""
+        """Populate the untouched pages among `pages` of a block; return the number of faults."""
         blocks, count = self._blocks, 0
         while pages & block.untouched:
             await blocks.locks.read()
@@ -703,7 +702,7 @@ class HostFaults:
         return count
 
     async def _first_touch(self, block: ManagedBlock, page: int) -> None:
-        """Make a page on the host that nobody has touched, with what comes along.
+        """Make an untouched page on the host, with the pages that come along.
 
         The driver makes host memory in the largest chunk that fits, all of the block if that is one allocation's, and
         clears it at once (``block_populate_pages_cpu``), so that the further faults of the block only map their pages.
@@ -774,7 +773,7 @@ class HostFaults:
     async def _bring_back(
         self, member: VaBlocks, block: ManagedBlock, page: int, hint: Hint, writes: bool, cause: int
     ) -> None:
-        """Move a page to the host; if it is pinned there, the GPU reaches it over the link."""
+        """Move a page to the host; if the page is pinned there, the GPU accesses it over the link."""
         machine, space, sim, thrashing = member.machine, member.space, member.sim, member.thrashing
         thrashes = thrashing.thrashing(block.index)
         brought = member.prefetch.brings(block.on_host, page, block.valid, thrashes, member.prefetch_rules)

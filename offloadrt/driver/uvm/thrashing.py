@@ -25,13 +25,13 @@ Side = Literal["host", "device"]
 
 @attrs.frozen
 class ThrashingRules:
-    """When pages thrash, and for how long what is done; virtual seconds."""
+    """Conditions of thrashing and the durations of countermeasures; virtual seconds."""
 
     detects: Annotated[bool, "thrash.detection"]
     threshold: Annotated[int, "thrash.threshold"]
-    """Migrations of a page by faults, each within a lapse of the one before, that are thrashing."""
+    """Number of fault-driven migrations of a page, each within a lapse of the one before, that count as thrashing."""
     pin_threshold: Annotated[int, "thrash.pin_threshold"]
-    """Faults on a page that are throttled before it is pinned."""
+    """Number of throttled faults on a page after which it is pinned."""
     lapse: Annotated[float, "thrash.lapse"]
     nap: Annotated[float, "thrash.nap"]
     """Length of a period in which one side is throttled."""
@@ -44,21 +44,21 @@ class Hint(enum.Enum):
 
     MIGRATE = "migrate"
     THROTTLE = "throttle"
-    """The page is not to be had before the end of the period."""
+    """The faulting side cannot have the page before the end of the period."""
     PIN = "pin"
-    """The page goes to the host, or stays there, and the device reaches it over the link."""
+    """The page moves to the host, or stays there, and the device accesses it over the link."""
 
 
 @attrs.define(eq=False)
 class _Page:
-    """What is known of one page of a tracked block."""
+    """The state of one page of a tracked block."""
 
     last: float = -1.0
-    """Its last migration; negative: none so far."""
+    """Time of the page's last migration; negative before the first."""
     events: int = 0
     throttled: set[Side] = attrs.field(factory=set)
     until: float = 0.0
-    """The end of the period of throttling."""
+    """End of the period of throttling."""
     favoured: Side | None = None
     throttlings: int = 0
     pinned_to: Side | None = None
@@ -67,7 +67,7 @@ class _Page:
 
 @attrs.define(eq=False)
 class _Block:
-    """Migrations of one block; ``pages`` once it may thrash."""
+    """Migrations of one block; ``pages`` has the state of each page once the block may thrash."""
 
     side: Side
     last: float
@@ -148,7 +148,7 @@ class Thrashing:
         return Hint.MIGRATE
 
     def throttled_until(self, index: int, place: int) -> float:
-        """Return when the period ends in which a page is not to be had."""
+        """Return the end of the period in which a page is throttled."""
         block = self._blocks[index]
         assert block.pages is not None
         return block.pages[place].until
@@ -178,7 +178,7 @@ class Thrashing:
         return Hint.PIN if to == "host" else Hint.MIGRATE
 
     def unpinned(self, now: float) -> list[tuple[int, int]]:
-        """Return (block, page) of those whose pin has ended since the last call; they are like new."""
+        """Return (block, page) of the pages whose pin has ended since the last call; their state is reset."""
         ended = []
         while self._pins and self._pins[0][0] <= now:
             until, index, place = self._pins.popleft()
@@ -190,7 +190,7 @@ class Thrashing:
         return ended
 
     def forget(self, index: int, pages: int) -> None:
-        """Forget what these pages of a block did: the program has moved or freed them."""
+        """Drop the history of pages of a block that the program has moved or freed."""
         block = self._blocks.get(index)
         if block is not None:
             for place in _places(pages & block.thrashing):

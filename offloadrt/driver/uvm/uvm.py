@@ -28,16 +28,16 @@ from offloadrt.sim import Mailbox, RWLock, Signal
 
 @attrs.frozen
 class CounterCosts:
-    """What the driver's work for notifications of the access counters takes; seconds."""
+    """Costs of the driver's work for notifications of the access counters; seconds."""
 
     batch_max: Annotated[int, "access_counter.batch"]
-    """Notifications that the worker takes from the buffer at a time."""
+    """Largest number of notifications that the worker takes from the buffer at a time."""
     interrupt: Annotated[float, "access_counter.interrupt"]
-    """From the first notification in an empty buffer until the worker looks."""
+    """Time from the first notification in an empty buffer until the worker looks into the buffer."""
     service: Annotated[float, "access_counter.service"]
     """Work for the migration of a region, without its bytes."""
     uncontended: Annotated[bool, "access_counter.uncontended"]
-    """Whether each notification finds a worker of its own."""
+    """Whether each notification finds a worker of its own (an ablation)."""
 
 
 class MigrationWorker:
@@ -55,7 +55,7 @@ class MigrationWorker:
         self._blocks.sim.spawn(self._run, name=self.mailbox.name, daemon=True)
 
     async def _run(self) -> None:
-        """Carry out one prefetch after the other, for ever."""
+        """Carry out one prefetch after another, for ever."""
         sim = self._blocks.sim
         while True:
             packet = await self.mailbox.get()
@@ -77,7 +77,7 @@ class MigrationWorker:
             await copy.wait()
 
     async def _submit(self, packet: PrefetchPacket, copies: list[Signal]) -> None:
-        """Work on one block after the other; add the copies to the device that are under way to ``copies``."""
+        """Work on one block after another; add the copies to the device that are in progress to ``copies``."""
         blocks, cause = self._blocks, packet.cause
         costs, locks = blocks.costs, blocks.locks
         for block, pages in blocks.pages.parts(packet.begin, packet.nbytes):
@@ -107,12 +107,12 @@ class MigrationWorker:
 
 @attrs.frozen
 class AccessCounterStatistics:
-    """What the worker did; virtual seconds."""
+    """Statistics of the worker; virtual seconds."""
 
     notifications: int
-    """How many it has served."""
+    """Number of notifications that the worker has served."""
     service_s: float
-    """Its own work for them, without the copies."""
+    """Time of the worker's own work for them, without the copies."""
     wait_s: float
     """Time from each notification until the worker began with its region."""
 
@@ -145,7 +145,7 @@ class AccessCounterWorker:
         self._workers.start()
 
     async def _run(self) -> None:
-        """Serve one interrupt after the other, for ever."""
+        """Serve one interrupt after another, for ever."""
         items, costs = self.mailbox.items, self.costs
         while True:
             batch = [self._checked(await self.mailbox.get())]
@@ -165,7 +165,7 @@ class AccessCounterWorker:
         return message
 
     async def _serve(self, notification: AccessNotification) -> None:
-        """Migrate what the host has of the region, and wait for its bytes."""
+        """Migrate the host's pages of the region, and wait for their bytes."""
         blocks, locks, sim = self._blocks, self._blocks.locks, self._blocks.sim
         self._wait_s += sim.now - notification.time
         await locks.read()
@@ -201,7 +201,7 @@ class AccessCounterWorker:
             locks.release()
 
     def statistics(self) -> AccessCounterStatistics:
-        """Return what it did so far."""
+        """Return the statistics of the worker so far."""
         return AccessCounterStatistics(self._served, self._service_s, self._wait_s)
 
 
@@ -223,7 +223,7 @@ SET_ACCESSED_BY with the device, UNSET_ACCESSED_BY, SET_READ_MOSTLY, UNSET_READ_
 class Uvm:
     """Managed memory of one device.  Make it before the first stream; ``start`` it within a run.
 
-    ``space`` is the address space that the device joins; without one it is alone in a new one.
+    ``space`` is the address space that the device joins; without it, the device is alone in a new space.
 
     Raises ProfileError on an APU, which has nothing to migrate, or when the profile lacks an entry.
     """
@@ -242,7 +242,7 @@ class Uvm:
         self._host_faults = HostFaults(blocks)
         self.worker = MigrationWorker(prefetches, blocks)
         self.counter_worker: AccessCounterWorker | None = None
-        """What serves the access counters; None unless the device uses system-allocated memory in place and counts."""
+        """Serves the access counters; None unless the device uses system memory in place and counts accesses."""
         self._started = False
         uncontended = spec.flag("fault_handler.uncontended")
         self.handler = UvmFaultHandler(blocks, GpuFaults(blocks), kernels.buffer, uncontended=uncontended)
@@ -253,7 +253,7 @@ class Uvm:
         return self._host_faults.access(begin, nbytes, writes)
 
     def populates(self, address: int) -> bool:
-        """Tell whether an address is managed memory, whose pages the driver makes; the others are the system's."""
+        """Tell whether an address is managed memory, whose pages the driver makes; the system makes other pages."""
         pages = self.pages
         index, within = divmod(address, pages.block_size)
         block = pages.block(index)
@@ -274,12 +274,12 @@ class Uvm:
 
     @property
     def counters(self) -> UvmCounters:
-        """Return what the driver did."""
+        """Return the driver's counters."""
         return self._blocks.counters
 
     @property
     def pages(self) -> ManagedPages:
-        """Return who owns each page."""
+        """Return the state of the device's managed pages, ownership included."""
         return self._blocks.pages
 
     @property
@@ -333,7 +333,7 @@ class Uvm:
             self.pages.set_state(block, pages, REMOTE)
 
     async def advise(self, begin: int, nbytes: int, advice: Advice) -> None:
-        """Change the rules for a range; nothing migrates by this.  Raises ValueError for an advice there is not."""
+        """Change the rules for a range, without any migration. Raises ValueError for an unknown advice."""
         if advice not in ADVICE:
             raise ValueError(f"no advice {advice!r}; there are {', '.join(ADVICE)}")
         blocks, sim = self._blocks, self._machine.sim

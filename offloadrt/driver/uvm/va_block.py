@@ -40,14 +40,14 @@ from offloadrt.trace import FaultPhase, fault_phases
 
 
 class Arriving(msgspec.Struct, frozen=True, eq=False):
-    """Pages are on their way to the device."""
+    """The result of a fetch whose pages are on their way to the device."""
 
     signal: Signal
     """It is set when they have arrived, which also gives the block's lock."""
 
 
 class Fetched(enum.Enum):
-    """What became of a fetch for which nothing is under way; the caller still has the block's lock."""
+    """The result of a fetch without anything in progress; the caller still has the block's lock."""
 
     RESIDENT = "resident"
     """Nothing had to move: the pages are on the device."""
@@ -59,19 +59,19 @@ FetchResult = Arriving | Fetched
 
 
 class WritingBack(msgspec.Struct, frozen=True, eq=False):
-    """The pages of an evicted block are on their way to the host; its device memory is free already."""
+    """The result of an eviction whose pages are on their way to the host; the device memory is free already."""
 
     signal: Signal
     """It is set when they have arrived, which also gives the block's lock."""
 
 
 class Evicted(enum.Enum):
-    """What became of an eviction for which no copy is under way."""
+    """The result of an eviction without a copy in progress."""
 
     FREED = "freed"
     """The device memory of a block is free; the host had copies of all its pages."""
     WAITED = "waited"
-    """Every block was being worked on, so this waited for one; its memory may be free now: look again."""
+    """An actor was working on every block, so this waited for one; its memory may be free now: try again."""
     NOTHING = "nothing"
     """No block can be evicted."""
 
@@ -92,7 +92,7 @@ class UvmLocks:
         self._contends = contends
         self._sim = sim
         self._taken: dict[int, Signal | None] = {}
-        """Blocks that somebody works on, and what tells those who wait; None while nobody does."""
+        """Blocks that an actor works on, each with the signal for waiters; None while nobody waits."""
 
     def read(self) -> Awaitable[None]:
         """Take the space lock for reading; ``release`` gives it back.  Await it at once."""
@@ -108,7 +108,7 @@ class UvmLocks:
             self.space.release()
 
     def take(self, block: ManagedBlock) -> Awaitable[None]:
-        """Become the one who works on a block; ``give`` ends it.  Await it at once."""
+        """Lock a block for the caller's work; ``give`` unlocks it. Await the result at once."""
         if block.index in self._taken:
             return self._wait_for(block)
         self._taken[block.index] = None
@@ -123,12 +123,12 @@ class UvmLocks:
         self._taken[block.index] = None
 
     def give(self, block: ManagedBlock) -> None:
-        """Let somebody else work on a block."""
+        """Unlock a block."""
         if (signal := self._taken.pop(block.index)) is not None:
             signal.set()
 
     def is_taken(self, block: ManagedBlock) -> bool:
-        """Tell whether somebody works on a block."""
+        """Tell whether a block is locked."""
         return block.index in self._taken
 
 
@@ -151,7 +151,7 @@ class VaSpace:
         """Bytes and name of each allocation that a driver call made, by its address."""
         self.members: list[VaBlocks] = []
         self.shared = False
-        """Whether it has several members."""
+        """Whether the space has several members."""
         self._enabled: set[tuple[int, int]] = set()
         self._costs: PeerCosts | None = None
 
@@ -176,7 +176,7 @@ class VaSpace:
             member.pages.add(address, nbytes, False, name)
 
     def has(self, address: int) -> bool:
-        """Tell whether an allocation begins there."""
+        """Tell whether an allocation begins at an address."""
         return address in self._allocations
 
     def free(self, address: int) -> bool:
@@ -329,7 +329,7 @@ class VaBlocks:
         self.thrashing = Thrashing(spec.read(ThrashingRules), self.pages.per_block, self.counters)
         """Decides what becomes of pages that go to and fro."""
         self.prefetch: PrefetchPolicy = NoPrefetch()
-        """Decides which pages a fault brings along."""
+        """Decides which pages come along with a fault."""
         self.eviction: EvictionPolicy
         """Decides which block is evicted."""
         key = "prefetch.policy"
@@ -430,7 +430,7 @@ class VaBlocks:
             self.space.arrived(self.device.local, block.index, pages)
 
     def unmap(self, block: ManagedBlock, pages: int) -> None:
-        """Take the GPU's translations of these pages away, and tell the kernels that have them ahead."""
+        """Remove the GPU's translations of these pages, and tell the kernels that may still need them."""
         if pages:
             lost = block.resident & pages
             self.pages.set_state(block, pages, UNMAPPED)
@@ -469,7 +469,7 @@ class VaBlocks:
         self.counters.invalidations += pages.bit_count()
 
     def map_remote(self, block: ManagedBlock, pages: int) -> None:
-        """Let the GPU reach these pages over the link."""
+        """Let the GPU access these pages over the link."""
         self.counters.remote_maps += 1
         self.pages.set_state(block, pages, REMOTE)
 

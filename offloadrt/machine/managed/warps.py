@@ -227,7 +227,7 @@ class Warps:
         return missing & ~self._done[entries]
 
     def _first_missing(self, pages: ManagedPages, warps: Whole) -> tuple[Whole, NDArray[np.bool_]]:
-        """Return the first request with a missing page for each warp, and whether a page of it is known to be missing.
+        """Return, for each warp, its first request with a missing page, and whether that page is known to be missing.
 
         For a warp without one, as far as it has been examined, the result is the next request to examine.
         """

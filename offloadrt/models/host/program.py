@@ -419,7 +419,7 @@ class ProgramThread(ABC):
 
         Raises ValueError for a C array, which has none.
 
-        Mapped together with a section of the array, the device's pointer is attached to the device's section.
+        If the variable is mapped together with a section of the array, it is attached to that section on the device.
         """
         if not array.pointer_address:
             raise ValueError(f"array {array.name!r} is no pointer: make it with kind='heap'")

@@ -251,7 +251,7 @@ def _unknown_uses(run: Run) -> list[str]:
 
 
 class Supervisor(Protocol):
-    """Surrounds a run's program from within, in the first actor."""
+    """Provides a context, within the run's first actor, in which the run's program is executed."""
 
     def around(self, run: Run) -> AbstractAsyncContextManager[object]:
         """Return a context in which the program runs to its end."""

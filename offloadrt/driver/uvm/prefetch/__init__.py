@@ -17,18 +17,18 @@ from offloadrt.registry import Registry
 
 @attrs.frozen
 class PrefetchRules:
-    """What a prefetch policy may go by besides the state of the block."""
+    """The parameters of a prefetch policy, in addition to the state of the block."""
 
     pages: int
     """Pages of a block, a power of two."""
     big: int
     """Pages of a big page (``page.uvm_big``), a power of two."""
     threshold: float
-    """The part of a subtree's pages from which on all of it comes (``prefetch.threshold``)."""
+    """Fraction of a subtree's pages from which on the whole subtree comes (``prefetch.threshold``)."""
 
 
 class PrefetchPolicy(Protocol):
-    """Chooses what comes along with faulted pages; an object of such a class is made for each device."""
+    """Chooses the pages that come along with faulted pages; an object of such a class is made for each device."""
 
     name: str
 
