@@ -455,7 +455,7 @@ class ManagedSweep:
         self.at, self.end, self.level, self.warps = window, window + 1, 0, None
 
     def look_ahead(self, pages: ManagedPages) -> None:
-        """Set ``end``, the first window after this one in which first accesses miss a page."""
+        """Set ``end``: first accesses of the windows before it find their pages, at most ``ahead`` windows in all."""
         if self.ahead > 1:
             first, last = self.at + 1, min(self.windows, self.at + self.ahead)
             for place in self.at_level[0]:

@@ -252,7 +252,7 @@ class Result:
     def timeline(self, **keywords: Any) -> Any:
         """Draw the run over virtual time, as `offloadrt.timeline` does: `result.timeline(window_s=(0.0, 1e-3))`.
 
-        The run is repeated for this, with the same events. Raises UserError for a result of another process.
+        The run is repeated for this, with the same events. UserError for a result not made by `offloadrt.execute` here.
         """
         if id(self) not in REDRAWN:
             raise UserError("only what `offloadrt.execute` returns is drawn; write `offloadrt.timeline(SCENARIO, ...)`")
