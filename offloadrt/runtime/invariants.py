@@ -54,11 +54,18 @@ def _owners(primitive: object) -> list[Actor]:
 
 
 def _locks(device: OffloadDevice) -> Iterator[str]:
+    daemons = {actor.name for actor in device.sim.actors.values() if actor.daemon}  # threads of the library go on
+    at_locks = [
+        (primitive.name, request.thread.daemon)
+        for primitive in device.sim.primitives
+        for request in getattr(primitive, "waiting", ())
+        if hasattr(request, "thread")
+    ]
     for name, lock in {**device.locks(), **device.driver.locks()}.items():
-        if lock.owner is not None:
+        if lock.owner is not None and lock.owner not in daemons:
             yield f"{name} is held by {lock.owner}"
-        if lock.tasks_waiting:
-            yield f"{lock.tasks_waiting} wait for {name}"
+        if waiting := lock.tasks_waiting - at_locks.count((name, True)):
+            yield f"{waiting} wait for {name}"
     for entry in device.locked_entries:
         yield f"the entry of {entry.name} is locked"
 
