@@ -9,6 +9,8 @@ import pytest
 from offloadrt import Run, execute, kernel, scenario
 from offloadrt import openmp as omp
 
+pytestmark = pytest.mark.needs_extensions  # the configuration is one
+
 BYTES = 8 * 4096
 
 
