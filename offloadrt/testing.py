@@ -52,7 +52,7 @@ _EXPLORING = ("explore", "runs", "check")
 _CHECKERS: Final = Registry[Callable[[Any], Callable[[], list[str]]]]("checker", "offloadrt.checkers")
 """Called with a run that has not begun, a checker gives what tells its reports when the run has ended."""
 _EXPLORERS: Final = Registry[Any]("way to explore tests", "offloadrt.test_explorers")
-"""What runs a test under many schedules, and reads tokens: `extensions/exploring/tested.py` is one."""
+"""What runs a test under many schedules, and reads tokens."""
 
 
 class _Exploring(NamedTuple):

@@ -1,6 +1,6 @@
 """How sure an answer is, as results state it: the effort to spend, and variants ranked by many draws.
 
-`uncertainty()` gives the functions that draw values in ranges (`extensions/certainty`), where they are installed.
+`uncertainty()` gives the functions that draw values in ranges, where they are installed (group `offloadrt.certainty`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import attrs
 
-from offloadrt.registry import NotInstalled, Registry
-from offloadrt.study.errors import UserError
+from offloadrt.registry import Registry
+from offloadrt.study.errors import UserError, installed
 from offloadrt.study.reporting.results import Interval
 
 MOST: Final = 64
@@ -28,10 +28,7 @@ _CERTAINTY: Final = Registry[Any]("part that draws places in ranges", "offloadrt
 
 def uncertainty() -> Any:
     """Return the functions that draw values in uncertain ranges. Raises UserError where they are not installed."""
-    try:
-        return _CERTAINTY.load("draws")
-    except NotInstalled as error:
-        raise UserError(str(error)) from None
+    return installed(_CERTAINTY, "draws")
 
 
 def clock_of(jobs: int) -> Callable[[], float]:

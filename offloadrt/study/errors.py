@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from offloadrt.registry import NotInstalled, Registry
+
 
 class UserError(Exception):
     """A request of the user cannot be carried out; `str(error)` is the whole message."""
@@ -80,6 +82,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean a, b?` with the closest known words, or the empty string."""
     near = difflib.get_close_matches(word, sorted(known), n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def installed(parts: Registry[Any], name: str, option: str = "") -> Any:
+    """Return the object that `name` stands for. Raises UserError, with `option` in front, where it is not installed."""
+    try:
+        return parts.load(name)
+    except NotInstalled as error:
+        raise UserError(f"{option}{error}") from None
 
 
 def library(name: str, extra: str = "study") -> Any:

@@ -3,7 +3,7 @@
 They take a scenario, by name or as the object that `@scenario` made of a function of one's own, also in a notebook's
 cell. Keywords are its parameters and what decides the run besides (`RunSpec`), as on the command line; `draws` are
 those of `--draws`, `budget_s` is `--budget` in seconds. Several values of one, in a list, are an axis. `explain` and
-`report` (`extensions/explaining/questions.py`) ask in the same way.
+`report` (group `offloadrt.functions`) ask in the same way.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 import attrs
 import msgspec
 
-from offloadrt.registry import NotInstalled, Registry
-from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, writing
+from offloadrt.registry import Registry
+from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, installed, writing
 from offloadrt.study.reporting.results import Result, drawing, from_builtins, html_of, to_json, to_pandas, to_polars
 from offloadrt.study.running import profiles
 from offloadrt.study.running.execution import execute
@@ -272,11 +272,7 @@ def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
     if jobs < 1:
         raise UserError(f"--jobs {jobs}: at least one")
     if kind != "process":
-        try:
-            cluster = EXECUTORS.load(kind)
-        except NotInstalled as error:
-            raise UserError(f"--executor {kind}: {error}") from None
-        with cluster(jobs) as pool:
+        with installed(EXECUTORS, kind, f"--executor {kind}: ")(jobs) as pool:
             yield pool
     elif jobs == 1:
         yield InProcess()

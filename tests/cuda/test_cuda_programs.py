@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from offloadrt import cuda, kernel
-from offloadrt.kernels import Kernel
+from offloadrt.kernels import Kernel, KernelError
 from offloadrt.study import Run, UserError
 
 
@@ -14,6 +16,11 @@ from offloadrt.study import Run, UserError
 def triad(a, b, c, factor):
     for i in range(len(c)):
         c[i] = a[i] + factor * b[i]
+
+
+@kernel
+def halve(a):
+    a *= 0.5
 
 
 TOUCH, OTHER = Kernel("touch", flops_per_iteration=1), Kernel("other", flops_per_iteration=1)
@@ -169,9 +176,23 @@ def test_each_thread_has_a_current_device_of_its_own():
     assert run.sim.run(main) == [0, 1, 2, 0]
 
 
+@pytest.mark.parametrize(("arguments", "grid", "block", "told"), [
+    ((np.ones(8),), 1, 32, "argument 'a' is a NumPy array of shape (8,), which no device has; make it an array"),
+    ((), 1, 32, "takes 1 argument"),
+    ((1,), (1, 2, 3, 4), 32, "cuLaunchKernel: grid is (1, 2, 3, 4), but must be a whole number from 1 or two"),
+    ((1,), 1, 0, "cuLaunchKernel: block is 0"),
+])  # fmt: skip
+def test_a_launch_that_cannot_be_is_told_why(arguments, grid, block, told):
+    async def body(t):
+        await t.launch(halve, *arguments, grid=grid, block=block)
+
+    with pytest.raises((TypeError, ValueError, KernelError), match=re.escape(told)):
+        run_of(body)
+
+
 def test_what_is_no_kernel_is_not_launched():
     async def body(t):
         await t.launch(lambda a: None, 1, grid=1, block=32)
 
-    with pytest.raises(TypeError, match="a launch takes a function that is decorated with @kernel, not <function"):
+    with pytest.raises(TypeError, match="is no kernel: decorate its function with @kernel"):
         run_of(body)

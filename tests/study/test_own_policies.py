@@ -12,6 +12,7 @@ import pytest
 from offloadrt import Run, scenario
 from offloadrt import openacc as acc
 from offloadrt import openmp as omp
+from offloadrt.kernels import Kernel
 from offloadrt.runtime.allocators import Direct
 from offloadrt.runtime.configurations import MapRequest, Placement, UnifiedSharedMemory
 from offloadrt.sim import Actor
@@ -135,6 +136,7 @@ class Unfinished:
         ("configuration", EverythingOnHost, "EverythingOnHost is no memory configuration: it is a class"),
         ("configuration", "zerocopy", "no memory configuration 'zerocopy'; there are: copy"),
         ("allocator", 3, "3 makes no allocator"),
+        ("allocator", Kernel("scale"), "scale makes no allocator"),
         ("allocator", "best_fit", "no allocator 'best_fit'; there are: direct"),
         ("num_devices", 99, "99 devices: alex-a100 has"),
     ],

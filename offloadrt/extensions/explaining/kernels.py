@@ -18,7 +18,8 @@ from offloadrt.kernels.accesses import BRANCH, UNKNOWN_LOOP, ArrayAccess
 from offloadrt.kernels.algebra import Polynomial
 from offloadrt.kernels.counting import Range, extent
 from offloadrt.registry import NotInstalled, Registry
-from offloadrt.study import Scenario, UserError
+from offloadrt.study import Scenario
+from offloadrt.study.errors import installed
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.tracebacks import script_failure
 
@@ -153,10 +154,7 @@ def predicated_kernels_of(reference: str) -> Iterable[RenderableType]:
 
 
 def _pass_of_jacc() -> Callable[[Kernel], Any]:
-    try:
-        found: Callable[[Kernel], Any] = ANALYSES.load("predicate")
-    except NotInstalled as error:
-        raise UserError(f"kernels --predicated: {error}") from None
+    found: Callable[[Kernel], Any] = installed(ANALYSES, "predicate", "kernels --predicated: ")
     return found
 
 

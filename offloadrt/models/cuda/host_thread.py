@@ -29,6 +29,7 @@ from offloadrt.kernels import Kernel, Launch, Tile
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, Stream
 from offloadrt.models.cuda.calling_thread import CallingThread, CopyEnd, DefaultStream, PrimaryContext, device_of
+from offloadrt.models.host.directive import check_call
 from offloadrt.runtime.events import ArrayMade
 from offloadrt.runtime.host_array import (
     HostArray,
@@ -641,8 +642,11 @@ class HostThread(CallingThread):
         iterations: int | None, library: bool,
     ) -> PreparedLaunch:  # fmt: skip
         """Check a launch's arguments, and return it. Raises DriverError for memory that the kernel cannot reach."""
-        if not isinstance(kernel, Kernel):
-            raise TypeError(f"a launch takes a function that is decorated with @kernel, not {kernel!r}")
+        check_call(kernel, arguments, "t.malloc(...) or t.malloc_managed(...)")
+        for name, shape in (("grid", grid), ("block", block)):
+            sizes = shape if isinstance(shape, tuple) else (shape,)
+            if len(sizes) > 2 or not all(is_integer(size) and size > 0 for size in sizes):
+                raise ValueError(f"{call}: {name} is {shape!r}, but must be a whole number from 1 or two (x, y)")
         (columns, rows), (width, height) = (one if isinstance(one, tuple) else (one, 1) for one in (grid, block))
         launch = kernel.launch(columns * rows, width * height, iterations, tuple(arguments))
         if library:

@@ -80,6 +80,15 @@ def construct_launch(
     for clause, value, least in zip((*clauses, "iterations"), (teams, threads, iterations), (1, 1, 0), strict=True):
         if value is not None and not (is_integer(value) and value >= least):
             raise ValueError(f"{construct}: {clause} is {value!r}, but must be a whole number from {least}")
+    check_call(kernel, arguments)
+    return launch_of(kernel, arguments, teams, threads, iterations, grid)
+
+
+def check_call(kernel: Kernel, arguments: Sequence[Any], made_by: str = "t.array(...)") -> None:
+    """Raise TypeError for no kernel and for an array of another program, KernelError for a wrong number of arguments.
+
+    made_by: the call of the model that makes an array which kernels can use.
+    """
     given: object = kernel
     if not isinstance(given, Kernel):
         called = getattr(given, "__name__", type(given).__name__)
@@ -88,14 +97,13 @@ def construct_launch(
         if isinstance(argument, list) or (isinstance(argument, np.ndarray) and argument.ndim):
             raise TypeError(
                 f"kernel {kernel.name!r}: argument {_named(kernel, position)} is a {_type_of(argument)}, which no "
-                "device has; make it an array of the program with t.array(...)"
+                f"device has; make it an array of the program with {made_by}"
             )
     least, most = kernel.takes
     if not least <= len(arguments) <= most:
         names = ", ".join(_parameters(kernel))
         takes = "1 argument" if least == 1 else f"{least} arguments"
         raise KernelError(f"kernel {kernel.name!r} takes {takes} ({names}), not {len(arguments)}")
-    return launch_of(kernel, arguments, teams, threads, iterations, grid)
 
 
 def _named(kernel: Kernel, position: int) -> str:

@@ -46,9 +46,9 @@ class Process:
 
     @property
     def world(self) -> Any:
-        """Return this process's MPI_COMM_WORLD: `extensions.mpi.Comm`.
+        """Return this process's MPI_COMM_WORLD, which an entry point of `offloadrt.message_passing` makes.
 
-        Raises NotInstalled without that extension, ProfileError when the machine's profile lacks costs of messages.
+        Raises NotInstalled without one, ProfileError when the machine's profile lacks costs of messages.
         """
         if self._world is None:
             for process, world in zip(self._everybody, MESSAGE_PASSING.load("mpi")(self._everybody), strict=True):

@@ -7,6 +7,7 @@ A package can add an allocator with an entry point in the group ``offloadrt.allo
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Final
 
@@ -45,8 +46,9 @@ def allocator(name: str | MakeAllocator) -> MakeAllocator:
     `AllocatorSite`.
     """
     make = ALLOCATORS.load(name) if isinstance(name, str) else name
-    if not callable(make):
-        raise ValueError(f"{make!r} makes no allocator: give a class that is called with an AllocatorSite")
+    if not isinstance(make, type) and not inspect.isroutine(make):  # a kernel can be called, too
+        what = getattr(make, "name", make)
+        raise ValueError(f"{what} makes no allocator: give a class or a function that takes an AllocatorSite")
     lacking = [part for part in _METHODS if isinstance(make, type) and not hasattr(make, part)]
     if lacking:
         raise ValueError(f"{make.__name__} is no allocator: it lacks {', '.join(lacking)}")

@@ -19,10 +19,10 @@ import attrs
 import msgspec
 import numpy as np
 
-from offloadrt.registry import NotInstalled, Registry
+from offloadrt.registry import Registry
 from offloadrt.runtime.device import ResultSection
 from offloadrt.sim import Figures, LockUse
-from offloadrt.study.errors import ScenarioRefused, UserError, library, writing
+from offloadrt.study.errors import ScenarioRefused, UserError, installed, library, writing
 from offloadrt.study.reporting.words import Cell, seconds
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.trace import CallStatistics
@@ -37,10 +37,10 @@ _DRAWINGS: Final = Registry[Any]("part that draws", "offloadrt.drawings")
 def drawing(*, needed: bool = True) -> Any:
     """Return the functions that draw results; where they are not installed, raise UserError if they are needed."""
     try:
-        return _DRAWINGS.load("figures")
-    except NotInstalled as error:
+        return installed(_DRAWINGS, "figures")
+    except UserError:
         if needed:
-            raise UserError(str(error)) from None
+            raise
         return None
 
 
@@ -128,7 +128,7 @@ class SampledPhase:
 
 @attrs.frozen
 class Interval:
-    """A figure over draws in all uncertain entries (`extensions/certainty`): 80 % lie from `low` to `high`.
+    """A figure over draws in all uncertain entries (`study/certainty.py`): 80 % lie from `low` to `high`.
 
     `nominal` is the figure with every range at its mean. The seed and the number of draws suffice to repeat the draws
     exactly.

@@ -15,10 +15,10 @@ from offloadrt.machine import Machine, MachineSpec
 from offloadrt.machine.injection import FaultPlan, Injector
 from offloadrt.models.host.process import Process, processes_of
 from offloadrt.models.host.program import MODELS, OffloadProgram, ProgramOptions
-from offloadrt.registry import NotInstalled, Registry
+from offloadrt.registry import Registry
 from offloadrt.runtime.environment import CHOOSING, ENTRIES, OFFLOAD, is_on
 from offloadrt.sim import Simulation
-from offloadrt.study.errors import UserError, did_you_mean
+from offloadrt.study.errors import UserError, did_you_mean, installed
 from offloadrt.study.running import profiles
 from offloadrt.trace import Calls, Trace
 
@@ -152,8 +152,5 @@ _FAULTS: Final = Registry[Callable[[Sequence[str]], FaultPlan]]("reader of fault
 
 def plan_of(faults: Sequence[str]) -> FaultPlan:
     """Parse the faults of a run. Raises UserError, also where no code that reads faults is installed."""
-    try:
-        read: Callable[[Sequence[str]], FaultPlan] = _FAULTS.load("faults")
-    except NotInstalled as error:
-        raise UserError(f"--faults: {error}") from None
-    return read(faults)
+    plan: FaultPlan = installed(_FAULTS, "faults", "--faults: ")(faults)
+    return plan

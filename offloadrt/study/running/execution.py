@@ -32,7 +32,7 @@ from offloadrt.machine.memory import MemoryAccessFault
 from offloadrt.registry import Registry
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
 from offloadrt.sim import Simulation
-from offloadrt.study.errors import ScenarioRefused, UserError, beside
+from offloadrt.study.errors import ScenarioRefused, UserError, beside, installed
 from offloadrt.study.inputs import inputs_at
 from offloadrt.study.reporting.results import (
     Bytes,
@@ -459,10 +459,7 @@ class ClockedRun(Run, trio.abc.Clock):
 
 def observer_of(perfetto: Path | None) -> CausalObserver | None:
     """Make the observer that a Perfetto file needs; None without such a file. Raises UserError if not installed."""
-    try:
-        observer: CausalObserver | None = None if perfetto is None else _TRACE_FILES.load("perfetto").observer()
-    except ValueError as error:
-        raise UserError(str(error)) from None
+    observer: CausalObserver | None = None if perfetto is None else installed(_TRACE_FILES, "perfetto").observer()
     return observer
 
 

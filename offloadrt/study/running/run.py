@@ -346,7 +346,7 @@ class Run:
         """Yield the numbers of a loop's steps, as `range(count)` does: `for step in run.steps(100):`.
 
         In a run with `sample_phases`, a long loop of many steps runs only a few of them, which stand for the others
-        (`extensions/sampling`). So each step must leave the program in the state in which it began, except for results.
+        (group `offloadrt.phases`). So each step must leave the program in the state in which it began, but for results.
         """
         return self.windows.phases.steps(count)
 

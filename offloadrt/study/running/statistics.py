@@ -22,7 +22,7 @@ from offloadrt.registry import Registry
 from offloadrt.runtime.device import OffloadDevice, ResultSection
 from offloadrt.sim import Actor, LockUse, Simulation
 from offloadrt.sim.errors import AsyncOnly
-from offloadrt.study.errors import UserError, did_you_mean
+from offloadrt.study.errors import UserError, did_you_mean, installed
 from offloadrt.study.reporting.results import DeviceFigures, ManagedFigures
 from offloadrt.study.running.building import Built
 from offloadrt.trace import Calls, HostTime
@@ -351,7 +351,9 @@ class Windows:
         self._sim = sim
         self.phases: StepSampler = EveryStep()
         if sample_phases:
-            self.phases = SAMPLERS.load("phases")(sim, lambda: attrs.evolve(ledger(), calls=self.calls))
+            self.phases = installed(SAMPLERS, "phases", "--sample-phases: ")(
+                sim, lambda: attrs.evolve(ledger(), calls=self.calls)
+            )
         self._ledger_now = ledger
         self._counting = calls
         self._outside = Calls()
