@@ -29,7 +29,7 @@ from offloadrt.kernels import Kernel, Launch, Tile
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, Stream
 from offloadrt.models.cuda.calling_thread import CallingThread, CopyEnd, DefaultStream, PrimaryContext, device_of
-from offloadrt.models.host.directive import check_call
+from offloadrt.models.host.directive import check_arguments
 from offloadrt.runtime.events import ArrayMade
 from offloadrt.runtime.host_array import (
     HostArray,
@@ -642,7 +642,7 @@ class HostThread(CallingThread):
         iterations: int | None, library: bool,
     ) -> PreparedLaunch:  # fmt: skip
         """Check a launch's arguments, and return it. Raises DriverError for memory that the kernel cannot reach."""
-        check_call(kernel, arguments, "t.malloc(...) or t.malloc_managed(...)")
+        check_arguments(kernel, arguments, "t.malloc(...) or t.malloc_managed(...)")
         for name, shape in (("grid", grid), ("block", block)):
             sizes = shape if isinstance(shape, tuple) else (shape,)
             if len(sizes) > 2 or not all(is_integer(size) and size > 0 for size in sizes):

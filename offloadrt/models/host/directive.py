@@ -80,12 +80,17 @@ def construct_launch(
     for clause, value, least in zip((*clauses, "iterations"), (teams, threads, iterations), (1, 1, 0), strict=True):
         if value is not None and not (is_integer(value) and value >= least):
             raise ValueError(f"{construct}: {clause} is {value!r}, but must be a whole number from {least}")
-    check_call(kernel, arguments)
+    check_arguments(kernel, arguments)
+    least, most = kernel.takes
+    if not least <= len(arguments) <= most:
+        names = ", ".join(_parameters(kernel))
+        takes = "1 argument" if least == 1 else f"{least} arguments"
+        raise KernelError(f"kernel {kernel.name!r} takes {takes} ({names}), not {len(arguments)}")
     return launch_of(kernel, arguments, teams, threads, iterations, grid)
 
 
-def check_call(kernel: Kernel, arguments: Sequence[Any], made_by: str = "t.array(...)") -> None:
-    """Raise TypeError for no kernel and for an array of another program, KernelError for a wrong number of arguments.
+def check_arguments(kernel: Kernel, arguments: Sequence[Any], made_by: str = "t.array(...)") -> None:
+    """Raise TypeError for an object that is no kernel and for an array of another program.
 
     made_by: the call of the model that makes an array which kernels can use.
     """
@@ -99,11 +104,6 @@ def check_call(kernel: Kernel, arguments: Sequence[Any], made_by: str = "t.array
                 f"kernel {kernel.name!r}: argument {_named(kernel, position)} is a {_type_of(argument)}, which no "
                 f"device has; make it an array of the program with {made_by}"
             )
-    least, most = kernel.takes
-    if not least <= len(arguments) <= most:
-        names = ", ".join(_parameters(kernel))
-        takes = "1 argument" if least == 1 else f"{least} arguments"
-        raise KernelError(f"kernel {kernel.name!r} takes {takes} ({names}), not {len(arguments)}")
 
 
 def _named(kernel: Kernel, position: int) -> str:
