@@ -70,7 +70,7 @@ class AmdgpuStream:
         await rocr.copies.copy(self.stream, cause, "h2d", nbytes, upload and upload.arrive, done, depends)
 
     async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
-        """`pushMemoryCopyD2HAsync`; in AMD's branch the thread waits for what is before the copy (`UseSyncCopyBack`)."""
+        """`pushMemoryCopyD2HAsync`; in AMD's branch the thread waits for what is before it (`UseSyncCopyBack`)."""
         nbytes, rocr = target.nbytes, self._rocr
         if self._waits_first and (before := self.unfinished) is not None:
             await rocr.signals.wait(self.stream, before)
