@@ -31,7 +31,7 @@ from offloadrt.extensions.explaining.critical_path import (
     plain,
 )
 from offloadrt.extensions.explaining.phases import NamedPhases
-from offloadrt.extensions.explaining.work import NOTHING, Work, work_of
+from offloadrt.extensions.explaining.work import NOTHING, WorkDone, work_of
 from offloadrt.extensions.logs.reading import lock_family
 from offloadrt.machine import MachineSpec
 from offloadrt.study.errors import UserError
@@ -194,7 +194,7 @@ class Observed:
     rows: Sequence[Row] = attrs.field(repr=False)
     """Every event of the run."""
     causal_log: CausalLog = attrs.field(repr=False)
-    work: Work = NOTHING
+    work: WorkDone = NOTHING
 
     @property
     def elapsed_ps(self) -> int:

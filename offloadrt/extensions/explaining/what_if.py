@@ -22,7 +22,7 @@ import msgspec
 
 from offloadrt.extensions.explaining.charged_in import charged_in
 from offloadrt.extensions.explaining.critical_path import FAULTS, RELAYED, PathPart
-from offloadrt.extensions.explaining.work import NOTHING, Work, run_with_work
+from offloadrt.extensions.explaining.work import NOTHING, WorkDone, run_with_work
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile.entry import ProfileEntry
 from offloadrt.study.reporting.results import Interval, Result, from_builtins
@@ -449,11 +449,11 @@ class Trials:
     """Whether anything is to be tried."""
     spec: MachineSpec | None = None
     """The machine of the run that is explained."""
-    work: Work = NOTHING
+    work: WorkDone = NOTHING
     """What that run does; nothing where it was not counted, and then no change is compared by work."""
     _waiting: dict[Future[bytes], tuple[Proposal, float]] = attrs.field(factory=dict)
     _answered: list[tuple[Proposal, Result]] = attrs.field(factory=list)
-    _works: dict[str, Work] = attrs.field(factory=dict)
+    _works: dict[str, WorkDone] = attrs.field(factory=dict)
     """What runs with other parameters do, by the change's name."""
     _refused: dict[str, str] = attrs.field(factory=dict)
     _took_s: list[float] = attrs.field(factory=list)
@@ -566,7 +566,7 @@ class Trials:
                 self._refused[change.name] = row["error"]
             else:
                 if (work := row.pop("work", None)) is not None:
-                    self._works[change.name] = Work(**work)
+                    self._works[change.name] = WorkDone(**work)
                 new.append((change, from_builtins(row)))
         self._answered += new
         return new

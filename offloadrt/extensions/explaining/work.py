@@ -24,7 +24,7 @@ from offloadrt.trace.events import COMMON, PS_PER_S
 
 
 @attrs.frozen
-class Work:
+class WorkDone:
     """What a run does in its measured time, whatever it takes: of kernels, messages and copies."""
 
     flops: float = 0.0
@@ -35,7 +35,7 @@ class Work:
     is_estimate: bool = False
     """Whether instances of repeated phases were left out."""
 
-    def over(self, other: Work) -> float | None:
+    def over(self, other: WorkDone) -> float | None:
         """Return how many times another run's work this is; None where the two are not of one kind."""
         pairs = [(getattr(self, name), getattr(other, name)) for name in ("flops", "kernel_bytes", "message_bytes")]
         if not any(any(pair) for pair in pairs):
@@ -47,7 +47,7 @@ class Work:
         return 1.0 if abs(ratios[-1] - 1.0) < error else ratios[-1]
 
 
-NOTHING: Final = Work()
+NOTHING: Final = WorkDone()
 _SAME_KIND = 0.05
 """How far the ratios of flops, bytes and messages of two runs lie apart, at most, where they do the same; and how far
 off the work of left-out instances may be.
@@ -56,7 +56,7 @@ _ROUNDING = 1e-9
 """What sums of the same numbers in another order differ by, and more."""
 
 
-def work_of(run: Run, causal_log: CausalLog) -> Work:
+def work_of(run: Run, causal_log: CausalLog) -> WorkDone:
     """Count what a recorded run did in its measured windows; instances of a phase that was sampled stand for others."""
     assert run.trace is not None
     spans = [(round(begin * PS_PER_S), round(end * PS_PER_S)) for begin, end, _ in run.windows.spans]
@@ -78,7 +78,7 @@ def work_of(run: Run, causal_log: CausalLog) -> Work:
     for row in run.trace.rows:
         if row[0] in sent:
             sent[row[0]] += weight(row[1]) * row[_BYTES[row[0]]]
-    return Work(
+    return WorkDone(
         math.fsum(share * (launch.flops + launch.single_flops) for share, launch in launched),
         math.fsum(share * launch.bytes for share, launch in launched),
         sent["MessageSent"],
