@@ -263,6 +263,7 @@ def _observe(
     """
     trials.start(chosen[: trials.jobs - 1])
     observed = observe(trials.scenario, trials.given, trials.options)
+    trials.work = observed.work
     watched(observed)
     stage("the run", 1, 1)
     trials.merit = merit_of(trials.scenario, observed.result)

@@ -49,7 +49,7 @@ from offloadrt.extensions.explaining.tracks import (
     threads_of,
     timeline_of,
 )
-from offloadrt.extensions.explaining.what_if import WhatIf, tried_of
+from offloadrt.extensions.explaining.what_if import WhatIf, notes_on_work, tried_of
 from offloadrt.study.errors import UserError, writing
 from offloadrt.study.reporting.words import named, percent, seconds, size
 from offloadrt.trace import Row
@@ -232,7 +232,9 @@ def _what_if(one: _Drawn) -> str:
     head = "<tr><th>change</th><th>gain</th><th>80 % of the draws</th><th></th><th>elapsed</th><th>kind</th></tr>"
     caption = f"<caption>Gain in {html.escape(page.tried.merit)}</caption>"
     table = f'<table class="changes">{caption}<thead>{head}</thead><tbody>{rows}</tbody></table>'
-    left = f"{tried_of(page.tried)}."
+    left = ". ".join(
+        [*(html.escape(note) for note in notes_on_work(page.tried, _MOST_LINES)), f"{tried_of(page.tried)}."]
+    )
     effects = "".join(f"<p>An order effect: {html.escape(text)}.</p>" for text in page.order_effects[:_MOST_CURVES])
     curves = [what_if for what_if in tried if what_if.curve][:_MOST_CURVES]
     return f'{_scrolled(table)}<p class="note">{left}</p>{effects}{_curves(curves)}'
