@@ -63,11 +63,12 @@ class AmdgpuStream:
             await self._host_copy(nbytes)
         else:
             staged = HsaSignal(self._sim, "staging", self)
-            await rocr.signals.async_handler(depends, RunHandler(nbytes, upload and upload.stage, staged))
+            await rocr.signals.async_handler(depends, RunHandler(nbytes, None if upload is None else upload.stage, staged))
             self.stream.note(staged)
             depends = staged
+        move = None if upload is None else upload.arrive
         done = HsaSignal(self._sim, "copy to the device", self)
-        await rocr.copies.copy(self.stream, cause, "h2d", nbytes, upload and upload.arrive, done, depends)
+        await rocr.copies.copy(self.stream, cause, "h2d", nbytes, move, done, depends)
 
     async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
         """`pushMemoryCopyD2HAsync`; in AMD's branch the thread waits for what is before it (`UseSyncCopyBack`)."""
@@ -76,9 +77,10 @@ class AmdgpuStream:
             await rocr.signals.wait(self.stream, before)
         download = None if target.bytes is None or source is None else _Download(target.bytes, source)
         there = HsaSignal(self._sim, "copy from the device", self)
-        await rocr.copies.copy(self.stream, cause, "d2h", nbytes, download and download.fetch, there, self.unfinished)
+        fetch, finish = (None, None) if download is None else (download.fetch, download.arrive)
+        await rocr.copies.copy(self.stream, cause, "d2h", nbytes, fetch, there, self.unfinished)
         done = HsaSignal(self._sim, "copy out of the staging memory", self)
-        await rocr.signals.async_handler(there, RunHandler(nbytes, download and download.arrive, done, target.address))
+        await rocr.signals.async_handler(there, RunHandler(nbytes, finish, done, target.address))
         self.stream.note(done)
 
     async def copy_within(self, cause: int, nbytes: int, move: Move | None) -> None:
@@ -464,8 +466,7 @@ class AmdgpuPlugin(DevicePlugin):
         arguments: int = 0,
     ) -> None:
         stream = await self._resources.ready(queue, 1)
-        nbytes = arguments * _ARGUMENT + _HIDDEN_ARGUMENTS
-        await self._resources.take_block(stream, PluginBlock("arguments", nbytes))
+        await self._resources.take_block(stream, PluginBlock("arguments", arguments * _ARGUMENT + _HIDDEN_ARGUMENTS))
         await stream.launch(queue.cause, launch, run, touching)
 
     # events
