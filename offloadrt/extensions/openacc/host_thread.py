@@ -47,20 +47,8 @@ from offloadrt.models.host.program import Barrier, OffloadProgram, ProgramThread
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray, Section, Span, array_of
 from offloadrt.runtime.launch.target import OffloadedRegion, target
-from offloadrt.runtime.mapping.map_item import (
-    ALLOC,
-    DELETE,
-    FROM,
-    OMPX_HOLD,
-    PRESENT,
-    TARGET_PARAM,
-    TO,
-    DirectiveQueue,
-    MapItem,
-    MapItems,
-    literal_item,
-    map_item,
-)
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem, MapItems, literal_item, map_item
+from offloadrt.runtime.mapping.map_types import ALLOC, DELETE, FROM, OMPX_HOLD, PRESENT, TARGET_PARAM, TO
 from offloadrt.runtime.mapping.present_table import DevicePointer
 
 DataKind = Literal["copy", "copyin", "copyout", "create", "present", "delete"]
