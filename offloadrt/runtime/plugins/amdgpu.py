@@ -57,16 +57,16 @@ class AmdgpuStream:
         """`pushMemoryCopyH2DAsync`."""
         nbytes, rocr, depends = source.nbytes, self._rocr, self.unfinished
         upload = None if source.bytes is None or target is None else _Upload(source.bytes, target)
+        stage, move = (None, None) if upload is None else (upload.stage, upload.arrive)
         if depends is None:
-            if upload is not None:
-                upload.stage()
+            if stage is not None:
+                stage()
             await self._host_copy(nbytes)
         else:
             staged = HsaSignal(self._sim, "staging", self)
-            await rocr.signals.async_handler(depends, RunHandler(nbytes, None if upload is None else upload.stage, staged))
+            await rocr.signals.async_handler(depends, RunHandler(nbytes, stage, staged))
             self.stream.note(staged)
             depends = staged
-        move = None if upload is None else upload.arrive
         done = HsaSignal(self._sim, "copy to the device", self)
         await rocr.copies.copy(self.stream, cause, "h2d", nbytes, move, done, depends)
 
