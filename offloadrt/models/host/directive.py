@@ -27,7 +27,8 @@ from offloadrt.runtime.device import OffloadDevice, report_failure
 from offloadrt.runtime.errors import DeviceEnded, FreedHostMemory, MappingError
 from offloadrt.runtime.events import DirectiveBegan, DirectiveLeft, WorkQueue
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
-from offloadrt.runtime.mapping.map_item import ALWAYS, FROM, PRESENT, DirectiveQueue, MapItem
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
+from offloadrt.runtime.mapping.map_types import ALWAYS, FROM, PRESENT
 from offloadrt.runtime.plugins.plugin import GridDefaults
 from offloadrt.sim import Signal
 from offloadrt.sim.errors import AsyncOnly
