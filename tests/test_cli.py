@@ -29,6 +29,15 @@ def test_help_needs_no_emulator() -> None:
     assert run_in_new_python(code).splitlines()[-1] == "[]"
 
 
+def test_recording_a_program_needs_no_machine_and_no_actors() -> None:
+    """`record` is run often, on programs that end in no time."""
+    code = (
+        "import sys, offloadrt.extensions.recording.toolchain, offloadrt.extensions.recording.doubts\n"
+        "print(sorted({'trio', 'offloadrt.kernels', 'offloadrt.machine', 'offloadrt.driver'} & set(sys.modules)))"
+    )
+    assert run_in_new_python(code) == "[]\n"
+
+
 def test_importing_offloadrt_imports_nothing_else() -> None:
     code = "import sys, offloadrt\nprint(sorted({'numpy', 'trio', 'offloadrt.study'} & set(sys.modules)))"
     assert run_in_new_python(code) == "[]\n"

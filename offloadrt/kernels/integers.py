@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeGuard
 
 import numpy as np
@@ -14,3 +15,13 @@ def is_integer(value: object) -> TypeGuard[int]:
     (True, True, False, False)
     """
     return type(value) is int or (isinstance(value, (int, np.integer)) and not isinstance(value, bool))
+
+
+def check_integers(call: str, values: Iterable[tuple[str, object, int]]) -> None:
+    """Raise ValueError for the first value that is no whole number from its least on.
+
+    values: name, value and least of each argument of the call.
+    """
+    for name, value, least in values:
+        if not (is_integer(value) and value >= least):
+            raise ValueError(f"{call}: {name} is {value!r}, but must be a whole number from {least}")

@@ -19,9 +19,10 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from offloadrt.address_map import AddressMap
 from offloadrt.kernels import Launch
 from offloadrt.machine.links.link import Shared, Way
-from offloadrt.machine.memory import AddressMap, InvalidDeviceAddress, PageTable
+from offloadrt.machine.memory import InvalidDeviceAddress, PageTable
 from offloadrt.machine.servers import LevelOverTime
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import PASSED, Actor, Simulation

@@ -6,39 +6,3 @@ A memory configuration (`configurations/`) decides what a map means, an allocato
 lock policy (`machine/host_lock/`) which thread enters the present table next (``table.handoff``; the driver's locks
 follow the policy too).
 """
-
-from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.errors import (
-    DeviceEnded,
-    FreedHostMemory,
-    IllegalAddress,
-    InvalidDevice,
-    InvalidFree,
-    MappingError,
-    NotPresent,
-    OffloadError,
-    OutsideArray,
-    PlacementError,
-    UnifiedMemoryUnavailable,
-)
-from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.present_table import DevicePointer
-
-__all__ = [
-    "DeviceEnded",
-    "DevicePointer",
-    "FreedHostMemory",
-    "HostArray",
-    "IllegalAddress",
-    "InvalidDevice",
-    "InvalidFree",
-    "MapItem",
-    "MappingError",
-    "NotPresent",
-    "OffloadDevice",
-    "OffloadError",
-    "OutsideArray",
-    "PlacementError",
-    "UnifiedMemoryUnavailable",
-]

@@ -30,7 +30,8 @@ from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, FreedHostMemory, Of
 from offloadrt.runtime.events import BlockAllocated, BlockFreed, DataCopied, KernelWatch, Reported, Tell
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapFlags, MapItem
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
+from offloadrt.runtime.mapping.map_types import MapFlags
 from offloadrt.runtime.mapping.present_table import Entry, EntryLocks, PresentTable, TargetPointer
 from offloadrt.runtime.plugins import make_plugin
 from offloadrt.sim import PASSED, LockStatistics, Signal

@@ -195,3 +195,22 @@ def test_what_is_no_kernel_is_not_launched():
 
     with pytest.raises(TypeError, match="is no kernel: decorate its function with @kernel"):
         run_of(body)
+
+
+def test_the_program_is_loaded_on_a_device_once_and_has_one_context_there():
+    async def body(t):
+        await t.malloc(1024)
+        contexts.append(await run.cuda.context(0))
+
+    class Counted(cuda.CUDA):
+        async def start_device(self, device):
+            started.append(device.number)
+            await super().start_device(device)
+
+    started, contexts = [], []
+    run = Run(machine="alex-a100")
+    run.set("runtime.start", "cold")
+    run.options = cuda.CUDAOptions()
+    run.cuda.__class__ = Counted
+    run.sim.run(lambda: run.parallel(body, 4))
+    assert started == [0] and len(set(map(id, contexts))) == 1

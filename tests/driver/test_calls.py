@@ -5,10 +5,10 @@ import pickle
 import numpy as np
 import pytest
 
+from offloadrt.address_map import AddressMap
 from offloadrt.driver import DriverError, OutOfDeviceMemory
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.machine import DeviceArray, load
-from offloadrt.machine.memory import AddressMap
 from offloadrt.trace import events
 
 SPEC = load("alex-a100")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from property_examples import examples
 
 from offloadrt import Kernel, expect, kernel
-from offloadrt.extensions.openacc import PushFlags, generate, jacc_arg_build, jacc_args
+from offloadrt.extensions.openacc import Argument, PushFlags, generate, jacc_arg_build, jacc_args
 from offloadrt.kernels.execution import NestBody
 from offloadrt.runtime.host_array import HostArray
 
@@ -177,3 +177,12 @@ def test_bounds_narrow_the_bytes() -> None:
 def test_descriptors_that_make_no_sense_are_refused(build: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         build(array("a", np.zeros(4)))
+
+
+def test_an_argument_knows_its_bytes_and_whether_the_kernel_writes_them() -> None:
+    read, written, count, weight = arguments(8, 0.5)
+    assert all(isinstance(one, Argument) for one in (read, written, count, weight))
+    assert [one.is_array for one in (read, written, count, weight)] == [True, True, False, False]
+    assert [one.writes for one in (read, written)] == [False, True]
+    assert written.range[0] >= written.address == 0x2000 and written.range[1] <= written.address + written.size
+    assert (count.address, count.size, count.value) == (0, 0, 8)

@@ -12,7 +12,7 @@ from offloadrt import kernel
 from offloadrt import openmp as omp
 from offloadrt.extensions.recording.ompt import start_tool
 from offloadrt.kernels.execution import MappedSection
-from offloadrt.runtime.mapping.map_item import ALWAYS, FROM, IMPLICIT, PRESENT, PRIVATE, TARGET_PARAM, TO
+from offloadrt.runtime.mapping.map_types import ALWAYS, FROM, IMPLICIT, PRESENT, PRIVATE, TARGET_PARAM, TO
 
 
 class Lowered:

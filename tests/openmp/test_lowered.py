@@ -77,3 +77,16 @@ def test_a_recorded_program_does_the_same_operations(recorded: Any, gear: str) -
 
     run.sim.run(lambda: run.parallel(body, num_threads=1))
     assert done == [call["ops"] for call in recorded["calls"]]
+
+
+def test_an_array_is_found_by_any_byte_of_it_and_by_none_beside_it() -> None:
+    run = Run()
+    program = omp.LoweredProgram(run.openmp)
+    low, high = program.array("low", 0x1000, 64), program.array("high", 0x1040, 64)
+    for address in range(0xFF0, 0x1090, 8):
+        for nbytes in (0, 1, 8, 80):
+            last = address + max(nbytes, 1)
+            meets = [one for one in (low, high) if address < one.address + 64 and one.address < last]
+            assert program.overlapped(address, nbytes) is (meets[-1] if meets else None)
+    with pytest.raises(ValueError, match="array 'low' lies there"):
+        program.array("middle", 0x103F, 1)

@@ -7,7 +7,8 @@ from typing import Any
 from offloadrt import Run
 from offloadrt import openmp as omp
 from offloadrt.runtime.mapping.data_environment import strided_pieces
-from offloadrt.runtime.mapping.map_item import FROM, NON_CONTIG, TO, MapItem
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_types import FROM, NON_CONTIG, TO
 from offloadrt.trace import events
 
 HEAP, OTHER, STRUCT = 0x1000, 0x2000, 0x3000

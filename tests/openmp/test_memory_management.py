@@ -264,3 +264,47 @@ def test_memory_is_conserved(rig: MakeRig) -> None:
         assert balance >= 0
     assert balance == 0
     made.assert_clean()
+
+
+@pytest.mark.parametrize("manager", [omp.GpuMemoryManager, omp.UnifiedMemoryManager])
+def test_a_manager_hands_a_block_of_the_same_size_out_again(rig: MakeRig, manager: Any) -> None:
+    made = rig()
+    seen: list[omp.ManagerStatistics] = []
+
+    async def body(t: omp.HostThread) -> None:
+        blocks = manager(made.program)
+        first = await blocks.allocate(t, 4096)
+        await blocks.free(t, first)
+        again, other = await blocks.allocate(t, 4096), await blocks.allocate(t, 4096)
+        assert again is first and other.address != first.address
+        seen.append(blocks.statistics())
+        with pytest.raises(RuntimeError, match="still in use"):
+            await blocks.release_all(t)
+        for block in (again, other):
+            await blocks.free(t, block)
+        with pytest.raises(ValueError, match="not in use"):
+            await blocks.free(t, other)
+        await blocks.release_all(t)
+        seen.append(blocks.statistics())
+
+    made.alone(body)
+    assert seen[0] == omp.ManagerStatistics(blocks=2, bytes=8192, in_use=2, allocations=2, hits=1)
+    assert (seen[1].blocks, seen[1].bytes) == (0, 0)
+    managed = manager is omp.UnifiedMemoryManager
+    assert made.calls.count("cuMemAllocManaged" if managed else "cuMemAlloc") == 2
+
+
+def test_the_actors_of_a_program_are_started_once(rig: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, started = rig(), list[int]()
+    start_actors = made.program.start_actors
+    monkeypatch.setattr(made.program, "start_actors", lambda: (started.append(1), start_actors()))
+
+    async def body(t: omp.HostThread) -> None:
+        made.program.start()
+        a = t.array("a", 8)
+        await t.target_enter_data(omp.map(to=a), nowait=True)
+        await t.taskwait()
+        assert await t.omp_target_is_present(a)
+
+    made.run(body, 3)
+    assert started == [1]

@@ -21,7 +21,7 @@ from offloadrt.extensions.recording.format import (
 from offloadrt.extensions.recording.format.blocks import DeviceBlocks, HostArrays
 from offloadrt.extensions.recording.format.container import check
 from offloadrt.extensions.recording.format.recording import Step
-from offloadrt.runtime.mapping.map_item import ATTACH
+from offloadrt.runtime.mapping.map_types import ATTACH
 
 X, DEVICE = 0x10000, 0x9000000
 

@@ -16,7 +16,7 @@ from test_recorded_mistakes import report_of
 from offloadrt.extensions.recording.format import Recording, RecordingFile, convert
 from offloadrt.extensions.recording.toolchain import RecordOptions, find_compiler, record, rewrite
 from offloadrt.extensions.stdpar.elision import ALGORITHMS
-from offloadrt.runtime.mapping.map_item import LITERAL
+from offloadrt.runtime.mapping.map_types import LITERAL
 from offloadrt.study.errors import UserError
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry

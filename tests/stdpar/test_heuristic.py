@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offloadrt import stdpar as std
 from offloadrt.extensions.stdpar.arrays import HeuristicDatabaseError
 from offloadrt.extensions.stdpar.heuristic import (
     HeuristicDatabase,
@@ -294,3 +295,12 @@ def test_a_file_that_cannot_be_written_or_read_is_told(tmp_path: Path) -> None:
         HeuristicDatabase().write(tmp_path / "nowhere" / "stdpar.json")
     with pytest.raises(HeuristicDatabaseError, match="cannot be read"):
         HeuristicDatabase.read(tmp_path)
+
+
+def test_a_decision_says_in_a_line_what_it_was_made_from() -> None:
+    one = thread(timed(4 * MS, 1 * MS))
+    assert one.runs(1) == [True]
+    decision = one.heuristic.decisions[0]
+    assert isinstance(decision, std.OffloadDecision) and decision.offload and not decision.changed
+    assert decision.offload_s < decision.host_s
+    assert "from fill(double) of size 1000 on it offloads" in str(decision)

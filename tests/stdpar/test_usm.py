@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from stdpar_rig import WITH_DEVICE, alone, made, play, triad
+from stdpar_rig import WITH_DEVICE, alone, made, play, scale, triad
 
 from offloadrt import stdpar as std
 from offloadrt.driver import DriverError
@@ -336,3 +336,43 @@ def test_a_kernel_touches_all_of_an_array_that_took_the_place_of_a_smaller_one()
     never = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode.NEVER)
     run, _ = alone(body, implementation=never)
     assert run.statistics.faults["bytes_transfer_htod"] >= 6 * MIB
+
+
+def test_a_sycl_queue_has_memory_of_each_kind_and_copies_between_them() -> None:
+    async def body(t: std.HostThread) -> list[float]:
+        queue = t.queue()
+        assert isinstance(queue, std.SyclQueue)
+        host, device = await queue.malloc_host("host", 4), await queue.malloc_device("device", 4)
+        host[:] = 3.0
+        await queue.memcpy(device, host)
+        host.check_host_access(writes=False)
+        with pytest.raises(std.UnfinishedRead, match="the host writes array 'host'"):
+            host.check_host_access(writes=True)
+        await queue.submit(scale, 4, device, 2.0, iterations=4)
+        await queue.memcpy(host, device)
+        await queue.wait()
+        host.check_host_access(writes=True)
+        values = list(host.data)
+        host.check_alive("read")
+        for array in (host, device):
+            await queue.free(array)
+            with pytest.raises(FreedHostMemory, match=f"read uses array '{array.name}', which has been freed"):
+                array.check_alive("read")
+        return values
+
+    run, values = alone(body)
+    assert values == [6.0] * 4
+    assert isinstance(run.stdpar, std.StdPar)
+
+
+def test_an_algorithm_is_a_call_that_a_thread_invokes() -> None:
+    async def body(t: std.HostThread) -> tuple[float, int]:
+        a = await t.new_array("a", 8, fill=1.0)
+        marked = std.indirect(a)
+        assert isinstance(marked, std.Indirect) and marked.array is a
+        assert await t.invoke(std.AlgorithmCall("for_each_n", std.par_unseq, scale, (8, a, 2.0), 8)) is None
+        assert await t.invoke(std.AlgorithmCall("for_each_n", std.par_unseq, scale, (8, marked, 2.0), 8)) is None
+        return float((await t.read(a)).sum()), run.stdpar.counts.calls
+
+    run = made()
+    assert play(run, body) == [(32.0, 2)]

@@ -6,6 +6,7 @@ import csv
 import importlib.resources
 import inspect
 import json
+import re
 from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
@@ -146,6 +147,24 @@ def test_a_run_says_how_sure_it_is_unless_told_not_to(capsys: pytest.CaptureFixt
     assert "draws" not in capsys.readouterr().out
     assert main(["run", f"{UNSURE}:twins", "--budget", "0s"]) == 0
     assert "no interval: a run takes too long for the budget" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "programs"),
+    [(f"{UNSURE}:twins", "OpenMP"), ("concepts/one_fault", "with managed memory"), ("concepts/one_stream", "CUDA")],
+)
+def test_a_run_with_an_interval_says_how_far_measured_programs_of_its_kind_were_off(
+    name: str, programs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for draws, lines in (("8", 1), ("0", 0)):
+        assert main(["run", name, "--draws", draws]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert len(re.findall(rf"measured times of [\w ]*{programs}.* were off by a factor of", said)) == lines
+
+
+def test_a_program_without_a_device_is_compared_with_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", f"{UNSURE}:without_a_machine"]) == 0
+    assert "were off" not in capsys.readouterr().out
 
 
 def test_a_sweep_draws_bands(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ from offloadrt.extensions.explaining.what_if import (
     command_of,
     decisions,
     half,
+    notes_on_work,
     proposals,
     switches,
 )
@@ -403,6 +404,76 @@ def test_a_script_without_a_sweep_lets_the_user_decide_its_words_and_the_configu
     assert what_if.command.endswith("mine.py:mine --configuration managed")
 
 
+SIZED = """
+from offloadrt import Run, kernel, openmp as omp, scenario
+
+@kernel(flops_per_iteration=1, bytes_per_iteration=16)
+def scale(a):
+    a *= 2.0
+
+@kernel(flops_per_iteration=50, bytes_per_iteration=8)
+def solve(a):
+    a += 1.0
+
+@scenario(machine="alex-a100", sweep={"n": (1024, 2048), "total": (4, 8), "method": ("scale", "solve", "twice")})
+async def sized(run: Run, threads: int = 4, n: int = 1024, total: int = 0, method: str = "scale"):
+    async def body(t: omp.HostThread):
+        a = t.array("a", n, fill=1.0)
+        for _ in range(total // threads if total else 1):
+            for _ in range(1 + (method == "twice")):
+                await t.target(solve if method == "solve" else scale, a, maps=omp.map(tofrom=a), teams=1, iterations=n)
+
+    await run.parallel(body, num_threads=threads)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "changed", "work"),
+    [
+        ({}, {"threads": 2}, 0.5),
+        ({}, {"threads": 8}, 2.0),
+        ({}, {"n": 2048}, 2.0),
+        ({}, {"method": "twice"}, 2.0),
+        ({}, {"method": "solve"}, None),
+        ({"total": 8}, {"threads": 2}, 1.0),
+        ({"total": 8}, {"threads": 8}, 1.0),
+        ({"total": 8}, {"total": 4}, 0.5),
+        ({"total": 8}, {"threads": 3}, 0.75),
+    ],
+    ids=str,
+)
+def test_a_run_that_does_more_or_less_is_compared_for_equal_work(
+    tmp_path: Path, given: dict[str, Any], changed: dict[str, Any], work: float | None
+) -> None:
+    script = tmp_path / "sized.py"
+    script.write_text(SIZED)
+    sized = find_scenario(str(script))
+    run = observe(sized, given, RunSpec())
+    trials = Trials(sized, sized.bind(given), RunSpec(), InProcess(), 1, math.inf, work=run.work)
+    tried = trials.finish(run.result, run.spec, [change := Proposal("decision", changed)])
+    if work is None:
+        assert tried.other_work == (change.name,) and not tried.what_ifs
+        assert notes_on_work(tried, 9) == [f"not compared, since the program then does other work: {change.name}"]
+        return
+    (one,) = tried.what_ifs
+    assert one.elapsed_s == execute(sized, {**given, **changed}).elapsed_s
+    assert one.work == work and one.gain == pytest.approx(work * run.result.elapsed_s / one.elapsed_s)
+    assert notes_on_work(tried, 9) == (
+        [] if work == 1.0 else [f"{change.name} does {work:.3g} times the work; its gain is for equal work"]
+    )
+
+
+def test_threads_with_an_array_each_are_no_gain_when_half_of_them_are_left_out() -> None:
+    overlap = find_scenario("overlap")
+    run = seen("overlap", phantom=True)
+    trials = Trials(overlap, overlap.bind({"phantom": True}), RunSpec(), InProcess(), 1, math.inf, work=run.work)
+    changes = [change for change in decisions(overlap, trials.given) if "threads" in change.parameters]
+    tried = trials.finish(run.result, run.spec, changes)
+    by_name = {one.change.name: one for one in tried.what_ifs}
+    assert {name: one.work for name, one in by_name.items()} == {"threads=4": 0.5, "threads=16": 2.0}
+    assert by_name["threads=4"].gain < 1.05 < run.result.elapsed_s / by_name["threads=4"].elapsed_s
+
+
 def test_what_only_several_devices_have_to_do_with_is_tried_last() -> None:
     run = seen("exahype", **EXAHYPE)
     names = [change.name for change in proposals(run.spec, run.path, {})]
@@ -462,6 +533,8 @@ def test_a_sentence_that_its_what_ifs_contradict_names_what_gains() -> None:
     assert found.sentence.startswith("The latency of launches limits this run: 42 % of the critical path")
     assert "gains 1.01 at most when it is cheaper" in found.sentence
     assert checked(of_path, run, Tried("elapsed_s", (sync,), {}, 0, best={"driver": sync})) == of_path
+    untried = Tried("elapsed_s", (launch, sync), {}, 9, best=known, unknown=frozenset([of_path.resource]))
+    assert checked(of_path, run, untried) == of_path, "of the driver's costs, most were left for a larger budget"
 
 
 def test_near_ties_and_the_entries_of_neighbours_are_in_the_sentence() -> None:

@@ -16,11 +16,11 @@ from typing import Annotated
 
 import attrs
 
+from offloadrt.address_map import AddressMap
 from offloadrt.driver.uvm.uvm import Uvm
 from offloadrt.driver.uvm.va_block import VaSpace
 from offloadrt.machine import Device, Machine, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
-from offloadrt.machine.memory import AddressMap
 from offloadrt.sim import Signal
 
 

@@ -9,9 +9,9 @@ from typing import Any, Generic, Literal, Self, TypeVar
 
 import attrs
 
+from offloadrt.address_map import AddressMap
 from offloadrt.extensions.checking.mistakes import Story
 from offloadrt.extensions.checking.strands import Clock, Strand
-from offloadrt.machine.memory import AddressMap
 from offloadrt.runtime.mapping.present_table import Entry
 
 Role = Literal["", "enters", "uses", "leaves"]

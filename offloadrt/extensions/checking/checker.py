@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 from numpy.typing import NDArray
 
+from offloadrt.address_map import AddressMap
 from offloadrt.extensions.checking import recorded as rec
 from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Queued, Role, WatchedBlock
 from offloadrt.extensions.checking.cuda_calls import ToldCalls
@@ -25,12 +26,11 @@ from offloadrt.extensions.checking.strands import Clock, Strand, Strands
 from offloadrt.extensions.checking.uses import Watch, watched
 from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Brought, DataOperation, Wastes
-from offloadrt.machine.memory import AddressMap
 from offloadrt.runtime import events as ev
 from offloadrt.runtime.events import HOST, DataCopied, MemoryUse
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.data_environment import strided_pieces
-from offloadrt.runtime.mapping.map_item import NON_CONTIG
+from offloadrt.runtime.mapping.map_types import NON_CONTIG
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.sim import Simulation
 from offloadrt.trace.events import plain_kernel

@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from offloadrt.address_map import AddressMap
 from offloadrt.extensions.checking.accesses import Access, Directive, WatchedBlock
 from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistakes, Story
 from offloadrt.extensions.checking.recorded import (
@@ -24,9 +25,9 @@ from offloadrt.extensions.checking.recorded import (
     MapStrayed,
 )
 from offloadrt.extensions.checking.strands import Clock, Strand, Strands
-from offloadrt.machine.memory import AddressMap
 from offloadrt.runtime.events import FreedCopied, ItemFound
-from offloadrt.runtime.mapping.map_item import DELETE, FROM, IMPLICIT, OMPX_HOLD, MapItem
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_types import DELETE, FROM, IMPLICIT, OMPX_HOLD
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 from offloadrt.trace.events import plain_kernel
 

@@ -30,7 +30,8 @@ from offloadrt.runtime.events import HOST, KernelEnded, KernelRan, KernelSubmitt
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees, array_view, has_phantoms, reaches_host
 from offloadrt.runtime.launch.target import OffloadedRegion
-from offloadrt.runtime.mapping.map_item import LITERAL, NOT_MAPPED, TARGET_PARAM, MapItem, MapItems
+from offloadrt.runtime.mapping.map_item import MapItem, MapItems
+from offloadrt.runtime.mapping.map_types import LITERAL, NOT_MAPPED, TARGET_PARAM
 from offloadrt.runtime.mapping.present_table import Binding, DevicePointer, Entry
 
 Note = Callable[[int, int, bool, bool], None]

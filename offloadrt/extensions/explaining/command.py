@@ -121,7 +121,7 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
 
     from offloadrt.cli.render import table_of
     from offloadrt.extensions.explaining.lines import AS_IT_IS
-    from offloadrt.extensions.explaining.what_if import THREADS, tried_of
+    from offloadrt.extensions.explaining.what_if import notes_on_work, tried_of
     from offloadrt.study.reporting.words import percent, seconds
 
     yield f"[bold]{escape(page.limit.sentence)}[/]"
@@ -165,8 +165,7 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
         if page.tried.without_effect:
             yield escape(_without_effect(page.tried.without_effect))
         yield from (escape(f"order effect: {text}") for text in page.order_effects[:_MOST_EFFECTS])
-        if any(one.change.parameters.keys() & set(THREADS) for one in page.tried.what_ifs[:_MOST_WHAT_IFS]):
-            yield "another number of threads may be another amount of work"
+        yield from map(escape, notes_on_work(page.tried, _MOST_WHAT_IFS))
         yield f"to repeat one: {escape(page.command)} CHANGE"
     if page.sure is not None:
         if page.sure.interval is not None:

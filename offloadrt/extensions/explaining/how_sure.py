@@ -184,7 +184,7 @@ def with_gains_in_draws(
     gains: dict[int, list[float]] = {place: [] for place in range(len(best))}
     for place, result in enumerate(results):
         if result is not None and (own := trials.merit_in(result)):
-            gains[place % len(best)].append(numbers[place // len(best)][1] / own)
+            gains[place % len(best)].append(best[place % len(best)].work * numbers[place // len(best)][1] / own)
     intervals = {id(best[place]): Interval.of(best[place].gain, of, SEED) for place, of in gains.items() if len(of) > 1}
     return attrs.evolve(
         tried, what_ifs=tuple(attrs.evolve(one, interval=intervals.get(id(one))) for one in tried.what_ifs)

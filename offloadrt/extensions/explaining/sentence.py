@@ -31,6 +31,7 @@ from offloadrt.extensions.explaining.critical_path import (
     plain,
 )
 from offloadrt.extensions.explaining.phases import NamedPhases
+from offloadrt.extensions.explaining.work import NOTHING, WorkDone, work_of
 from offloadrt.extensions.logs.reading import lock_family
 from offloadrt.machine import MachineSpec
 from offloadrt.study.errors import UserError
@@ -193,6 +194,7 @@ class Observed:
     rows: Sequence[Row] = attrs.field(repr=False)
     """Every event of the run."""
     causal_log: CausalLog = attrs.field(repr=False)
+    work: WorkDone = NOTHING
 
     @property
     def elapsed_ps(self) -> int:
@@ -236,7 +238,8 @@ def observe(scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> O
     )
     of_run = result, run.spec, run.options.model
     named = NamedPhases.of(causal_log.annotations.waiting, history.names)
-    return Observed(*of_run, tuple(windows), tuple(path), tuple(uses), history, named, run.trace.rows, causal_log)
+    parts = tuple(windows), tuple(path), tuple(uses)
+    return Observed(*of_run, *parts, history, named, run.trace.rows, causal_log, work_of(run, causal_log))
 
 
 _NEAR = 0.75

@@ -22,6 +22,7 @@ import msgspec
 
 from offloadrt.extensions.explaining.charged_in import charged_in
 from offloadrt.extensions.explaining.critical_path import FAULTS, RELAYED, PathPart
+from offloadrt.extensions.explaining.work import NOTHING, WorkDone, run_with_work
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile.entry import ProfileEntry
 from offloadrt.study.reporting.results import Interval, Result, from_builtins
@@ -364,13 +365,18 @@ class WhatIf:
     change: Proposal
     elapsed_s: float
     gain: float
-    """The figure of merit of the run over that of the changed run: above 1 the change is worth it."""
+    """The figure of merit of the run over that of the changed run: above 1 the change is worth it.
+
+    The elapsed time of a run that does more or less is taken for the work of the run that is explained.
+    """
     command: str
     """What reproduces the run."""
     interval: Interval | None = None
     """The gain over draws; None where it was not looked at."""
     curve: tuple[CurvePoint, ...] = ()
     """Gains of parts of a cost; empty where they were not tried."""
+    work: float = 1.0
+    """How much of the run's work the changed run does; the gain is for equal work."""
     same: tuple[str, ...] = ()
     """Other changes with the same run, bit by bit, as far as its times tell."""
 
@@ -390,18 +396,36 @@ class Tried:
     """Changes with which the run takes exactly as long."""
     best: Mapping[str, WhatIf] = attrs.field(factory=dict)
     """What gained most of the changes that make a resource of the critical path cheaper, by resource."""
+    unknown: frozenset[str] = frozenset()
+    """Resources of the path of which the budget did not suffice for most of what makes them cheaper, by promise."""
+    other_work: tuple[str, ...] = ()
+    """Changes that have the program do something else, so that the times cannot be compared."""
 
     @property
     def count(self) -> int:
         """Return how many changes were tried."""
-        return sum(1 + len(one.same) for one in self.what_ifs) + len(self.without_effect)
+        return sum(1 + len(one.same) for one in self.what_ifs) + len(self.without_effect) + len(self.other_work)
 
 
 def tried_of(tried: Tried) -> str:
     """Say how many changes were tried, and how many were not."""
     count = "1 change was" if tried.count == 1 else f"{tried.count} changes were"
     left = f", {tried.left} are left for a larger --budget" if tried.left else ""
-    return f"{count} tried{left}" + (f", {len(tried.refused)} cannot be run" if tried.refused else "")
+    refused = ", ".join([*tried.refused][:_MOST_REFUSED]) + (", ..." if len(tried.refused) > _MOST_REFUSED else "")
+    return f"{count} tried{left}" + (f", {len(tried.refused)} cannot be run ({refused})" if refused else "")
+
+
+_MOST_REFUSED = 4
+"""How many changes that cannot be run are named."""
+
+
+def notes_on_work(tried: Tried, most: int) -> list[str]:
+    """Say which of the first changes do more or less than the run, and which do something else."""
+    scaled = [one for one in tried.what_ifs[:most] if one.work != 1.0]
+    notes = [f"{one.change.name} does {one.work:.3g} times the work; its gain is for equal work" for one in scaled]
+    if tried.other_work:
+        notes.append(f"not compared, since the program then does other work: {', '.join(tried.other_work)}")
+    return notes
 
 
 def _merged(what_ifs: Iterable[WhatIf], without: Sequence[str]) -> tuple[WhatIf, ...]:
@@ -432,8 +456,12 @@ class Trials:
     """Whether anything is to be tried."""
     spec: MachineSpec | None = None
     """The machine of the run that is explained."""
+    work: WorkDone = NOTHING
+    """What that run does; nothing where it was not counted, and then no change is compared by work."""
     _waiting: dict[Future[bytes], tuple[Proposal, float]] = attrs.field(factory=dict)
     _answered: list[tuple[Proposal, Result]] = attrs.field(factory=list)
+    _works: dict[str, WorkDone] = attrs.field(factory=dict)
+    """What runs with other parameters do, by the change's name."""
     _refused: dict[str, str] = attrs.field(factory=dict)
     _took_s: list[float] = attrs.field(factory=list)
 
@@ -463,22 +491,43 @@ class Trials:
                 if gain >= _WORTH and (smaller := half(change, spec, gain)) is not None:
                     ahead.insert(0, smaller)
             advanced(len(self._answered), len(self._answered) + len(self._waiting) + len(ahead))
-        return self.known(base, len(ahead))
+        return self.known(base, ahead)
 
-    def known(self, base: Result, left: int) -> Tried:
-        """Return what has been tried up to now of changes of which so many are left."""
+    def known(self, base: Result, left: Sequence[Proposal]) -> Tried:
+        """Return what has been tried up to now of changes of which some are left."""
         known = self.merit_in(base)
-        what_ifs = [
-            WhatIf(change, result.elapsed_s, _ratio(known, self.merit_in(result)), self._command(change, result))
-            for change, result in self._answered
-        ]
+        what_ifs, other_work = [], []
+        for change, result in self._answered:
+            work = self._work_with(change)
+            if work is None:
+                other_work.append(change.name)
+                continue
+            gain = work * _ratio(known, self.merit_in(result))
+            what_ifs.append(WhatIf(change, result.elapsed_s, gain, self._command(change, result), work=work))
         what_ifs.sort(key=lambda tried: (-tried.gain, tried.change.name))
         best: dict[str, WhatIf] = {}
         for one in what_ifs:
             if one.change.resource:
                 best.setdefault(one.change.resource, one)
         without = [one.change.name for one in what_ifs if one.elapsed_s == base.elapsed_s and one.gain == 1.0]
-        return Tried(self.merit, _merged(what_ifs, without), dict(self._refused), left, tuple(without), best)
+        merged = _merged(what_ifs, without)
+        promises: dict[str, float] = {}
+        for sign, changes in ((1.0, left), (-1.0, [change for change, _ in self._answered])):
+            for change in changes:
+                promises[change.resource] = promises.get(change.resource, 0.0) + sign * change.promise
+        unknown = frozenset(resource for resource, open_ in promises.items() if open_ > 0.0)
+        others = tuple(sorted(other_work))
+        return Tried(self.merit, merged, dict(self._refused), len(left), tuple(without), best, unknown, others)
+
+    def _work_with(self, change: Proposal) -> float | None:
+        """Return the part of the run's work that a changed run does; None where it does other work.
+
+        What a program measures itself is a time for what its author chose, and stands as it is; so does a run that does
+        nothing that is counted, as one that only allocates.
+        """
+        if self.merit != "elapsed_s" or self.work == NOTHING or change.name not in self._works:
+            return 1.0
+        return self._works[change.name].over(self.work)
 
     def _has_time(self) -> bool:
         usual_s = statistics.median_low(self._took_s) if self._took_s else 0.0
@@ -507,7 +556,8 @@ class Trials:
 
     def _submit(self, change: Proposal) -> None:
         begun = time.monotonic()
-        self._waiting[self.pool.submit(run_point, self.point_of(change))] = change, begun
+        run = run_with_work if change.parameters else run_point
+        self._waiting[self.pool.submit(run, self.point_of(change))] = change, begun
 
     def _options(self, change: Proposal) -> RunSpec:
         """Return the options of the run, with those of the change."""
@@ -528,6 +578,8 @@ class Trials:
             if "error" in row:
                 self._refused[change.name] = row["error"]
             else:
+                if (work := row.pop("work", None)) is not None:
+                    self._works[change.name] = WorkDone(**work)
                 new.append((change, from_builtins(row)))
         self._answered += new
         return new

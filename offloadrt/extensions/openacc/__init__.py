@@ -67,17 +67,9 @@ from offloadrt.extensions.openacc.jacc.generation import (
 from offloadrt.extensions.openacc.jacc.routines import Effects, Jacc
 from offloadrt.extensions.openacc.program import OpenACC, OpenACCOptions
 from offloadrt.extensions.openacc.runtime_library import COMPILERS, CompilerModel, KernelTimes, compiler_model
-from offloadrt.runtime import (
-    DevicePointer,
-    HostArray,
-    IllegalAddress,
-    InvalidDevice,
-    InvalidFree,
-    MappingError,
-    NotPresent,
-    OffloadError,
-)
-from offloadrt.runtime.host_array import Section, section
+from offloadrt.runtime.errors import IllegalAddress, InvalidDevice, InvalidFree, MappingError, NotPresent, OffloadError
+from offloadrt.runtime.host_array import HostArray, Section, section
+from offloadrt.runtime.mapping.present_table import DevicePointer
 
 __all__ = [
     "ACC_ASYNC_NOVAL",

@@ -47,20 +47,8 @@ from offloadrt.models.host.program import Barrier, OffloadProgram, ProgramThread
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray, Section, Span, array_of
 from offloadrt.runtime.launch.target import OffloadedRegion, target
-from offloadrt.runtime.mapping.map_item import (
-    ALLOC,
-    DELETE,
-    FROM,
-    OMPX_HOLD,
-    PRESENT,
-    TARGET_PARAM,
-    TO,
-    DirectiveQueue,
-    MapItem,
-    MapItems,
-    literal_item,
-    map_item,
-)
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem, MapItems, literal_item, map_item
+from offloadrt.runtime.mapping.map_types import ALLOC, DELETE, FROM, OMPX_HOLD, PRESENT, TARGET_PARAM, TO
 from offloadrt.runtime.mapping.present_table import DevicePointer
 
 DataKind = Literal["copy", "copyin", "copyout", "create", "present", "delete"]
@@ -245,9 +233,11 @@ class HostThread(ProgramThread):
     # devices
 
     def acc_get_num_devices(self) -> int:
+        """Return how many devices the program has."""
         return self.program.num_devices
 
     def acc_get_device_num(self) -> int:
+        """Return the number of the device that this thread's next directive is for."""
         return self.device_number
 
     def acc_set_device_num(self, number: int) -> None:

@@ -38,17 +38,8 @@ from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
 from offloadrt.runtime.lock_wait import no_work
 from offloadrt.runtime.mapping.data_environment import ending_entries, get_target_pointer, null_pointer
-from offloadrt.runtime.mapping.map_item import (
-    ATTACH,
-    LITERAL,
-    PRIVATE,
-    RETURN_PARAM,
-    TARGET_PARAM,
-    DirectiveQueue,
-    MapFlags,
-    MapItem,
-    flags_of,
-)
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
+from offloadrt.runtime.mapping.map_types import ATTACH, LITERAL, PRIVATE, RETURN_PARAM, TARGET_PARAM, MapFlags, flags_of
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.study.reporting.results import Result
 from offloadrt.trace import events

@@ -18,7 +18,8 @@ from offloadrt.driver import Advice
 from offloadrt.extensions.otm.ranking import HostProgram, ObjectFrequency
 from offloadrt.machine import Device, MachineSpec
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.map_item import TO, MapItem
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_types import TO
 
 Place = Literal["gpu", "cpu"]
 Mechanism = Literal["explicit", "implicit", "pinned"]

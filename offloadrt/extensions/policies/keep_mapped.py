@@ -20,7 +20,8 @@ import numpy as np
 from offloadrt.runtime.configurations import Copy, MapHooks
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.map_item import FROM, TO, DirectiveQueue, MapItem
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
+from offloadrt.runtime.mapping.map_types import FROM, TO
 from offloadrt.runtime.mapping.present_table import Entry
 
 

@@ -23,7 +23,6 @@ from offloadrt.extensions.recording.format.repeats import at_times
 from offloadrt.extensions.recording.format.summary import ThreadSummary, threads_of
 from offloadrt.study.errors import UserError
 from offloadrt.study.inputs import InputRange
-from offloadrt.trace.events import plain_kernel
 
 _LATE: Final = 2.0
 """What is late takes this many times what its like takes in the middle,"""
@@ -74,6 +73,8 @@ def _cost_doubts(meta: Meta) -> Iterator[str]:
     far = sorted(meta.cost_errors.items(), key=lambda one: (-abs(math.log(one[1])), one[0]))
     for kernel, quotient in far[:_NAMED]:
         if abs(quotient - 1.0) > _AWAY:
+            from offloadrt.trace.events import plain_kernel
+
             yield (
                 f"costs: the launches of {plain_kernel(kernel)} did {quotient:.3g} times the counted work of the "
                 "traced ones that stand for them: trace more of them (record --samples)"

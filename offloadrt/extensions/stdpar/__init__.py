@@ -70,7 +70,7 @@ from offloadrt.extensions.stdpar.implementations import (
 )
 from offloadrt.extensions.stdpar.program import KEPT, HostThread, StdPar, SyclQueue, algorithm_figures
 from offloadrt.extensions.stdpar.stdpar_runtime import Counts
-from offloadrt.runtime import InvalidFree
+from offloadrt.runtime.errors import InvalidFree
 from offloadrt.runtime.host_array import Section, section
 
 __all__ = [

@@ -26,10 +26,10 @@ from typing import Any, ClassVar, Final
 import attrs
 import msgspec
 
+from offloadrt.address_map import AddressMap
 from offloadrt.extensions.stdpar.elision import ALGORITHMS, ExecutionPolicy
 from offloadrt.extensions.stdpar.heuristic import HeuristicRules
 from offloadrt.machine import MachineSpec
-from offloadrt.machine.memory import AddressMap
 from offloadrt.models.host.program import ProgramOptions, has_devices
 
 NEVER = -1

@@ -11,10 +11,10 @@ from functools import cached_property
 
 import attrs
 
+from offloadrt.address_map import AddressMap
 from offloadrt.machine.device import DiscreteGpu
 from offloadrt.machine.links.engines import PeerRelay, RelaySpec
 from offloadrt.machine.links.link import Link, LinkStatistics, Shared, Way
-from offloadrt.machine.memory import AddressMap
 from offloadrt.machine.profile.machine_spec import MachineSpec, NodeTopology, ProfileError, node_topology
 from offloadrt.sim import Simulation
 

@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from offloadrt.address_map import AddressMap
 from offloadrt.machine.managed.block import (
     ManagedBlock,
     ManagedUsage,
@@ -28,7 +29,6 @@ from offloadrt.machine.managed.block import (
     by_block,
     runs,
 )
-from offloadrt.machine.memory import AddressMap
 
 _ARRAY: Final = 8
 """Largest number of draws that are made one by one; for more, NumPy draws an array faster."""

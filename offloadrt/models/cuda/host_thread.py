@@ -26,7 +26,7 @@ from offloadrt.driver import (
 from offloadrt.driver.calls import INVALID
 from offloadrt.driver.cuda.context import GraphNode
 from offloadrt.kernels import Kernel, Launch, Tile
-from offloadrt.kernels.integers import is_integer
+from offloadrt.kernels.integers import check_integers, is_integer
 from offloadrt.machine import DeviceArray, Stream
 from offloadrt.models.cuda.calling_thread import CallingThread, CopyEnd, DefaultStream, PrimaryContext, device_of
 from offloadrt.models.host.directive import check_arguments
@@ -327,8 +327,7 @@ class HostThread(CallingThread):
         Raises ValueError for a value that is no number of bytes.
         """
         if release_threshold is not None:
-            if not is_integer(release_threshold) or release_threshold < 0:
-                raise ValueError(f"release_threshold is {release_threshold!r}, but must be a whole number from 0")
+            check_integers("mem_pool_set_attribute", [("release_threshold", release_threshold, 0)])
             pool.release_threshold = release_threshold
         if reuse_follow_event_dependencies is not None:
             pool.policies.follow_event_dependencies = reuse_follow_event_dependencies

@@ -20,14 +20,15 @@ import numpy as np
 
 from offloadrt.driver import DriverError
 from offloadrt.kernels import Kernel, KernelError, Launch
-from offloadrt.kernels.integers import is_integer
+from offloadrt.kernels.integers import check_integers
 from offloadrt.kernels.kernel import DEFAULT_THREADS
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.device import OffloadDevice, report_failure
 from offloadrt.runtime.errors import DeviceEnded, FreedHostMemory, MappingError
 from offloadrt.runtime.events import DirectiveBegan, DirectiveLeft, WorkQueue
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
-from offloadrt.runtime.mapping.map_item import ALWAYS, FROM, PRESENT, DirectiveQueue, MapItem
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
+from offloadrt.runtime.mapping.map_types import ALWAYS, FROM, PRESENT
 from offloadrt.runtime.plugins.plugin import GridDefaults
 from offloadrt.sim import Signal
 from offloadrt.sim.errors import AsyncOnly
@@ -77,9 +78,8 @@ def construct_launch(
     for the iterations), TypeError for an object that is no kernel and for an array of another program, KernelError for
     a wrong number of arguments.
     """
-    for clause, value, least in zip((*clauses, "iterations"), (teams, threads, iterations), (1, 1, 0), strict=True):
-        if value is not None and not (is_integer(value) and value >= least):
-            raise ValueError(f"{construct}: {clause} is {value!r}, but must be a whole number from {least}")
+    sizes = ((clauses[0], teams, 1), (clauses[1], threads, 1), ("iterations", iterations, 0))
+    check_integers(construct, [size for size in sizes if size[1] is not None])
     check_arguments(kernel, arguments)
     least, most = kernel.takes
     if not least <= len(arguments) <= most:

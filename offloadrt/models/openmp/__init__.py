@@ -33,8 +33,9 @@ if TYPE_CHECKING:  # type checkers cannot see entry points; a script mostly uses
     from offloadrt.models.openmp.lowering import INITIAL_DEVICE, Construct, TargetClauses
     from offloadrt.models.openmp.program import OpenMP, OpenMPOptions
     from offloadrt.papers.exahype.memory_manager import GpuMemoryManager, ManagerStatistics, UnifiedMemoryManager
-    from offloadrt.runtime import *
-    from offloadrt.runtime.host_array import Dimension, Section, SectionExtent, array_section, section
+    from offloadrt.runtime.errors import *
+    from offloadrt.runtime.host_array import Dimension, HostArray, Section, SectionExtent, array_section, section
+    from offloadrt.runtime.mapping.present_table import DevicePointer
 
 __all__ = [
     "INITIAL_DEVICE",
@@ -94,8 +95,9 @@ def __getattr__(name: str) -> Any:
     elif name in __all__:
         homes = (
             *(f"{__name__}.{home}" for home in _LIGHTEST_FIRST),
-            "offloadrt.runtime",
+            "offloadrt.runtime.errors",
             "offloadrt.runtime.host_array",
+            "offloadrt.runtime.mapping.present_table",
         )
         value = next(names[name] for home in homes if name in (names := vars(import_module(home))))
     else:

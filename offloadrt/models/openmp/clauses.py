@@ -24,7 +24,7 @@ import numpy as np
 
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Section, Span, array_of
 from offloadrt.runtime.launch.kernel_arguments import Pointees
-from offloadrt.runtime.mapping.map_item import ALLOC, ALWAYS, CLOSE, DELETE, FROM, OMPX_HOLD, PRESENT, TO
+from offloadrt.runtime.mapping.map_types import ALLOC, ALWAYS, CLOSE, DELETE, FROM, OMPX_HOLD, PRESENT, TO
 from offloadrt.runtime.mapping.present_table import DevicePointer
 
 MapKind = Literal["to", "from", "tofrom", "alloc", "release", "delete"]

@@ -48,7 +48,8 @@ from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion, taskw
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.data_environment import target_data_begin
-from offloadrt.runtime.mapping.map_item import RETURN_PARAM, DirectiveQueue, MapItem, PreparedDirective
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem, PreparedDirective
+from offloadrt.runtime.mapping.map_types import RETURN_PARAM
 from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.sim import Signal
 

@@ -54,7 +54,8 @@ from offloadrt.models.openmp.clauses import (
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Section, begin_of
 from offloadrt.runtime.launch.kernel_arguments import Pointees, required_alignment
 from offloadrt.runtime.launch.target import OffloadedRegion, target
-from offloadrt.runtime.mapping.map_item import (
+from offloadrt.runtime.mapping.map_item import MapItem, MapItems, literal_item, map_item
+from offloadrt.runtime.mapping.map_types import (
     ALLOC,
     ATTACH,
     DELETE,
@@ -67,10 +68,6 @@ from offloadrt.runtime.mapping.map_item import (
     RETURN_PARAM,
     TARGET_PARAM,
     TO,
-    MapItem,
-    MapItems,
-    literal_item,
-    map_item,
 )
 from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.runtime.plugins.plugin import GridDefaults

@@ -34,7 +34,8 @@ from offloadrt.runtime.mapping.data_environment import (
     pass_visited,
     pointer_span,
 )
-from offloadrt.runtime.mapping.map_item import FIRST_MEMBER, LAMBDA, LITERAL, TO, DirectiveQueue, MapItem
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
+from offloadrt.runtime.mapping.map_types import FIRST_MEMBER, LAMBDA, LITERAL, TO
 from offloadrt.runtime.mapping.present_table import NOWHERE, ON_HOST, UNTYPED, Binding, DevicePointer, ShadowPointer
 
 Resolve = Callable[[], Any]

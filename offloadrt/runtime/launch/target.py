@@ -48,16 +48,8 @@ from offloadrt.runtime.launch.kernel_arguments import (
     unmapped,
 )
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end
-from offloadrt.runtime.mapping.map_item import (
-    ATTACH,
-    LITERAL,
-    PRIVATE,
-    BlockUse,
-    DirectiveQueue,
-    MapItem,
-    PreparedDirective,
-    PreparedKernel,
-)
+from offloadrt.runtime.mapping.map_item import BlockUse, DirectiveQueue, MapItem, PreparedDirective, PreparedKernel
+from offloadrt.runtime.mapping.map_types import ATTACH, LITERAL, PRIVATE
 from offloadrt.runtime.mapping.present_table import NOWHERE, Binding, DevicePointer
 from offloadrt.sim import Actor
 

@@ -36,7 +36,8 @@ from offloadrt.runtime.events import (
     UpdateMissed,
 )
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, HostSpan
-from offloadrt.runtime.mapping.map_item import (
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem, MapItems
+from offloadrt.runtime.mapping.map_types import (
     ALWAYS,
     FIRST_MEMBER,
     FROM,
@@ -46,10 +47,7 @@ from offloadrt.runtime.mapping.map_item import (
     PRESENT,
     PTR_AND_OBJ,
     TO,
-    DirectiveQueue,
     MapFlags,
-    MapItem,
-    MapItems,
     flags_of,
 )
 from offloadrt.runtime.mapping.present_table import ABSENT, Entry, Lookup, ShadowPointer, TargetPointer

@@ -35,7 +35,8 @@ from offloadrt.models.openmp.program import OpenMP, OpenMPOptions
 from offloadrt.registry import regular
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.map_item import NON_CONTIG, MapItem
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_types import NON_CONTIG
 from offloadrt.runtime.mapping.present_table import INFINITE, DevicePointer
 from offloadrt.sim import Gear, Simulation
 

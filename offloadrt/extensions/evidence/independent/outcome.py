@@ -236,6 +236,7 @@ class IndependentRecord:
     draws: int
     coverages: list[KindCoverage]
     model_errors: list[ModelError]
+    not_drawn: Mapping[str, str]
 
 
 @attrs.frozen
@@ -249,6 +250,8 @@ class IndependentReport:
     digest: str = ""
     """A digest of what was predicted and from what (`digest_of`); with draws, of the entries that were drawn."""
     draws: int = 0
+    not_drawn: Mapping[str, str] = attrs.field(factory=dict)
+    """Why entries were left out of the draws, by their ids."""
 
     def counted(self) -> list[tuple[PredictedEntry, PredictedValue]]:
         """Return the values that count, which have a prediction and a reported number, with their entries."""
@@ -298,7 +301,7 @@ class IndependentReport:
         """Encode the report as one JSON object."""
         record = IndependentRecord(
             self.file, self.entries, self.runs, self.digest, self.accuracies(), self.draws, self.coverages(),
-            self.model_errors(),
+            self.model_errors(), self.not_drawn,
         )  # fmt: skip
         return msgspec.json.encode(record)
 
@@ -346,6 +349,10 @@ def intervals(report: IndependentReport) -> Iterable[RenderableType]:
     rest = {entry.id: None for entry, value in report.counted() if value.low is None}
     if rest:
         yield f"\n[bold]without an interval[/]: their runs are too long for the budget: {escape(', '.join(rest))}"
+    if report.not_drawn:
+        yield f"\n[bold]not drawn[/]: {len(report.not_drawn)} entries"
+        for id, reason in report.not_drawn.items():
+            yield f"  {escape(id)}: {escape(reason)}"
     yield "\n[bold]what the mechanisms add[/], which is in no draw"
     for error in report.model_errors():
         yield f"  {escape(str(error))}"

@@ -25,7 +25,7 @@ from offloadrt.extensions.openacc.jacc.generation import GeneratedKernel
 from offloadrt.extensions.openacc.multi_device import DividedKernel, Holders, Part, Transfer
 from offloadrt.extensions.openacc.runtime_library import AsyncQueues, ResolvedArrays
 from offloadrt.kernels import Kernel, KernelError, Launch
-from offloadrt.kernels.integers import is_integer
+from offloadrt.kernels.integers import check_integers
 from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.ranges import Ranges
 from offloadrt.models.host.directive import Work, launch_of
@@ -78,6 +78,7 @@ class Fixed:
     mode: Mode = Mode.DUPLICATED
 
     def before(self, kernel: str) -> Mode:
+        """Return the one mode that there is."""
         return self.mode
 
     def after(self, kernel: str, execution: Execution) -> None:
@@ -90,8 +91,7 @@ def _positive(rules: Rules, attribute: attrs.Attribute[Any], value: float) -> No
 
 
 def _count(rules: Rules, attribute: attrs.Attribute[Any], value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"Rules: {attribute.name} is {value!r}, but must be a whole number from 1")
+    check_integers("Rules", [(attribute.name, value, 1)])
 
 
 def _one_of(rules: Rules, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -261,8 +261,8 @@ class DeviceStrategy:
 
     @devices.validator
     def _check_devices(self, attribute: attrs.Attribute[int | None], value: int | None) -> None:
-        if value is not None and (not is_integer(value) or value < 1):
-            raise ValueError(f"DeviceStrategy: devices is {value!r}, but must be a whole number from 1")
+        if value is not None:
+            check_integers("DeviceStrategy", [("devices", value, 1)])
 
 
 def strategy_named(name: str, devices: int) -> DeviceStrategy:

@@ -60,7 +60,7 @@ from offloadrt.extensions.openacc.runtime_library import (
     device_pointers,
 )
 from offloadrt.kernels import Kernel, Launch
-from offloadrt.kernels.integers import is_integer
+from offloadrt.kernels.integers import check_integers
 from offloadrt.kernels.memo import Memo
 from offloadrt.models.host.directive import Work, beginning, ending, launch_of, updating
 from offloadrt.runtime.device import OffloadDevice
@@ -344,10 +344,7 @@ class Jacc:
             raise ValueError(f"no execution {execution!r}; there are: {', '.join(get_args(ExecutionStep))}")
         if communication not in get_args(Communication):
             raise ValueError(f"no communication {communication!r}; there are: {', '.join(get_args(Communication))}")
-        if not is_integer(devices) or devices < 1:
-            raise ValueError(f"Jacc: devices is {devices!r}, but must be a whole number from 1")
-        if not is_integer(queues) or queues < 1:
-            raise ValueError(f"Jacc: queues is {queues!r}, but must be a whole number from 1")
+        check_integers("Jacc", [("devices", devices, 1), ("queues", queues, 1)])
         if isinstance(strategy, str):
             strategy = strategy_named(strategy, devices)
         if strategy.devices is not None and strategy.devices > devices:
@@ -545,8 +542,8 @@ def _check_push(kernel: Kernel, args: Sequence[Argument], flags: PushFlags, iter
             raise TypeError(f"kernel {kernel.name!r}: argument {position} is {argument!r}; build it with jacc_args")
     if not isinstance(flags, PushFlags):
         raise TypeError(f"kernel {kernel.name!r}: flags are {flags!r}, which are no PushFlags")
-    if iterations is not None and (not is_integer(iterations) or iterations < 0):
-        raise ValueError(f"kernel {kernel.name!r}: iterations is {iterations!r}, but must be a whole number from 0")
+    if iterations is not None:
+        check_integers(f"kernel {kernel.name!r}", [("iterations", iterations, 0)])
 
 
 def _ranges(arrays: Iterable[HostArray]) -> tuple[Range, ...]:

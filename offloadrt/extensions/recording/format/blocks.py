@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 import numpy as np
 
+from offloadrt.address_map import AddressMap
 from offloadrt.extensions.recording.format.recording import (
     NONE,
     ArrayEnd,
@@ -19,7 +20,6 @@ from offloadrt.extensions.recording.format.recording import (
     TaskRow,
 )
 from offloadrt.extensions.recording.format.slots import LOADS, MAYBE_STORED, STORES, Row, a_of
-from offloadrt.machine.memory import AddressMap
 
 _ADDRESS_BITS = 48
 _SERIALS = 1 << 15

@@ -51,7 +51,7 @@ from offloadrt.extensions.recording.format.slots import (
     user_of_helper,
 )
 from offloadrt.extensions.recording.format.threads import InitialTasks
-from offloadrt.runtime.mapping.map_item import ATTACH, FIRST_MEMBER, LITERAL, MEMBER_OF, NON_CONTIG, PTR_AND_OBJ
+from offloadrt.runtime.mapping.map_types import ATTACH, FIRST_MEMBER, LITERAL, MEMBER_OF, NON_CONTIG, PTR_AND_OBJ
 
 _KERNELS: Final = (7, 8)
 _FIRST_ROUTINE, _LAST_ROUTINE = 20, 39

@@ -37,7 +37,7 @@ from offloadrt.extensions.recording.format.slots import (
     b_of,
     kind_of,
 )
-from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL
+from offloadrt.runtime.mapping.map_types import ATTACH, LITERAL
 
 PAGE: Final = 4096
 ALGORITHMS_HEADER: Final = "offload_algorithms.hpp"

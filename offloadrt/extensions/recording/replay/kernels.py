@@ -24,7 +24,8 @@ from offloadrt.kernels.costs import ArrayCounts, LaunchCounts
 from offloadrt.kernels.memory_streams import AccessStream, Moved, Moves, Waits
 from offloadrt.kernels.ranges import ElementRuns, Reach
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.map_item import LITERAL, TARGET_PARAM, BlockUse, MapItem
+from offloadrt.runtime.mapping.map_item import BlockUse, MapItem
+from offloadrt.runtime.mapping.map_types import LITERAL, TARGET_PARAM
 from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.runtime.plugins.plugin import GridDefaults
 

@@ -18,8 +18,8 @@ from typing import Any, Final, Literal
 import attrs
 import numpy as np
 
+from offloadrt.address_map import AddressMap
 from offloadrt.kernels import Kernel, Launch
-from offloadrt.machine.memory import AddressMap
 from offloadrt.models.host.directive import beginning, ending, launch_of, updating
 from offloadrt.models.openmp.clauses import Depend
 from offloadrt.models.openmp.lowering import Construct, HostRegion
@@ -28,7 +28,8 @@ from offloadrt.runtime.host_array import POINTER_BYTES, Dimension, HostArray, Ki
 from offloadrt.runtime.launch.kernel_arguments import required_alignment
 from offloadrt.runtime.launch.target import OffloadedRegion, target
 from offloadrt.runtime.mapping.data_environment import strided_pieces
-from offloadrt.runtime.mapping.map_item import (
+from offloadrt.runtime.mapping.map_item import BlockUse, MapItem, MapItems
+from offloadrt.runtime.mapping.map_types import (
     ATTACH,
     FIRST_MEMBER,
     FROM_MAPPER,
@@ -36,9 +37,6 @@ from offloadrt.runtime.mapping.map_item import (
     NON_CONTIG,
     PTR_AND_OBJ,
     TARGET_PARAM,
-    BlockUse,
-    MapItem,
-    MapItems,
     words,
 )
 

@@ -57,7 +57,8 @@ from offloadrt.runtime.events import (
     Tell,
 )
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
-from offloadrt.runtime.mapping.map_item import LITERAL, MapItem
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_types import LITERAL
 from offloadrt.sim import Simulation
 
 _STRAYS: Final = {

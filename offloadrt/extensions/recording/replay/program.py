@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import attrs
 import numpy as np
 
+from offloadrt.address_map import AddressMap
 from offloadrt.extensions.checking.recorded import KnownCopy
 from offloadrt.extensions.recording.format.container import RunSummary
 from offloadrt.extensions.recording.format.ranks import BUFFERS, WRITTEN
@@ -30,7 +31,6 @@ from offloadrt.extensions.recording.replay.observed import ObservedReplay, Opera
 from offloadrt.extensions.recording.replay.tasks import TaskWalk
 from offloadrt.kernels import Kernel
 from offloadrt.machine import MachineSpec
-from offloadrt.machine.memory import AddressMap
 from offloadrt.models import openmp as omp
 from offloadrt.models.host.process import Process
 from offloadrt.models.host.program import ProgramThread
@@ -41,7 +41,8 @@ from offloadrt.runtime.configurations.usm import translates
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.events import MemoryUse
 from offloadrt.runtime.host_array import Kind
-from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, MapItems
+from offloadrt.runtime.mapping.map_item import MapItems
+from offloadrt.runtime.mapping.map_types import ATTACH, LITERAL, NON_CONTIG
 from offloadrt.study.running.statistics import StepSampler
 
 if TYPE_CHECKING:  # most programs are not of MPI

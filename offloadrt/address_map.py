@@ -1,0 +1,60 @@
+"""A map from addresses to what begins there. What a recording is read with needs it, and no machine."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class AddressMap(Generic[T]):
+    """A map from addresses to values; ``before`` finds the value at an address or the last one before it.
+
+    The addresses are one sorted list.  An insertion moves the rest of the list, which is one ``memmove``: for the
+    thousands of blocks that a program has, this is cheaper than a tree of Python objects.
+    """
+
+    __slots__ = ("_at", "_begins", "get")
+
+    def __init__(self) -> None:
+        self._begins: list[int] = []
+        self._at: dict[int, T] = {}
+        self.get: Callable[[int], T | None] = self._at.get
+        """Returns the value exactly at an address, or None. It is the dictionary's own method, for speed: every copy
+        and every kernel argument looks up here."""
+
+    def __len__(self) -> int:
+        return len(self._begins)
+
+    def __iter__(self) -> Iterator[T]:
+        """Iterate over the values in the order of their addresses."""
+        at = self._at
+        return (at[address] for address in self._begins)
+
+    def __setitem__(self, address: int, value: T) -> None:
+        """Record that ``value`` begins at ``address``.
+
+        Raises ValueError where another value begins.
+        """
+        if address in self._at:
+            raise ValueError(f"{self._at[address]!r} begins at {address:#x} already")
+        insort(self._begins, address)
+        self._at[address] = value
+
+    def pop(self, address: int) -> T | None:
+        """Remove and return the value exactly at ``address``; None without one."""
+        if address not in self._at:
+            return None
+        begins = self._begins
+        del begins[bisect_left(begins, address)]
+        return self._at.pop(address)
+
+    def before(self, address: int) -> tuple[int, T] | None:
+        """Return (address, value) of the value at ``address`` or, failing that, of the last one before it."""
+        index = bisect_right(self._begins, address)
+        if not index:
+            return None
+        begin = self._begins[index - 1]
+        return begin, self._at[begin]
