@@ -53,6 +53,7 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "compute.uncontended": ("behind device * compute units",),
     "copy.async_limit": _COPY,
     "copy.latency": ("device * copy engine *",),
+    "copy.sync_back": ("driver: signal_wait_scacquire", *_RING),
     "copy.small_latency_runtime": ("device * copy engine *", *_RING),
     "copy_engine.uncontended": ("behind device * copy engine *",),
     "core.uncontended": ("behind core",),
