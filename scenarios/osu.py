@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import attrs
 import numpy as np
 
 from offloadrt import Range, Run, scenario
@@ -17,6 +18,8 @@ Benchmark = Literal[
 ]  # fmt: skip
 PER_RANK = ("allgather", "alltoall", "gather", "scatter")
 """Collectives of which OSU counts the bytes of a part of one rank."""
+REDUCTIONS = ("allreduce", "reduce", "reduce_scatter", "scan")
+"""Collectives of which OSU takes numbers of four bytes (MPI_FLOAT, MPI_INT since 7.3), not single bytes."""
 
 
 @scenario(machine="a100-node4", sweep={"nbytes": tuple(1 << k for k in range(0, 23, 2))})
@@ -53,13 +56,15 @@ async def osu(
         world, t = process.world, process.program.host_thread(0)
         device = process.rank % gpus_per_node
 
+        element = np.dtype(np.float32) if benchmark in REDUCTIONS and nbytes % 4 == 0 else None
+
         async def buffer(size: int) -> mpi.Buffer:
             if memory == "host" or not size:
-                return mpi.buffer_of(t.array("buffer", size, np.uint8))
+                return attrs.evolve(mpi.buffer_of(t.array("buffer", size, np.uint8)), dtype=element)
             pointer = await t.omp_target_alloc(size, device=device)
             if pointer is None:
                 raise ParameterError("nbytes", f"rank {process.rank} finds no room for {size} B on device {device}")
-            return mpi.device_buffer(process, pointer, size)
+            return attrs.evolve(mpi.device_buffer(process, pointer, size), dtype=element)
 
         size = nbytes * world.size if benchmark in PER_RANK else nbytes
         one, other = await buffer(size), await buffer(size)

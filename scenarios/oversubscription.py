@@ -12,7 +12,7 @@ from offloadrt.study.scripts.parameters import Value
 LISTED_AS = "single mechanisms"
 
 
-@scenario(machine="t4", sweep={"gib": (8.0, 12.0, 16.0, 20.0), "order": ("seq", "random")})
+@scenario(machine="t4", sweep={"gib": (8.0, 12.0, 16.0, 20.0), "order": ("seq", "random", "anywhere")})
 async def oversubscription(
     run: Run,
     gib: Annotated[float, Range(1e-3, 4096)] = 12.0,
@@ -28,7 +28,8 @@ async def oversubscription(
     Parameters:
         gib: what is multiplied by the factor to be the size of both arrays together, such as the memory of the device
         factor: by which it is multiplied
-        order: of the pages: in 65536 chunks, or at random
+        order: in which each of at most 65536 threads comes to its pages: to those of its own chunk one by one or at
+            random, or to pages anywhere in the arrays
         advised: what the program asks for before the first launch, for both arrays
         warm_up: launches that are not timed
         launches: launches that are timed, each with its synchronisation

@@ -46,6 +46,7 @@ def test_a_stable_name_has_documentation_and_types(module: ModuleType, name: str
     value = getattr(module, name)
     if inspect.isclass(value) or inspect.isfunction(value):
         assert inspect.getdoc(value), "no documentation"
+        assert not [method for method, _ in callables(value) if method and not inspect.getdoc(getattr(value, method))]
     untyped = [
         f"{method}({parameter.name})"
         for method, function in callables(value)

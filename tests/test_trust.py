@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from offloadrt.extensions.certainty.draws import MEASURED
+
 ROOT = Path(__file__).parents[1]
 REPORTS = ROOT / "bench" / "validation"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -57,6 +59,21 @@ def test_measurements_from_elsewhere_are_as_far_off_as_their_report_says(text: s
         float(f"{float(median):.2g}"),
         float(f"{float(ninety):.2g}"),
     )
+
+
+def test_what_a_run_says_of_measured_programs_is_what_the_reports_say() -> None:
+    page = (ROOT / "bench" / "hardware" / "h200" / "README.md").read_text(encoding="utf-8")
+    rows = {
+        name: (count, float(median), float(ninety))
+        for name, count, median, ninety in re.findall(r"^\| (.*?) \((\d+)\) \|.*\| ([\d.]+), ([\d.]+) \|$", page, re.M)
+    }
+    values, median, ninety = overall("single_thread_workload")
+    expected = [
+        (values, float(f"{float(median):.2g}"), float(f"{float(ninety):.2g}")),
+        rows["OpenMP, 1 to 32 threads"],
+        rows["patches with CUDA's calls, 1 to 64 threads"],
+    ]
+    assert [(str(kind.values), kind.median, kind.p90) for kind in MEASURED] == expected
 
 
 def test_how_many_values_lie_in_their_intervals_is_as_the_stored_draws_say() -> None:

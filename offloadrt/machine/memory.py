@@ -315,10 +315,7 @@ class DeviceMemory:
     @property
     def allocated_bytes(self) -> int:
         """Return the requested bytes of all allocated blocks."""
-        total = 0
-        for block in self._blocks:
-            total += block.size
-        return total
+        return sum(block.size for block in self._blocks)
 
     def blocks(self) -> list[Block]:
         """Return the allocated blocks in the order of their addresses."""

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -61,10 +63,7 @@ class HostArray:
 
     def __attrs_post_init__(self) -> None:
         self.itemsize = self.dtype.itemsize
-        elements = 1
-        for length in self.shape:
-            elements *= length
-        self.nbytes = elements * self.itemsize
+        self.shape, self.nbytes = _size(self.shape, self.itemsize)
 
     @property
     def phantom(self) -> bool:
@@ -121,6 +120,13 @@ class HostArray:
         """Return an address's name for messages: ``<array+offset>``, or ``<addr>`` outside of the array."""
         offset = address - self.address
         return f"<{self.name}+{offset}>" if 0 <= offset < max(1, self.nbytes) else "<addr>"
+
+
+@functools.lru_cache(maxsize=1024)
+def _size(shape: tuple[int, ...], itemsize: int) -> tuple[tuple[int, ...], int]:
+    """Return a shape and its bytes, the same two objects for all arrays of one size: a program may have millions."""
+    lengths = tuple(map(int, shape))
+    return lengths, math.prod(lengths) * itemsize
 
 
 def make_values(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], fill: Any) -> NDArray[Any]:

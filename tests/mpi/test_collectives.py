@@ -14,7 +14,7 @@ from offloadrt.extensions.mpi import collectives as a
 from offloadrt.sim.errors import Deadlock
 
 
-@pytest.mark.parametrize("library", ["mpich", "openmpi"])
+@pytest.mark.parametrize("library", ["mpich", "cray", "openmpi"])
 @pytest.mark.parametrize(("ranks", "nodes"), [(1, 1), (2, 2), (3, 1), (5, 2), (8, 4), (12, 3)])
 def test_values(ranks: int, nodes: int, library: str) -> None:
     async def main(process: Any) -> None:
@@ -185,12 +185,58 @@ class TestAlone:
     def test_dissemination(self, ranks: int) -> None:
         assert longest(ranks, lambda c, b: a.barrier_dissemination(c), 0) == pytest.approx(math.log2(ranks) * ROUND)
 
-    def test_pairwise_exchange(self, ranks: int) -> None:
+    @pytest.mark.parametrize("in_pairs", [True, False])
+    def test_pairwise_exchange(self, ranks: int, in_pairs: bool) -> None:
         def exchange(c: a.Channel, b: mpi.Buffer) -> Any:
             parts = a.split(b, ranks)
-            return a.alltoall_pairwise(c, parts, parts)
+            return a.alltoall_pairwise(c, parts, parts, in_pairs=in_pairs)
 
         assert longest(ranks, exchange, 16_000) == pytest.approx((ranks - 1) * ROUND, rel=1e-3)
+
+    @pytest.mark.parametrize("throttle", [None, 3])
+    def test_scattered(self, ranks: int, throttle: int | None) -> None:
+        """Of messages at the same time each core sends and takes in one after the other; the waits overlap."""
+
+        def exchange(c: a.Channel, b: mpi.Buffer) -> Any:
+            parts = a.split(b, ranks)
+            return a.alltoall_scattered(c, parts, parts, throttle=throttle)
+
+        width = throttle or ranks
+        turns = [min(width, ranks - begin) for begin in range(1, ranks, width)]
+        alone = sum(max(2 * turn, 12 + turn - 1) * US for turn in turns)
+        assert longest(ranks, exchange, 16_000) == pytest.approx(alone, rel=0.15)
+
+
+@pytest.mark.parametrize("tree", [a.binary_tree, a.near_binomial_tree, a.four_nomial_tree])
+def test_a_parent_sends_to_all_its_children_at_once(tree: Any) -> None:
+    """Who asks for an announced message copies by itself, so two children take as long as one, but for the calls."""
+    entries = {"shm__eager_limit": 0, "shm__rendezvous": "100 us", "shm__message": "1 us", "shm__short_limit": 0}
+
+    def took(ranks: int) -> float:
+        async def main(process: Any) -> float:
+            channel = process.world._channel("test", "", background=False)
+            await a.bcast_tree(channel, mpi.Buffer(8), 0, tree=tree)
+            return float(process.program.sim.now)
+
+        return max(finished(run_of(ranks, **{**ALONE, **entries}), main))
+
+    assert took(2) > 100 * US
+    assert took(3) < took(2) + 3 * US
+
+
+def test_a_tree_by_nodes_sends_once_to_each_node() -> None:
+    """From a root in the middle, too; its own node's ranks hear of it within the node."""
+    entries = {**ALONE, "net__latency": "1 ms", "nic__bw": "1e9 GB/s", "mpi__eager_limit": "1 GiB"}
+
+    async def main(process: Any) -> float:
+        await process.world.Bcast(mpi.Buffer(8), 5)
+        return float(process.program.sim.now)
+
+    run = run_of(12, mpi__collectives="cray", **entries)
+    run.configure(num_nodes=3)
+    left = finished(run, main)
+    assert max(left[4:8]) < 0.1e-3
+    assert all(1e-3 < time < 1.2e-3 for time in left[:4] + left[8:])
 
 
 def test_a_library_takes_its_algorithm_by_size() -> None:
@@ -208,6 +254,9 @@ def test_a_library_takes_its_algorithm_by_size() -> None:
     assert algorithm("openmpi", "MPI_Barrier", 128, 0, 0) is a.barrier_dissemination
     assert algorithm("mpich", "MPI_Alltoall", 8, 256, 32) is a.alltoall_bruck
     assert algorithm("mpich", "MPI_Alltoall", 8, 1 << 20, 1 << 17) is a.alltoall_pairwise
+    assert algorithm("cray", "MPI_Alltoall", 64, 512, 512) is a.alltoall_bruck
+    assert algorithm("cray", "MPI_Allgather", 64, 8200, 8200 * 64) is a.allgather_ring
+    assert algorithm("cray", "MPI_Allreduce", 64, 8200, 1025) is algorithm("mpich", "MPI_Allreduce", 64, 8200, 1025)
 
 
 def test_short_reductions_of_device_memory_are_made_at_the_host() -> None:

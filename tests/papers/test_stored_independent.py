@@ -51,6 +51,21 @@ def test_the_stored_intervals_are_of_the_present_machines_and_runs() -> None:
     assert stored is not None and stored[1] == present, "make them anew: offloadrt validate --independent --intervals"
 
 
+def test_the_stored_intervals_say_of_each_entry_without_one_why() -> None:
+    text = INTERVALS.read_text(encoding="utf-8")
+    named = set(re.findall(r"^  ([\w.-]+): ", text.partition("\nnot drawn: ")[2].partition("\n\n")[0], re.M))
+    counted = {
+        entry.id
+        for entry in results()
+        for planned in plan(entry, "results.toml").values
+        if entry.kind != INPUT_KIND and planned.point is not None
+    }
+    left = {entry.id for entry in results() if entry.not_drawn}
+    drawn = {entry for entry, _ in drawn_rows()}
+    assert left <= counted and not left & drawn, "only what takes too long says so"
+    assert not named or (named, drawn) == (left, counted - left)
+
+
 def test_the_stored_intervals_count_their_values_rightly() -> None:
     rows = [cells for _, cells in drawn_rows()]
     counts = re.search(r"^all +(\d+) +(\d+) ", INTERVALS.read_text(encoding="utf-8"), re.M)

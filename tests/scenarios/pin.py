@@ -113,7 +113,8 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "otm_fig3": [{"size_gb": 0.05, "benchmark": "bfs", "placement": "explicit"}],
     "oversubscription": [
         {"gib": 0.5, "warm_up": 0, "launches": 2},
-        {"gib": 0.5, "warm_up": 0, "launches": 1, "order": "random", "advised": "prefer_host"},
+        {"gib": 0.5, "warm_up": 0, "launches": 1, "order": "anywhere", "advised": "prefer_host"},
+        {"gib": 0.5, "warm_up": 0, "launches": 1, "order": "random"},
         {"gib": 16.0, "warm_up": 1, "launches": 1, "advised": "prefetch"},
     ],
     "system_memory": [{"memory": memory, "sweeps": 4, "nbytes": 1 << 24} for memory in ("copy", "usm", "managed")]

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.extensions.evidence.independent.outcome import Accuracy, KindAccuracy, PredictedEntry, PredictedValue
+from offloadrt.extensions.evidence.independent.outcome import (
+    Accuracy,
+    KindAccuracy,
+    PredictedEntry,
+    PredictedValue,
+    intervals,
+)
 from offloadrt.extensions.evidence.independent.prediction import (
     UnitMismatch,
     converted,
@@ -148,6 +154,26 @@ def test_the_spread_holds_what_the_ranges_do():
     run = '[result.run]\nscenario = "stream"\nmachine = "t4"\nparameters.elements = 65536\nfigures.x = "kernel_s"'
     value = value_of(entry([("x", 1, "ms")], run), draws=8)
     assert value.low < value.emulated < value.high
+
+
+def test_draws_leave_out_inputs_and_what_says_why_and_the_report_names_the_latter():
+    run = '[result.run]\nscenario = "stream"\nmachine = "t4"\nparameters.elements = 65536\nfigures.x = "kernel_s"'
+    long = entry([("x", 1, "ms")], f'not_drawn = "it takes a day"\n{run}', what="long")
+    one, two = (entry([("x", 1, "ms")], run, what=what, kind=kind) for what, kind in (("a", "b"), ("c", "unit_cost")))
+    report = predicted(one, long, two, draws=1)
+    assert len(report.entries) == 1 and report.runs == 3, "as it stands, as if nobody had measured, and in the draw"
+    assert "it takes a day" in "".join(map(str, intervals(report)))
+    assert len(predicted(one, long, two).entries) == 3
+
+
+def test_values_outside_of_their_intervals_are_counted_by_cause():
+    """Three values of a millisecond, of a kernel that takes microseconds, and one that is right."""
+    run = '[result.run]\nscenario = "stream"\nmachine = "t4"\nparameters.elements = 65536\nfigures = {figures}\n'
+    two = run.format(figures='{ x = "kernel_s", y = "kernel_s" }')
+    far = entry([("x", 9, "ms"), ("y", 9, "ms")], f'missed = {{ x = "late", "*" = "early" }}\n{two}', what="a")
+    also = entry([("x", 9, "ms")], 'missed.x = "early"\n' + run.format(figures='{ x = "kernel_s" }'), what="b")
+    said = "\n".join(map(str, intervals(predicted(far, also, draws=1))))
+    assert "[bold]outside, by cause[/]: 3 values\n  2 on t4: early\n  1 on t4: late\n" in said
 
 
 @given(st.lists(st.floats(0, 5), min_size=1, max_size=40))

@@ -465,10 +465,13 @@ def test_a_run_that_does_more_or_less_is_compared_for_equal_work(
 
 def test_threads_with_an_array_each_are_no_gain_when_half_of_them_are_left_out() -> None:
     overlap = find_scenario("overlap")
-    page = explain(overlap, {"phantom": True}, InProcess(), budget_s=1.0, draws=0)
-    by_name = {one.change.name: one for one in page.tried.what_ifs}
-    assert by_name["threads=4"].work == 0.5
-    assert by_name["threads=4"].gain < 1.05 < page.elapsed_s / by_name["threads=4"].elapsed_s
+    run = seen("overlap", phantom=True)
+    trials = Trials(overlap, overlap.bind({"phantom": True}), RunSpec(), InProcess(), 1, math.inf, work=run.work)
+    changes = [change for change in decisions(overlap, trials.given) if "threads" in change.parameters]
+    tried = trials.finish(run.result, run.spec, changes)
+    by_name = {one.change.name: one for one in tried.what_ifs}
+    assert {name: one.work for name, one in by_name.items()} == {"threads=4": 0.5, "threads=16": 2.0}
+    assert by_name["threads=4"].gain < 1.05 < run.result.elapsed_s / by_name["threads=4"].elapsed_s
 
 
 def test_what_only_several_devices_have_to_do_with_is_tried_last() -> None:
@@ -530,6 +533,8 @@ def test_a_sentence_that_its_what_ifs_contradict_names_what_gains() -> None:
     assert found.sentence.startswith("The latency of launches limits this run: 42 % of the critical path")
     assert "gains 1.01 at most when it is cheaper" in found.sentence
     assert checked(of_path, run, Tried("elapsed_s", (sync,), {}, 0, best={"driver": sync})) == of_path
+    untried = Tried("elapsed_s", (launch, sync), {}, 9, best=known, unknown=frozenset([of_path.resource]))
+    assert checked(of_path, run, untried) == of_path, "of the driver's costs, most were left for a larger budget"
 
 
 def test_near_ties_and_the_entries_of_neighbours_are_in_the_sentence() -> None:

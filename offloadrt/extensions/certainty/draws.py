@@ -342,6 +342,48 @@ def _faster(one: float, other: float) -> float:
     return 0.5 if math.isclose(one, other, rel_tol=_SAME) else float(one < other)
 
 
+# ---------------------------------------------------------------------- what no draw knows
+@attrs.frozen
+class MeasuredKind:
+    """How far predicted times of one kind of programs were off from measured ones, as factors."""
+
+    programs: str
+    where: str
+    values: int
+    median: float
+    p90: float
+    """The factor that nine in ten values keep to."""
+
+    def __str__(self) -> str:
+        return (
+            f"the draws are of costs alone: {self.values} measured times of {self.programs} ({self.where}) were off "
+            f"by a factor of {self.median:.2g} in the median, by more than {self.p90:.2g} in one of ten"
+        )
+
+
+MEASURED: Final = (
+    MeasuredKind("programs with managed memory", "T4, Titan V, RTX 5070 Ti and 5090", 53, 1.4, 3.0),
+    MeasuredKind("OpenMP programs", "H200", 60, 1.4, 2.0),
+    MeasuredKind("CUDA programs with several threads", "H200", 69, 1.5, 3.9),
+)
+"""From `bench/validation/independent.txt` (single_thread_workload) and `bench/hardware/h200/README.md`."""
+
+
+def beyond(result: Result) -> list[str]:
+    """Say how far measurements of programs like this one were off, where a result has an interval and there are some.
+
+    An interval has only what costs do; mechanisms that are missing or wrong are in no draw.
+    """
+    managed, openmp, cuda = MEASURED
+    if result.interval is None or not result.devices:
+        return []
+    if result.managed:
+        return [str(managed)]
+    if "device table" in result.locks:
+        return [str(openmp)]
+    return [str(cuda)] if any(name.startswith("cu") for name in result.calls) else []
+
+
 # ---------------------------------------------------------------------- orders
 def order_of(
     nominal: Sequence[Result], named: Sequence[Mapping[str, Any]], base: int, drawn: DrawnRuns, of: Sequence[int]

@@ -205,7 +205,7 @@ def explain(
     except KeyboardInterrupt:
         if observed is None:
             raise
-        raise Interrupted(_page(trials, observed, tried or trials.known(observed.result, 0), sure, indices)) from None
+        raise Interrupted(_page(trials, observed, tried or trials.known(observed.result, ()), sure, indices)) from None
     return _page(trials, observed, tried, sure, indices)
 
 
@@ -233,9 +233,9 @@ def checked(limit: Limit, observed: Observed, tried: Tried) -> Limit:
     """Compare the sentence with the what-ifs: what it names must be what gains when it is cheaper.
 
     Where that gains nothing and something else on the path does, the sentence names that, and says so. What nothing
-    makes cheaper, as the program's own work, is named by its share.
+    makes cheaper, as the program's own work, is named by its share, and so is that of which little was tried.
     """
-    own = None if limit.resource == "program" else tried.best.get(limit.resource)
+    own = None if limit.resource == "program" or limit.resource in tried.unknown else tried.best.get(limit.resource)
     best = max(tried.best.values(), key=lambda one: one.gain, default=None)
     if own is None or best is None or best.gain < _GAINS or own.gain - 1.0 >= _PART * (best.gain - 1.0):
         return limit

@@ -188,12 +188,17 @@ def _facts(page: Page, date: str) -> str:
 
 
 def _comparison(runs: Sequence[ReportedRun]) -> str:
-    first = runs[0].page
-    rows = [
-        (run.name, _time(run.page.elapsed_ps), f"{first.elapsed_ps / run.page.elapsed_ps:.4g}", run.page.limit.sentence)
-        for run in runs
-    ]
-    head = ("run", "elapsed", "times as fast as the first", "what limits it")
+    first = runs[0]
+    works = [run.observed.work.over(first.observed.work) for run in runs]
+    differs = works[0] is not None and set(works) != {1.0}
+    rows = []
+    for run, work in zip(runs, works, strict=True):
+        faster = first.page.elapsed_ps / run.page.elapsed_ps
+        for_equal = ("other work", "") if work is None else (f"{work:.3g}", f"{work * faster:.4g}")
+        figures = (f"{faster:.4g}", *(for_equal if differs else ()))
+        rows.append((run.name, _time(run.page.elapsed_ps), *figures, run.page.limit.sentence))
+    more = ("times its work", "for equal work") if differs else ()
+    head = ("run", "elapsed", "times as fast as the first", *more, "what limits it")
     return _scrolled(html_table("The runs side by side", head, rows))
 
 
@@ -228,8 +233,10 @@ def _what_if(one: _Drawn) -> str:
         *(end for w in tried if (i := w.interval) for end in (i.low, i.high)),
     ]
     span = min(gain for gain in gains if gain > 0.0), max(gain for gain in gains if math.isfinite(gain))
-    rows = "".join(_change_row(what_if, span) for what_if in tried)
-    head = "<tr><th>change</th><th>gain</th><th>80 % of the draws</th><th></th><th>elapsed</th><th>kind</th></tr>"
+    has_draws = any(what_if.interval is not None for what_if in tried)
+    rows = "".join(_change_row(what_if, span, has_draws) for what_if in tried)
+    names = ("change", "gain", *(["80 % of the draws"] if has_draws else []), "", "elapsed", "kind")
+    head = f"<tr>{''.join(f'<th>{name}</th>' for name in names)}</tr>"
     caption = f"<caption>Gain in {html.escape(page.tried.merit)}</caption>"
     table = f'<table class="changes">{caption}<thead>{head}</thead><tbody>{rows}</tbody></table>'
     left = ". ".join(
@@ -240,7 +247,7 @@ def _what_if(one: _Drawn) -> str:
     return f'{_scrolled(table)}<p class="note">{left}</p>{effects}{_curves(curves)}'
 
 
-def _change_row(tried: WhatIf, span: tuple[float, float]) -> str:
+def _change_row(tried: WhatIf, span: tuple[float, float], has_draws: bool) -> str:
     """Write a change with a bar from a gain of 1, and a line over its interval; equal factors are equally long."""
     between = "" if tried.interval is None else f"{tried.interval.low:.4g} to {tried.interval.high:.4g}"
 
@@ -251,7 +258,8 @@ def _change_row(tried: WhatIf, span: tuple[float, float]) -> str:
     if tried.interval is not None:
         bar += f'<path d="M{x(tried.interval.low):.1f} 7H{x(tried.interval.high):.1f}"/>'
     picture = f'<svg class="gain" width="122" height="14" aria-hidden="true"><path d="M{x(1.0):.1f} 0V14"/>{bar}</svg>'
-    first = "".join(f"<td>{html.escape(cell)}</td>" for cell in (tried.change.name, f"{tried.gain:.4g}", between))
+    cells = (tried.change.name, f"{tried.gain:.4g}", *([between] if has_draws else []))
+    first = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
     last = "".join(f"<td>{html.escape(cell)}</td>" for cell in (seconds(tried.elapsed_s), tried.change.kind))
     return f"<tr title='{html.escape(tried.command, quote=True)}'>{first}<td>{picture}</td>{last}</tr>"
 

@@ -396,6 +396,8 @@ class Tried:
     """Changes with which the run takes exactly as long."""
     best: Mapping[str, WhatIf] = attrs.field(factory=dict)
     """What gained most of the changes that make a resource of the critical path cheaper, by resource."""
+    unknown: frozenset[str] = frozenset()
+    """Resources of the path of which the budget did not suffice for most of what makes them cheaper, by promise."""
     other_work: tuple[str, ...] = ()
     """Changes that have the program do something else, so that the times cannot be compared."""
 
@@ -409,7 +411,12 @@ def tried_of(tried: Tried) -> str:
     """Say how many changes were tried, and how many were not."""
     count = "1 change was" if tried.count == 1 else f"{tried.count} changes were"
     left = f", {tried.left} are left for a larger --budget" if tried.left else ""
-    return f"{count} tried{left}" + (f", {len(tried.refused)} cannot be run" if tried.refused else "")
+    refused = ", ".join([*tried.refused][:_MOST_REFUSED]) + (", ..." if len(tried.refused) > _MOST_REFUSED else "")
+    return f"{count} tried{left}" + (f", {len(tried.refused)} cannot be run ({refused})" if refused else "")
+
+
+_MOST_REFUSED = 4
+"""How many changes that cannot be run are named."""
 
 
 def notes_on_work(tried: Tried, most: int) -> list[str]:
@@ -484,10 +491,10 @@ class Trials:
                 if gain >= _WORTH and (smaller := half(change, spec, gain)) is not None:
                     ahead.insert(0, smaller)
             advanced(len(self._answered), len(self._answered) + len(self._waiting) + len(ahead))
-        return self.known(base, len(ahead))
+        return self.known(base, ahead)
 
-    def known(self, base: Result, left: int) -> Tried:
-        """Return what has been tried up to now of changes of which so many are left."""
+    def known(self, base: Result, left: Sequence[Proposal]) -> Tried:
+        """Return what has been tried up to now of changes of which some are left."""
         known = self.merit_in(base)
         what_ifs, other_work = [], []
         for change, result in self._answered:
@@ -504,7 +511,13 @@ class Trials:
                 best.setdefault(one.change.resource, one)
         without = [one.change.name for one in what_ifs if one.elapsed_s == base.elapsed_s and one.gain == 1.0]
         merged = _merged(what_ifs, without)
-        return Tried(self.merit, merged, dict(self._refused), left, tuple(without), best, tuple(sorted(other_work)))
+        promises: dict[str, float] = {}
+        for sign, changes in ((1.0, left), (-1.0, [change for change, _ in self._answered])):
+            for change in changes:
+                promises[change.resource] = promises.get(change.resource, 0.0) + sign * change.promise
+        unknown = frozenset(resource for resource, open_ in promises.items() if open_ > 0.0)
+        others = tuple(sorted(other_work))
+        return Tried(self.merit, merged, dict(self._refused), len(left), tuple(without), best, unknown, others)
 
     def _work_with(self, change: Proposal) -> float | None:
         """Return the part of the run's work that a changed run does; None where it does other work.

@@ -5,6 +5,12 @@ CVAR blocks, maint/tuning/coll/mpir/generic.json; Thakur et al., 2005). Its barr
 (maint/tuning/coll/ch4/generic.json). Its reductions could, too; then flags in shared memory carry a node's part. With
 messages in their place an allreduce of Polaris's 2 nodes takes 1.14 to 1.52 times what it was measured to take, and
 0.75 to 1.02 times without regard to nodes, so they are made without.
+``cray``: HPE Cray MPI, which is MPICH with collectives of its own. They are not public; its manual intro_mpi and the
+values that MPICH_ENV_DISPLAY prints (8.1.17) say what decides. A broadcast is always a tree by nodes of radix 4
+(MPICH_BCAST_ONLY_TREE, _INTERNODE_RADIX and _INTRANODE_RADIX). An allgather of parts up to 8 KiB is a gather and a
+broadcast, of longer ones a ring (MPICH_ALLGATHER_VSHORT_MSG). An alltoall of parts up to 512 B goes by store and
+forward (MPICH_ALLTOALL_SHORT_MSG), of longer ones so many at a time (MPICH_ALLTOALL_SYNC_FREQ, _ALLTOALLV_THROTTLE).
+Where it prints a range, its ends are for few and for many ranks; they are taken to meet at 512. All else is MPICH's.
 ``openmpi``: the fixed decisions of its component `tuned` since Open MPI 4.1
 (ompi/mca/coll/tuned/coll_tuned_decision_fixed.c) up to 255 ranks; more take what 255 take. A butterfly stands as
 recursive halving, and Open MPI 5's component `han` is not there.
@@ -56,29 +62,86 @@ def _mpich_allgather(size: int, nbytes: int, count: int) -> a.Algorithm:
     return a.allgather_bruck if total < 81920 else a.allgather_ring
 
 
+_MPICH_SCATTERED: Final = partial(a.alltoall_scattered, throttle=32)
+
+
 def _mpich_alltoall(size: int, nbytes: int, count: int) -> a.Algorithm:
     if nbytes <= 256 and size >= 8:
         return a.alltoall_bruck
-    return a.alltoall_scattered if nbytes <= 32768 else a.alltoall_pairwise
+    return _MPICH_SCATTERED if nbytes <= 32768 else a.alltoall_pairwise
 
 
 def _mpich_reduce_scatter(size: int, nbytes: int, count: int) -> a.Algorithm:
     return a.reduce_scatter_halving if nbytes < 524288 else a.reduce_scatter_pairwise
 
 
+def _by_nodes(c: a.Channel, root: int = 0) -> list[list[int]]:
+    """Return the ranks of each node, the root's node first and the root as the first of it."""
+    nodes: dict[int, list[int]] = {c.nodes[root]: [root]}
+    for rank, node in enumerate(c.nodes):
+        if rank != root:
+            nodes.setdefault(node, []).append(rank)
+    return list(nodes.values())
+
+
+def _own(c: a.Channel, nodes: Sequence[Sequence[int]]) -> Sequence[int]:
+    return next(ranks for ranks in nodes if c.rank in ranks)
+
+
 async def _barrier_by_nodes(c: a.Channel) -> None:
     """Meet in each node, then among the nodes' first ranks, which tell the others of their nodes."""
-    members: dict[int, list[int]] = {}
-    for rank, node in enumerate(c.nodes):
-        members.setdefault(node, []).append(rank)
-    if len(members) in (1, c.size):
+    nodes = _by_nodes(c)
+    if len(nodes) in (1, c.size):
         await a.barrier_dissemination(c)
         return
-    own = members[c.nodes[c.rank]]
+    own = _own(c, nodes)
     await a.barrier_dissemination(c.among(own))
     if c.rank == own[0]:
-        await a.barrier_dissemination(c.among([ranks[0] for ranks in members.values()]))
+        await a.barrier_dissemination(c.among([ranks[0] for ranks in nodes]))
     await a.bcast_binomial(c.among(own), MpiBuffer(0), 0)
+
+
+# ---------------------------------------------------------------------- HPE Cray MPI
+
+
+async def _bcast_by_nodes(c: a.Channel, buffer: MpiBuffer, root: int) -> None:
+    """Broadcast down a tree among the first ranks of the nodes, then down one in each node."""
+    nodes = _by_nodes(c, root)
+    own = _own(c, nodes)
+    if c.rank == own[0]:
+        await a.bcast_tree(c.among([ranks[0] for ranks in nodes]), buffer, 0, tree=a.four_nomial_tree)
+    await a.bcast_tree(c.among(own), buffer, 0, tree=a.four_nomial_tree)
+
+
+async def _allgather_by_nodes(c: a.Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
+    """Gather in each node, then from the nodes at rank 0, which broadcasts all."""
+    nodes = _by_nodes(c)
+    own = _own(c, nodes)
+    await _at_first(c.among(own), [parts[rank] for rank in own])
+    if c.rank == own[0]:
+        packed = [a.joined([parts[rank] for rank in ranks]) for ranks in nodes]
+        await _at_first(c.among([ranks[0] for ranks in nodes]), packed)
+        for ranks, whole in zip(nodes, packed, strict=True):
+            a.spread(whole, [parts[rank] for rank in ranks])
+    await _bcast_by_nodes(c, buffer, 0)
+
+
+async def _at_first(c: a.Channel, parts: Sequence[MpiBuffer]) -> None:
+    """Gather the part of each rank at the first one."""
+    if c.rank:
+        await c.send(parts[c.rank], 0)
+    else:
+        await c.wait(*(c.irecv(part, rank) for rank, part in enumerate(parts) if rank))
+
+
+def _cray_allgather(size: int, nbytes: int, count: int) -> a.Algorithm:
+    return _allgather_by_nodes if nbytes <= (8192 if size <= 512 else 16384) else a.allgather_ring
+
+
+def _cray_alltoall(size: int, nbytes: int, count: int) -> a.Algorithm:
+    if nbytes <= (512 if size <= 512 else 64):
+        return a.alltoall_bruck
+    return partial(a.alltoall_scattered, throttle=24)
 
 
 # ---------------------------------------------------------------------- Open MPI
@@ -191,7 +254,7 @@ _ALLGATHERV: Final[_Table] = (
 )
 _ALLTOALLS: Final[Mapping[str, a.Algorithm]] = {
     "linear": a.alltoall_scattered,
-    "pairwise": a.alltoall_pairwise,
+    "pairwise": partial(a.alltoall_pairwise, in_pairs=False),
     "bruck": a.alltoall_bruck,
 }
 _ALLTOALL: Final[_Table] = (
@@ -289,22 +352,32 @@ _COMMON: Final[Mapping[str, Rule]] = {
     "MPI_Scatterv": always(a.scatter_linear),
 }
 
+_MPICH: Final[Mapping[str, Rule]] = {
+    **_COMMON,
+    "MPI_Barrier": always(_barrier_by_nodes),
+    "MPI_Bcast": _mpich_bcast,
+    "MPI_Reduce": _mpich_reduce,
+    "MPI_Allreduce": _mpich_allreduce,
+    "MPI_Gather": always(a.gather_binomial),
+    "MPI_Scatter": always(a.scatter_binomial),
+    "MPI_Allgather": _mpich_allgather,
+    "MPI_Allgatherv": _mpich_allgather,
+    "MPI_Alltoall": _mpich_alltoall,
+    "MPI_Alltoallv": always(_MPICH_SCATTERED),
+    "MPI_Reduce_scatter": _mpich_reduce_scatter,
+    "MPI_Scan": always(partial(a.scan_recursive_doubling, inclusive=True)),
+    "MPI_Exscan": always(partial(a.scan_recursive_doubling, inclusive=False)),
+}
+
 LIBRARIES: Final[Mapping[str, Mapping[str, Rule]]] = {
-    "mpich": {
-        **_COMMON,
-        "MPI_Barrier": always(_barrier_by_nodes),
-        "MPI_Bcast": _mpich_bcast,
-        "MPI_Reduce": _mpich_reduce,
-        "MPI_Allreduce": _mpich_allreduce,
-        "MPI_Gather": always(a.gather_binomial),
-        "MPI_Scatter": always(a.scatter_binomial),
-        "MPI_Allgather": _mpich_allgather,
-        "MPI_Allgatherv": _mpich_allgather,
-        "MPI_Alltoall": _mpich_alltoall,
-        "MPI_Alltoallv": always(a.alltoall_scattered),
-        "MPI_Reduce_scatter": _mpich_reduce_scatter,
-        "MPI_Scan": always(partial(a.scan_recursive_doubling, inclusive=True)),
-        "MPI_Exscan": always(partial(a.scan_recursive_doubling, inclusive=False)),
+    "mpich": _MPICH,
+    "cray": {
+        **_MPICH,
+        "MPI_Bcast": always(_bcast_by_nodes),
+        "MPI_Allgather": _cray_allgather,
+        "MPI_Allgatherv": _cray_allgather,
+        "MPI_Alltoall": _cray_alltoall,
+        "MPI_Alltoallv": always(partial(a.alltoall_scattered, throttle=8)),
     },
     "openmpi": {
         **_COMMON,

@@ -225,17 +225,12 @@ def star(rank: int, size: int) -> tuple[int, list[int]]:
 
 
 async def bcast_tree(c: Channel, buffer: MpiBuffer, root: int, *, tree: Tree) -> None:
-    """Broadcast down a tree: a rank sends to its children one after the other, and to those of a star at once."""
+    """Broadcast down a tree: a rank begins to send to all its children, then waits (bcast_intra_generic)."""
     relative = (c.rank - root) % c.size
     parent, children = tree(relative, c.size)
     if relative:
         await c.recv(buffer, (parent + root) % c.size)
-    sends = []
-    for child in children:
-        sends.append(await c.isend(buffer, (child + root) % c.size))
-        if tree is not star:
-            await c.wait(sends.pop())
-    await c.wait(*sends)
+    await c.wait(*[await c.isend(buffer, (child + root) % c.size) for child in children])
 
 
 async def reduce_tree(c: Channel, buffer: MpiBuffer, op: Op, root: int, *, tree: Tree) -> None:
@@ -709,9 +704,9 @@ async def allgather_neighbours(c: Channel, buffer: MpiBuffer, parts: Sequence[Mp
         turn = step % 2
         came[turn] = (came[turn] + (2 * way if turn == 0 else -2 * way)) % c.size
         received = buffer.temporary(sum(part.nbytes for part in parts[came[turn] : came[turn] + 2]))
-        packed = await _joined(c, parts[sent : sent + 2])
+        packed = joined(parts[sent : sent + 2])
         await c.exchange(packed, neighbours[turn], received, neighbours[turn])
-        _spread(received, parts[came[turn] : came[turn] + 2])
+        spread(received, parts[came[turn] : came[turn] + 2])
         sent = came[turn]
 
 
@@ -722,30 +717,31 @@ async def allgather_bruck(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuff
     while have < c.size:
         count = min(have, c.size - have)
         target, source = (c.rank - have) % c.size, (c.rank + have) % c.size
-        sent = await _joined(c, [parts[number] for number in order[:count]])
+        sent = joined([parts[number] for number in order[:count]])
         came = [parts[number] for number in order[have : have + count]]
         received = buffer.temporary(sum(part.nbytes for part in came))
         await c.exchange(sent, target, received, source)
-        _spread(received, came)
+        spread(received, came)
         have += count
 
 
-async def _joined(c: Channel, parts: Sequence[MpiBuffer]) -> MpiBuffer:
+def joined(parts: Sequence[MpiBuffer]) -> MpiBuffer:
     """Return parts one after the other in a temporary buffer; a single one as it is."""
     if len(parts) == 1:
         return parts[0]
-    joined = parts[0].temporary(sum(part.nbytes for part in parts))
+    room = parts[0].temporary(sum(part.nbytes for part in parts))
     begin = 0
     for part in parts:
-        joined.part(begin, part.nbytes).write(part.read())
+        room.part(begin, part.nbytes).write(part.read())
         begin += part.nbytes
-    return joined
+    return room
 
 
-def _spread(joined: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
+def spread(whole: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
+    """Write what lies one after the other in a buffer to the parts."""
     begin = 0
     for part in parts:
-        part.write(joined.part(begin, part.nbytes).read())
+        part.write(whole.part(begin, part.nbytes).read())
         begin += part.nbytes
 
 
@@ -760,30 +756,37 @@ async def alltoall_bruck(c: Channel, sent: Sequence[MpiBuffer], received: Sequen
     distance = 1
     while distance < c.size:
         moved = [number for number in range(c.size) if number & distance]
-        packed = await _joined(c, [room[number] for number in moved])
+        packed = joined([room[number] for number in moved])
         came = packed.temporary()
         await c.exchange(packed, (c.rank + distance) % c.size, came, (c.rank - distance) % c.size)
-        _spread(came, [room[number] for number in moved])
+        spread(came, [room[number] for number in moved])
         distance *= 2
     for number, part in enumerate(room):
         received[(c.rank - number) % c.size].write(part.read())
 
 
-async def alltoall_scattered(c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer]) -> None:
-    """Send and receive all parts at once, beginning with the neighbours."""
-    requests = [c.irecv(received[(c.rank + n) % c.size], (c.rank + n) % c.size) for n in range(1, c.size)]
-    for number in range(1, c.size):
-        target = (c.rank - number) % c.size
-        requests.append(await c.isend(sent[target], target))
+async def alltoall_scattered(
+    c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer], *, throttle: int | None = None
+) -> None:
+    """Send and receive all parts at once, beginning with the neighbours; or so many at a time."""
+    width = throttle or c.size
     await c.copy(received[c.rank], sent[c.rank])
-    await c.wait(*requests)
+    for begin in range(1, c.size, width):
+        numbers = range(begin, min(begin + width, c.size))
+        requests = [c.irecv(received[(c.rank + n) % c.size], (c.rank + n) % c.size) for n in numbers]
+        for number in numbers:
+            target = (c.rank - number) % c.size
+            requests.append(await c.isend(sent[target], target))
+        await c.wait(*requests)
 
 
-async def alltoall_pairwise(c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer]) -> None:
-    """Exchange with one other rank after the other."""
+async def alltoall_pairwise(
+    c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer], *, in_pairs: bool = True
+) -> None:
+    """Exchange with one other rank after the other: both with each other, if there is a power of two."""
     await c.copy(received[c.rank], sent[c.rank])
     for step in range(1, c.size):
-        if c.size == below(c.size):
+        if in_pairs and c.size == below(c.size):
             target = source = c.rank ^ step
         else:
             target, source = (c.rank + step) % c.size, (c.rank - step) % c.size

@@ -238,9 +238,11 @@ class HostThread(ProgramThread):
     # devices
 
     def acc_get_num_devices(self) -> int:
+        """Return how many devices the program has."""
         return self.program.num_devices
 
     def acc_get_device_num(self) -> int:
+        """Return the number of the device that this thread's next directive is for."""
         return self.device_number
 
     def acc_set_device_num(self, number: int) -> None:

@@ -174,8 +174,7 @@ class Heap:
     async def malloc_libc(self, nbytes: int, arena: Arena, align: int = 0) -> int:
         """Call malloc of the C library."""
         await self._runtime.work(self._costs.libc)
-        address = arena.allocate(nbytes, max(align, 16))
-        self._program.arrays.heap_blocks[address] = arena
+        address = self._program.arrays.allocate(arena, nbytes, max(align, 16))
         self._runtime.usm.add_system(address, nbytes)
         return address
 
@@ -200,9 +199,9 @@ class Heap:
                 )
             await self._release(allocation)
         else:
-            arena = self._program.arrays.take_heap_block(array)
+            home = self._program.arrays.take_heap_block(array)
             await self._runtime.work(self._costs.libc)
-            arena.release(address)
+            home.append(address)
         array.freed = True
 
     # below

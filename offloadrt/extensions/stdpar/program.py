@@ -318,6 +318,7 @@ class HostThread(Algorithms, ProgramThread):
                 await self.compute(seconds)
 
     async def sleep(self, seconds: float) -> None:
+        """Sleep for virtual seconds, a call that the compiler does not know: barriers before it stay."""
         await self.executor.meets_call("sleep")
         await super().sleep(seconds)
 

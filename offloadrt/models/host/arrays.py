@@ -44,9 +44,17 @@ STACK_ARRAY_LIMIT: Final = 1 << 20
 PAGE: Final = 4096
 
 
+Bin = list[int]
+"""The addresses of an arena's free blocks of one size and alignment, the last freed at the end."""
+
+
 @attrs.define(eq=False)
 class Arena:
     """A range of addresses from which one thread allocates; a full arena takes a new range.
+
+    A block is freed by its address in the bin that it came from. malloc joins free neighbours and cuts them for other
+    sizes. Here a block serves its own size and alignment only: a program that frees one size and allocates another
+    spreads over more addresses than it would with glibc.
 
     extent: bytes of a range. large: size from which on blocks lie outside. gap: bytes between blocks.
     """
@@ -58,9 +66,7 @@ class Arena:
     gap: int
     _top: int = 0
     _end: int = 0
-    _free: dict[tuple[int, int], list[int]] = attrs.field(factory=dict)
-    _home: dict[int, list[int]] = attrs.field(factory=dict)
-    """For each block in use, the free list to which the block returns."""
+    _bins: dict[tuple[int, int], Bin] = attrs.field(factory=dict)
 
     @classmethod
     def heap(cls, memory: HostMemory) -> Arena:
@@ -77,10 +83,9 @@ class Arena:
         """
         if nbytes < 0 or align < 1 or align & (align - 1):
             raise ValueError(f"{nbytes} bytes aligned to {align}")
-        waiting = self._free.setdefault((nbytes, align), [])
-        if waiting:
-            address = waiting.pop()
-        elif nbytes >= self.large:
+        if free := self.bin_of(nbytes, align):
+            return free.pop()
+        if nbytes >= self.large:
             address = self.memory.allocate(nbytes, max(align, PAGE), self.region)
         else:
             address = self._next_address(align)
@@ -89,18 +94,14 @@ class Arena:
                 self._end = self._top + self.extent
                 address = self._next_address(align)
             self._top = address + nbytes
-        self._home[address] = waiting
         return address
+
+    def bin_of(self, nbytes: int, align: int) -> Bin:
+        """Return the bin of the blocks of this size and alignment."""
+        return self._bins.setdefault((nbytes, align), [])
 
     def _next_address(self, align: int) -> int:
         return -(-(self._top + self.gap) // align) * align
-
-    def release(self, address: int) -> None:
-        """Free a block of this arena. KeyError without a block at this address."""
-        # malloc joins free neighbours and cuts them for other sizes. Here a block serves its own size and alignment
-        # only: a program that frees one size and allocates another spreads over more addresses than it would with
-        # glibc.
-        self._home.pop(address).append(address)
 
 
 class ProgramArrays:
@@ -110,8 +111,8 @@ class ProgramArrays:
     """
 
     def __init__(self, machine: Machine, devices: Sequence[OffloadDevice], phantom: bool) -> None:
-        self.heap_blocks: dict[int, Arena] = {}
-        """The program's blocks of the C library's heap: the arena of each block, by address."""
+        self.heap_blocks: dict[int, Bin] = {}
+        """The program's blocks of the C library's heap: the bin to which each block returns, by address."""
         self.tell: Tell | None = None
         self.watch: Watch | None = None
         """Makes from an array's values what Python sees, for a listener."""
@@ -151,8 +152,7 @@ class ProgramArrays:
         memory = self._memory
         pointer = 0
         if kind == "heap":
-            address = heap.allocate(nbytes, align)
-            self.heap_blocks[address] = heap
+            address = self.allocate(heap, nbytes, align)
             pointer = stack.allocate(POINTER_BYTES, 8)
         elif kind == "static":
             address = stack.allocate(nbytes, align)
@@ -162,6 +162,12 @@ class ProgramArrays:
                 pointer = memory.allocate(POINTER_BYTES, 8, "global")
         array = HostArray(name, address, lengths, element, kind, pointer, values, watch=self.watch)
         return self.add(array, fill is not None)
+
+    def allocate(self, heap: Arena, nbytes: int, align: int) -> int:
+        """Allocate a block of the C library's heap, from a thread's arena, and return its address."""
+        address = heap.allocate(nbytes, align)
+        self.heap_blocks[address] = heap.bin_of(nbytes, align)
+        return address
 
     def add(self, array: HostArray, written: bool) -> HostArray:
         """Add an array with an address to the program's arrays. written: the program has populated its pages."""
@@ -177,22 +183,22 @@ class ProgramArrays:
             self._memory.contents.add(array)
         return array
 
-    def take_heap_block(self, array: HostArray) -> Arena:
-        """Take an array's block from the program, and return the block's arena, whichever thread frees the array.
+    def take_heap_block(self, array: HostArray) -> Bin:
+        """Take an array's block from the program, and return the block's bin, whichever thread frees the array.
 
         Raises InvalidFree where no allocation begins.
         """
         if not isinstance(array, HostArray):
             raise TypeError(f"free takes an array of the program, not {array!r}")
-        arena = None if array.freed else self.heap_blocks.pop(array.address, None)
-        if arena is None:
+        home = None if array.freed else self.heap_blocks.pop(array.address, None)
+        if home is None:
             why = "it was freed before" if array.freed else f"no allocation begins at {array.address:#x}"
             raise InvalidFree.now(self._sim, f"free of {array.name!r}: {why}", call="free", array=array.name)
-        return arena
+        return home
 
     def free(self, array: HostArray) -> None:
         """Give the memory of a heap array back to the arena that it came from. Raises InvalidFree."""
-        self.take_heap_block(array).release(array.address)
+        self.take_heap_block(array).append(array.address)
         self.forget(array)
 
     def forget(self, array: HostArray, freed: bool = True) -> None:

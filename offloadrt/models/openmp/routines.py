@@ -29,7 +29,7 @@ from offloadrt.models.openmp.lowering import INITIAL_DEVICE, check_dependences
 from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
 from offloadrt.runtime.configurations.managed import why_nothing_migrates
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.errors import CopyFailed, InvalidFree, OutsideArray, UnifiedMemoryUnavailable
+from offloadrt.runtime.errors import InvalidFree, OutsideArray, UnifiedMemoryUnavailable
 from offloadrt.runtime.events import ArrayMade, DataCopied, HostUsed
 from offloadrt.runtime.host_array import (
     HostArray,
@@ -607,20 +607,6 @@ async def _find(
 
     where = await in_routine(t, name, device, look)
     return addresses[0], where
-
-
-async def must_copy(
-    t: RoutineCaller, dst: Pointer, src: Pointer, length: int, dst_offset: int = 0, src_offset: int = 0
-) -> None:
-    """Copy as omp_target_memcpy does, for a caller that cannot go on without the copy.
-
-    Raises CopyFailed, with what the runtime has written, and OutsideArray.
-    """
-    code = await t.omp_target_memcpy(dst, src, length, dst_offset, src_offset)
-    if code != OFFLOAD_SUCCESS:
-        device = next(pointer.device for pointer in (dst, src) if on_device(pointer))
-        where = t.program.device(device)
-        raise where.error(CopyFailed, f"omp_target_memcpy returned {code}", "omp_target_memcpy", "")
 
 
 async def _defer(

@@ -19,13 +19,27 @@ import numpy as np
 from offloadrt.driver import OutOfDeviceMemory
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.program import OpenMP
-from offloadrt.models.openmp.routines import check_managed_memory, must_copy
+from offloadrt.models.openmp.routines import OFFLOAD_SUCCESS, Pointer, check_managed_memory, on_device
+from offloadrt.runtime.errors import CopyFailed
 from offloadrt.runtime.host_array import HostArray, Section
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.sim import Lock
 
 B = TypeVar("B", DevicePointer, HostArray)
+
+
+async def must_copy(
+    t: HostThread, dst: Pointer, src: Pointer, length: int, dst_offset: int = 0, src_offset: int = 0
+) -> None:
+    """Copy as omp_target_memcpy does, and raise where it fails.
+
+    Raises CopyFailed, with what the runtime has written, and OutsideArray.
+    """
+    code = await t.omp_target_memcpy(dst, src, length, dst_offset, src_offset)
+    if code != OFFLOAD_SUCCESS:
+        device = next(pointer.device for pointer in (dst, src) if on_device(pointer))
+        raise t.program.device(device).error(CopyFailed, f"omp_target_memcpy returned {code}", "omp_target_memcpy", "")
 
 
 @attrs.define(eq=False)

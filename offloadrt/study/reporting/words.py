@@ -66,7 +66,7 @@ def percent(share: float) -> str:
 
 def named(parameters: Mapping[str, object]) -> str:
     """Write parameters in command-line syntax: `threads=4 pinned=true`."""
-    return " ".join(f"{name}={word(value)}" for name, value in parameters.items())
+    return " ".join(f"{name}={word(value) or repr('')}" for name, value in parameters.items())
 
 
 class RunsOn(Protocol):

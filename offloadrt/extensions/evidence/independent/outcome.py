@@ -236,6 +236,7 @@ class IndependentRecord:
     draws: int
     coverages: list[KindCoverage]
     model_errors: list[ModelError]
+    not_drawn: Mapping[str, str]
 
 
 @attrs.frozen
@@ -249,6 +250,8 @@ class IndependentReport:
     digest: str = ""
     """A digest of what was predicted and from what (`digest_of`); with draws, of the entries that were drawn."""
     draws: int = 0
+    not_drawn: Mapping[str, str] = attrs.field(factory=dict)
+    """Why entries were left out of the draws, by their ids."""
 
     def counted(self) -> list[tuple[PredictedEntry, PredictedValue]]:
         """Return the values that count, which have a prediction and a reported number, with their entries."""
@@ -298,7 +301,7 @@ class IndependentReport:
         """Encode the report as one JSON object."""
         record = IndependentRecord(
             self.file, self.entries, self.runs, self.digest, self.accuracies(), self.draws, self.coverages(),
-            self.model_errors(),
+            self.model_errors(), self.not_drawn,
         )  # fmt: skip
         return msgspec.json.encode(record)
 
@@ -343,9 +346,14 @@ def intervals(report: IndependentReport) -> Iterable[RenderableType]:
                 shown = [f"{number:.4g}" for number in numbers if number is not None]
                 table.add_row(escape(name), escape(value.unit), *shown, where, escape(why))
         yield table
+    yield from _missed(report)
     rest = {entry.id: None for entry, value in report.counted() if value.low is None}
     if rest:
         yield f"\n[bold]without an interval[/]: their runs are too long for the budget: {escape(', '.join(rest))}"
+    if report.not_drawn:
+        yield f"\n[bold]not drawn[/]: {len(report.not_drawn)} entries"
+        for id, reason in report.not_drawn.items():
+            yield f"  {escape(id)}: {escape(reason)}"
     yield "\n[bold]what the mechanisms add[/], which is in no draw"
     for error in report.model_errors():
         yield f"  {escape(str(error))}"
@@ -362,6 +370,18 @@ def intervals(report: IndependentReport) -> Iterable[RenderableType]:
             str(one.alone), str(one.together), share,
         )  # fmt: skip
     yield table
+
+
+def _missed(report: IndependentReport) -> Iterable[str]:
+    """List the causes of values outside of their intervals, those of most values first."""
+    causes: dict[str, list[str]] = {}
+    for entry, value in report.counted():
+        if value.low is not None and not lies_in(value):
+            causes.setdefault(entry.why_missed(value.name) or "not explained", []).append(entry.machine)
+    if causes:
+        yield f"\n[bold]outside, by cause[/]: {sum(map(len, causes.values()))} values"
+    for cause, machines in sorted(causes.items(), key=lambda pair: -len(pair[1])):
+        yield f"  {len(machines)} on {' and '.join(dict.fromkeys(machines))}: {escape(cause)}"
 
 
 def replaced(machine: str) -> Iterable[RenderableType]:

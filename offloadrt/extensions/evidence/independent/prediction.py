@@ -134,6 +134,8 @@ class MeasuredResult(msgspec.Struct, frozen=True):
     """What was predicted of a value before anybody had compared it, in the value's unit, by the value's name."""
     not_predicted: str = ""
     """Why no run predicts it; empty where it has a run, or says nothing of one."""
+    not_drawn: str = ""
+    """Why it has no intervals, where its runs are too long to be made at each draw."""
 
 
 def read(file: Path) -> list[MeasuredResult]:
@@ -285,8 +287,6 @@ def unit_of(figure: str) -> str:
 
 DRAWS = 8
 """As many as `offloadrt run` makes unasked."""
-BUDGET_S = 1800.0
-"""Real time for the draws; the shortest runs are drawn first."""
 
 
 @attrs.frozen
@@ -417,23 +417,25 @@ def predict(
     """Predict all entries of `file`, with the runs on `pool`; equal runs are made once.
 
     draws: at so many draws in the machines' ranges, too, for as many runs as fit into the budget, the shortest first;
-    inputs do not count (`INPUT_KIND`) and are not drawn. `keep` keeps each run, as that of `sweep` does. A run that
-    fails makes its values not predicted. Raises UserError for an entry whose run cannot be made.
+    inputs do not count (`INPUT_KIND`) and are left out then, as are entries that say why they are not drawn. `keep`
+    keeps each run, as that of `sweep` does. A run that fails makes its values not predicted. Raises UserError for an
+    entry whose run cannot be made.
     """
-    plans = [plan(entry, file) for entry in entries]
+    left = {entry.id: entry.not_drawn for entry in entries if entry.not_drawn and draws}
+    counted = [entry for entry in entries if not draws or (entry.kind != INPUT_KIND and entry.id not in left)]
+    plans = [plan(entry, file) for entry in counted]
     runs = _Runs(keep)
-    wanted = [(one.entry, point) for one in plans for value in one.values for point in value.points]
-    for _, point in wanted:
+    wanted = [point for one in plans for value in one.values for point in value.points]
+    for point in wanted:
         runs.want(point)
     runs.make(pool, jobs, advanced)
     if draws:
-        counted = [point for entry, point in wanted if entry.kind != INPUT_KIND]
-        runs.draw(counted, draws, budget_s, pool, jobs, advanced)
+        runs.draw(wanted, draws, budget_s, pool, jobs, advanced)
     predicted = [_predicted(one, runs) for one in plans]
     if draws:
         pairs = zip(plans, predicted, strict=True)
         plans = [one for one, entry in pairs if any(value.low is not None for value in entry.values)]
-    return IndependentReport(file, predicted, len(runs.made), digest_of(plans), draws)
+    return IndependentReport(file, predicted, len(runs.made), digest_of(plans), draws, left)
 
 
 def digest_of(plans: Sequence[EntryPlan]) -> str:

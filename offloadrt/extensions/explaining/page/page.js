@@ -38,6 +38,14 @@ function element(name, properties, ...inner) {
   return made;
 }
 
+// A text that fits into a width, with a mark where it is cut.
+function fitted(pen, text, width) {
+  const whole = pen.measureText(text).width;
+  if (whole <= width) return text;
+  const kept = Math.floor(text.length * width / whole) - 1;
+  return kept > 1 ? `${text.slice(0, kept)}…` : "";
+}
+
 // The innermost slices of a track, one after the other: begin, end, kind and how much of it is filled, in a flat list.
 function innermost(track) {
   const out = [], open = [];
@@ -413,12 +421,7 @@ class Timeline {
       pen.fillRect(left, y + (1 - fill) * (ROW - 1), width > 4 ? width - 0.5 : width, fill * (ROW - 1));
       if (width > 30) {
         pen.fillStyle = pen.globalAlpha < 1 || fill < 0.8 ? this.ink : kind.ink;
-        pen.save();
-        pen.beginPath();
-        pen.rect(left, y, width - 2, ROW);
-        pen.clip();
-        pen.fillText(texts[track.names[i]], left + 3, y + ROW / 2);
-        pen.restore();
+        pen.fillText(fitted(pen, texts[track.names[i]], width - 6), left + 3, y + ROW / 2);
       }
     }
     pen.globalAlpha = 1;

@@ -78,6 +78,7 @@ class Fixed:
     mode: Mode = Mode.DUPLICATED
 
     def before(self, kernel: str) -> Mode:
+        """Return the one mode that there is."""
         return self.mode
 
     def after(self, kernel: str, execution: Execution) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offloadrt.models import openmp as omp
-from offloadrt.models.openmp.routines import must_copy
+from offloadrt.papers.exahype.memory_manager import must_copy
 from offloadrt.papers.exahype.program.kernels import (
     DOUBLE,
     PatchDomain,

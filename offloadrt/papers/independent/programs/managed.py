@@ -331,7 +331,7 @@ async def cufft(t: cuda.HostThread, loop: KernelLoop, n: int) -> None:
 
 Ints = NDArray[np.int64]
 
-Order = Literal["seq", "random"]
+Order = Literal["seq", "random", "anywhere"]
 Advised = Literal["none", "prefer_host", "accessed_by", "prefetch"]
 
 PAGE: Final = 4096
@@ -362,6 +362,15 @@ def copy_chunks(source: Floats, target: Floats, threads: int, pages: int, words:
     for thread in range(threads):
         for page in range(pages):
             target[(thread * pages + page) * words] = source[(thread * pages + page) * words]
+
+
+@kernel(threads_per_team=BLOCK, precision="single")
+def copy_apart(source: Floats, target: Floats, threads: int, pages: int, words: int) -> None:
+    """Copy one word of each page, a chunk of pages a thread; two pages in turn are never in one big page (64 KiB)."""
+    for thread in range(threads):
+        for first in range(16):
+            for k in range(pages // 16):
+                target[(thread * pages + 16 * k + first) * words] = source[(thread * pages + 16 * k + first) * words]
 
 
 @kernel(threads_per_team=BLOCK, precision="single")
@@ -413,6 +422,8 @@ async def oversubscribed(
     """Copy one word of each page from a half that this thread has written to one that nobody has touched."""
     total = max(CHUNKS, nbytes // 2 // PAGE)
     pages = -(-total // CHUNKS)
+    if order == "random":
+        pages = -(-pages // 16) * 16  # whole big pages
     threads = total // pages  # the others have nothing to do, so that the size is what was asked for
     source = await t.malloc_managed("source", threads * pages * WORDS, written=True)
     target = await t.malloc_managed("target", threads * pages * WORDS)
@@ -422,15 +433,19 @@ async def oversubscribed(
         elif advised != "none":
             advice: Advice = advised
             await t.mem_advise(array, advice)
-    listed = await t.malloc(threads * pages, np.int64) if order == "random" else None
     grid = -(-threads // BLOCK)
+    sizes, listed = (threads, pages, WORDS), None
+    if order == "anywhere":
+        listed = await t.malloc(threads * pages, np.int64)
+    # How the measured program mixes the pages of a chunk is not said; what matters is that neighbours do not follow.
+    sweep = copy_chunks if order == "seq" else copy_apart
 
     async def copy(times: int) -> None:
         for _ in range(times):
-            if listed is None:
-                await t.launch(copy_chunks, source, target, threads, pages, WORDS, grid=grid, block=BLOCK)
+            if listed is not None:
+                await t.launch(copy_random, source, target, listed, *sizes, grid=grid, block=BLOCK)
             else:
-                await t.launch(copy_random, source, target, listed, threads, pages, WORDS, grid=grid, block=BLOCK)
+                await t.launch(sweep, source, target, *sizes, grid=grid, block=BLOCK)
             await t.device_synchronize()
 
     await copy(warm_up)
