@@ -97,6 +97,45 @@ def test_each_copy_from_the_device_has_a_handler() -> None:
     assert found["signal_async_handler"] == 7
 
 
+@pytest.mark.parametrize(("sync_back", "waits"), [(False, 1), (True, 2)])
+def test_amd_s_branch_waits_for_the_kernel_before_it_submits_a_copy_back(sync_back: bool, waits: int) -> None:
+    """The thread waits for the kernel, submits the copy, and waits for that; otherwise it waits once for both."""
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", SMALL, fill=0.0)
+        await t.target_enter_data(omp.map(to=a))
+        await t.target(TOUCH, a, maps=omp.map(always=True, from_=a), teams=100)
+
+    run = run_body(body, stream__sync_copy_back=sync_back)
+    rows = story(run)
+    submitted = rows.index("CallEnd memory_async_copy")
+    assert (rows.index("KernelEnd touch") < submitted) is sync_back
+    assert sum(row == "CallEnd signal_wait_scacquire" for row in rows) == waits
+
+
+@pytest.mark.parametrize("sync_back", [False, True])
+def test_a_copy_waits_in_the_ring_for_another_thread_s_kernel_unless_its_submitter_waited(sync_back: bool) -> None:
+    """Thread 0 copies back what a long kernel makes; thread 1 copies beside it, through the same ring."""
+    long = Kernel("long", flops_per_iteration=1e11)
+    beside: list[float] = []
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array(f"a{t.number}", SMALL, fill=0.0)
+        await t.target_enter_data(omp.map(to=a))
+        await t.barrier()
+        if t.number == 0:
+            await t.target(long, a, maps=omp.map(always=True, from_=a), teams=1)
+        else:
+            await t.sleep(100e-6)
+            begin = t.sim.now
+            await t.target_update(omp.to(a))
+            beside.append(t.sim.now - begin)
+
+    run = run_body(body, threads=2, stream__sync_copy_back=sync_back)
+    kernel_s = run.measured.elapsed_s
+    assert (beside[0] < 0.01 * kernel_s) is sync_back
+
+
 def test_a_copy_to_the_device_on_a_busy_stream_is_staged_by_a_handler() -> None:
     async def body(t: omp.HostThread) -> None:
         a, b = t.array("a", SMALL, fill=0.0), t.array("b", SMALL, fill=0.0)

@@ -228,6 +228,7 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "stream.interrupt": ("driver: cuStreamSynchronize", "driver: cuEventSynchronize"),
     "stream.priorities": (),
     "stream.queue_assignment": ("behind device * hardware queue *",),
+    "stream.sync_copy_back": ("driver: signal_wait_scacquire", *_RING),
     "stream.time_slice": ("behind core",),
     "svms_lock.uncontended": ("behind kfd svms lock*",),
     "sycl.submit": ("runtime",),

@@ -37,11 +37,11 @@ class PluginBlock(NamedTuple):
 class AmdgpuStream:
     """Operations of one directive at a time. `signals`, `blocks`: what it holds of the plugin's."""
 
-    __slots__ = ("_host_copy", "_rocr", "_sim", "blocks", "signals", "stream")
+    __slots__ = ("_host_copy", "_rocr", "_sim", "_waits_first", "blocks", "signals", "stream")
 
     def __init__(self, rocr: Rocr, stream: Stream) -> None:
-        self._rocr = rocr
-        self._sim = rocr.sim
+        self._rocr, self._sim = rocr, rocr.sim
+        self._waits_first = rocr.machine.spec.flag("stream.sync_copy_back")
         self._host_copy = rocr.machine.host_memory.copy
         self.stream = stream
         self.signals = 0
@@ -57,29 +57,29 @@ class AmdgpuStream:
         """`pushMemoryCopyH2DAsync`."""
         nbytes, rocr, depends = source.nbytes, self._rocr, self.unfinished
         upload = None if source.bytes is None or target is None else _Upload(source.bytes, target)
+        stage, move = (None, None) if upload is None else (upload.stage, upload.arrive)
         if depends is None:
-            if upload is not None:
-                upload.stage()
+            if stage is not None:
+                stage()
             await self._host_copy(nbytes)
         else:
             staged = HsaSignal(self._sim, "staging", self)
-            stage = None if upload is None else upload.stage
             await rocr.signals.async_handler(depends, RunHandler(nbytes, stage, staged))
             self.stream.note(staged)
             depends = staged
-        move = None if upload is None else upload.arrive
         done = HsaSignal(self._sim, "copy to the device", self)
         await rocr.copies.copy(self.stream, cause, "h2d", nbytes, move, done, depends)
 
     async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
-        """`pushMemoryCopyD2HAsync`."""
+        """`pushMemoryCopyD2HAsync`; in AMD's branch the thread waits for what is before it (`UseSyncCopyBack`)."""
         nbytes, rocr = target.nbytes, self._rocr
+        if self._waits_first and (before := self.unfinished) is not None:
+            await rocr.signals.wait(self.stream, before)
         download = None if target.bytes is None or source is None else _Download(target.bytes, source)
         there = HsaSignal(self._sim, "copy from the device", self)
-        fetch = None if download is None else download.fetch
+        fetch, finish = (None, None) if download is None else (download.fetch, download.arrive)
         await rocr.copies.copy(self.stream, cause, "d2h", nbytes, fetch, there, self.unfinished)
         done = HsaSignal(self._sim, "copy out of the staging memory", self)
-        finish = None if download is None else download.arrive
         await rocr.signals.async_handler(there, RunHandler(nbytes, finish, done, target.address))
         self.stream.note(done)
 
@@ -466,8 +466,7 @@ class AmdgpuPlugin(DevicePlugin):
         arguments: int = 0,
     ) -> None:
         stream = await self._resources.ready(queue, 1)
-        nbytes = arguments * _ARGUMENT + _HIDDEN_ARGUMENTS
-        await self._resources.take_block(stream, PluginBlock("arguments", nbytes))
+        await self._resources.take_block(stream, PluginBlock("arguments", arguments * _ARGUMENT + _HIDDEN_ARGUMENTS))
         await stream.launch(queue.cause, launch, run, touching)
 
     # events

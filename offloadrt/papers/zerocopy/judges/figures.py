@@ -45,8 +45,11 @@ SHORT = {COPY: "Copy", IZC: "IZC", USM: "USM", EAGER: "Eager"}
 S1, S2, S24, S128 = "S1", "S2", "S24", "S128"
 THREADS = 8
 """The host threads of Figure 4."""
-CANDIDATES: dict[str, dict[str, str]] = {"dma.rings": {"dma.rings": "2"}}
-"""The other reading of how many copy engines one process uses."""
+CANDIDATES: dict[str, dict[str, str]] = {
+    "dma.rings": {"dma.rings": "2"},
+    "stream.sync_copy_back": {"stream.sync_copy_back": "true"},
+}
+"""Other readings: how many copy engines one process uses, and whether a thread waits before it copies back."""
 _QMCPACK: list[SensitivityRun] = [
     {"size": size, "threads": threads, "configuration": configuration, "fraction": 0.0005}
     for size, threads in ((S2, 1), (S24, THREADS))
@@ -410,10 +413,10 @@ GROWING = ((S2, THREADS), (S24, THREADS))
 
 @bench.judge("mi300a.scale.kernel_s2_s24")
 def kernels_grow(grid: QmcpackGrid) -> Hearing:
-    results = yield from runs(grid, [(size, 1, configuration) for size in (S2, S24) for configuration in (COPY, IZC)])
+    results = yield from runs(grid, [(*place, configuration) for place in GROWING for configuration in (COPY, IZC)])
+    seconds = {place: kernel_seconds(result) for place, result in results.items()}
     growth = {
-        SHORT[configuration]: kernel_seconds(results[S24, 1, configuration])
-        / kernel_seconds(results[S2, 1, configuration])
+        SHORT[configuration]: seconds[S24, THREADS, configuration] / seconds[S2, THREADS, configuration]
         for configuration in (COPY, IZC)
     }
     reason = "an input of the program's kernel work (no band is given); the figure is what it came to"
