@@ -3,7 +3,7 @@
     python -m bench.mistakes TABLE.toml FOLDER [--work FOLDER] [--only WORD]
 
 TABLE.toml and FOLDER are as in `bench/programs.py`. An entry's `notes`, or `judged.toml`, judge a program by a word of
-its name. A name that ends in `_yes` or `_other` has a mistake, one that ends in `_no` has none. Results are kept in
+its name. A name that ends in `yes` or `other` has a mistake, one that ends in `no` has none. Results are kept in
 --work.
 """
 
@@ -58,7 +58,7 @@ def judged(program: Program, work: Path, limit: float) -> Answer:
 
 
 def expected(program: Program) -> str:
-    found = re.search(r"_(yes|no|other)\.\w+$", program.name)
+    found = re.search(r"[-_](yes|no|other)\.\w+$", program.name)
     return "–" if found is None else "none" if found[1] == "no" else "a mistake"
 
 

@@ -61,7 +61,7 @@ def programs_of(table: Path, folder: Path) -> Iterator[Program]:
         root = folder / entry["folder"]
         for source in sorted(path for pattern in entry["sources"] for path in root.glob(pattern)):
             if re.search(entry["pattern"], source.read_text(encoding="utf-8", errors="replace")):
-                compiler = "{cxx}" if source.suffix == ".cpp" else "{cc}"
+                compiler = {".c": "{cc}", ".cpp": "{cxx}"}.get(source.suffix, "{fc}")
                 words = {"compiler": compiler, "source": str(source.relative_to(root)), "program": source.stem}
                 place = entry["build"].format(**words)
                 yield Program(str(source.relative_to(root)), entry["folder"], place, f"./{source.stem}")

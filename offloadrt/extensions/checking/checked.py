@@ -181,8 +181,8 @@ def reports_mistakes(run: Run) -> Callable[[], list[str]]:
 
     def reports() -> list[str]:
         _require_told("this", run)
-        faults = [fault for fault in checker.runtime_faults() if fault.happened]
-        found = [*checker.finish(model=run.options.model), *faults]
+        found = checker.finish(model=run.options.model)
+        found += [fault for fault in checker.runtime_faults() if fault.happened]
         return ["\n".join(mistake.lines()) for mistake in found]
 
     return reports

@@ -62,6 +62,17 @@ def program_line() -> str:
     return ""
 
 
+def _changed(entry: Entry | None, begin: int, end: int) -> list[tuple[int, int]]:
+    """Return the host's bytes that a copy back changes: attached pointers have their old values again behind it."""
+    pieces = []
+    for shadow in sorted(entry.shadow_pointers.values(), key=lambda one: one.host_address) if entry is not None else ():
+        first, last = max(begin, shadow.host_address), min(end, shadow.host_address + shadow.nbytes)
+        if first < last:
+            pieces.append((begin, first))
+            begin = last
+    return [(first, last) for first, last in (*pieces, (begin, end)) if first < last]
+
+
 @attrs.frozen(eq=False)
 class CheckedCopies:
     """Tells the state machines of each copy."""
@@ -131,8 +142,9 @@ class CheckedCopies:
         to_device, now = event.op == "h2d", self._sim.now
         maps = device if entry is not None and directive.maps else None
         if event.array is not None:
-            here = directive.access(now, HOST, host, host + nbytes, not to_device, True, did, name, maps=maps)
-            self._races.access(here)
+            for first, last in [(host, host + nbytes)] if to_device else _changed(entry, host, host + nbytes):
+                here = directive.access(now, HOST, first, last, not to_device, True, did, name, maps=maps)
+                self._races.access(here)
         there = directive.access(
             now, device, begin, begin + nbytes, to_device, True, did, name, role, block, maps=maps
         )  # fmt: skip
@@ -178,7 +190,7 @@ class Checker:
         self._races = Races(self._strands, self._found)
         self._lost = lost = LostUpdates()
         self._versions = Versions(self._found)
-        self._mappings = Mappings(self._found)
+        self._mappings = Mappings(self._found, lost.left_behind)
         self._lifetimes = lifetimes = Lifetimes(self._strands, self._found)
         self._recorded = recorded = RecordedFaults(self._strands, self._found)
         self._wastes = Wastes()
@@ -269,6 +281,7 @@ class Checker:
         ended: the program came to its end; of one that an error ended nothing is left over. model: in whose words
         advice is given.
         """
+        self._recorded.finish()
         if ended and not self._finished and not self._cut:
             self._finished = True
             self._mappings.finish(self._memories.leaked)
@@ -507,7 +520,7 @@ class Checker:
         told = self._story(directive, f"maps it in {directive.name}")
         is_region = directive.name.startswith("target") and "data" not in directive.name
         may_stay = not directive.name.startswith("target")
-        self._mappings.entered(entry, told, event.cause if is_region else 0, directive.strand, may_stay)
+        self._mappings.entered(entry, told, directive, is_region, may_stay)
         self._lifetimes.entered(entry, told)
 
     def _entry_counted(self, event: ev.EntryCounted) -> None:
@@ -536,6 +549,7 @@ class Checker:
         self._mappings.left(event.entry)
         self._lifetimes.left(event.entry, self._directive(event.cause))
         self._lost.entry_left(event.entry)
+        self._recorded.left(event.entry, self._directive(event.cause).strand)
 
     def _item_ended(self, event: ev.ItemEnded) -> None:
         if event.entry is None and event.in_place:

@@ -8,7 +8,7 @@ the mapping and that surely comes after the free. A kernel may use the device's 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 import attrs
@@ -138,6 +138,16 @@ class _LiveEntry:
     """What had happened before it."""
     borrowed: list[Access] = attrs.field(factory=list)
     """What the kernels of such regions do, an access each."""
+    begun_by: set[int] = attrs.field(factory=set)
+    ended_by: set[int] = attrs.field(factory=set)
+    """The directives that map some of its bytes, and those that end a map of some, as the program asks for them."""
+    kept_by_mapper: bool = False
+    """Whether LLVM has not counted down what a mapper's item ended."""
+
+    @property
+    def is_left_behind(self) -> bool:
+        """Tell whether the program has ended all that it mapped, and LLVM has kept it."""
+        return self.has_ended or (self.kept_by_mapper and len(self.ended_by) >= len(self.begun_by))
 
 
 @attrs.define(eq=False)
@@ -145,6 +155,8 @@ class Mappings:
     """The entries of all present tables, with who made them."""
 
     mistakes: Mistakes
+    _left_behind: Callable[[str, Story, int], None]
+    """Takes what LLVM has not unmapped: its name, who has mapped it, and its count."""
     _live: dict[Entry, _LiveEntry] = attrs.field(factory=dict)
     _unordered: dict[int, set[Entry]] = attrs.field(factory=dict)
     """By directive: the mappings that it found, needs, and may come before."""
@@ -154,17 +166,18 @@ class Mappings:
     _by_region: dict[int, list[_LiveEntry]] = attrs.field(factory=dict)
     """Those of a region that runs."""
 
-    def entered(self, entry: Entry, story: Story, region: int, strand: Strand, may_stay: bool) -> None:
-        reference = strand.chain, strand.epoch
-        made = self._live[entry] = _LiveEntry(entry, story, region, may_stay, references=[reference])
-        if region:
-            self._by_region.setdefault(region, []).append(made)
+    def entered(self, entry: Entry, story: Story, directive: Directive, is_region: bool, may_stay: bool) -> None:
+        made = self._live[entry] = _LiveEntry(entry, story, is_region * directive.number, may_stay)
+        made.references.append((directive.strand.chain, directive.strand.epoch))
+        made.begun_by.add(directive.number)
+        if is_region:
+            self._by_region.setdefault(directive.number, []).append(made)
 
-    def at(self, host_address: int) -> tuple[str, Story] | None:
-        """Return the name of what is mapped there, and who has mapped it."""
+    def at(self, host_address: int) -> tuple[Entry, Story] | None:
+        """Return what is mapped there, and who has mapped it."""
         for entry, mapping in self._live.items():
             if entry.host_begin <= host_address < entry.host_end:
-                return entry.name or "data", mapping.entered
+                return entry, mapping.entered
         return None
 
     def region_ended(self, region: int) -> None:
@@ -182,6 +195,7 @@ class Mappings:
         if mapping is None or entry is None or entry.total == INFINITE:
             return
         if event.item.size:
+            mapping.begun_by.add(directive.number)
             mapping.references.append((strand.chain, strand.epoch))
             mapping.mapped += 1
             return
@@ -242,6 +256,11 @@ class Mappings:
                 self.mistakes.add("surplus unmap", item.name, (story,), advice, item.name)
             return
         live = self._live.get(entry)
+        if live is not None and item.size:
+            live.ended_by.add(directive.number)
+            if item.type & DELETE:
+                live.begun_by.clear()
+            live.kept_by_mapper = live.kept_by_mapper or (item.listed and not item.flags.counted_down)
         if live is not None and item.size and item.flags.counted_down:
             live.mapped = 0 if item.type & DELETE else live.mapped - 1
             if not live.mapped:
@@ -279,14 +298,12 @@ class Mappings:
                 and (not mapping.region or mapping.has_ended)
             ):
                 name = entry.name or "data"
+                if mapping.is_left_behind:
+                    self._left_behind(name, mapping.entered, entry.total)
+                    continue
                 advice = f"Its count is {entry.total} at the end: `target exit data map(release: {name})`, or `from`."
                 if mapping.counted_down:
                     advice = f"It was mapped more often than unmapped, last at {mapping.counted_down}: {advice}"
-                if mapping.has_ended:
-                    advice = (
-                        f"Its region has ended and left it behind, with a count of {entry.total}: LLVM counts some "
-                        "items of a mapper up and not down. A later map of these bytes finds the old copy."
-                    )
                 self.mistakes.add("missing unmap", name, (mapping.entered,), advice, name)
         for block in blocks:
             nbytes = block.end - block.begin
@@ -319,6 +336,8 @@ class RecordedFaults:
     """The same by the host's address of what each was the copy of."""
     _strayed: dict[tuple[str, str, str], bool] = attrs.field(factory=dict)
     """By kernel, array and line: whether it was a write that was told of first. `a[i] += 1` is one mistake."""
+    _beside: dict[Entry, list[tuple[str, int, int, Story, Story]]] = attrs.field(factory=dict)
+    """By mapping: the kernels that have used the host's addresses of it, by chain and epoch, and who has mapped it."""
 
     def raced(self, event: KernelRaced) -> None:
         """Report two accesses of threads that nothing orders."""
@@ -359,11 +378,12 @@ class RecordedFaults:
         stories = (told,) if by is None else (by, told)
         self.mistakes.add("use after free", name, stories, advice, name, (event.kernel, name))
 
-    def strayed(self, event: KernelStrayed, mapping: tuple[str, Story] | None) -> None:
+    def strayed(self, event: KernelStrayed, mapping: tuple[Entry, Story] | None) -> None:
         """Report an access outside of what the kernel may use.
 
-        mapping: what is mapped of it in this run, and by whom, though it was not when the program was recorded. The
-        run keeps every order that the program asks for, so that nothing orders the kernel and the end of the mapping.
+        mapping: what is mapped there in this run, and by whom, though the kernel has used the host's address. Was it
+        mapped when the program was recorded? The run keeps every order that the program asks for. So it was, if the
+        end of the mapping is ordered behind the kernel (`left`).
         """
         place = event.kernel, event.name, event.access.where
         if self._strayed.setdefault(place, event.access.writes) != event.access.writes:
@@ -371,21 +391,41 @@ class RecordedFaults:
         if event.freed is not None:
             self._use_after_free(event, *event.freed)
             return
-        name = event.name or UNKNOWN
-        told = _story(
-            event.kernel, f"{name} {event.how}" if event.name else event.how, event.access, self.strands.sim.now
-        )
-        if mapping is None and (freed := self._ended_beside(event.host_address)) is not None:
-            mapping = freed.name, freed.story
+        name, now = event.name or UNKNOWN, self.strands.sim.now
+        told = _story(event.kernel, f"{name} {event.how}" if event.name else event.how, event.access, now)
         if mapping is not None:
-            name = mapping[0]
-            advice = f"Nothing orders the kernel before the end of the mapping: wait for it, then unmap {name}."
-            self.mistakes.add("race", name, (mapping[1], told), advice, name, (event.kernel, name), name)
-            return
-        advice = f"The kernel reaches beyond what is mapped: map the whole section of {name} that it uses."
-        if not event.name:
-            advice = "Map what the kernel uses."
-        self.mistakes.add("outside of what is mapped", name, (told,), advice, name, (event.kernel, name))
+            strand = self.strands.current()
+            told = _story(event.kernel, f"{mapping[0].name or 'data'} by the host's address", event.access, now)
+            self._beside.setdefault(mapping[0], []).append((event.kernel, strand.chain, strand.epoch, mapping[1], told))
+        elif (freed := self._ended_beside(event.host_address)) is not None:
+            self._raced_with_end(event.kernel, freed.name, freed.story, told)
+        else:
+            advice = f"The kernel reaches beyond what is mapped: map the whole section of {name} that it uses."
+            if not event.name:
+                advice = "Map what the kernel uses."
+            self.mistakes.add("outside of what is mapped", name, (told,), advice, name, (event.kernel, name))
+
+    def _raced_with_end(self, kernel: str, name: str, mapped: Story, told: Story) -> None:
+        advice = f"Nothing orders the kernel before the end of the mapping: wait for it, then unmap {name}."
+        self.mistakes.add("race", name, (mapped, told), advice, name, (kernel, name), name)
+
+    def left(self, entry: Entry, strand: Strand | None) -> None:
+        """Judge the kernels that have used the host's addresses of a mapping that ends; None: at the program's end."""
+        name = entry.name or "data"
+        for kernel, chain, epoch, mapped, told in self._beside.pop(entry, ()):
+            if strand is not None and not strand.comes_after(chain, epoch):
+                self._raced_with_end(kernel, name, mapped, told)
+                continue
+            advice = (
+                f"It is the host's address of {name}, which is mapped: give the kernel the device's "
+                "(`use_device_ptr`, `use_device_addr`), or map what holds the address."
+            )
+            self.mistakes.add("outside of what is mapped", name, (mapped, told), advice, name, (kernel, name))
+
+    def finish(self) -> None:
+        """Judge what is left at the end of the program."""
+        for entry in [*self._beside]:
+            self.left(entry, None)
 
     def _ended_beside(self, address: int) -> _FreedBlock | None:
         """Return the device's copy of an address of the host that was freed before, though nothing orders the two."""

@@ -280,8 +280,16 @@ class LostUpdates:
         )
         self._found.add("misplaced update", f"{name}, by the runtime", (story,), advice)
 
+    def left_behind(self, name: str, mapped: Story, count: int) -> None:
+        """Note a mapping that the runtime has kept, though the program has ended it."""
+        advice = (
+            f"The program has ended what it mapped, and its count is {count}: LLVM counts some items of a mapper up "
+            "and not down. A later map of these bytes finds the old copy. OpenMP allows the program."
+        )
+        self._found.add("missing unmap", f"{name}, by the runtime", (mapped,), advice, name)
+
     def all(self) -> list[Mistake]:
-        """Return the updates that were lost, then the arrays of which one can be lost under another schedule."""
+        """Return the updates that were lost and what was left mapped, then what another schedule can lose."""
         found = self._found.all()
         lost = {one.subject.removesuffix(", by the runtime") for one in found}
         return [*found, *(one for subject, one in self._possible.items() if subject not in lost)]

@@ -1597,6 +1597,67 @@ NI void c_nested_struct(void) { /* ok */
   for(int i=10;i<30;i++) v.in.d[i]+=v.n;
   sink=v.in.d[11];
 }
+typedef struct { int n; double *v; } held;
+#pragma omp declare mapper(held h) map(h, h.v[0:h.n])
+NI void c_mapper_leaves(void) { /* missing unmap by the runtime */
+  held h={N,mk(N,1)};
+#pragma omp target map(tofrom:h)
+  for(int i=0;i<h.n;i++) h.v[i]+=1;
+  sink=sum(h.v,N); free(h.v);
+}
+NI void c_mapper_entered(void) { /* missing unmap by the runtime */
+  held *h=malloc(sizeof *h); h->n=N; h->v=mk(N,1);
+#pragma omp target enter data map(to:h[0:1])
+#pragma omp target
+  for(int i=0;i<h->n;i++) h->v[i]+=1;
+#pragma omp target update from(h->v[0:N])
+  sink=sum(h->v,N);
+#pragma omp target exit data map(delete:h->v[0:N]) map(delete:h[0:1])
+  free(h->v); free(h);
+}
+NI void c_mapper_not_ended(void) { /* missing unmap */
+  held *h=malloc(sizeof *h); h->n=N; h->v=mk(N,1);
+#pragma omp target enter data map(to:h[0:1])
+#pragma omp target
+  for(int i=0;i<h->n;i++) h->v[i]+=1;
+#pragma omp target update from(h->v[0:N])
+  sink=sum(h->v,N);
+}
+NI void c_host_address_of_mapped(void) { /* outside of what is mapped */
+  double *a=mk(N,1);
+#pragma omp target data map(tofrom:a[0:N])
+  {
+#pragma omp target is_device_ptr(a)
+    for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_host_address_nowait(void) { /* outside of what is mapped */
+  double *a=mk(N,1);
+#pragma omp target data map(tofrom:a[0:N])
+  {
+#pragma omp target is_device_ptr(a) nowait
+    for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp taskwait
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_memcpy_swapped(void) { /* fatal error */
+  double *a=mk(N,1), *d=omp_target_alloc(N*8,0);
+  omp_target_memcpy(d,a,N*8,0,0,omp_get_initial_device(),0);
+  omp_target_memcpy(a,d,N*8,0,0,omp_get_initial_device(),0);
+  omp_target_free(d,0);
+  sink=sum(a,N); free(a);
+}
+NI void c_depend_on_the_pointer(void) { /* race */
+  double *a=mk(N,1); /* one names the pointer and one the element: no order */
+#pragma omp target map(tofrom:a[0:N]) nowait depend(out:a)
+  for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp target map(tofrom:a[0:N]) nowait depend(inout:a[0])
+  for(int i=0;i<N;i++) a[i]*=2;
+#pragma omp taskwait
+  sink=a[3]; free(a);
+}
 
 #define CASE(name) {#name, c_##name}
 static const struct {
@@ -1745,6 +1806,13 @@ static const struct {
     CASE(strided_off),
     CASE(strided_off_short),
     CASE(nested_struct),
+    CASE(mapper_leaves),
+    CASE(mapper_entered),
+    CASE(mapper_not_ended),
+    CASE(host_address_of_mapped),
+    CASE(host_address_nowait),
+    CASE(memcpy_swapped),
+    CASE(depend_on_the_pointer),
 };
 
 int main(int count, char **arguments) {

@@ -366,6 +366,107 @@ subroutine c_realloc() ! ok
   !$omp end target
   sink = a(2*n)
 end subroutine
+subroutine c_kernel_assign_ok() ! ok
+  real(8), allocatable :: a(:), b(:), c(:,:)
+  allocate(a(n), b(n), c(20, 30)); b = 2; c = 1
+  !$omp target map(from: a) map(to: b) map(tofrom: c)
+  a = b
+  c(:, 7) = b(1:20)
+  !$omp end target
+  sink = sum(a) + sum(c)
+end subroutine
+subroutine c_kernel_assign_unset() ! uninitialised data
+  real(8), allocatable :: a(:), b(:)
+  allocate(a(n), b(n)); b = 2
+  !$omp target map(from: a) map(alloc: b)
+  a = b
+  !$omp end target
+  sink = sum(a)
+end subroutine
+subroutine c_kernel_assign_stale() ! stale data
+  real(8), allocatable :: a(:), b(:)
+  allocate(a(n), b(n)); a = 1; b = 2
+  !$omp target data map(to: a, b)
+  !$omp target
+  a = b
+  !$omp end target
+  b = a
+  !$omp end target data
+  sink = b(3)
+end subroutine
+subroutine c_kernel_assign_race() ! race
+  real(8), allocatable :: a(:), b(:)
+  allocate(a(n), b(n)); a = 1; b = 2
+  !$omp target map(tofrom: a) map(to: b) nowait
+  a = b
+  !$omp end target
+  b = a
+  !$omp taskwait
+  sink = b(3)
+end subroutine
+subroutine c_assign_missed() ! stale data
+  real(8), allocatable :: a(:), b(:)
+  real(8) :: r
+  integer :: i
+  allocate(a(n), b(n)); a = 1; b = 5; r = 0
+  !$omp target data map(to: a)
+  a = b
+  !$omp target map(tofrom: r)
+  do i = 1, n
+    r = r + a(i)
+  end do
+  !$omp end target
+  !$omp end target data
+  sink = r
+end subroutine
+subroutine c_section_assign() ! ok
+  real(8), allocatable :: a(:), b(:)
+  integer :: i
+  allocate(a(n), b(n/2)); a = 1
+  !$omp target data map(to: a)
+  !$omp target
+  do i = 2, n, 2
+    a(i) = a(i) + 1
+  end do
+  !$omp end target
+  b = a(1:n:2)
+  !$omp end target data
+  sink = b(3)
+end subroutine
+subroutine c_depend_ok() ! ok
+  real(8), allocatable :: a(:)
+  integer :: i
+  allocate(a(n)); a = 1
+  !$omp target map(tofrom: a) nowait depend(out: a)
+  do i = 1, n
+    a(i) = a(i) + 1
+  end do
+  !$omp end target
+  !$omp target map(tofrom: a) nowait depend(inout: a)
+  do i = 1, n
+    a(i) = a(i) * 2
+  end do
+  !$omp end target
+  !$omp taskwait
+  sink = sum(a)
+end subroutine
+subroutine c_depend_none() ! race
+  real(8), allocatable :: a(:)
+  integer :: i
+  allocate(a(n)); a = 1
+  !$omp target map(tofrom: a) nowait
+  do i = 1, n
+    a(i) = a(i) + 1
+  end do
+  !$omp end target
+  !$omp target map(tofrom: a) nowait
+  do i = 1, n
+    a(i) = a(i) * 2
+  end do
+  !$omp end target
+  !$omp taskwait
+  sink = sum(a)
+end subroutine
 end module
 
 program main
@@ -425,5 +526,21 @@ program main
     call c_dot_ok()
   case ('realloc')
     call c_realloc()
+  case ('kernel_assign_ok')
+    call c_kernel_assign_ok()
+  case ('kernel_assign_unset')
+    call c_kernel_assign_unset()
+  case ('kernel_assign_stale')
+    call c_kernel_assign_stale()
+  case ('kernel_assign_race')
+    call c_kernel_assign_race()
+  case ('assign_missed')
+    call c_assign_missed()
+  case ('section_assign')
+    call c_section_assign()
+  case ('depend_ok')
+    call c_depend_ok()
+  case ('depend_none')
+    call c_depend_none()
   end select
 end program

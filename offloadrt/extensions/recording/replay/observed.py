@@ -42,6 +42,7 @@ from offloadrt.extensions.recording.format.recording import (
     Step,
     StrayKind,
     TaskKind,
+    TaskTree,
 )
 from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_LOADED, MAYBE_STORED, STORES
 from offloadrt.runtime.events import (
@@ -120,7 +121,8 @@ class ObservedReplay:
             )
         if meta.instrumented is False or not meta.host_touches:
             yield "what the host reads and writes: its code was not compiled by `offloadrt cc`, or not to be watched"
-        if self._recording.dictionaries.beside:
+        beside = self._recording.dictionaries.beside
+        if beside and not beside.keys().isdisjoint(TaskTree(self._recording.columns).roots()):  # not libomp's helpers
             yield (
                 "how the program orders the threads that it makes itself (pthread_create, std::thread): what they do "
                 "is taken to be ordered as it ran, so that a race between them may be missed"

@@ -182,6 +182,8 @@ class Routines:
     """The blocks of omp_target_alloc, by the addresses that were recorded."""
     _freed: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
     """Those that were freed."""
+    _at: str = ""
+    """The routine that is called, and its line."""
 
     async def run(self, t: HostThread, site: Site, items: int) -> None:
         """Call a routine. Raises ReplayRefused for one that is not replayed, and for addresses that are not known."""
@@ -203,6 +205,7 @@ class Routines:
             raise ReplayRefused(
                 f"{self._recording.name}: {site.where}: {site.call} cannot have {len(words) - 1} arguments"
             ) from None
+        self._at = f"{site.call} at {site.where}"
         try:
             await routine(t, *words)
         except LookupError as error:
@@ -231,6 +234,22 @@ class Routines:
         if (freed := self._freed_block(address)) is not None:
             return freed
         raise LookupError(f"no block of device memory is known at {address:#x}")
+
+    def _block_or_host(self, t: HostThread, address: int, nbytes: int, device: int) -> Place:
+        """Return where an address of a device leads to; one of the host's is of use where the device reaches it.
+
+        Raises OffloadError elsewhere, as the program may have swapped the devices.
+        """
+        try:
+            return self._block(address)
+        except LookupError:
+            array = self._program.at(address)
+            if array is None:
+                raise
+        if t.program.devices[device].host_pointers:
+            return self._host(address, nbytes)
+        why = f"it takes the host's address of {array.name} for one of device {device}: are the two devices swapped?"
+        raise OffloadError.now(t.program.sim, why, call=self._at, array=array.name, device=device)
 
     def _freed_block(self, address: int) -> DevicePointer | None:
         """Return an address in a block that was freed, as one where nothing is: whoever uses it is to be told so."""
@@ -264,7 +283,7 @@ class Routines:
         if self._is_initial(device):
             return self._host(address + offset, nbytes)
         if not isinstance(address, _Mapped):
-            return self._block(address + offset)
+            return self._block_or_host(t, address + offset, nbytes, self._device(t, device))
         host = address.host + offset
         if not t.program.num_devices:
             return self._host(host, nbytes)

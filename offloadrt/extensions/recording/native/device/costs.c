@@ -1,5 +1,6 @@
 /* The costs of a launch: the counters of the plugin's table, and in a traced launch each access put down to its array. */
 #define _GNU_SOURCE
+#include "../descriptors.h"
 #include "grid.h"
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -42,6 +43,7 @@ DEVICE void __offload_register(uint64_t *counters, const int64_t *rows, uint64_t
 DEVICE void __offload_access(void *, uint32_t, uint32_t);
 DEVICE void __offload_count_range(void *, uint64_t, uint32_t);
 DEVICE void __offload_access_range(void *, uint64_t, uint32_t, uint32_t);
+DEVICE void __offload_described(const descriptor_t *, uint32_t, uint32_t);
 
 static void count_warp(site_t *site) {
   launch_t *launch = this_grid()->launch;
@@ -253,4 +255,22 @@ DEVICE void __offload_access_range(void *pointer, uint64_t bytes, uint32_t way, 
   __offload_count_range(pointer, bytes, way);
   if (bytes)
     put_down((uint64_t)pointer, bytes, way, &last, number);
+}
+
+typedef struct {
+  uint32_t way, number;
+} described_t;
+
+static void take_range(uint64_t address, uint64_t bytes, const void *context) {
+  const described_t *access = context;
+  if (access->number)
+    __offload_access_range((void *)address, bytes, access->way, access->number);
+  else
+    __offload_count_range((void *)address, bytes, access->way);
+}
+
+/* Called around a routine of flang's runtime that reads or writes an array; number 0: in a launch that is not traced. */
+DEVICE void __offload_described(const descriptor_t *array, uint32_t way, uint32_t number) {
+  if (array && array->base)
+    each_range(array, array->rank - 1, array->base, take_range, &(described_t){way, number});
 }

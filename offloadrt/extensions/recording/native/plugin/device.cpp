@@ -33,6 +33,7 @@ private:
   void report(const Access &, size_t site);
   void countRange(MemIntrinsic &);
   void reportRange(MemIntrinsic &, size_t site);
+  void reportDescribed(CallBase &, Value *site);
   Value *siteNumber(IRBuilder<> &, size_t site);
   Constant *places();
   std::pair<Constant *, uint64_t> variables();
@@ -55,6 +56,7 @@ private:
   std::vector<Version> blocks;
   std::vector<Access> accesses; // of traced versions
   std::vector<MemIntrinsic *> ranges, tracedRanges;
+  std::vector<CallBase *> described, tracedDescribed;
   std::vector<Instruction *> spins;
   std::vector<std::pair<Function *, Function *>> versions;
   GlobalVariable *counters = nullptr, *table = nullptr, *firstSite = nullptr;
@@ -97,6 +99,11 @@ void Device::prepare(Function &function) {
         ranges.push_back(range);
         if (traced)
           tracedRanges.push_back(cast<MemIntrinsic>(map[range]));
+      }
+      if (auto *call = dyn_cast<CallBase>(&instruction); call && readsOrWritesDescribed(*call)) {
+        described.push_back(call);
+        if (traced)
+          tracedDescribed.push_back(cast<CallBase>(map[call]));
       }
       if (maySpin(instruction)) {
         spins.push_back(&instruction);
@@ -197,6 +204,14 @@ void Device::reportRange(MemIntrinsic &range, size_t site) {
                                 siteNumber(builder, site)});
 }
 
+// What a routine of flang's runtime reads and writes, by descriptors; it is counted, and where it has a site, told.
+void Device::reportDescribed(CallBase &call, Value *site) {
+  FunctionCallee callee = module.getOrInsertFunction("__offload_described", none, pointer, i32, i32);
+  eachDescribed(call, [&](Instruction *before, Value *descriptor, unsigned way) {
+    IRBuilder<>(before).CreateCall(callee, {descriptor, ConstantInt::get(i32, way), site});
+  });
+}
+
 // The place of an access. Optimization leaves some without a line, as those that it has joined: then the nearest one in their block.
 const DILocation *nearestLine(const Instruction &access) {
   auto lineAt = [](const Instruction &instruction) -> const DILocation * {
@@ -214,7 +229,7 @@ const DILocation *nearestLine(const Instruction &access) {
   return access.getDebugLoc();
 }
 
-// The line of each site: that of the access, then those of copies and fills.
+// The line of each site: that of the access, then those of copies and fills, then those of calls of flang's runtime.
 Constant *Device::places() {
   StructType *type = StructType::get(pointer, i32);
   StringMap<Constant *> files;
@@ -233,6 +248,8 @@ Constant *Device::places() {
     add(*access.instruction);
   for (const MemIntrinsic *range : tracedRanges)
     add(*range);
+  for (const CallBase *call : tracedDescribed)
+    add(*call);
   auto *array = ArrayType::get(type, all.size());
   return new GlobalVariable(module, array, true, GlobalValue::InternalLinkage, ConstantArray::get(array, all),
                             "__offload_places");
@@ -273,7 +290,7 @@ void Device::addConstructor() {
                                        "__offload_constructor", module);
   IRBuilder<> builder(BasicBlock::Create(context, "entry", constructor));
   builder.CreateCall(callee, {counters, table, ConstantInt::get(i64, rows.size()), firstSite,
-                              ConstantInt::get(i64, accesses.size() + tracedRanges.size()), places(), list, ConstantInt::get(i64, count)});
+                              ConstantInt::get(i64, accesses.size() + tracedRanges.size() + tracedDescribed.size()), places(), list, ConstantInt::get(i64, count)});
   builder.CreateRetVoid();
   appendToGlobalCtors(module, constructor, 0);
 }
@@ -310,6 +327,12 @@ bool Device::run() {
     countRange(*range);
   for (size_t place = 0; place < tracedRanges.size(); place++)
     reportRange(*tracedRanges[place], accesses.size() + place);
+  for (CallBase *call : described)
+    reportDescribed(*call, ConstantInt::get(i32, 0));
+  for (size_t place = 0; place < tracedDescribed.size(); place++) {
+    IRBuilder<> builder(tracedDescribed[place]);
+    reportDescribed(*tracedDescribed[place], siteNumber(builder, accesses.size() + tracedRanges.size() + place));
+  }
   for (Instruction *instruction : spins)
     mayYield(*instruction);
   for (auto &[plain, traced] : versions)

@@ -49,21 +49,12 @@ std::optional<DescribedArrays> describedBy(const CallBase &call) {
 }
 
 void reportDescribed(CallBase &call) {
-  std::optional<DescribedArrays> arrays = describedBy(call);
-  if (!arrays)
-    return;
-  auto report = [&](Instruction *before, int argument, unsigned way) {
-    if (argument < 0 || unsigned(argument) >= call.arg_size() || !call.getArgOperand(argument)->getType()->isPointerTy())
-      return;
+  eachDescribed(call, [&](Instruction *before, Value *descriptor, unsigned way) {
     IRBuilder<> builder(before);
     auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty(), builder.getInt32Ty()}, false);
     builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(Described)),
-                       {builder.CreatePtrToInt(call.getArgOperand(argument), builder.getInt64Ty()), builder.getInt32(way)});
-  };
-  for (int argument = arrays->first; argument <= arrays->last; argument++)
-    report(&call, argument, LOADS);
-  if (!call.isTerminator())
-    report(call.getNextNode(), arrays->written, STORES);
+                       {builder.CreatePtrToInt(descriptor, builder.getInt64Ty()), builder.getInt32(way)});
+  });
 }
 
 // Whether a pointer is to what nobody can store into, as the text of a format.
@@ -184,6 +175,22 @@ void markFunctions(Module &module) {
       functions.push_back(&function);
   for (Function *function : functions)
     new GlobalVariable(module, byte, true, GlobalValue::WeakAnyLinkage, ConstantInt::get(byte, 1), markOf(*function));
+}
+
+bool readsOrWritesDescribed(const CallBase &call) { return describedBy(call).has_value(); }
+
+void eachDescribed(CallBase &call, function_ref<void(Instruction *, Value *, unsigned)> report) {
+  std::optional<DescribedArrays> arrays = describedBy(call);
+  if (!arrays)
+    return;
+  auto tell = [&](Instruction *before, int argument, unsigned way) {
+    if (argument >= 0 && unsigned(argument) < call.arg_size() && call.getArgOperand(argument)->getType()->isPointerTy())
+      report(before, call.getArgOperand(argument), way);
+  };
+  for (int argument = arrays->first; argument <= arrays->last; argument++)
+    tell(&call, argument, LOADS);
+  if (!call.isTerminator())
+    tell(call.getNextNode(), arrays->written, STORES);
 }
 
 bool givesAnything(const CallBase &call) { return describedBy(call) || !shownBy(call).empty(); }

@@ -52,6 +52,9 @@ std::string nameOf(const llvm::GlobalVariable &); // as the source calls it, in 
 constexpr const char *Given = "__offload_given", *Shown = "__offload_shown", *Described = "__offload_described";
 bool frees(const llvm::Function &);
 void markFunctions(llvm::Module &);
+bool readsOrWritesDescribed(const llvm::CallBase &); // a routine of flang's runtime, of which it is known what it does with arrays
+// Calls `report` for each array that a routine of flang's runtime reads or writes: before which instruction, its descriptor, and LOADS or STORES.
+void eachDescribed(llvm::CallBase &, llvm::function_ref<void(llvm::Instruction *, llvm::Value *, unsigned)> report);
 bool givesAnything(const llvm::CallBase &);
 void reportGiven(llvm::CallBase &);
 

@@ -3,6 +3,7 @@
  * The compiler plugin lets host code look up one byte for each access: that of the access's 64 KiB of address space, in a
  * table that is reserved but for what is used. A byte says which accesses are to be reported. A report clears its bit; the
  * next directive of the thread that reported sets it again. So code that runs over the same memory reports once an interval. */
+#include "../descriptors.h"
 #include "recorder.h"
 #include <stdlib.h>
 #include <string.h>
@@ -292,25 +293,7 @@ EXPORT void offload_recorder_range(uint64_t address, uint64_t bytes, uint32_t wa
   }
 }
 
-typedef struct {
-  int64_t lower, extent, stride;
-} axis_t;
-
-typedef struct { /* of flang, by ISO_Fortran_binding.h */
-  uint64_t base, element;
-  int version;
-  unsigned char rank, type, attribute, extra;
-  axis_t axis[];
-} descriptor_t;
-
-static void touch_axes(const descriptor_t *array, int axis, uint64_t address, uint32_t way) {
-  int64_t extent = axis < 0 ? 1 : array->axis[axis].extent, stride = axis < 0 ? (int64_t)array->element : array->axis[axis].stride;
-  if (axis <= 0 && stride == (int64_t)array->element)
-    offload_recorder_range(address, (uint64_t)extent * array->element, way);
-  else
-    for (int64_t i = 0; i < extent; i++)
-      touch_axes(array, axis - 1, address + (uint64_t)(i * stride), way);
-}
+static void touch_range(uint64_t address, uint64_t bytes, const void *way) { offload_recorder_range(address, bytes, *(const uint32_t *)way); }
 
 /* Called around a routine of flang's that reads or writes an array, with its descriptor. */
 EXPORT void offload_recorder_described(uint64_t descriptor, uint32_t way);
@@ -322,7 +305,7 @@ EXPORT void offload_recorder_described(uint64_t descriptor, uint32_t way) {
     put_given(array->base);
     show(array->base);
   }
-  touch_axes(array, array->rank - 1, array->base, way);
+  each_range(array, array->rank - 1, array->base, touch_range, &way);
 }
 
 static int by_way_and_page(const void *left, const void *right) {

@@ -1,0 +1,159 @@
+// Situations of C++ programs that offload; behind the name of each stands what a check has to say of it, as in situations.c.
+#include <omp.h>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+constexpr int N = 600;
+#define NI __attribute__((noinline)) static
+static volatile double sink;
+NI double sum(const double*a,int n){ double s=0; for(int i=0;i<n;i++)s+=a[i]; return s; }
+NI void c_vector_ok(void) { /* ok */
+  std::vector<double> v(N,1.0); double *p=v.data();
+#pragma omp target teams distribute parallel for map(tofrom:p[0:N])
+  for(int i=0;i<N;i++) p[i]+=1;
+  sink=v[7];
+}
+NI void c_vector_resized(void) { /* missing unmap+surplus unmap */
+  std::vector<double> v(N,1.0);
+double *o=v.data();
+#pragma omp target enter data map(to:o[0:N])
+  v.resize(8*N,3.0);
+  double *p=v.data();
+#pragma omp target exit data map(from:p[0:N])
+  sink=v[7];
+}
+NI void c_vector_object(void) { /* outside of what is mapped|outside of what is mapped+fatal error */
+  // the vector itself is mapped, not what it points to
+  std::vector<double> v(N,1.0);
+#pragma omp target map(tofrom:v)
+  for(int i=0;i<N;i++) v[i]+=1;
+  sink=v[7];
+}
+NI void c_lambda_value(void) { /* ok */
+  double *a=new double[N]; for(int i=0;i<N;i++)a[i]=i;
+  auto f=[=](int i){ a[i]+=1; };
+#pragma omp target data map(tofrom:a[0:N])
+  {
+#pragma omp target teams distribute parallel for
+  for(int i=0;i<N;i++) f(i);
+  }
+  sink=sum(a,N); delete[] a;
+}
+NI void c_lambda_reference(void) { /* outside of what is mapped */
+  // OpenMP 5.0 maps what a lambda captures by reference where it is mapped
+  double *a=new double[N]; for(int i=0;i<N;i++)a[i]=i; double k=3;
+  auto f=[&](int i){ a[i]+=k; };
+#pragma omp target data map(tofrom:a[0:N]) map(to:k)
+  {
+#pragma omp target teams distribute parallel for map(to:f)
+  for(int i=0;i<N;i++) f(i);
+  }
+  sink=sum(a,N); delete[] a;
+}
+NI void c_lambda_unmapped(void) { /* outside of what is mapped|outside of what is mapped+fatal error */
+  double *a=new double[N]; for(int i=0;i<N;i++)a[i]=i;
+  auto f=[=](int i){ a[i]+=1; };
+#pragma omp target teams distribute parallel for
+  for(int i=0;i<N;i++) f(i);
+  sink=sum(a,N); delete[] a;
+}
+struct Grid {
+  double *d; int n; bool owned;
+  Grid(int n,bool o):d(new double[n]),n(n),owned(o){ for(int i=0;i<n;i++)d[i]=1;
+#pragma omp target enter data map(to:this[0:1]) map(to:d[0:n])
+  }
+  ~Grid(){ if(owned){
+#pragma omp target exit data map(delete:d[0:n]) map(delete:this[0:1])
+    } delete[] d; }
+  void add(){
+#pragma omp target teams distribute parallel for
+    for(int i=0;i<n;i++) d[i]+=1; }
+  void back(){
+#pragma omp target update from(d[0:n])
+  }
+};
+NI void c_class_ok(void) { /* ok */
+  Grid g(N,true); g.add(); g.back(); sink=sum(g.d,N);
+}
+NI void c_class_no_back(void) { /* stale data */
+  Grid g(N,true); g.add(); sink=sum(g.d,N);
+}
+NI void c_class_no_delete(void) { /* freed while mapped+missing unmap|freed while mapped+missing unmap+stale data */
+  for(int k=0;k<3;k++){ Grid g(N,false); g.add(); g.back(); sink=sum(g.d,N); }
+}
+NI void c_class_copied(void) { /* outside of what is mapped|outside of what is mapped+fatal error */
+  // a copy of the object is not mapped; its pointer is the host's in `this`, mapped implicitly
+  Grid g(N,true); Grid *h=(Grid*)malloc(sizeof(Grid)); memcpy((void*)h,(void*)&g,sizeof g);
+  double *keep=h->d; h->d=new double[N]; for(int i=0;i<N;i++)h->d[i]=1;
+  h->add();
+  sink=sum(h->d,N); delete[] h->d; free(h); (void)keep;
+}
+NI void c_std_array_implicit(void) { /* ok */
+  std::array<double,N> a; a.fill(1);
+#pragma omp target teams distribute parallel for
+  for(int i=0;i<N;i++) a[i]+=1;
+  sink=a[3];
+}
+NI void c_unique_ptr_reset(void) { /* freed while mapped|freed while mapped+fatal error */
+  auto u=std::make_unique<double[]>(N); for(int i=0;i<N;i++)u[i]=1; double *p=u.get();
+#pragma omp target enter data map(to:p[0:N])
+#pragma omp target teams distribute parallel for
+  for(int i=0;i<N;i++) p[i]+=1;
+  u.reset();
+#pragma omp target exit data map(from:p[0:N])
+}
+NI void c_vector_nowait_scope(void) { /* race|freed while mapped|race+freed while mapped|fatal error|fatal error+race */
+  {
+    std::vector<double> v(N,1.0); double *p=v.data();
+#pragma omp target teams distribute parallel for nowait map(tofrom:p[0:N])
+    for(int i=0;i<N;i++) p[i]+=1;
+  }
+#pragma omp taskwait
+}
+NI void c_vector_swap(void) { /* stale data */
+  std::vector<double> a(N,1.0), b(N,2.0); double *p=a.data(), *q=b.data();
+#pragma omp target data map(tofrom:p[0:N]) map(to:q[0:N])
+  {
+#pragma omp target teams distribute parallel for
+  for(int i=0;i<N;i++) q[i]=p[i]*2;
+  }
+  std::swap(a,b);
+  sink=sum(a.data(),N); // a is q now, which was mapped `to`
+}
+NI void c_reference_lost(void) { /* lost */
+  double x=1, &r=x;
+#pragma omp target
+  r+=1;
+  sink=x;
+}
+
+#define CASE(name) {#name, c_##name}
+static const struct {
+  const char *name;
+  void (*run)();
+} cases[] = {
+    CASE(vector_ok),
+    CASE(vector_resized),
+    CASE(vector_object),
+    CASE(lambda_value),
+    CASE(lambda_reference),
+    CASE(lambda_unmapped),
+    CASE(class_ok),
+    CASE(class_no_back),
+    CASE(class_no_delete),
+    CASE(class_copied),
+    CASE(std_array_implicit),
+    CASE(unique_ptr_reset),
+    CASE(vector_nowait_scope),
+    CASE(vector_swap),
+    CASE(reference_lost),
+};
+
+int main(int count, char **arguments) {
+  for (auto &one : cases)
+    if (count > 1 && !std::strcmp(one.name, arguments[1]))
+      one.run();
+}
