@@ -594,6 +594,7 @@ class Checker:
         if block is not None and entry is not None and block.entry is entry and not directive.strand.is_queue:
             if event.op == "h2d" and block.cause == event.cause:
                 role = "enters"
+                self._mappings.filled(entry)
             elif event.op == "d2h" and entry.is_unused:
                 role = "leaves"
                 begin, did = event.device_address, f"copies {entry.name} from the device in {directive.name}"
@@ -601,6 +602,9 @@ class Checker:
                     self.sim.now, event.device, begin, begin + event.nbytes, False, True, did, entry.name
                 )
                 self._lost.copied_back(entry, copy, event.cause)
+        if entry is not None and directive.name.startswith("target update"):
+            told = self._story(directive, f"updates {entry.name}")
+            self._mappings.updated(directive, entry, told, event.device)
         brought = self._bytes_of(event, directive)
         if directive.waiting is not None:
             directive.waiting.append((event, entry, block, role, brought))
