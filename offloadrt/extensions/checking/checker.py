@@ -551,10 +551,9 @@ class Checker:
 
     def _entry_left(self, event: ev.EntryLeft) -> None:
         self._memories.pop_entry(event.device, event.entry)
-        self._mappings.left(event.entry)
+        self._recorded.left(event.entry, self._mappings.left(event.entry))
         self._lifetimes.left(event.entry, self._directive(event.cause))
         self._lost.entry_left(event.entry)
-        self._recorded.left(event.entry, self._directive(event.cause).strand)
 
     def _item_ended(self, event: ev.ItemEnded) -> None:
         if event.entry is None and event.in_place:
