@@ -357,7 +357,7 @@ def comparison(comparison: Comparison) -> Iterable[RenderableType]:
         )
         yield from _differences(case)
     for case in comparison.cases:
-        if case.order is not None:
+        if case.order is not None and len(case.order.ranked) > 1:
             yield from _next(case, case.order)
 
 

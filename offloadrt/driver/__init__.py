@@ -20,8 +20,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from offloadrt.driver.calls import CALLS, NOTHING, DeviceLost, DriverError, OutOfDeviceMemory, Touching, call_name
-from offloadrt.driver.cuda.context import BuiltGraph, CapturedGraph, CaptureMode, Schedule, StreamEvent, TimedEvent
+from offloadrt.driver.calls import CALLS, NOTHING, DeviceLost, DriverError, OutOfDeviceMemory, Touching
+from offloadrt.driver.cuda.context import BuiltGraph, CapturedGraph, CaptureMode, Schedule, TimedEvent
 from offloadrt.driver.cuda.driver import CudaDriver
 from offloadrt.driver.cuda.launches import GraphExec, Graphs
 from offloadrt.driver.cuda.process import MemPool, PoolAttributes
@@ -148,12 +148,10 @@ __all__ = [
     "Rocr",
     "RunHandler",
     "Schedule",
-    "StreamEvent",
     "TimedEvent",
     "Touching",
     "Uvm",
     "UvmCounters",
-    "call_name",
     "open_driver",
     "open_drivers",
 ]

@@ -213,6 +213,8 @@ class Section:
     subscript: bool = False
 
     def __attrs_post_init__(self) -> None:
+        if not isinstance(self.array, HostArray):
+            raise TypeError(f"section: array cannot be {self.array!r:.80}")
         ordinals = ("first", "second", "third")
         for position, extent in enumerate(self.extents):
             if not (is_integer(extent.lower) and is_integer(extent.length) and is_integer(extent.stride)):

@@ -236,7 +236,8 @@ def only_error(group: BaseExceptionGroup[Any]) -> BaseException:
     instant: the cause stands for both.
     """
     errors = _leaves(group)
-    first = [error for error in errors if not any(error.__cause__ is other for other in errors)]
+    known = {id(error) for error in errors}
+    first = [error for error in errors if id(error.__cause__) not in known]
     return first[0] if len(first) == 1 else group
 
 

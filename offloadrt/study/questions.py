@@ -19,7 +19,7 @@ import attrs
 
 from offloadrt.registry import Registry
 from offloadrt.study.certainty import Effort, clock_of, uncertainty
-from offloadrt.study.errors import ParameterError, did_you_mean
+from offloadrt.study.errors import ParameterError, UserError, did_you_mean
 from offloadrt.study.reporting.compare import Comparison
 from offloadrt.study.reporting.compare import compare as compare_runs
 from offloadrt.study.reporting.results import REDRAWN, Result
@@ -211,10 +211,14 @@ def _values(value: Any) -> tuple[Any, ...]:
 def workers(scenario: Scenario, jobs: int | None = None) -> Iterator[tuple[Executor, int]]:
     """Make an executor for runs of a scenario; yield it with the number of runs it makes at a time.
 
-    A scenario without a file, such as one of a notebook's cell, runs in this process: no other one can import it.
+    A scenario that no other process can import, such as one of a notebook's cell, runs in this process; all do where a
+    new process would ask again, as one that imports a script without `if __name__ == "__main__"`.
     """
+    if registry.loading:
+        told = 'asks while it is read as a program; put what asks below `if __name__ == "__main__":`'
+        raise UserError(f"{registry.loading[-1]}: {told}")
     count = processors() if jobs is None else jobs
-    if registry.is_only_here(scenario):
+    if registry.is_only_here(scenario) or registry.main_asks():
         count = 1
     with executor("process", count) as pool:
         yield pool, count

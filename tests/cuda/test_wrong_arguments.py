@@ -21,6 +21,7 @@ WRONG: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
     (lambda t: t.free_async(12), "free_async: array cannot be 12"),
     (lambda t: t.free_host(None), "free_host: memory cannot be None"),
     (lambda t: t.memset_async("a", 0), "memset_async: array cannot be 'a'"),
+    (lambda t: t.memset_async(None, "zero"), "memset_async: value cannot be 'zero'"),
     (lambda t: t.mem_pool_trim_to(None, 0), "mem_pool_trim_to: pool cannot be None"),
     (lambda t: t.malloc_async(64, pool=3), "malloc_async: pool cannot be 3"),
     (lambda t: t.host_register(None), "host_register: array cannot be None"),

@@ -106,7 +106,7 @@ def test_amd_s_branch_waits_for_the_kernel_before_it_submits_a_copy_back(sync_ba
         await t.target_enter_data(omp.map(to=a))
         await t.target(TOUCH, a, maps=omp.map(always=True, from_=a), teams=100)
 
-    run = run_body(body, copy__sync_back=sync_back)
+    run = run_body(body, stream__sync_copy_back=sync_back)
     rows = story(run)
     submitted = rows.index("CallEnd memory_async_copy")
     assert (rows.index("KernelEnd touch") < submitted) is sync_back
@@ -131,7 +131,7 @@ def test_a_copy_waits_in_the_ring_for_another_thread_s_kernel_unless_its_submitt
             await t.target_update(omp.to(a))
             beside.append(t.sim.now - begin)
 
-    run = run_body(body, threads=2, copy__sync_back=sync_back)
+    run = run_body(body, threads=2, stream__sync_copy_back=sync_back)
     kernel_s = run.measured.elapsed_s
     assert (beside[0] < 0.01 * kernel_s) is sync_back
 

@@ -51,6 +51,17 @@ def test_each_call_in_c_is_recorded_with_its_line_and_bytes(library, tmp_path, m
 
 
 @with_each_library
+def test_a_call_that_returned_an_error_did_nothing(library, tmp_path, monkeypatch):
+    program = built_with(library, "returned_errors.c", tmp_path, "-w", offloads=False)
+    recording = recorded_ranks(monkeypatch, library, program, 2)
+    for rank in ranks_in(recording):
+        moved = [(call, gave, got) for call, _, gave, got in calls_of(rank) if gave or got]
+        assert moved == [("MPI_Send", 4, 0), ("MPI_Wait", 0, 4)]
+        assert PartKind.REFUSED in rank.columns["part.kind"]
+    assert execute(scenario_of(recording)).measured["directives"] == 0
+
+
+@with_each_library
 @pytest.mark.parametrize("binding", ["OLD", *(pytest.param(name, marks=pytest.mark.slow) for name in ("NEW", "F08"))])
 def test_each_call_in_fortran_is_recorded_once(library, binding, tmp_path, monkeypatch):
     program = built_with(

@@ -80,7 +80,7 @@ def test_only_the_recorded_number_of_ranks_is_played():
 @pytest.mark.parametrize(
     ("column", "number", "message"),
     [
-        ("part.kind", 99, "part.kind holds a kind that is not from 1 to 15"),
+        ("part.kind", 99, "part.kind holds a kind that is not from 1 to 16"),
         ("part.communicator", 7, "part.communicator names 7 of 2"),
         ("part.peer", -3, "part.peer of part 0 is -3 of 4"),
         ("part.bytes", 1 << 50, "part.bytes is 1125899906842624; it can be 0 to"),

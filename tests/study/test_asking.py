@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import offloadrt as rt
 from offloadrt.study import RunSpec, UserError, find_scenario
+from offloadrt.study.errors import ScriptFailed
 from offloadrt.study.running.execution import execute as execute_run
 
 TOYS = f"{Path(__file__).parent / 'toys.py'}:queueing"
@@ -143,3 +146,30 @@ def test_a_result_is_drawn_over_time_as_its_own_run() -> None:
 def test_a_question_that_cannot_be_answered_says_what_is_wrong_with_it(ask: object, said: str) -> None:
     with pytest.raises(UserError, match=said):
         ask()  # type: ignore[operator]
+
+
+ASKING = """
+import offloadrt as rt
+
+@rt.scenario(machine="alex-a100")
+async def sleeper(run: rt.Run, ms: int = 1) -> None:
+    await run.sim.sleep(ms * 1e-3)
+
+compared = rt.compare(sleeper, ms=[1, 2], jobs=2, draws=0)
+print([result.elapsed_s for result in compared.results], len(rt.compare("overlap", threads=[1, 2], draws=0).results))
+"""
+
+
+def test_a_script_may_ask_without_a_guard(tmp_path: Path) -> None:
+    """Runs are made in its own process then: another one would ask again where it imports the script."""
+    script = tmp_path / "asking.py"
+    script.write_text(ASKING)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.returncode) == ("[0.001, 0.002] 2\n", 0), done.stderr
+    with pytest.raises(ScriptFailed, match='put what asks below `if __name__ == "__main__":`'):
+        find_scenario(str(script))
+    guarded = ASKING.replace("compared =", 'if __name__ == "__main__":\n    compared =').replace(
+        "\nprint", "\n    print"
+    )
+    script.with_name("guarded.py").write_text(guarded)
+    assert find_scenario(str(script.with_name("guarded.py"))).name == "sleeper"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.resources
 import inspect
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -201,21 +202,42 @@ def test_a_sweep_draws_bands(tmp_path: Path) -> None:
 # orders
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.integers(1, 4), st.integers(1, 9), st.sampled_from(["alex-a100", "t4", "mi300a", "h200"]))
-def test_equal_variants_are_never_told_apart(threads: int, label: int, machine: str) -> None:
-    found = order({"label": ("0", str(label)), "threads": (threads,)}, machine=machine)
-    assert not found.are_told_apart(0, 1) and found.shares[0][1] == found.shares[1][0] == 0.5
+MACHINES = ["alex-a100", "t4", "mi300a", "h200", "gh200", "rtx-5070ti"]
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.integers(1, 4), st.floats(1e-9, 1e-3), st.sampled_from(["alex-a100", "t4", "mi300a", "h200"]))
+@settings(max_examples=8, deadline=None)
+@given(
+    st.integers(1, 4),
+    st.lists(st.integers(0, 9), min_size=2, max_size=4, unique=True),
+    st.sampled_from(MACHINES),
+    st.sampled_from([8, 11, 16, None]),
+)
+def test_equal_variants_are_never_told_apart(threads: int, labels: list[int], machine: str, draws: int | None) -> None:
+    """Whether entries are screened (from 16 draws on) or not, and however many variants there are."""
+    found = order({"label": tuple(map(str, labels)), "threads": (threads,)}, machine=machine, draws=draws)
+    pairs = [*itertools.permutations(range(len(labels)), 2)]
+    assert not any(found.are_told_apart(*pair) for pair in pairs)
+    assert {found.shares[one][other] for one, other in pairs} == {0.5}
+    assert not found.deciders and not found.order_effects, "nothing decides between equals"
+
+
+SLOWER = st.one_of(
+    st.floats(1e-9, 1e-3).map(lambda later_s: ("later_s", repr(later_s), "0.0")),
+    st.integers(2, 4).map(lambda steps: ("steps", str(steps), "1")),
+)
+
+
+@settings(max_examples=8, deadline=None)
+@given(SLOWER, st.sampled_from(MACHINES), st.sampled_from([8, 16, None]))
 def test_a_variant_that_is_slower_in_every_draw_is_always_told_apart(
-    threads: int, later_s: float, machine: str
+    slower: tuple[str, str, str], machine: str, draws: int | None
 ) -> None:
-    found = order({"later_s": (repr(later_s), "0.0"), "threads": (threads,)}, machine=machine)
-    assert found.ranked[0].parameters == {"later_s": 0.0} and found.are_told_apart(0, 1)
-    assert found.nearest() is None and not found.deciders
+    """It does the same and sleeps, or it does it more than once; wherever it stands among the variants."""
+    name, more, less = slower
+    for values in ((more, less), (less, more)):
+        found = order({name: values, "threads": (1,)}, machine=machine, draws=draws)
+        assert float(found.ranked[0].parameters[name]) == float(less) and found.are_told_apart(0, 1)
+        assert found.shares[0][1] == 1.0 and found.nearest() is None and not found.deciders
 
 
 def test_machines_are_ranked_at_the_same_draws(capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,6 +248,13 @@ def test_machines_are_ranked_at_the_same_draws(capsys: pytest.CaptureFixture[str
     assert all(len(variant["result"]["intervals"]["elapsed_s"]["values"]) == 8 for variant in case["variants"])
     assert main(command) == 0
     assert "how sure: 8 draws in" in capsys.readouterr().out
+
+
+def test_one_variant_alone_has_no_order_to_decide(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the others cannot run."""
+    main(["compare", "peer_copies", "--machine", "a100-node4,gh200", "--draws", "8", "--jobs", "1"])
+    said = capsys.readouterr().out
+    assert "how sure: 8 draws" in said and "not run: machine=gh200" in said and "what to measure next" not in said
 
 
 def test_python_asks_as_the_command_does() -> None:

@@ -166,6 +166,16 @@ def test_draws_leave_out_inputs_and_what_says_why_and_the_report_names_the_latte
     assert len(predicted(one, long, two).entries) == 3
 
 
+def test_values_outside_of_their_intervals_are_counted_by_cause():
+    """Three values of a millisecond, of a kernel that takes microseconds, and one that is right."""
+    run = '[result.run]\nscenario = "stream"\nmachine = "t4"\nparameters.elements = 65536\nfigures = {figures}\n'
+    two = run.format(figures='{ x = "kernel_s", y = "kernel_s" }')
+    far = entry([("x", 9, "ms"), ("y", 9, "ms")], f'missed = {{ x = "late", "*" = "early" }}\n{two}', what="a")
+    also = entry([("x", 9, "ms")], 'missed.x = "early"\n' + run.format(figures='{ x = "kernel_s" }'), what="b")
+    said = "\n".join(map(str, intervals(predicted(far, also, draws=1))))
+    assert "[bold]outside, by cause[/]: 3 values\n  2 on t4: early\n  1 on t4: late\n" in said
+
+
 @given(st.lists(st.floats(0, 5), min_size=1, max_size=40))
 def test_the_accuracy_of_a_kind_is_what_numpy_says(errors):
     accuracy = Accuracy.of(errors)

@@ -14,12 +14,13 @@ def scale(a):
 
 
 @scenario(machine="alex-a100")
-async def twins(run: Run, label: int = 0, later_s: float = 0.0, threads: int = 2) -> dict[str, float]:
-    """Does the same whatever its label is, and so many seconds more."""
+async def twins(run: Run, label: int = 0, later_s: float = 0.0, threads: int = 2, steps: int = 1) -> dict[str, float]:
+    """Does the same whatever its label is, so many times, and so many seconds more."""
 
     async def body(t: omp.HostThread) -> None:
         a = t.array("a", 512, fill=1.0)
-        await t.target(scale, a, maps=omp.map(tofrom=a), iterations=512)
+        for _ in range(steps):
+            await t.target(scale, a, maps=omp.map(tofrom=a), iterations=512)
 
     await run.parallel(body, threads)
     await run.sim.sleep(later_s)

@@ -18,7 +18,7 @@ no stride.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import attrs
 
@@ -174,8 +174,13 @@ def lower_compute(
 ) -> MapItems:
     """Lower a compute construct: the kernel's arguments in their order, then what only a clause names.
 
-    ValueError as for `lower_data`, and for an array that `default(none)` leaves without a clause.
+    TypeError for a clause instead of a list. ValueError as for `lower_data`, for an unknown default, and for an array
+    that `default(none)` leaves without a clause.
     """
+    if default not in (known := get_args(Default)):
+        raise ValueError(f"{construct}: default is {default!r}; there are {', '.join(known)}")
+    if isinstance(clauses, DataClause):
+        raise TypeError(f"{construct}: data takes a list of data clauses, not {clauses!r:.80}")
     named = {item.array: item for item in lower_data(clauses, construct)}
     items: list[MapItem] = []
     captured: dict[HostArray, None] = {}
@@ -296,7 +301,10 @@ class HostThread(ProgramThread):
         return self.run("update", updating(items, "update"), async_, wait)
 
     def host_data(self, *arrays: HostArray) -> HostData:
-        """``async with t.host_data(a, b) as pointers:`` (`use_device`). Raises NotPresent."""
+        """``async with t.host_data(a, b) as pointers:`` (`use_device`). Raises NotPresent; TypeError for no array."""
+        for array in arrays:
+            if not isinstance(array, HostArray):
+                raise TypeError(f"host_data takes whole arrays of the program, not {array!r:.80}")
         return HostData(self, arrays)
 
     async def acc_is_present(self, array: HostArray) -> bool:

@@ -248,6 +248,8 @@ class HostThread(CallingThread):
         self, array: DeviceArray, value: int, *, stream: Stream | DefaultStream | None = None
     ) -> None:
         """Write a byte to all of an array in the order of a stream (cudaMemsetAsync)."""
+        if not is_integer(value):
+            raise TypeError(f"memset_async: value cannot be {value!r:.80}")
         context = await self._context()
         chosen = await self._stream(context, stream, "cuMemsetD8Async")
         driver = context.driver

@@ -43,6 +43,8 @@ from offloadrt.trace import Trace, doing
 
 MOST_THREADS, MOST_PROCESSES, MOST_DEVICES = 1 << 16, 1 << 12, 1 << 10
 """Largest numbers in a run: each thread, process or device is at least one actor, of 10 kB."""
+MOST_NESTED, MOST_NESTED_THREADS = 100, 1 << 13
+"""How deep parallel regions may lie in one another, and how many threads there may be in all when one is in another."""
 
 
 def check_count(name: str, given: object, most: int) -> None:
@@ -193,7 +195,8 @@ class OffloadProgram(ABC, Generic[T]):
         self._arenas: dict[int, tuple[Arena, Arena]] = {}
         self.next_directive: Callable[[], int] = itertools.count(1).__next__
         """Returns the number of the next directive."""
-        self._threads = 0
+        self._threads = self._in_teams = 0
+        self._too_nested: RuntimeError | None = None  # the first refusal, for which those of other threads stand
         self._started = False
         self.arrays = ProgramArrays(machine, self.devices, options.phantom)
         self.observer: ProgramObserver | None = None
@@ -269,15 +272,25 @@ class OffloadProgram(ABC, Generic[T]):
     async def parallel(self, body: Callable[[T], Awaitable[R]], num_threads: int = 1) -> list[R]:
         """Run a team of host threads, each `await body(t)`, and return their results in order.
 
-        The call returns when all threads have ended, including what they left running.
+        The call returns when all threads have ended, including what they left running. Raises RuntimeError for regions
+        that open one another without end.
         """
         check_count("num_threads", num_threads, MOST_THREADS)
+        depth, threads = self.sim.current.data.get("regions", 0) + 1, self._in_teams + num_threads
+        if depth > 1 and (depth > MOST_NESTED or threads > MOST_NESTED_THREADS or self._too_nested):
+            refused = RuntimeError(
+                f"parallel: {depth} regions lie in one another, with {threads:,} threads in all; {MOST_NESTED} and "
+                f"{MOST_NESTED_THREADS:,} may be. Does the body open the region that it is run in?"
+            )
+            self._too_nested = self._too_nested or refused
+            raise refused from (None if self._too_nested is refused else self._too_nested)
         self.start()
         barrier = Barrier(self.sim, num_threads)
         results: dict[int, R] = {}
         tell, fork, join = self.tell, object(), object()
 
         async def member(number: int) -> None:
+            self.sim.current.data["regions"] = depth
             thread = self.host_thread(number, num_threads, barrier)
             born = self.sim.now
             if tell is not None:
@@ -297,9 +310,13 @@ class OffloadProgram(ABC, Generic[T]):
 
         if tell is not None:
             tell(Signalled(fork))
-        async with self.sim.open_nursery() as nursery:
-            for number in range(num_threads):
-                nursery.spawn(member, number, name=self.machine.named(f"host thread {number}"))
+        self._in_teams += num_threads
+        try:
+            async with self.sim.open_nursery() as nursery:
+                for number in range(num_threads):
+                    nursery.spawn(member, number, name=self.machine.named(f"host thread {number}"))
+        finally:
+            self._in_teams -= num_threads
         if tell is not None:
             tell(Awaited(join))
         return [results[number] for number in range(num_threads)]

@@ -16,7 +16,7 @@ follows it with ``omp.pointees(s, 10, np.float64, member="p")``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -201,6 +201,8 @@ def _addresses(items: Any) -> tuple[Any, ...]:
 def _address(item: Any) -> Any:
     if isinstance(item, (HostArray, DevicePointer)):
         return item.address
+    if not isinstance(item, Hashable):
+        raise TypeError(f"depend takes arrays, sections, pointers, numbers and names, not {item!r:.80}")
     return item.begin if isinstance(item, Section) else item
 
 

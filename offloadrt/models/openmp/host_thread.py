@@ -37,6 +37,7 @@ from offloadrt.models.openmp.lowering import (
     Declarations,
     TargetClauses,
     at_data_end,
+    check_dependences,
     enter_data_construct,
     exit_data_construct,
     lower_data,
@@ -290,6 +291,7 @@ class HostThread(RoutineCaller):
         since = self.sim.now
         if nowait and not depends:
             raise ValueError("taskwait: nowait needs depend")
+        check_dependences("taskwait", depends)
         with self.doing("taskwait"):
             if nowait:
                 before = self.tasks.predecessors(depends)
@@ -316,22 +318,19 @@ class HostThread(RoutineCaller):
         self, *clauses: Clause, device: int | None = None, nowait: bool = False, if_: bool = True
     ) -> Running:
         """Run ``target enter data``."""
-        where = device if if_ else INITIAL_DEVICE
-        return self.run(enter_data_construct(self.declarations, clauses, where, nowait))
+        return self.run(enter_data_construct(self.declarations, clauses, device if if_ else INITIAL_DEVICE, nowait))
 
     def target_exit_data(
         self, *clauses: Clause, device: int | None = None, nowait: bool = False, if_: bool = True
     ) -> Running:
         """Run ``target exit data``."""
-        where = device if if_ else INITIAL_DEVICE
-        return self.run(exit_data_construct(self.declarations, clauses, where, nowait))
+        return self.run(exit_data_construct(self.declarations, clauses, device if if_ else INITIAL_DEVICE, nowait))
 
     def target_update(
         self, *clauses: Clause, device: int | None = None, nowait: bool = False, if_: bool = True
     ) -> Running:
         """Run ``target update to(…) from(…)``."""
-        where = device if if_ else INITIAL_DEVICE
-        return self.run(self.construct_target_update(*clauses, device=where, nowait=nowait))
+        return self.run(update_construct(self.declarations, clauses, device if if_ else INITIAL_DEVICE, nowait))
 
     def target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Running:
         """Run a kernel with these arguments on a device: ``target teams distribute parallel for``.
@@ -353,6 +352,8 @@ class HostThread(RoutineCaller):
         `target` with `nowait`, tasks on several devices or the host, private arrays, and data that is not on the device
         throughout or has moved before a replay.
         """
+        if not callable(body):
+            raise TypeError(f"taskgraph: body is {body!r:.80}, which is no function")
         return self._graphs.run(self, body, graph_id, graph_reset)
 
     # directives that run many times

@@ -524,7 +524,7 @@ def target_construct(
         maps, is_device_ptr, has_device_addr, firstprivate, private, depend
     )
     own = (*copied, *uninitialised)
-    _check_dependences(depends)
+    check_dependences("target", depends)
     _check_pointers(pointers)
     if own or on_device:
         _check_arrays(arguments, has_device_addr=on_device, firstprivate=copied, private=uninitialised)
@@ -582,10 +582,11 @@ def _without_dependences(clauses: Sequence[Clause]) -> tuple[list[Clause], tuple
     return others, tuple(clause for clause in clauses if isinstance(clause, Depend))
 
 
-def _check_dependences(depends: Sequence[object]) -> None:
+def check_dependences(call: str, depends: Sequence[object]) -> None:
+    """Raise TypeError for what is no depend clause."""
     for clause in depends:
         if not isinstance(clause, Depend):
-            raise TypeError(f"target: depend takes omp.depend(in_=…, out=…, inout=…), not {clause!r}")
+            raise TypeError(f"{call}: depend takes omp.depend(in_=…, out=…, inout=…), not {clause!r}")
 
 
 def _check_pointers(pointers: Sequence[Any]) -> None:

@@ -24,8 +24,8 @@ from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine
 from offloadrt.models.host.directive import Work, in_directive
 from offloadrt.models.host.program import OffloadProgram, ProgramThread
-from offloadrt.models.openmp.clauses import Depend
-from offloadrt.models.openmp.lowering import INITIAL_DEVICE
+from offloadrt.models.openmp.clauses import Depend, items_of
+from offloadrt.models.openmp.lowering import INITIAL_DEVICE, check_dependences
 from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
 from offloadrt.runtime.configurations.managed import why_nothing_migrates
 from offloadrt.runtime.device import OffloadDevice
@@ -160,9 +160,11 @@ class RoutineCaller(ProgramThread):
         return (await _find(self, "omp_target_is_present", place, 1, device))[0] is not None
 
     async def omp_target_is_accessible(
-        self, place: HostArray | Section, nbytes: int, device: int | None = None
+        self, place: HostArray | Section | None, nbytes: int, device: int | None = None
     ) -> bool:
         """Return whether the device can use this host memory directly."""
+        if place is not None and not isinstance(place, DevicePointer):
+            host_span(place)  # refuses what is no memory
         if is_host(self, device):
             return True
         return self.program.device(chosen(self, device), "omp_target_is_accessible").host_pointers
@@ -340,7 +342,7 @@ class RoutineCaller(ProgramThread):
         call = "omp_target_memset"
         _on(self, call, pointer=(pointer, device))
         if pointer is not None and integer(nbytes, call, "its length") > 0:
-            filled = np.full(nbytes, value & 0xFF, np.uint8)
+            filled = np.full(nbytes, integer(value, call, "its value") & 0xFF, np.uint8)
             if not on_device(pointer):
                 into, destination = _piece(self, call, pointer, 0, nbytes)
                 await _touch(self, into, destination, True)
@@ -611,7 +613,8 @@ async def _defer(
     t: RoutineCaller, name: str, run: Callable[[], Awaitable[object]], depend: Depend | Sequence[Depend]
 ) -> None:
     """Make a deferred task that carries out a copy."""
-    depends = (depend,) if isinstance(depend, Depend) else tuple(depend)
+    depends = items_of(depend)
+    check_dependences(name, depends)
     await t.program.devices[0].work(t.program.costs.task)
     t.helpers.submit(t.tasks, name, run, depends)
 

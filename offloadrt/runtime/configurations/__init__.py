@@ -12,12 +12,10 @@ from typing import Final
 from offloadrt.registry import Registry
 from offloadrt.runtime.configurations.copy import Copy
 from offloadrt.runtime.configurations.usm import UnifiedSharedMemory
-from offloadrt.runtime.device import HostAccess, MapHooks, MapRequest, MemoryConfiguration, Placement, ResultSection
+from offloadrt.runtime.device import MapHooks, MapRequest, MemoryConfiguration, Placement, ResultSection
 
 __all__ = [
-    "CONFIGURATIONS",
     "Copy",
-    "HostAccess",
     "MapHooks",
     "MapRequest",
     "MemoryConfiguration",

@@ -25,6 +25,8 @@ ATTACH: Final = 0x4000
 NON_CONTIG: Final = 0x100000000000
 MEMBER_OF: Final = 0xFFFF000000000000
 """Mask of the number of the item to which this member belongs, counted from 1; 0 for items that are no members."""
+_NAMES: Final = {bits: name.lower() for name, bits in [*globals().items()] if name.isupper() and bits}
+"""The bits that are named above, which have a meaning each."""
 FIRST_MEMBER: Final = 1 << 48
 """Smallest map type of a member."""
 FROM_MAPPER: Final = 1 << 47
@@ -82,26 +84,6 @@ def flags_of(bits: int) -> MapFlags:
         counted=counted,
         counted_down=counted or (bits & PTR_AND_OBJ != 0 and not bits & FROM_MAPPER),
     )
-
-
-_NAMES: Final = {
-    TO: "to",
-    FROM: "from",
-    ALWAYS: "always",
-    DELETE: "delete",
-    PTR_AND_OBJ: "ptr_and_obj",
-    TARGET_PARAM: "target_param",
-    RETURN_PARAM: "return_param",
-    PRIVATE: "private",
-    LITERAL: "literal",
-    IMPLICIT: "implicit",
-    CLOSE: "close",
-    PRESENT: "present",
-    OMPX_HOLD: "ompx_hold",
-    ATTACH: "attach",
-    NON_CONTIG: "non_contig",
-    MEMBER_OF: "member_of",
-}
 
 
 def words(bits: int) -> str:

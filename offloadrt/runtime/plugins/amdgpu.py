@@ -41,7 +41,7 @@ class AmdgpuStream:
 
     def __init__(self, rocr: Rocr, stream: Stream) -> None:
         self._rocr, self._sim = rocr, rocr.sim
-        self._waits_first = rocr.machine.spec.flag("copy.sync_back")
+        self._waits_first = rocr.machine.spec.flag("stream.sync_copy_back")
         self._host_copy = rocr.machine.host_memory.copy
         self.stream = stream
         self.signals = 0

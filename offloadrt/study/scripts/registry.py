@@ -13,6 +13,7 @@ import hashlib
 import importlib.util
 import sys
 import traceback
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 
 _modules: dict[Path, ModuleType] = {}
 _only_here: dict[str, Scenario] = {}
-"""Scenarios without a file, by their reference."""
+"""Scenarios that no other process can import, by their reference."""
+loading: list[Path] = []
+"""The scripts that are being imported, the innermost last."""
 
 
 def load(path: Path) -> dict[str, Scenario]:
@@ -65,6 +68,7 @@ def _import(path: Path) -> ModuleType:
     sys.modules[name] = module
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
+    loading.append(path)
     try:
         spec.loader.exec_module(module)
     except ScenarioRefused as error:
@@ -85,6 +89,8 @@ def _import(path: Path) -> ModuleType:
         if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("offloadrt."):
             raise PartNotInstalled(f"{path}: needs {error.name}, which is not installed") from None
         raise script_failure(error) from error
+    finally:
+        loading.pop()
     return module
 
 
@@ -208,10 +214,18 @@ def split(reference: str) -> tuple[Path | None, str | None]:
 
 
 def is_only_here(scenario: Scenario) -> bool:
-    """Tell whether no other process can import a scenario: it is of a notebook's cell, or made within a function."""
+    """Tell whether no other process can import a scenario: it is of a cell, a function, a script that asks."""
     if reader_of(str(scenario.path)) is not None:
         return False
-    return not (scenario.path is not None and scenario.path.is_file()) or "<locals>" in scenario.function.__qualname__
+    function, has_file = scenario.function, scenario.path is not None and scenario.path.is_file()
+    return not has_file or "<locals>" in function.__qualname__ or (function.__module__ == "__main__" and main_asks())
+
+
+@cache
+def main_asks() -> bool:
+    """Tell whether the running script asks again where it is imported: it has no `if __name__ == "__main__"`."""
+    file = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
+    return file.suffix == ".py" and file.is_file() and "__main__" not in file.read_text("utf-8", "replace")
 
 
 def reference(scenario: Scenario) -> str:

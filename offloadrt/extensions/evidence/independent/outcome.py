@@ -346,6 +346,7 @@ def intervals(report: IndependentReport) -> Iterable[RenderableType]:
                 shown = [f"{number:.4g}" for number in numbers if number is not None]
                 table.add_row(escape(name), escape(value.unit), *shown, where, escape(why))
         yield table
+    yield from _missed(report)
     rest = {entry.id: None for entry, value in report.counted() if value.low is None}
     if rest:
         yield f"\n[bold]without an interval[/]: their runs are too long for the budget: {escape(', '.join(rest))}"
@@ -369,6 +370,18 @@ def intervals(report: IndependentReport) -> Iterable[RenderableType]:
             str(one.alone), str(one.together), share,
         )  # fmt: skip
     yield table
+
+
+def _missed(report: IndependentReport) -> Iterable[str]:
+    """List the causes of values outside of their intervals, those of most values first."""
+    causes: dict[str, list[str]] = {}
+    for entry, value in report.counted():
+        if value.low is not None and not lies_in(value):
+            causes.setdefault(entry.why_missed(value.name) or "not explained", []).append(entry.machine)
+    if causes:
+        yield f"\n[bold]outside, by cause[/]: {sum(map(len, causes.values()))} values"
+    for cause, machines in sorted(causes.items(), key=lambda pair: -len(pair[1])):
+        yield f"  {len(machines)} on {' and '.join(dict.fromkeys(machines))}: {escape(cause)}"
 
 
 def replaced(machine: str) -> Iterable[RenderableType]:

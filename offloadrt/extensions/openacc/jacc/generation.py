@@ -23,6 +23,7 @@ import attrs
 import numpy as np
 
 from offloadrt.kernels import Kernel
+from offloadrt.kernels.integers import is_integer
 from offloadrt.kernels.kernel import of_source
 from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.source import Source
@@ -84,10 +85,12 @@ def jacc_arg_build(
 ) -> Argument:
     """Build the descriptor of one argument, a `HostArray` or a number.
 
-    TypeError for another value, ValueError for attributes or bounds of a number, bounds outside of the array, and a
-    whole number of more than 64 bits.
+    TypeError for another value and bounds that are not two whole numbers, ValueError for attributes or bounds of a
+    number, bounds outside of the array, and a whole number of more than 64 bits.
     """
     if isinstance(value, HostArray):
+        if bounds is not None and not (len(pair := [*bounds]) == 2 and all(map(is_integer, pair))):
+            raise TypeError(f"argument {symbol!r}: bounds are {bounds!r}, and not two whole numbers")
         if bounds is not None and not 0 <= bounds[0] <= bounds[1] <= value.shape[0]:
             raise ValueError(f"argument {symbol!r}: bounds {bounds} lie outside of {value.name}[0:{value.shape[0]}]")
         return Argument(symbol, value.dtype, value.address, value.nbytes, attributes, bounds, value)

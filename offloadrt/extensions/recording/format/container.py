@@ -245,7 +245,9 @@ def _check_threads(recording: Recording) -> None:
             raise RecordingDamaged(f"{recording.name}: task {task} is {place}, which cannot be")
 
 
-_OF_NO_RANK: Final = (PartKind.AWAITED, PartKind.MAKES, PartKind.DROPS, PartKind.CANCELS, PartKind.OPAQUE)
+_OF_NO_RANK: Final = (
+    PartKind.AWAITED, PartKind.MAKES, PartKind.DROPS, PartKind.CANCELS, PartKind.OPAQUE, PartKind.REFUSED,
+)  # fmt: skip
 
 
 def _check_ranks(recording: Recording) -> None:

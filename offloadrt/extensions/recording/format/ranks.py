@@ -145,6 +145,10 @@ class RankCalls:
             return
         call.returned = True
         results = [_Part.of(part) for part in parts]
+        if any(part.kind == PartKind.REFUSED for part in results):
+            for part in call.parts:
+                self._receives.pop(part.request, None)
+            call.parts, call.pending = [], 0
         matched = next((part for part in results if part.kind == PartKind.MATCHED), None)
         for part in call.parts:
             if part.kind == PartKind.RECEIVE and part.request == NONE and matched is not None:

@@ -95,6 +95,8 @@ class PartKind(enum.IntEnum):
     """A persistent request is made."""
     OPAQUE = 15
     """Nothing but its name is known of the call."""
+    REFUSED = 16
+    """The call returned an error, and did nothing: it has no other part."""
 
 
 class PartFlag(enum.IntFlag):

@@ -20,7 +20,8 @@ enum part_kind {
   PART_DROPS, /* MPI_Request_free */
   PART_CANCELS,
   PART_PREPARES, /* a persistent request is made */
-  PART_OPAQUE    /* of a call that is known by name only */
+  PART_OPAQUE,   /* of a call that is known by name only */
+  PART_REFUSED   /* the call returned an error, and did nothing */
 };
 
 enum part_flag {

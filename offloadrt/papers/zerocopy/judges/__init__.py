@@ -21,7 +21,7 @@ PAPER = Paper(
     SENSITIVITY,
     CANDIDATES,
     inputs=inputs_of(structure, specaccel),
-    uses=["teams.per_cu"],
+    uses=["stream.sync_copy_back", "teams.per_cu"],
 )
 
 __all__ = ["PAPER", "figures", "mechanisms"]

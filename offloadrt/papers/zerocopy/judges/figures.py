@@ -45,7 +45,10 @@ SHORT = {COPY: "Copy", IZC: "IZC", USM: "USM", EAGER: "Eager"}
 S1, S2, S24, S128 = "S1", "S2", "S24", "S128"
 THREADS = 8
 """The host threads of Figure 4."""
-CANDIDATES: dict[str, dict[str, str]] = {"dma.rings": {"dma.rings": "2"}, "copy.sync_back": {"copy.sync_back": "true"}}
+CANDIDATES: dict[str, dict[str, str]] = {
+    "dma.rings": {"dma.rings": "2"},
+    "stream.sync_copy_back": {"stream.sync_copy_back": "true"},
+}
 """Other readings: how many copy engines one process uses, and whether a thread waits before it copies back."""
 _QMCPACK: list[SensitivityRun] = [
     {"size": size, "threads": threads, "configuration": configuration, "fraction": 0.0005}

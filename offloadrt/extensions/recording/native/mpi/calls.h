@@ -43,6 +43,7 @@ void calls_end(void);
 int64_t new_request(void);            /* the number of the one that the call will make; its parts so far are what it does */
 int64_t new_persistent_request(void); /* likewise, when it is started */
 void request_made(int64_t number, MPI_Request, bool receives);
+void request_refused(void); /* the call makes none after all */
 void requests_named(int count, const MPI_Request *, enum part_kind); /* PART_SEND: they are started */
 void request_completed(int place, MPI_Status *);
 void requests_left(void);             /* what the call has named and not completed can be named again */

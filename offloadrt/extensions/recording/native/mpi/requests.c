@@ -19,6 +19,7 @@ static request_t *requests;
 static size_t request_room;
 static __thread int64_t *asked; /* the numbers of the requests that the call names */
 static __thread int asked_count, asked_room;
+static __thread int64_t making = NO_REQUEST; /* the request that the call is to make */
 
 int64_t new_request(void) {
   pthread_mutex_lock(&mutex);
@@ -38,7 +39,7 @@ int64_t new_request(void) {
   part_t *parts = parts_of_call(&count);
   for (uint32_t i = 0; i < count; i++)
     parts[i].request = (int64_t)place;
-  return (int64_t)place;
+  return making = (int64_t)place;
 }
 
 static void drop_request(request_t *request) {
@@ -72,7 +73,19 @@ void request_made(int64_t number, MPI_Request handle, bool receives) {
     *request = (request_t){.used = true, .handle = HANDLE(handle), .active = !prepared, .persistent = prepared != NULL,
                            .receives = receives, .parts = prepared, .count = prepared_count};
   prepared = NULL;
+  making = NO_REQUEST;
   pthread_mutex_unlock(&mutex);
+}
+
+void request_refused(void) {
+  if (making == NO_REQUEST)
+    return;
+  free(prepared);
+  prepared = NULL;
+  pthread_mutex_lock(&mutex);
+  drop_request(&requests[making]);
+  pthread_mutex_unlock(&mutex);
+  making = NO_REQUEST;
 }
 
 /* Takes the numbers of the requests that the call names, and puts those that are active. */

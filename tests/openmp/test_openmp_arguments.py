@@ -1,0 +1,123 @@
+"""What cannot be an argument of a directive or routine: one error, which names it, the thread and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from openmp_rig import MakeRig, scale
+
+from offloadrt import openmp as omp
+from offloadrt.models.host import program
+
+
+def enter(clause: Any) -> Callable[[Any], Any]:
+    return lambda t: t.target_enter_data(clause(t.array("a", 8)))
+
+
+def region(**clauses: Any) -> Callable[[Any], Any]:
+    return lambda t: t.target(scale, (a := t.array("a", 8)), 2.0, maps=omp.map(tofrom=a), **clauses)
+
+
+async def set_to(t: Any, value: Any, device: int | None = None) -> None:
+    await t.omp_target_memset(await t.omp_target_alloc(64), value, 64, device)
+
+
+WRONG: list[tuple[Callable[[Any], Any], str]] = [
+    (enter(lambda a: omp.map(to=None)), "a map clause without list items"),
+    (enter(lambda a: omp.map(to="a")), "'a' can be mapped only with a mapper"),
+    (
+        enter(lambda a: omp.map(to=np.zeros(3))),
+        r"a NumPy array of shape \(3,\) and type float64 is none of",
+    ),
+    (enter(lambda a: omp.map(inout=a)), "omp.map: no map type or modifier is called inout"),
+    (enter(lambda a: omp.map(from_=a)), r"map\(from: …\) is not allowed on target enter data"),
+    (enter(lambda a: omp.map(to=omp.section(a, 0, -4))), r"a\[0:-4\] is no array section"),
+    (enter(lambda a: omp.map(to=omp.section(a, 4, 100))), r"a\[4:100\] reaches beyond the 8 elements"),
+    (enter(lambda a: omp.map(to=omp.section(a, 0.5, 4))), r"a\[0.5:4\] is no array section: its numbers are whole"),
+    (
+        enter(lambda a: omp.map(to=omp.section(np.zeros(4), 0, 4))),
+        "section: array cannot be array",
+    ),
+    (enter(lambda a: omp.map(to=omp.section(None, 0, 4))), "section: array cannot be None"),
+    (enter(lambda a: omp.map(to=omp.member(a, "x"))), "a has no member 'x'"),
+    (lambda t: t.target_exit_data(omp.map(to=t.array("a", 8))), r"map\(to: …\) is not allowed on target exit data"),
+    (lambda t: t.target_update(omp.map(to=t.array("a", 8))), r"map\(to: …\) is not allowed on target update"),
+    (lambda t: t.target_update(omp.to(t.array("a", 8)), device=7), "device number 7 is invalid"),
+    (lambda t: t.target_update(omp.to(t.array("a", 8)), device="0"), "device: its number is '0'"),
+    (lambda t: t.target_update(omp.to(t.array("a", 8), present=True)), r"<a\+0> \(64 bytes\) is not present"),
+    (lambda t: t.target(len, t.array("a", 8)), "len is no kernel"),
+    (lambda t: t.target(scale, np.zeros(4), 2.0), "kernel 'scale': argument 'a' is a NumPy array"),
+    (region(depend=3), r"target: depend takes omp\.depend"),
+    (lambda t: region(depend=omp.depend(in_=[[1]]))(t), r"depend takes arrays, .* not \[1\]"),
+    (lambda t: region(depend=omp.depend(out=np.zeros(2)))(t), r"depend takes arrays, .* not array\("),
+    (region(iterations=-4), "target: iterations is -4"),
+    (region(teams="4"), "target: teams is '4'"),
+    (region(num_teams=1), "target: no clause 'num_teams'; did you mean teams"),
+    (region(firstprivate=3), "target: firstprivate takes arrays of the program, not 3"),
+    (lambda t: t.taskwait(3), r"taskwait: depend takes omp\.depend"),
+    (lambda t: t.taskwait(omp.map(to=t.array("a", 8))), r"taskwait: depend takes omp\.depend"),
+    (lambda t: t.taskgraph(3), "taskgraph: body is 3, which is no function"),
+    (lambda t: t.omp_target_alloc(8.5), "omp_target_alloc: its size is 8.5"),
+    (lambda t: t.omp_target_alloc(8, 5), "device number 5 is invalid"),
+    (lambda t: t.omp_target_free(5), "omp_target_free takes what omp_target_alloc returned, not 5"),
+    (lambda t: t.omp_target_is_present("a"), "a routine takes an array, a section"),
+    (lambda t: t.omp_target_is_accessible("a", 4), "a routine takes an array, a section"),
+    (lambda t: t.omp_get_mapped_ptr("a"), "a routine takes an array, a section"),
+    (
+        lambda t: t.omp_target_memcpy(t.array("a", 8), t.array("b", 8), 100),
+        "100 bytes from offset 0 reach outside",
+    ),
+    (lambda t: t.omp_target_memcpy(t.array("a", 8), t.array("b", 8), "8"), "omp_target_memcpy: its length is '8'"),
+    (
+        lambda t: t.omp_target_memcpy_async(a := t.array("a", 8), a, 8, depend=3),
+        "omp_target_memcpy_async: depend",
+    ),
+    (lambda t: set_to(t, "zero"), "omp_target_memset: its value is 'zero'"),
+    (lambda t: set_to(t, 0, 4), "omp_target_memset: pointer is memory of device 0, not of device 4"),
+    (lambda t: t.omp_alloc("x", 3, allocator=None), "omp_alloc: its allocator is None"),
+    (lambda t: t.omp_pause_resource("medium"), "omp_pause_resource: kind is 'medium'; there are soft and hard"),
+    (lambda t: t.prefetch(None), "prefetch takes an array of the program or a section of one, not None"),
+    (lambda t: t.free_managed(None), "free_managed: array cannot be None"),
+    (lambda t: t.run(None), "run: construct cannot be None"),
+]
+
+
+def test_an_error_names_what_is_wrong(rig: MakeRig) -> None:
+    """Each is an error of its own run, with its thread and virtual time."""
+    for wrong, message in WRONG:
+
+        async def body(t: Any, wrong: Any = wrong) -> None:
+            await wrong(t)
+
+        with pytest.raises((TypeError, ValueError, omp.OffloadError), match=f"^{message}") as raised:
+            rig().alone(body)
+        assert raised.value.__notes__[0].startswith("raised in host thread 0 at t="), message
+
+
+@pytest.mark.parametrize("num_threads", [1, 2, 90])
+def test_a_parallel_region_that_opens_itself_ends_with_one_error(
+    rig: MakeRig, num_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "MOST_NESTED_THREADS", 500)
+    made = rig()
+
+    async def body(t: Any) -> None:
+        await made.program.parallel(body, num_threads)
+
+    with pytest.raises(RuntimeError, match=r"^parallel: \d+ regions lie in one another, with [\d,]+ threads") as raised:
+        made.run(body, num_threads)
+    assert raised.value.__notes__[0].startswith("raised in host thread ")
+
+
+def test_regions_in_one_another_are_teams_of_their_own_as_deep_as_may_be(rig: MakeRig) -> None:
+    made = rig()
+
+    async def body(t: Any, depth: int = 1) -> int:
+        if depth == 100:
+            return 1
+        return sum(await made.program.parallel(lambda inner: body(inner, depth + 1), 2 if depth < 4 else 1))
+
+    assert made.run(body, 2) == [8, 8]
