@@ -405,8 +405,10 @@ def _number(given: object, unit: units.Unit, key: str) -> float:
     if isinstance(given, str):
         try:
             value, dimension = units.quantity(given.strip())
-        except units.UnitError as error:
-            raise EntryError(str(error)) from None
+        except units.UnitError:
+            raise EntryError(
+                f"{given!r} is no quantity of {unit.dimension}: one number and one unit, as in 2{unit.text}"
+            ) from None
         if not dimension:
             value *= unit.factor
         elif dimension != unit.dimension:
