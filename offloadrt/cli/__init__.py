@@ -133,16 +133,16 @@ def as_option(tokens: Sequence[str], error: UnknownParameter) -> str:
 
 def said_of(tokens: Sequence[str], error: CycloptsError) -> str:
     """Say what is wrong with a command line that cyclopts refuses, and where its help is."""
-    from cyclopts import MissingArgumentError, RepeatArgumentError
+    from cyclopts import MissingArgumentError, RepeatArgumentError, UnusedCliTokensError
 
     command = " ".join(error.command_chain or ())
     message = " ".join(str(error).split())
     name = error.argument.names[0] if error.argument is not None else ""
     if isinstance(error, MissingArgumentError):
-        if name in tokens:
-            message = f"{command}: {name} needs a value; one that begins with - is written {name}=-1"
-        else:
-            message = f"{command}: {name} is missing"
+        lacks = f"needs a value; one that begins with - is written {name}=-1" if name in tokens else "is missing"
+        message = f"{command}: {name} {lacks}"
+    elif isinstance(error, UnusedCliTokensError):
+        message = f"{command}: takes no {' '.join(error.unused_tokens or ())}"
     elif isinstance(error, RepeatArgumentError):
         message = f"{message.removesuffix('.')}; several values are written with commas, where a command takes several."
     return f"{message}\nTry {' '.join(filter(None, ('offloadrt', command)))} --help."

@@ -260,8 +260,10 @@ class Mappings:
         self._unordered.pop(directive, None)
         self._borrowed.pop(directive, None)
 
-    def left(self, entry: Entry) -> None:
-        self._live.pop(entry, None)
+    def left(self, entry: Entry) -> Clock | None:
+        """Forget a mapping; return what had happened before the program ended it, None where it did not."""
+        mapping = self._live.pop(entry, None)
+        return None if mapping is None or mapping.ended is None else mapping.end_knows
 
     def item_ended(self, directive: Directive, story: Story, item: MapItem, entry: Entry | None) -> None:
         """Judge the end of one item; the counts are still those before it."""
@@ -428,11 +430,14 @@ class RecordedFaults:
         advice = f"Nothing orders the kernel before the end of the mapping: wait for it, then unmap {name}."
         self.mistakes.add("race", name, (mapped, told), advice, name, (kernel, name), name)
 
-    def left(self, entry: Entry, strand: Strand | None) -> None:
-        """Judge the kernels that have used the host's addresses of a mapping that ends; None: at the program's end."""
+    def left(self, entry: Entry, known: Clock | None) -> None:
+        """Judge the kernels that have used the host's addresses of a mapping.
+
+        known: what had happened before its end; None where the program did not end it.
+        """
         name = entry.name or "data"
         for kernel, chain, epoch, mapped, told in self._beside.pop(entry, ()):
-            if strand is not None and not strand.comes_after(chain, epoch):
+            if known is not None and known[chain] < epoch:
                 self._raced_with_end(kernel, name, mapped, told)
                 continue
             advice = (

@@ -405,8 +405,9 @@ def _number(given: object, unit: units.Unit, key: str) -> float:
     if isinstance(given, str):
         try:
             value, dimension = units.quantity(given.strip())
-        except units.UnitError as error:
-            raise EntryError(str(error)) from None
+        except units.UnitError:
+            told = f"{given!r} is not one number and one unit of {unit.dimension}, as 2{unit.text}"
+            raise EntryError(told) from None
         if not dimension:
             value *= unit.factor
         elif dimension != unit.dimension:

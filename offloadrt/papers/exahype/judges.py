@@ -121,8 +121,8 @@ def grid(extent: Extent, options: RunSpec) -> ScalingGrid:
         "ends": ((1, 4, 16, 64), (1, 16), (1, BATCH), (1, 8, 16), (BATCH,)),
     }
     work = {
-        "full": {"patches": 2048, **_rounds(map=2, pool=8, managed=8), "weak": 100},
-        "quick": {"patches": 512, **_rounds(map=2, pool=4, managed=4), "weak": 32},
+        "full": {"patches": 2048, **_rounds(map=8, pool=8, managed=8), "weak": 100},
+        "quick": {"patches": 512, **_rounds(map=4, pool=4, managed=4), "weak": 32},
         "ends": {"patches": 128, **_rounds(map=2, pool=4, managed=2), "weak": 16},
     }
     threads, ends, batches, alone, gains = places[extent]
@@ -130,7 +130,11 @@ def grid(extent: Extent, options: RunSpec) -> ScalingGrid:
 
 
 def _rounds(**batches: int) -> dict[str, int]:
-    """Give the smallest number of batches that a thread has in strong scaling, by memory."""
+    """Give the smallest number of batches that a thread has in strong scaling, by memory.
+
+    The paper's totals are so large that the time of a patch no longer depends on them (section 5). With map clauses, a
+    volume of CCZ4 takes 128 threads 1.24 us with two batches each, 1.62 us with four and 1.86 us with eight.
+    """
     return {f"rounds with {memory}": count for memory, count in batches.items()}
 
 

@@ -16,17 +16,14 @@ pytestmark = pytest.mark.slow
 STORED = Path(__file__).parents[3] / "bench" / "validation" / "exahype.txt"
 
 TOO_FEW_PATCHES = {
-    "exahype.fig2.ccz4_p5.plateau",
-    "exahype.obs3.sat_euler3d",
     "exahype.fig3.euler3d_p5.robust",
     "exahype.concl.obs_invalid",
     "exahype.fig4.euler3d_p5.um_flat",
 }
 """Claims that few patches judge otherwise than many.
 
-128 threads are the best number for CCZ4 there; on the full grid 4 are, and 128 take 7 % longer. 128 threads of Euler 3D
-have too few patches there for a saturation batch; on the full grid theirs is 2, below the band. With the pool, twice
-the threads cost Euler 3D up to 29 % there (from 32 threads), and up to 8 % on the full grid: the limit is 10 %.
+With the pool, twice the threads cost Euler 3D up to 29 % there (from 32 threads), and up to 8 % on the full grid: the
+limit is 10 %.
 In managed memory, one thread's pages thrash for long enough on the full grid that the driver pins them to the host, so
 that further threads gain nothing; with few patches, its run ends before, and 128 threads take a quarter of its time.
 """
