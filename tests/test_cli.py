@@ -224,7 +224,7 @@ BAD = [
     (["list", "overlap"], "offloadrt: list: takes no overlap"),
     (
         ["run", QUEUEING, "--set", "fault.batch_max=abc"],
-        "'abc' is no quantity of count: one number and one unit, as in 2faults",
+        "'abc' is not one number and one unit of count, as 2faults",
     ),
     (["conform"], "name at least one file"),
     (["conform", "/no/such/cases.jsonl"], "cannot be read"),

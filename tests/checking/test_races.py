@@ -265,3 +265,30 @@ def test_the_host_uses_an_array_that_it_has_freed() -> None:
         assert a[0] == 1.0
 
     assert kinds(body) == ["use after free"]
+
+
+@pytest.mark.parametrize("kind", ["alloc", "to"])
+@pytest.mark.parametrize("order", ["none", "depend", "taskwait", "own map"])
+def test_an_update_comes_after_a_map_that_it_needs(kind: str, order: str) -> None:
+    """Before an `alloc` it does nothing, so nothing that is copied shows the race."""
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0)
+        depends = [omp.depend(inout=a)] if order == "depend" else []
+        if order == "own map":
+            await t.target_enter_data(omp.map(alloc=a))
+        await t.target_enter_data(omp.map(**{kind: a}), *depends, nowait=True)
+        if order == "taskwait":
+            await t.taskwait()
+        else:
+            await t.compute(1e-3)  # in this run the map comes first
+        await t.target_update(omp.to(a), *depends, nowait=True)
+        await t.taskwait()
+        await t.target(double, a, N)
+        await t.target_update(omp.from_(a))
+        await t.target_exit_data(omp.map(release=a))
+        if order == "own map":
+            await t.target_exit_data(omp.map(release=a))
+
+    expected = [("race", "a on device 0")] if order == "none" else []
+    assert found(body) == expected

@@ -19,7 +19,7 @@ CASE = re.compile(r"(?:void|subroutine) c_(\w+)\((?:void)?\)(?: \{)? (?:/\* |! )
 
 def kinds(report: CheckReport) -> str:
     """Return what a report names, as the sources write it."""
-    by_runtime = {f"{one.kind} by the runtime" for one in report.runtime_faults if one.happened}
+    by_runtime = {f"{one.kind} by the runtime" for one in report.runtime_faults if one.kind == "missing unmap"}
     named = (sorted({one.kind for one in report.mistakes}) or sorted(by_runtime)) + ["lost"] * bool(report.lost_results)
     return "+".join(named) or "ok"
 

@@ -207,6 +207,8 @@ class Checker:
         self._tasks = Tasks(self._strands, self._found)
         self._unknown: set[str] = set()
         self._ends_unseen: AddressMap[rec.EndUnseen] = AddressMap()
+        self._freed_mapped: set[int] = set()
+        """Where memory begins that was freed and is about to be mapped."""
         self.not_known: list[str] = []
         """What of a recorded program nobody can know, in words."""
         self.lost_results: list[str] = []
@@ -255,6 +257,7 @@ class Checker:
             ev.MapsUnordered: lambda event: self._races.unordered_maps.add(event.device),
             rec.ProgramDied: self._program_died,
             rec.ResultLost: self._result_lost,
+            rec.FreedMapped: lambda event: self._freed_mapped.add(event.address),
             rec.NotKnown: lambda event: self.not_known.append(event.what),
         }
 
@@ -425,7 +428,9 @@ class Checker:
     def _array_made(self, event: ev.ArrayMade) -> None:
         array = event.array
         begin, end = array.address, array.address + array.nbytes
-        self._races.forget_host(begin, end)
+        if begin not in self._freed_mapped:  # else it is the old memory, and nothing may order the free and the map
+            self._races.forget_host(begin, end)
+        self._freed_mapped.discard(begin)
         self._versions.array_made(begin, end)
         self._wastes.array_made(begin, end)
 
@@ -546,10 +551,9 @@ class Checker:
 
     def _entry_left(self, event: ev.EntryLeft) -> None:
         self._memories.pop_entry(event.device, event.entry)
-        self._mappings.left(event.entry)
+        self._recorded.left(event.entry, self._mappings.left(event.entry))
         self._lifetimes.left(event.entry, self._directive(event.cause))
         self._lost.entry_left(event.entry)
-        self._recorded.left(event.entry, self._directive(event.cause).strand)
 
     def _item_ended(self, event: ev.ItemEnded) -> None:
         if event.entry is None and event.in_place:
@@ -594,6 +598,7 @@ class Checker:
         if block is not None and entry is not None and block.entry is entry and not directive.strand.is_queue:
             if event.op == "h2d" and block.cause == event.cause:
                 role = "enters"
+                self._mappings.filled(entry)
             elif event.op == "d2h" and entry.is_unused:
                 role = "leaves"
                 begin, did = event.device_address, f"copies {entry.name} from the device in {directive.name}"
@@ -601,6 +606,9 @@ class Checker:
                     self.sim.now, event.device, begin, begin + event.nbytes, False, True, did, entry.name
                 )
                 self._lost.copied_back(entry, copy, event.cause)
+        if entry is not None and directive.name.startswith("target update"):
+            told = self._story(directive, f"updates {entry.name}")
+            self._mappings.updated(directive, entry, told, event.device)
         brought = self._bytes_of(event, directive)
         if directive.waiting is not None:
             directive.waiting.append((event, entry, block, role, brought))

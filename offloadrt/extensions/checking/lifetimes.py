@@ -122,6 +122,8 @@ class _LiveEntry:
     """Whether it is no mistake that it is there at the end: OpenACC's data that no `exit data` was about, as such
     programs leave its end to the program's.
     """
+    is_filled: bool = False
+    """Whether the map that made it has copied to it: what nothing orders behind that races with the copy itself."""
     has_ended: bool = False
     """Whether that region has ended."""
     counted_down: str = ""
@@ -211,12 +213,29 @@ class Mappings:
             self._judge_end(mapping)
         if entry in self._unordered.get(directive, ()) and (mapping := self._live.get(entry)) is not None:
             self._unordered[directive].discard(entry)
-            subject = f"{access.name} on device {access.memory}"
-            advice = (
-                "Nothing orders the region behind the map that it needs: a taskwait or a barrier would, or "
-                f"a map of {access.name} in the region."
+            advice = f"a taskwait or a barrier would, or a map of {access.name} in the region."
+            self._before_map(
+                mapping, access.story, access.name, access.memory, f"region behind the map that it needs: {advice}"
             )
-            self.mistakes.add("race", subject, (mapping.entered, access.story), advice, subject, data=access.name)
+
+    def filled(self, entry: Entry) -> None:
+        """Note that the map that made a mapping copies to it."""
+        if (mapping := self._live.get(entry)) is not None:
+            mapping.is_filled = True
+
+    def updated(self, directive: Directive, entry: Entry, story: Story, device: int) -> None:
+        """Judge a `target update`, which needs a mapping and does nothing where it comes before the map."""
+        mapping, strand = self._live.get(entry), directive.strand
+        if mapping is None or mapping.is_filled or entry.total == INFINITE:
+            return
+        if not any(strand.comes_after(chain, epoch) for chain, epoch in mapping.references):
+            advice = "a taskwait or a barrier would, or depend clauses on both."
+            self._before_map(mapping, story, entry.name, device, f"update behind the map that it needs: {advice}")
+
+    def _before_map(self, mapping: _LiveEntry, story: Story, name: str, device: int, advice: str) -> None:
+        subject = f"{name} on device {device}"
+        stories = (mapping.entered, story)
+        self.mistakes.add("race", subject, stories, f"Nothing orders the {advice}", subject, data=name)
 
     def _judge_end(self, mapping: _LiveEntry) -> None:
         """Look for kernels that use a mapping whose end is ordered neither before nor behind them."""
@@ -241,8 +260,10 @@ class Mappings:
         self._unordered.pop(directive, None)
         self._borrowed.pop(directive, None)
 
-    def left(self, entry: Entry) -> None:
-        self._live.pop(entry, None)
+    def left(self, entry: Entry) -> Clock | None:
+        """Forget a mapping; return what had happened before the program ended it, None where it did not."""
+        mapping = self._live.pop(entry, None)
+        return None if mapping is None or mapping.ended is None else mapping.end_knows
 
     def item_ended(self, directive: Directive, story: Story, item: MapItem, entry: Entry | None) -> None:
         """Judge the end of one item; the counts are still those before it."""
@@ -409,11 +430,14 @@ class RecordedFaults:
         advice = f"Nothing orders the kernel before the end of the mapping: wait for it, then unmap {name}."
         self.mistakes.add("race", name, (mapped, told), advice, name, (kernel, name), name)
 
-    def left(self, entry: Entry, strand: Strand | None) -> None:
-        """Judge the kernels that have used the host's addresses of a mapping that ends; None: at the program's end."""
+    def left(self, entry: Entry, known: Clock | None) -> None:
+        """Judge the kernels that have used the host's addresses of a mapping.
+
+        known: what had happened before its end; None where the program did not end it.
+        """
         name = entry.name or "data"
         for kernel, chain, epoch, mapped, told in self._beside.pop(entry, ()):
-            if strand is not None and not strand.comes_after(chain, epoch):
+            if known is not None and known[chain] < epoch:
                 self._raced_with_end(kernel, name, mapped, told)
                 continue
             advice = (

@@ -69,6 +69,13 @@ class KernelStrayed:
 
 
 @attrs.frozen
+class FreedMapped:
+    """The running strand comes to a map of memory from `address` on that the program has freed, and nobody has anew."""
+
+    address: int
+
+
+@attrs.frozen
 class ResultLost:
     """A kernel writes a copy of its own of a variable, at this line, and nobody uses what it has then."""
 

@@ -406,9 +406,8 @@ def _number(given: object, unit: units.Unit, key: str) -> float:
         try:
             value, dimension = units.quantity(given.strip())
         except units.UnitError:
-            raise EntryError(
-                f"{given!r} is no quantity of {unit.dimension}: one number and one unit, as in 2{unit.text}"
-            ) from None
+            told = f"{given!r} is not one number and one unit of {unit.dimension}, as 2{unit.text}"
+            raise EntryError(told) from None
         if not dimension:
             value *= unit.factor
         elif dimension != unit.dimension:

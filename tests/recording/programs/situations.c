@@ -1649,6 +1649,13 @@ NI void c_memcpy_swapped(void) { /* fatal error */
   omp_target_free(d,0);
   sink=sum(a,N); free(a);
 }
+NI void c_freed_before_it_is_mapped(void) { /* race|fatal error|fatal error+race */
+  double *a=mk(N,1); /* the region may come before the free or behind it */
+#pragma omp target map(tofrom:a[0:N]) nowait
+  for(int i=0;i<N;i++) a[i]+=1;
+  free(a);
+#pragma omp taskwait
+}
 NI void c_depend_on_the_pointer(void) { /* race */
   double *a=mk(N,1); /* one names the pointer and one the element: no order */
 #pragma omp target map(tofrom:a[0:N]) nowait depend(out:a)
@@ -1812,6 +1819,7 @@ static const struct {
     CASE(host_address_of_mapped),
     CASE(host_address_nowait),
     CASE(memcpy_swapped),
+    CASE(freed_before_it_is_mapped),
     CASE(depend_on_the_pointer),
 };
 

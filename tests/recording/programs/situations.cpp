@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <vector>
+#pragma clang diagnostic ignored "-Wopenmp-mapping" // a vector is mapped as such, which is one of the mistakes
 constexpr int N = 600;
 #define NI __attribute__((noinline)) static
 static volatile double sink;

@@ -17,6 +17,7 @@ from offloadrt.extensions.checking.recorded import (
     ConstantKnown,
     CopiesKnown,
     EndUnseen,
+    FreedMapped,
     KernelAccess,
     KernelRaced,
     KernelStrayed,
@@ -206,6 +207,10 @@ class ObservedReplay:
     def maps_beyond(self, name: str, nbytes: int, there: int) -> None:
         """Tell that the running thread maps more bytes than an array has from where the section begins."""
         self._tell(MapStrayed(name, nbytes, there))
+
+    def maps_freed(self, address: int) -> None:
+        """Tell that the running thread maps memory that the program has freed."""
+        self._tell(FreedMapped(address))
 
     def touched(self, array: HostArray, begin: int, nbytes: int, kind: int) -> None:
         """Tell of a touch of the running thread, where it is certainly one of this array."""

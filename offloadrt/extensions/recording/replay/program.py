@@ -424,6 +424,8 @@ class ReplayedProgram:
     _log: OperationLog | None = attrs.field(init=False)
     _constructs: dict[tuple[int, int, int], Construct] = attrs.field(factory=dict)
     """By site, list of items and launch, while the arrays are the same."""
+    _freed: set[int] = attrs.field(factory=set)
+    """Arrays of the heap that the program has freed."""
     _unseen: set[HostArray] = attrs.field(factory=set)
     """Arrays whose touches by the host are not recorded."""
     _total: int = attrs.field(init=False)
@@ -510,6 +512,8 @@ class ReplayedProgram:
         array = self.arrays[number]
         if array is None:
             return
+        if self.recording.dictionaries.arrays[number].origin == "malloc":
+            self._freed.add(number)
         if self._observed is not None:
             self._observed.frees(array, None if end == NONE else self.recording.dictionaries.ends[end])
         self._forget(number, array, freed=True)
@@ -687,6 +691,8 @@ class ReplayedProgram:
         for place in self.recording.range_of("items", number):
             array = int(columns["item.array"][place])
             if array != NONE and self.arrays[array] is None:  # a section that the program has freed, or will use again
+                if self._observed is not None and array in self._freed:
+                    self._observed.maps_freed(self.recording.dictionaries.arrays[array].address)
                 self.allocate(array, written=True)
         lowered: list[LoweredItem] = []
         behind: list[LoweredItem] = []
