@@ -144,8 +144,8 @@ CALLS: Final = _ROCR | {
 
 
 def call_name(spec: MachineSpec, cuda: str) -> str:
-    """Return a machine's name for one of CUDA's calls or error codes; ``Calls`` counts by this name."""
-    return CALL_NAMES[spec.text("driver.calls")].get(cuda, cuda)
+    """Return a machine's name for one of CUDA's calls or error codes, by which they are counted; ROCr has none."""
+    return cuda if spec.text("driver.api") == "rocr" else CALL_NAMES[spec.text("driver.calls")].get(cuda, cuda)
 
 
 INVALID = "CUDA_ERROR_INVALID_VALUE"

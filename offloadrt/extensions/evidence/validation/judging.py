@@ -383,8 +383,8 @@ SensitivityRun: TypeAlias = Mapping[str, Value] | tuple[str, Mapping[str, Value]
 """Parameters of the paper's scenario, or another scenario and its parameters."""
 
 RARELY_USED = (
-    "acc.", "access_counter.", "ats.", "graph.", "hip.", "mempool.", "mig.", "mps.", "numa.", "process.", "runlist.",
-    "stream.", "teams.",
+    "acc.", "access_counter.", "ats.", "graph.", "hip.", "mempool.", "mig.", "mpi.", "mps.", "net.", "nic.", "numa.",
+    "process.", "runlist.", "shm.", "stream.", "teams.",
 )  # fmt: skip
 """Groups of entries whose mechanisms no program of a paper uses, but those that it names in `uses`.
 
