@@ -48,6 +48,17 @@ def test_a_program_without_mistakes(program: str, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == "doubled on alex-a100: nothing to report\n"
 
 
+def test_a_kernel_that_states_its_costs_alone_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    begin, end = PROGRAM.index("@kernel"), PROGRAM.index("@scenario")
+    made = 'exec("def double(a, n): pass")\ndouble = kernel(flops_per_iteration=1, bytes_per_iteration=16)(double)\n'
+    stated = (PROGRAM[:begin] + made + PROGRAM[end:]).replace("fill=1.0", "phantom=True")  # it has no source to read
+    (tmp_path / "stated.py").write_text(stated, encoding="utf-8")
+    assert main(["check", str(tmp_path / "stated.py")]) == 0
+    told = capsys.readouterr().out
+    assert "doubled on alex-a100: nothing to report of what was checked\n" in told
+    assert "not checked, for nothing says what they read and write: kernels double\n" in told
+
+
 def test_a_race_is_told_with_both_lines(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", program, "wait=false"]) == 1
     told = capsys.readouterr().out

@@ -121,7 +121,7 @@ def test_a_recording_of_before_says_what_is_not_known(recording: Path, tmp_path:
     old = tmp_path / "old.rec"
     write(old, [(run, loaded.dictionaries, columns)])
     report = report_of(old)
-    assert "has no digests" in report.unknown_copies
+    assert "has no digests of them" in report.unknown_copies
     assert {name: kinds for name, kinds in wasted(report).items() if UNREAD in kinds}.keys() == {"unused", "always"}
     assert wasted(report).get("same", {}) == {}
 

@@ -347,7 +347,7 @@ class Checker:
     @property
     def unknown_kernels(self) -> list[str]:
         """Return the kernels of which nothing says what they read and write."""
-        return sorted(self._unknown)
+        return sorted(set(map(plain_kernel, self._unknown)))
 
     # strands
 

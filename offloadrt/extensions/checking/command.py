@@ -64,7 +64,8 @@ def _lines(report: CheckReport) -> Iterator[str]:
     for mistake in (*report.mistakes, *happened):
         yield from (*mistake.lines(), "")
     count = len(report.mistakes)
-    found = "nothing to report" if not count else "1 mistake" if count == 1 else f"{count} mistakes"
+    nothing = "nothing to report of what was checked" if report.unknown_kernels else "nothing to report"
+    found = nothing if not count else "1 mistake" if count == 1 else f"{count} mistakes"
     of_program = f"{found} of the program's" if count else "no mistake of the program's"
     for kind, times in Counter([fault.kind for fault in happened]).items():
         found = f"{of_program}, {times} {kind}{'s' * (times > 1)} of the runtime's"

@@ -104,7 +104,7 @@ class _Content(Cell):
 _Cells = Intervals[_Content]
 _UNSEEN: Final = (
     "not known of {count} copies: whether they bring what was there, and whether anybody reads what they bring to the "
-    "host, for the recording has no digests of their bytes; record the program again with --check"
+    "host: a phantom has no bytes, and a recording without `--check` has no digests of them"
 )
 
 
