@@ -157,8 +157,8 @@ class StepProgress:
         self._begun = time.monotonic()
 
     def reached(self, title: str, done: int, total: int) -> None:
-        """Note that `done` of `total` steps are over. The first report of a title counts what was done before."""
-        if title != self.title:
+        """Note that `done` of `total` steps are over. What was done before the first report of a stage took no time."""
+        if title != self.title or done < self._done:
             self.title, self._first, self._begun = title, done, time.monotonic()
         self._done, self._total = done, total
 
