@@ -209,7 +209,7 @@ class Trace:
         first, times = self._done + begin // WIDTH, self._pending[begin + 1 :: WIDTH]
         taken, self._asides, asides = [], [], self._asides
         for number, row in asides:
-            if number < 0 and row[1] - 0.5 > times[-1] * PS_PER_S and not self._closed:
+            if number < 0 and not self._closed and row[1] - 0.5 > times[-1] * PS_PER_S:
                 self._asides.append((number, row))
             else:
                 taken.append((number - first if number >= 0 else bisect_left(times, (row[1] - 0.5) / PS_PER_S), row))
@@ -218,7 +218,7 @@ class Trace:
     def flush(self) -> None:
         """Hand all events so far to the sinks. Raises ValueError when an event was recorded with a wrong payload."""
         begin, begin_payload = self._taken
-        if begin == len(self._pending):
+        if begin == len(self._pending) and not (self._closed and self._asides):
             return
         self._taken = len(self._pending), len(self._payload)
         # Tuples, since the garbage collector forgets a tuple of numbers and strings, but searches a list.

@@ -184,3 +184,31 @@ def test_a_parallel_region_belongs_to_a_process():
 def test_processes_are_a_whole_number():
     with pytest.raises(UserError, match="num_processes is 0"):
         _ = run_of(0).processes
+
+
+@needs_mpi
+@pytest.mark.parametrize("machine", ["a100-node4", "mi300a"])
+def test_devices_of_every_node_copy_within_themselves(machine):
+    """A device's number in the program is that on its node, on every node."""
+
+    async def body(t):
+        device = 0
+        one, other = [await t.omp_target_alloc(1 << 20, device) for _ in range(2)]
+        return await t.omp_target_memcpy(other, one, 1 << 20)
+
+    run = Run(machine=machine, record=True)
+    run.configure(num_processes=2, num_nodes=2, num_devices=1)
+    assert finished(run, lambda process: process.parallel(body, num_threads=1)) == [[0], [0]]
+    assert run.statistics.bytes_moved["d2d"] == 2 * MIB and not run.statistics.bytes_moved["p2p"]
+
+
+@needs_mpi
+def test_devices_of_every_node_reach_their_neighbours():
+    async def body(t):
+        (one, other) = [await t.omp_target_alloc(1 << 20, device) for device in range(2)]
+        return await t.omp_target_memcpy(other, one, 1 << 20)
+
+    run = Run(machine="a100-node4", record=True)
+    run.configure(num_processes=2, num_nodes=2, num_devices=2)
+    assert finished(run, lambda process: process.parallel(body, num_threads=1)) == [[0], [0]]
+    assert run.statistics.bytes_moved["p2p"] == 2 * (1 << 20)

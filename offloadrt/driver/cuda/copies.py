@@ -363,12 +363,12 @@ class Copies:
     def _over(self, address: int, direction: str) -> Shared | None:
         """Return the path of a transfer between the device and another socket's memory; None for near memory."""
         machine, device = self._context.machine, self._context.device
-        link = machine.sockets.link(address, device.index, to_device=direction == "h2d")
+        link = machine.sockets.link(address, device.local, to_device=direction == "h2d")
         return None if link is None else passing(self._sim, device.engines[direction].share_link(), link)
 
     def _steps(self, address: int, *, to_device: bool) -> Steps:
         """Return the staging steps; for another socket's memory, host copies pass the link between the sockets."""
-        link = self._context.machine.sockets.link(address, self._context.device.index, to_device=to_device)
+        link = self._context.machine.sockets.link(address, self._context.device.local, to_device=to_device)
         return self if link is None else _FarSteps(self, link)
 
     def _in_buffer(self, staging: Coroutine[Any, Any, None]) -> Awaitable[None]:
@@ -534,7 +534,7 @@ class PeerCopies:
         self._context = context
         self._copies = copies
         self._sim = context.sim
-        self._number = context.device.index
+        self._number = context.device.local
         self._machine = context.machine
         self._devices = context.machine.devices
         self._next_number = context.machine.next_number

@@ -364,6 +364,7 @@ class MemPools:
             async with self._context.locked():
                 await self._context.release(pool, 0)
             pool.destroyed = True
+            self._accessible.pop(pool.number, None)
             self._context.pools.remove(pool)
 
     async def trim_to(self, pool: MemPool, keep: int) -> None:
@@ -377,7 +378,7 @@ class MemPools:
         """Let another device access a pool's present and future memory (cuMemPoolSetAccess)."""
         with self._context.call("cuMemPoolSetAccess") as call:
             self._check(call, pool)
-            if not 0 <= device < len(self._context.machine.devices) or device == self._device.index:
+            if not 0 <= device < len(self._context.machine.devices) or device == self._device.local:
                 raise DriverError(call.api, "CUDA_ERROR_INVALID_DEVICE", f"{device} is no other device")
             async with self._context.locked():
                 if device not in self._accessible.setdefault(pool.number, set()):
@@ -424,8 +425,8 @@ class MemPools:
                     raise DriverError(call.api, INVALID, f"no stream-ordered allocation begins at {address:#x}")
 
     def _make(self) -> MemPool:
-        alignment = self._device.memory.alignment
-        pool = MemPool(len(self._context.pools), self._device.index, alignment, whole=self._of_allocations)
+        number = 1 + max((pool.number for pool in self._context.pools), default=-1)
+        pool = MemPool(number, self._device.index, self._device.memory.alignment, whole=self._of_allocations)
         self._context.pools.append(pool)
         return pool
 

@@ -412,7 +412,7 @@ class AmdgpuPlugin(DevicePlugin):
         self, queue: QueueLike, destination: int, source: int, nbytes: int, device: int | None = None
     ) -> None:
         """Copy within the device. Raises DriverError for another one."""
-        if device is not None and device != self.driver.device.index:
+        if device is not None and device != self.driver.device.local:
             raise DriverError("memory_async_copy", INVALID_ARGUMENT, f"no link to device {device}")
         to, start = self._device_bytes(destination, nbytes), self._device_bytes(source, nbytes)
         move = None if to is None or start is None else _moving(to, start)
