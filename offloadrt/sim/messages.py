@@ -1,7 +1,7 @@
-"""What actors tell one another: `Signal`, a completion for all who wait, and `Mailbox`, a queue of messages for one.
+"""Communication of actors: a `Signal` wakes all that wait for it; each message in a `Mailbox` goes to one actor.
 
-A message is handed to the getter that has waited longest and does not pass through the queue, where an actor that runs
-could take it before. A `Mailbox.call` waits for the reply to its message.
+If actors wait at the mailbox, a new message goes directly to the one that has waited longest: from the queue, a running
+actor could take it first. `Mailbox.call` sends a message and waits for the reply.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import attrs
 from offloadrt.sim.scheduler import Actor, Scheduler, remove, uninterrupted
 
 NOBODY: list[Actor] = []
-"""The waiters of every signal that nobody waits for; it stays empty. A list for each signal made a wait 3 % slower."""
+"""The empty list of waiters that all signals without waiters share. A list for each signal made a wait 3 % slower."""
 
 
 @attrs.frozen
@@ -28,9 +28,9 @@ class SignalStatistics:
 
 
 class Signal:
-    """``set(value)`` once; ``await wait()`` returns the value, at once if it is set. Waiters resume in FIFO order.
+    """A one-shot event: ``set(value)`` resumes all waiters in FIFO order; ``await wait()`` returns the value.
 
-    RuntimeError when it is set twice. A signal can also have one callback, which runs when the signal is set.
+    Once the signal is set, ``wait`` returns at once. RuntimeError for a second ``set``. It can have one callback.
     """
 
     __slots__ = ("_callback", "is_set", "name", "sim", "value", "waiters")
@@ -67,7 +67,7 @@ class Signal:
             self._callback()
 
     def set_callback(self, callback: Callable[[], None]) -> None:
-        """Run a callback when the signal is set, after its waiters are resumed, or now. RuntimeError for a second."""
+        """Call `callback` when the signal is set, or now if it is. RuntimeError if there is a callback already."""
         if self._callback is not None:
             raise RuntimeError(f"signal {self.name!r} has a callback already")
         self._callback = callback
@@ -115,7 +115,7 @@ TIMED_OUT: Final = _TimedOut()
 
 @attrs.frozen
 class MailboxStatistics:
-    """Counts of messages put and got so far, and of items and actors that wait now."""
+    """Counts of messages put and got so far, and of messages (``items``) and actors that wait now."""
 
     put: int
     got: int
@@ -146,7 +146,7 @@ class Request:
         return list(self.box.served_for())
 
     def forget(self, actor: Actor) -> bool:
-        """Give the call up; return False if the reply has arrived already."""
+        """Stop waiting for the reply; return False if it has arrived already."""
         was_open, self.open = self.open, False
         return was_open
 
@@ -165,9 +165,9 @@ class Request:
 class Mailbox:
     """FIFO of messages, unbounded. Several actors may get from it; the longest waiting one is served first.
 
-    ``put(x)`` never waits. ``await get()``; ``await get_until(t)`` returns TIMED_OUT at virtual time ``t``.
-    ``await call(message)`` puts a ``Request`` and waits for its ``reply``. ``served_for`` may be set to a function that
-    names the actors on which a reply depends; a report of a deadlock shows them.
+    ``put(x)`` never waits. ``await get()`` returns the next message; ``await get_until(t)`` returns TIMED_OUT if none
+    has come at virtual time ``t``. ``await call(message)`` puts a ``Request`` and waits for its ``reply``. A function
+    set as ``served_for`` returns the actors on which a reply depends; a report of a deadlock shows them.
     """
 
     __slots__ = ("_put", "getters", "items", "name", "reply_name", "served_for", "sim")
@@ -192,7 +192,7 @@ class Mailbox:
 
     @uninterrupted
     def put(self, item: Any) -> None:
-        """Put a message into the mailbox; it goes to the getter that has waited longest."""
+        """Hand a message to the actor that has waited longest, or queue it if no actor waits."""
         self._put += 1
         if self.getters:
             getter = self.getters.popleft()
@@ -204,7 +204,7 @@ class Mailbox:
 
     @uninterrupted
     def leave(self, item: Any) -> None:
-        """Leave a message without waking the actor that waits for one, because the message needs no action yet.
+        """Queue a message without waking the actor that waits for one, because the message needs no action yet.
 
         The mailbox's owner takes the message from ``items`` later.
         """
@@ -237,7 +237,7 @@ class Mailbox:
     @uninterrupted
     @types.coroutine
     def get_until(self, time: float) -> Generator[Any, Any, Any]:
-        """Wait for the next message, and return it; TIMED_OUT when virtual time ``time`` has come without one."""
+        """Wait for the next message and return it, or TIMED_OUT if none has come at virtual time ``time``."""
         sim = self.sim
         me = sim.running or sim.current
         if self.items:
@@ -246,7 +246,7 @@ class Mailbox:
         if time < sim.now:
             time = sim.now
         expiry = Expiry(self, me)
-        if sim.set_timer(me, time, expiry):  # nobody is there who could leave a message before
+        if sim.set_timer(me, time, expiry):  # no actor can leave a message before
             return TIMED_OUT
         self.getters.append(me)
         try:
@@ -272,7 +272,7 @@ class Mailbox:
 
 
 class Expiry:
-    """The timer of ``get_until``: hands TIMED_OUT to the getter, which runs next."""
+    """The timer of ``get_until``: hands TIMED_OUT to the waiting actor, which runs next."""
 
     __slots__ = ("box", "fired", "target")
     is_actor = False

@@ -201,9 +201,9 @@ class Actor:
         """The primitive that the actor is parked on, from `Simulation.park` to its next step; None otherwise."""
         self.waits_since = 0.0
         self.wants: Any = None
-        """What the actor requests of the `Resource` that it waits for, if there is a choice: seconds, or to write."""
+        """What it requests of the `Resource` that it waits for: seconds of service (`Station`), True to write (`RWLock`)."""
         self.waits_first = False
-        """Whether its first step only begins to wait for a message: then no strategy chooses when (`ChosenOrder`)."""
+        """Whether its first step only waits for a message: then no strategy chooses its time (`ChosenOrder`)."""
         self.interruption: Callable[[], None] | None = None
         """Raises the error that cut the actor's wait short, if one did. Each wait checks this field when it resumes."""
         self.raw_section: Any = None
@@ -232,7 +232,7 @@ class Actor:
         self.send = self.wake
 
     def wake(self, _: Any) -> Any:
-        """Leave the next step to Trio: how an actor is stepped in the gear ``native``, and while it is attached."""
+        """Let Trio make the actor's next step, as always in the gear ``native``, and while the actor is attached."""
         sim = self.sim
         # In this order: Trio tells its instruments of a wake-up within `reschedule`.
         sim.expected = task = self.task
@@ -244,8 +244,8 @@ class Actor:
     def interrupt(self, interruption: Callable[[], None]) -> bool:
         """Take a parked actor off what it waits for and resume it now, so that ``interruption()`` raises in it.
 
-        Interrupted actors come before everything else that is due now, in order of spawning. False if the actor is not
-        parked here, or is on its way already: then its wait has ended, and it keeps what it has been given.
+        Interrupted actors come before everything else that is due now, in order of spawning. Returns False if the actor
+        is not parked, or has been resumed already: then its wait has ended, and it keeps the result of the wait.
         """
         sim = self.sim
         first = (sim.now, self.index - BEFORE_ALL, self)
@@ -262,8 +262,8 @@ class Actor:
         """Deliver Trio's cancellation of a parked actor; called by Trio.
 
         The scheduler does it instead of Trio (hence ``Abort.FAILED``), because Trio cancels the tasks of a scope in the
-        order of a set, which differs from run to run; the heap has them in order of spawning. An actor that is already
-        on its way is cancelled where it parks next: Trio asks again there if it is attached.
+        order of a set, which differs from run to run; the heap has them in order of spawning. An actor that has been
+        resumed already is cancelled where it parks next: Trio asks again there if it is attached.
         """
         if (self.interruption is not None or not self.interrupt(raise_cancel)) and self.detached:
             self.trap = LateCancel(self, raise_cancel)
@@ -272,7 +272,7 @@ class Actor:
     @uninterrupted
     @types.coroutine
     def interrupted(self) -> Generator[Any, Any, None]:
-        """Raise what the actor was resumed for.
+        """Raise the error that cut the actor's wait short: a cancellation or a timeout.
 
         A cancellation turns a detached actor into a plain Trio task first: from then on Trio raises Cancelled at each
         of its waits, which the trampoline could not do.
@@ -322,7 +322,7 @@ class Actor:
 
 
 class LateCancel:
-    """A cancellation that found its detached actor on its way: the trap that the actor yields where it parks next."""
+    """A cancellation of a detached actor that was resumed already; it becomes the trap that the actor yields next."""
 
     __slots__ = ("actor", "raise_cancel")
 
@@ -342,7 +342,7 @@ def awaitable(generator: Generator[Any, Any, None]) -> Generator[Any, Any, None]
 
 
 class Scheduler:
-    """The state of a run that its parts share, and what primitives are made of.
+    """The state that all parts of a run share, and the operations from which primitives are built.
 
     `Simulation` steps the actors over it. Actors, scopes, nurseries, the ready queue and the watch read and write these
     fields directly: a method for each access would cost a call in every step.
@@ -399,7 +399,7 @@ class Scheduler:
         self.incidents: list[str] = []
         """What was done to the run from outside, as injected faults; reports of a deadlock list it."""
         self.timer_due = False
-        """Whether the scheduler let Trio go for one of Trio's own deadlines."""
+        """Whether the scheduler has just returned to Trio because one of Trio's own deadlines is due."""
         self.expected: Any = None
         """The task that the scheduler itself has just woken; every other wake-up comes from Trio."""
         self.by_scheduler = False
@@ -415,8 +415,8 @@ class Scheduler:
         self.last_advance = 0
         """The number of the last timer that may pass without a switch in this slice; 0 in the gear ``native``."""
         self.trio_has_work = False
-        """Whether an actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than
-        wait.
+        """Whether an actor has cancelled others: those that waited in Trio must run, alone, before that actor does more
+        than wait.
         """
         self.violation: BaseException | None = None
         """The first thing that must not happen in a run; raised when Trio asks for the time."""
@@ -426,9 +426,9 @@ class Scheduler:
 
     @property
     def current(self) -> Actor:
-        """Return the actor that runs now. UnregisteredTask if the calling task is none.
+        """Return the actor that runs now. Raises UnregisteredTask if the calling task is no actor.
 
-        Where each call counts, write ``sim.running or sim.current``: the first is a plain attribute and nearly always
+        On a hot path, write ``sim.running or sim.current``: the first is a plain attribute and nearly always
         enough.
         """
         if (me := self.running) is not None:
@@ -462,10 +462,10 @@ class Scheduler:
         return PASSED if self.set_timer(me, due) else _suspended(me)
 
     def set_timer(self, actor: Actor, due: float, timer: Any = None) -> bool:
-        """Set a timer that resumes ``actor`` at virtual time ``due``; True if that time has come already.
+        """Set a timer that resumes ``actor`` at virtual time ``due``; return True if the actor can go on at once.
 
-        The time has come when ``actor`` is the running one and nothing else happens before ``due``. Then the actor goes
-        on without a switch, with the same result. ``timer``, if given, stands in the heap instead of ``actor``.
+        It can if it is the running actor and nothing else happens before ``due``: then virtual time becomes ``due``
+        without a switch to another task. ``timer``, if given, stands in the heap instead of ``actor``.
         """
         self.timers_set = number = self.timers_set + 1
         heap, order = self.heap, self._order
@@ -487,7 +487,7 @@ class Scheduler:
     @uninterrupted
     @types.coroutine
     def pause(self, me: Actor, cancellable: bool = True) -> Generator[Any, Any, None]:
-        """Let Trio handle signals and cancellations and run whom it has woken; then resume this actor first."""
+        """Let Trio handle signals and cancellations and run tasks that it has woken; then resume this actor first."""
         self.trio_has_work = False
         if not self.operations_left:
             # Operations that passed without a wait are steps: `look_around` notices a loop over free locks.
