@@ -201,7 +201,7 @@ class Actor:
         """The primitive that the actor is parked on, from `Simulation.park` to its next step; None otherwise."""
         self.waits_since = 0.0
         self.wants: Any = None
-        """What it requests of the `Resource` that it waits for: seconds of service (`Station`), True to write (`RWLock`)."""
+        """The request to the `Resource` it waits for: seconds of service (`Station`), or True to write (`RWLock`)."""
         self.waits_first = False
         """Whether its first step only waits for a message: then no strategy chooses its time (`ChosenOrder`)."""
         self.interruption: Callable[[], None] | None = None
