@@ -41,7 +41,7 @@ class OutsideSection(Exception):
 
 @attrs.frozen(eq=False)
 class MappedSection(NDArrayOperatorsMixin):
-    """A partly mapped array. Code that uses all of the array at once touches elements that the device lacks."""
+    """A partly mapped array. Using all of it at once raises BadAccess, since the device lacks some elements."""
 
     name: str
     shape: tuple[int, ...]
@@ -51,7 +51,7 @@ class MappedSection(NDArrayOperatorsMixin):
     values: NDArray[Any]
     """The elements that the device has, from `lower` on."""
     host_address: int | None = None
-    """The address that the device got instead of its own when it has no part of the array."""
+    """The host address that the kernel got instead of a device address, if the device has no part of the array."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -291,7 +291,7 @@ def _of_the_c_library() -> Functions:
 
 
 WORTH_COMPILING = 2e6
-"""Loads, stores and operations after which a kernel is compiled: about one second in the interpreter."""
+"""Number of loads, stores and operations after which a kernel is compiled: one second in the interpreter."""
 
 _HELPERS: dict[type[ast.operator], str] = {
     ast.Div: "_divide",
@@ -381,7 +381,7 @@ class NestBody:
     def _taken(self, arguments: tuple[Any, ...]) -> list[Any]:
         """Return the arguments in the form that the interpreted and the compiled body take.
 
-        With sections among the arguments, arrays of the wholes' shapes and all first indices follow.
+        If one is a section, each array's whole (an array of its shape) and first index follow, as for `build`.
         """
         signature = self.analysis.signature
         signature.check_count(arguments)

@@ -153,7 +153,7 @@ class Kernel:
 
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
-        """Return the smallest and the largest number of arguments of a body over views; an analysis checks a nest's."""
+        """Return the smallest and the largest number of arguments of the body (an analysis checks those of a nest)."""
         if self.body is None or self.analysis is not None:
             return 0, math.inf
         try:
@@ -395,9 +395,9 @@ def kernel(
                 y[i] = a * x[i] + y[i]
 
     collapse: how many perfectly nested loops of a loop nest the device shares out, counted from the outermost one.
-    precision: of its floating-point operations.
-    reads, writes: the parameters whose arrays a body over views reads, and writes; managed memory moves by it. Without
-    them it is taken to read and write each array as a whole, and a run on managed memory warns of that.
+    precision: that of its floating-point operations, "double" or "single".
+    reads, writes: the parameters whose arrays a body over views reads, and writes; they decide which managed memory
+    moves. Without them, a run on managed memory assumes that it reads and writes all arrays as a whole, and warns.
     arrays: the same in more detail (`ArrayUse`).
     Raises SourceRefused, with file and line, for a function without costs that has a loop outside of the subset, and
     KernelError for a parameter that the function does not have.
