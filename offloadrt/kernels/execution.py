@@ -210,11 +210,11 @@ def _complex_quotient_by(divide: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _widened(value: Any) -> Any:
-    return value * 1  # of a bool, an int32 or a float32 and a 64-bit integer Numba makes 64 bits; no value changes
+    return value * 1  # widens a bool, an int32 or a float32 to 64 bits when Numba compiles it; no value changes
 
 
 def _unchanged(value: Any) -> Any:
-    # A complex element is not widened by `* 1` as others are: 1 counts as 1 + 0j, and 0 times an infinite part is NaN.
+    # `* 1` would change a complex element: 1 counts as 1 + 0j, and 0 times an infinite part is NaN.
     return value
 
 
@@ -235,7 +235,7 @@ _COMPLEX: Functions = {
 
 @functools.cache
 def interpreted() -> Functions:
-    """Return the functions that the interpreter calls, by the names that `NestBody` writes."""
+    """Return the functions that an interpreted body calls, by their names in the rewritten source (`build`)."""
     return {
         "_load": _load,
         "_within": _within,
@@ -255,7 +255,7 @@ def interpreted() -> Functions:
 
 @functools.cache
 def compiled() -> Functions:
-    """Return the functions that Numba compiles. Raises ImportError without Numba."""
+    """Return the functions that a compiled body calls, as `interpreted`. Raises ImportError without Numba."""
     import numba
 
     own = numba.njit(error_model="python")
@@ -410,7 +410,7 @@ class NestBody:
 
 @contextlib.contextmanager
 def _told_of(arguments: Sequence[Any]) -> Iterator[None]:
-    """Replace an error for an index outside of a section by the section's own error."""
+    """Turn an OutsideSection that the body raises into the BadAccess of the section among `arguments`."""
     try:
         yield
     except OutsideSection as outside:

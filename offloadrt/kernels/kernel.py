@@ -158,7 +158,7 @@ class Kernel:
             return 0, math.inf
         try:
             parameters = inspect.signature(self.body).parameters.values()
-        except ValueError:  # a function of C that does not say
+        except ValueError:  # a C function without a signature
             return 0, math.inf
         positional = [
             parameter
@@ -281,7 +281,7 @@ class Launch:
         return self.iterations * self.kernel.bytes_per_iteration
 
     def at(self, places: Places) -> Launch:
-        """Return the launch with the element positions that its index arrays determine."""
+        """Return the launch with known element positions, found from the contents of its index arrays (`Places`)."""
         if self.counts is None or self.kernel.moves is None:
             return self
         atomics = [
@@ -407,7 +407,7 @@ def kernel(
         made = attrs.evolve(Kernel(function.__name__, function), **fields)
         if reads is not None or writes is not None:
             made = attrs.evolve(made, arrays=_declared_uses(made, reads or (), writes or ()))
-        code = getattr(function, "__code__", None)  # a function of C has none
+        code = getattr(function, "__code__", None)  # a C function has none
         if not fields.keys() & _COSTS and code is not None and may_loop(code):
             if made.arrays:
                 raise KernelError(f"kernel {made.name!r}: reads and writes are read from the source of a loop nest")
@@ -421,7 +421,7 @@ def kernel(
 
 
 def run_body(body: Body, values: Sequence[Any]) -> None:
-    """Run the body of a kernel. An arithmetic error gets a note about arguments that have no type yet."""
+    """Run the body of a kernel. A TypeError gets a note about arguments that are bytes without an element type."""
     try:
         body(*values)
     except TypeError as error:

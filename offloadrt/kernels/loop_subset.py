@@ -103,7 +103,7 @@ def may_loop(code: CodeType) -> bool:
 
 
 def refuse_loops(source: Source) -> None:
-    """Raise SourceRefused for the first loop in a source without a loop nest."""
+    """Raise SourceRefused for the first loop of a source without a loop nest that is not short (`_is_short`)."""
     for statement in source.body:
         for node in ast.walk(statement):
             match node:
@@ -123,7 +123,7 @@ def refuse_loops(source: Source) -> None:
 
 
 def _is_short(loops: Sequence[tuple[ast.expr, ast.expr]], body: Sequence[ast.AST]) -> bool:
-    """Tell whether loops run only over dimensions or written names, and their bodies index nothing with these."""
+    """Tell whether loops run only over a shape or listed names, and no index in `body` uses their variables."""
     for _, iterated in loops:
         named = isinstance(iterated, ast.Tuple | ast.List) and all(
             isinstance(element, ast.Name) for element in iterated.elts
@@ -215,12 +215,12 @@ def _mentions(node: ast.AST, name: str) -> bool:
 
 
 def reads_first(body: Sequence[Statement], name: str) -> bool:
-    """Tell whether an iteration can read the scalar before it assigns it."""
+    """Tell whether an iteration can read the scalar `name` before it assigns it."""
     return _run(body, name, False)[0]
 
 
 def _run(body: Sequence[Statement], name: str, known: bool) -> tuple[bool, bool]:
-    """Return whether the scalar is read before it has a value, and whether it has a value afterwards."""
+    """Return whether `name` is read before it has a value, and whether it has one at the end; `known`: at the begin."""
     for node in body:
         after = known
         match node:
@@ -604,7 +604,7 @@ def _stores_an_element(node: ast.stmt) -> bool:
 
 
 def written_out(source: Source) -> Source:
-    """Return the source with its short loops expanded.
+    """Return the source with its short forms of loops written out: products of ranges and literal numbers.
 
     Raises SourceRefused for a range of a product that depends on the product's variables, for another loop inside a
     loop over numbers, and for an assignment to the variable of such a loop.
@@ -622,7 +622,7 @@ def _variables(loop: ast.For) -> list[str]:
 
 
 def _numbers(source: Source, loop: ast.For) -> Sequence[tuple[int | float, ...]]:
-    """Return the values of the variables in each pass; empty for another kind of loop."""
+    """Return the values of the variables in each iteration of a loop over literal numbers; empty for another loop."""
     try:
         values = source.names.get(loop.iter.id) if isinstance(loop.iter, ast.Name) else ast.literal_eval(loop.iter)
     except ValueError:
@@ -635,7 +635,7 @@ def _numbers(source: Source, loop: ast.For) -> Sequence[tuple[int | float, ...]]
 
 
 def _ranges(source: Source, loop: ast.For) -> Sequence[ast.expr]:
-    """Return the ranges of a product, one for each variable; empty for another kind of loop."""
+    """Return the ranges of a loop over an `itertools.product`, one for each variable; empty for another loop."""
     if not isinstance(loop.iter, ast.Call) or loop.iter.keywords or loop.orelse:
         return ()
     function, _, attribute = text(loop.iter.func).partition(".")
@@ -678,7 +678,7 @@ class _Unrolling(ast.NodeTransformer):
         ]
         names = [parameter.arg for parameter in source.parameters]
         self.taken = {*names, *(target.id for target in assigned if isinstance(target, ast.Name))}
-        """Names that are in use, which the variable of a loop over numbers may not have."""
+        """Names that already have a value here: no variable of a loop over numbers may have one of them."""
 
     def visit_For(self, loop: ast.For) -> ast.For | list[ast.stmt]:
         variables, passes = _variables(loop), _numbers(self.source, loop)
