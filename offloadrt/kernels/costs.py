@@ -61,7 +61,7 @@ class ArrayCounts:
     reads: float
     writes: float
     _ranges: Callable[[Literal["read", "write"]], tuple[int, int] | None] = attrs.field(repr=False, eq=False)
-    """Computes the ranges on request, as `_touched` does, because most launches need neither."""
+    """Computes `read_range` or `written_range` on request, because most launches need neither."""
     _touched: Callable[[], tuple[float, bool]] = attrs.field(repr=False, eq=False)
     """Counts the touched elements on request."""
     _surely: Callable[[], bool] = attrs.field(repr=False, eq=False)

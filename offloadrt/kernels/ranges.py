@@ -2,7 +2,7 @@
 
 `boxes` gives the rectangles of elements that an access may touch under its conditions. `touched` counts the different
 elements, as unions of runs of elements. `Reach` has the ranges that accesses of one order touch, and the runs of
-neighbours within them. `outside` finds an access that certainly leaves its array.
+neighbouring elements in them. `outside` finds an access that certainly leaves its array.
 
 isl (islpy) was tried for boxes and touched elements. isl is exact under conditions, where this module bounds, but it
 takes two to three times as long on a guarded stencil. isl has no products of variables, so both would have to stay.

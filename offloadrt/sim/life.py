@@ -184,7 +184,7 @@ class Dormant:
         if actor.interruption is not None:
             self._ended(actor)
             return None
-        # The task gets it from there before anybody else runs; None tells it to look at the messages itself.
+        # The task gets it from there before any other actor runs; None tells it to look at the messages itself.
         self._box.items.appendleft(actor.value)
         return self._context.run(self._begin)
 

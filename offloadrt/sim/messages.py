@@ -30,7 +30,7 @@ class SignalStatistics:
 class Signal:
     """A one-shot event: ``set(value)`` resumes all waiters in FIFO order; ``await wait()`` returns the value.
 
-    Once the signal is set, ``wait`` returns at once. RuntimeError for a second ``set``. It can have one callback.
+    Once the signal is set, ``wait`` returns at once. RuntimeError for a second ``set``. A signal can have a callback.
     """
 
     __slots__ = ("_callback", "is_set", "name", "sim", "value", "waiters")
@@ -84,7 +84,7 @@ class Signal:
         if self.waiters:
             self.waiters.append(me)
         else:
-            # A list of its own: the one that all signals begin with must stay empty.
+            # A new list: the shared list that all signals begin with must stay empty.
             self.waiters = [me]
         return sim.park(me, self)
 
@@ -178,7 +178,7 @@ class Mailbox:
         self.reply_name = f"a reply from {name}"
         self.items: deque[Any] = deque()
         self.getters: deque[Actor] = deque()
-        # Nobody, until somebody says who serves: `tuple()` is empty.
+        # By default it returns no actors: `tuple()` is empty.
         self.served_for: Any = tuple
         self._put = 0
         sim.primitives.append(self)
@@ -229,7 +229,7 @@ class Mailbox:
             sim.operations_left -= 1
         else:
             yield from sim.pause(me)
-            if not self.items:  # somebody else got it during the pause
+            if not self.items:  # another actor got it during the pause
                 self.getters.append(me)
                 return (yield from sim.park(me, self))
         return self.items.popleft()
@@ -242,7 +242,7 @@ class Mailbox:
         me = sim.running or sim.current
         if self.items:
             return (yield from self._take(me))
-        # A time that has passed still takes a timer: whoever is due at this instant already can leave a message first.
+        # A time that has passed still needs a timer: an actor that is due at this instant may put a message first.
         if time < sim.now:
             time = sim.now
         expiry = Expiry(self, me)
@@ -252,7 +252,7 @@ class Mailbox:
         try:
             return (yield from sim.park(me, self))
         finally:
-            # A timer that nobody needs must go: virtual time would advance to it.
+            # A timer that is no longer needed must go, or virtual time would advance to it.
             if not expiry.fired:
                 remove(sim.heap, expiry)
 
@@ -261,7 +261,7 @@ class Mailbox:
         """Send ``message`` in a Request, wait for the reply, and return its value. Await it at once."""
         sim = self.sim
         me = sim.running or sim.current
-        # Nobody runs between the put and the wait, so the reply cannot come too early.
+        # No other actor runs between the put and the wait, so the reply cannot come too early.
         call = Request(self, me, message)
         self.put(call)
         return sim.park(me, call)

@@ -153,7 +153,7 @@ class ChosenOrder:
                 if timer[0] <= limit:
                     if timer[1] > 0 and timer[2].is_actor:
                         timers.append(timer)
-                    else:  # nobody overtakes a timeout
+                    else:  # no actor overtakes a timeout
                         limit = nextafter(timer[0], -inf)
             if self.held:
                 limit = min(limit, max(min(self.held, key=_since)[0], now))
@@ -250,7 +250,7 @@ def _since(entry: tuple[float, Actor]) -> float:
     return entry[0]
 
 
-# ---------------------------------------------------------------------- who lets whom go on
+# ---------------------------------------------------------------------- reports of resumptions
 # Reports of resumptions: every wait that another actor ends.
 #
 # An actor goes on because its own timer is due, or because another actor made it ready: released a lock to it, set the

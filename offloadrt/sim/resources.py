@@ -85,7 +85,7 @@ class Entered(Resource, AsyncOnly, ABC):
 class Figures:
     """Base of records of counts and virtual seconds; ``+``, ``-`` and ``*`` work field by field.
 
-    A difference of two is the use between them; ``record * factor`` estimates a part not run, with fractional counts.
+    The difference of two records is the use between them. ``record * factor`` estimates a part that was not run.
     """
 
     @classmethod
@@ -147,7 +147,7 @@ class Lock(Entered):
     :param handoff: ``fifo`` gives a released lock to the actor that has waited longest; ``barging`` frees the lock and
         wakes that actor, but a running actor may take the lock first, as with most real mutexes.
 
-    ``owner`` holds the lock (or None). RuntimeError for acquiring a lock that one holds, or releasing any other.
+    ``owner`` is the holder, or None. RuntimeError when an actor acquires a lock that it holds, or releases another.
     """
 
     __slots__ = (
@@ -171,8 +171,8 @@ class Lock(Entered):
         """Wait until the calling actor holds the lock. Await the result at once: the call itself takes a free lock."""
         sim = self.sim
         me = sim.running or sim.current
-        # Nobody runs between this call and its await. So a free lock is taken here, and an acquisition without a wait
-        # makes no generator.
+        # No other actor runs between this call and its await. So a free lock is taken here, and an acquisition without
+        # a wait makes no generator.
         if self.owner is None and sim.operations_left:
             sim.operations_left -= 1
             self._take(me)
@@ -224,8 +224,8 @@ class Lock(Entered):
             sim.observer.lock_released(self, me)
         if self.waiters:
             successor = self.waiters.popleft()
-            # Under fifo the successor owns the lock from now on, and not from its next step on: nobody can take it
-            # between.
+            # Under fifo the successor owns the lock from now on, and not only from its next step on: no other actor can
+            # take it in between.
             self.owner = successor if self.handoff == "fifo" else None
             sim.ready.append(successor)
         else:
@@ -296,7 +296,7 @@ class Semaphore(Entered):
         """Give one unit back; the longest waiter gets it."""
         if self.waiters:
             successor = self.waiters.popleft()
-            # What a waiter gets is accounted for here and not when it goes on: it then needs no code after its wait.
+            # The successor's unit is counted here and not when it goes on: so it needs no code after its wait.
             self._wait_s += self.sim.now - successor.waits_since
             self._acquired += 1
             self.sim.ready.append(successor)

@@ -553,7 +553,7 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
                 item = popleft()
             else:
                 sim.now, _, item = heappushpop(heap, (sim.now + dt, number, me))
-                # Nobody is due before. It may go on only so often in a slice, or Trio would never get its look.
+                # No other is due before. Only so many timers may pass in a slice, or Trio would never get its look.
                 if item is me and number <= sim.last_advance:
                     return
             sim.running = item

@@ -230,7 +230,7 @@ class Nursery(AsyncOnly):
         assert self._trio is not None
         sim = self._sim
         me = sim.current
-        # Trio complains of a raw call by the name of its own internals: the story says what to do instead.
+        # Trio's complaint about a raw call names Trio's internals: `story.explained` says what to do instead.
         if error is not None:
             error = story.explained(sim, me, error)
             kind = type(error)

@@ -99,9 +99,9 @@ class Trampoline:
         heap, ready, popleft = sim.heap, sim.ready, sim.ready.popleft
         step: Any = None
         budget = repeat(None, self._slice)
-        # The loop makes no tests for what happens seldom; exceptions tell. IndexError: the heap was empty as well, so
-        # nothing is due (or it comes out of a step, where it is an error like any other). TypeError: an actor yielded
-        # an object that cannot be called, so it is Trio's and not ours.
+        # For speed, the loop tests for no rare case; exceptions report them. IndexError: the heap was empty as well, so
+        # nothing is due (or a step raised it, and then it is an error like any other). TypeError: an actor yielded an
+        # object that cannot be called, so the object is Trio's and not ours.
         try:
             for _ in budget:
                 if step is None:
@@ -129,7 +129,7 @@ class Trampoline:
     def _end_slice(self, step: Any) -> None:
         """Put back ``step``, which did not fit into the slice; its actor keeps its place in the order."""
         item: Any = self._sim.running
-        # Whose step it is decides what to put back. A fence has left the heap, so it counts as due. A late
+        # The kind of the step decides what to put back. A fence has left the heap, so it counts as due. A late
         # cancellation is delivered now: it takes no turn of its own. All others go back to the head of the queue.
         if step is return_to_trio:
             return
@@ -372,8 +372,8 @@ class Simulation(Scheduler, trio.abc.Clock):
         """Resume the actors that are due before Trio's next ``deadline``, for which a fence stands in the heap."""
         if deadline <= self.now:
             return 0
-        # Number 0: before the timers of that instant, after interruptions, whose numbers are negative. One of its own
-        # would depend on how often Trio has asked, because a fence is put in anew each time.
+        # Number 0: before the timers of that instant, after interruptions, whose numbers are negative. A number from
+        # `timers_set` would depend on how often Trio has asked, because each call pushes a new fence.
         fence = Fence()
         heappush(self.heap, (deadline, 0, fence))
         sleep = self.deadline_to_sleep_time(inf)

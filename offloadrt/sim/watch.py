@@ -69,7 +69,7 @@ class Watchdog:
         def raise_error() -> None:
             raise error
 
-        # One after the other in order of spawning; whoever is not parked will be asked again when nothing is due.
+        # In order of spawning; actors that are not parked come again here when nothing is due.
         parked = [actor for actor in sim.actors.values() if actor.interruption is None and actor.interrupt(raise_error)]
         return 0 if parked else inf
 
@@ -147,7 +147,7 @@ class TrioWatch(trio.abc.Instrument):
             sim.expected = None
             return
         if not sim.turbo:
-            sim.running = None  # whoever runs next is not only the actor that the scheduler knows of
+            sim.running = None  # other tasks than the actor that the scheduler knows of may run next
         if sim.by_scheduler or sim.violation is not None or sim.ending:
             return
         actor = task.context.get(SELF)
@@ -158,8 +158,8 @@ class TrioWatch(trio.abc.Instrument):
         if waker is None and sim.running is not None and sim.running.is_actor:
             sim.violation = story.detached_call(sim, sim.running, story.running(sys._getframe()))
             return
-        # Neither a task of the run nor a deadline has woken it: then it was the world outside, as a thread that is
-        # done.
+        # Neither a task of the run nor a deadline has woken it, so something outside did, such as a thread that has
+        # ended.
         if (waker is None and not sim.timer_due) or (waker and waker is not self.root and _is_system_task(waker)):
             sim.violation = self._outside(task, "was woken by")
             return
@@ -167,8 +167,8 @@ class TrioWatch(trio.abc.Instrument):
             self._watchdog.fail(story.livelock(sim, self._wakes))
             return
         self._counting = True
-        # Trio runs the tasks of one pass in random order. Whom a step wakes runs in the next pass, all others in this
-        # one.
+        # Trio runs the tasks of one pass in random order. A task that a step wakes runs in the next pass, all others in
+        # this one.
         batch = self._passes + (waker is not None)
         other, self._woken = self._woken, task
         same_batch, self._woken_in = batch == self._woken_in, batch

@@ -399,7 +399,7 @@ class FaultPhase:
 
 
 def fault_phases(trace: Trace | None, sim: Simulation, device: int) -> Callable[..., FaultPhase] | None:
-    """Return a function that begins a phase, called with phase, cause, block, pages, entries; None if unobserved."""
+    """Return a function (phase, cause, block, pages, entries) that begins a phase; None where no row is kept."""
     return None if trace is None or not (trace.record or trace.sinks) else partial(FaultPhase, trace, sim, device)
 
 
