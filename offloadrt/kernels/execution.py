@@ -36,7 +36,7 @@ class BadAccess(Exception):
 
 
 class OutsideSection(Exception):
-    """Raised when a loop nest accesses an index outside of the mapped part; has the array's position and the index."""
+    """Raised when a loop nest accesses an index outside of the mapped part; `args`: the array's position, the index."""
 
 
 @attrs.frozen(eq=False)

@@ -323,7 +323,7 @@ def ends(several: list[Runs]) -> tuple[Whole, Whole]:
 
 
 def covered(starts: Whole, after: Whole) -> int:
-    """Count the different numbers that some intervals contain."""
+    """Count the whole numbers in the union of intervals from `starts` to `after`, which is exclusive."""
     order = np.argsort(starts, kind="stable")
     starts, after = starts[order], np.maximum.accumulate(after[order])
     begin = np.maximum(starts[1:], after[:-1])

@@ -38,7 +38,7 @@ class Source:
 
     @classmethod
     def of(cls, function: Callable[..., Any], kind: str) -> Source:
-        """Read the source of `function`; messages call the function a `kind`.
+        """Read the source of `function`; in messages, `kind` stands before its name, such as "kernel".
 
         Raises KernelError when the source cannot be read, SourceRefused when it is nested deeper than `DEEPEST`.
         """

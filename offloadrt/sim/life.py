@@ -75,7 +75,7 @@ class Caretaker:
 
 
 def lets_ctrl_c_in(fn: Callable[..., Awaitable[Any]]) -> bool:
-    """Let Ctrl-C raise KeyboardInterrupt in an actor's ``async def`` function; False for any other callable.
+    """Let Ctrl-C raise KeyboardInterrupt in an actor's ``async def`` function; return False for another callable.
 
     Any other callable can run inside `_interruptible`, which is marked so, at the cost of one more frame.
     """

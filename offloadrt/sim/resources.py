@@ -32,7 +32,7 @@ Handoff = Literal["fifo", "barging"]
 
 
 class Resource:
-    """Base of what actors take in turns: the queue of waiting actors, in order of arrival, and its counters.
+    """Base of resources that actors take in turns: the queue of waiting actors, in order of arrival, and its counters.
 
     A subclass says when a request can be granted, and what happens to the request. A waiting actor stores its request,
     where there is a choice, in its field ``wants``. So the queue holds actors alone, and `forget` is the same for all.

@@ -107,7 +107,7 @@ def task_in_a_step() -> Task | None:
 
 
 class Observer(Protocol):
-    """Watches actors and locks; called at the virtual time of what happened, before anybody else runs.
+    """Watches actors and locks; called at the virtual time of the event, before any other actor runs.
 
     ``offloadrt.trace`` implements it. Without an observer, each call costs one test against None.
     """
@@ -196,7 +196,7 @@ class Actor:
         """Whether the trampoline makes the actor's steps, instead of Trio."""
         self.finished = False
         self.value: Any = None
-        """The result of the actor's wait, left by whoever ended the wait; at the end, what its function returned."""
+        """The result of the actor's wait, set by whoever ended the wait; after its end, what its function returned."""
         self.waits_for: Any = None
         """The primitive that the actor is parked on, from `Simulation.park` to its next step; None otherwise."""
         self.waits_since = 0.0
@@ -242,7 +242,7 @@ class Actor:
 
     # ------------------------------------------------------------------ waits that are cut short
     def interrupt(self, interruption: Callable[[], None]) -> bool:
-        """Take a parked actor off what it waits for and resume it now, so that ``interruption()`` raises in it.
+        """End the wait of a parked actor and resume it now, so that ``interruption()`` raises in it.
 
         Interrupted actors come before everything else that is due now, in order of spawning. Returns False if the actor
         is not parked, or has been resumed already: then its wait has ended, and it keeps the result of the wait.
@@ -512,7 +512,7 @@ class Scheduler:
 
 
 def _unregistered(sim: Scheduler, inherited: Actor | None) -> str:
-    """Return the advice for a primitive that was awaited by a task that is no actor of the run."""
+    """Return the error message for a primitive that was awaited by a task that is no actor of the run."""
     if inherited is not None and inherited.sim is sim:
         return (
             f"a primitive of the run was awaited in a plain Trio task (a child of {inherited.name!r}); "

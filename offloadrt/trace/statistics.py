@@ -152,8 +152,8 @@ OTHER = "other"
 class HostTime:
     """Virtual seconds of all host threads (hidden helper threads included), by category.
 
-    seconds: by category, every category of `HOST_TIME` being present.
-    lived_s: the lives of all host threads together.
+    seconds: the sum for each category of `HOST_TIME`.
+    lived_s: the sum of the lifetimes of all host threads.
     """
 
     __slots__ = ("lived_s", "seconds")
@@ -185,5 +185,5 @@ class HostTime:
             self.seconds["device"] += rest
 
     def lived(self, dt: float) -> None:
-        """Add the life of a host thread that ends, `dt` virtual seconds."""
+        """Add the lifetime of a host thread that has ended, `dt` virtual seconds."""
         self.lived_s += dt
