@@ -194,7 +194,7 @@ class ChosenOrder:
 
     # ------------------------------------------------------------------ what the strategy says
     def _held_back(self, actor: Actor, delay: Callable[[Actor], float | None]) -> bool:
-        """Tell whether the strategy delays an actor that is to go on; asked once per turn, while there are others."""
+        """Put an actor into ``held`` if the strategy delays it, and return whether it does; asked once per turn."""
         sim = self.sim
         if actor in self._was_held:
             self._was_held.discard(actor)
