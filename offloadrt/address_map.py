@@ -1,4 +1,4 @@
-"""A map from addresses to what begins there. What a recording is read with needs it, and no machine."""
+"""A map from addresses to what begins there. Readers of recordings use it too, without a machine."""
 
 from __future__ import annotations
 

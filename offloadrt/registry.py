@@ -1,8 +1,8 @@
-"""One way to find what is chosen by name: the project's own, a package's, or one in a file of the user's.
+"""Finds objects that are chosen by name: the project's own, an installed package's, or those in a file of the user's.
 
-Everything that can be chosen is an entry point, the project's own things too (`pyproject.toml`), so that what a package
-adds is no second case. `Registry` has the names of one group without importing anything, and loads what a name stands
-for. This module imports nothing of the project: every floor may have a registry.
+Everything that can be chosen is an entry point, the project's own objects too (`pyproject.toml`), so that the objects
+of other packages need no code of their own. `Registry` lists the names of one group without importing anything, and
+loads the object of a name. This module imports nothing of the project: every floor may have a registry.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ _PROJECT = "offloadrt"
 
 
 def regular(path: Path) -> Path:
-    """Return the path of an input. Raises OSError for a device, a pipe or a socket, which may never end."""
+    """Return the path of an input unchanged. Raises OSError for a device, pipe or socket, which may never end."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, and no file")
     return path
 
 
 class NotInstalled(ValueError):
-    """A name's module is not there: an installation may do without a part that only its entry points name."""
+    """Raised when a name's module is missing: an installation may leave out a part that has entry points."""
 
 
 @attrs.frozen
 class Registry(Generic[T]):
-    """What can be chosen by name, of one kind.
+    """The objects of one kind that can be chosen by name, for example all lock policies.
 
-    An entry point of the group gives an object of the kind, or a class that is called without arguments. Where two have
+    An entry point of the group names an object of the kind, or a class that is called without arguments. If two have
     the same name, the project's own is taken.
     """
 
     kind: str
-    """What a user calls it in an error, such as "lock policy"."""
+    """The name of the kind in error messages, such as "lock policy"."""
     group: str
     """The group of entry points, such as ``offloadrt.lock_policies``."""
     needs: tuple[str, ...] = ()
@@ -66,10 +66,10 @@ class Registry(Generic[T]):
         return {name: point for name, point in self.points().items() if not _is_own(point)}
 
     def load(self, text: str) -> Any:
-        """Return what `text` names, as it is: a name, or `FILE.py:NAME`.
+        """Return what `text` names, without calling or checking it: a name, or `FILE.py:NAME`.
 
         Raises ValueError, with the names that exist, for any other text, and for a file that cannot be loaded;
-        NotInstalled for a name whose module is not there.
+        NotInstalled for a name whose module is missing.
         """
         file, colon, name = text.rpartition(":")
         if colon and file.endswith(".py"):
@@ -87,18 +87,18 @@ class Registry(Generic[T]):
     def find(self, given: str | T) -> T:
         """Return the object that a text names, as `load` does; an object that is given is returned unchanged.
 
-        Raises ValueError as `load` does, for a class that needs arguments, and for an object that lacks something.
+        Raises ValueError as `load` does, for a class that needs arguments, and for an object without all `needs`.
         """
         return self._made(self.load(given)) if isinstance(given, str) else self.checked(given)
 
     def installed(self) -> Iterator[T]:
-        """Yield the objects of all names, in their order, but those that are left out."""
+        """Yield the object of each name, sorted by name; skip names whose module is missing (`NotInstalled`)."""
         for name in self.names():
             with contextlib.suppress(NotInstalled):
                 yield self.find(name)
 
     def checked(self, thing: Any) -> T:
-        """Return an object that has what this kind needs. Raises ValueError for a class, or with what it lacks."""
+        """Return `thing` if it has the attributes `needs`. Raises ValueError if it lacks one, or is a class."""
         lacking = [name for name in self.needs if not hasattr(thing, name)]
         if lacking or isinstance(thing, type):
             what = "is a class: give an object of it" if isinstance(thing, type) else f"lacks {', '.join(lacking)}"
@@ -107,7 +107,7 @@ class Registry(Generic[T]):
         return found
 
     def unknown(self, text: str) -> str:
-        """Return the message for a name that nothing has: the names that exist, and the nearest one."""
+        """Return the error message for an unknown name: the names that exist, and the most similar one."""
         names = self.names()
         hint = "".join(f"; did you mean {near}?" for near in get_close_matches(text, names, 1))
         return f"no {self.kind} {text!r}; there are: {', '.join(names)}{hint}"
@@ -121,7 +121,7 @@ class Registry(Generic[T]):
 
 @functools.cache  # what is installed does not change while a process runs
 def _groups() -> Mapping[str, Mapping[str, EntryPoint]]:
-    from importlib.metadata import distributions  # 20 ms, so not before somebody asks; the scan itself takes 2 ms
+    from importlib.metadata import distributions  # 20 ms, so only when it is needed; the scan itself takes 2 ms
 
     points = [
         point
@@ -147,7 +147,7 @@ def _name_of(distribution: Distribution) -> str:
 
 
 def _of_checkout() -> list[EntryPoint]:
-    """Return the project's own entry points where it is on the path without being installed: those of its checkout."""
+    """Return the project's own entry points from the checkout's `pyproject.toml`, when it is not installed."""
     import tomllib
     from importlib.metadata import EntryPoint
 
@@ -160,12 +160,12 @@ def _of_checkout() -> list[EntryPoint]:
 
 
 def forget() -> None:
-    """Forget what is installed: a process that installs a package, as a test does, asks anew."""
+    """Clear the cache of entry points, for a process that has installed a package, as a test does."""
     _groups.cache_clear()
 
 
 def _named_in(path: Path, name: str) -> Any:
-    """Return what a file calls `name`. Raises ValueError for a file that cannot be loaded, or has no such name."""
+    """Execute a Python file and return its global `name`. Raises ValueError if that fails or the name is missing."""
     module = f"offloadrt_policies_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     try:
         regular(path)

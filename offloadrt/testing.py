@@ -10,26 +10,26 @@
         assert offload.locks["device table"].contended == 7
 
 `offload` is a `Run` (see `offloadrt.study.running.run`) and the clock of the test's `trio.run`: in the test function
-and in all that it starts, time is virtual. The test function is the first actor, so it may await everything of
-`offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., seed=..., overrides={...}, ...)`
-says how the run is made. It takes the fields of `RunSpec` (`study/spec.py`); `model`, which is "openmp", "openacc",
+and in all tasks that it starts, time is virtual. The test function is the first actor, so it may itself await the
+methods of `offload` and of `offload.sim`. `@pytest.mark.offload(machine=..., seed=..., overrides={...}, ...)` says how
+the run is made. This mark takes the fields of `RunSpec` (`study/spec.py`); `model`, which is "openmp", "openacc",
 "stdpar" or "cuda"; and the options of that model's programs (`OpenMPOptions`, …), where `devices` is short for
-`num_devices`. Strategies and the runtime's policies may be objects of one's own (`runtime/device.py` and
-`machine/host_lock/policy.py` say what one has). A fixture `offload_options` that returns such a dict does so too, and
-may be parametrized. It needs pytest-trio.
+`num_devices`. Strategies and the runtime's policies may be your own objects (`runtime/device.py` and
+`machine/host_lock/policy.py` say which methods they need). The fixture `offload_options` may return the same options in
+a dict, and may be parametrized. The plugin needs pytest-trio.
 
-`@pytest.mark.offload(explore="pct:3", runs=500)` runs the test under so many schedules after its run in the order of
-scheduling; `--offload-explore pct:3` and `--offload-runs` do so for all tests with `offload`. A failure has a note with
-the schedule, made smaller, and a token; `--offload-replay TOKEN` runs that test under that schedule again. Each run has
-a new `offload`; the test's other fixtures are made once, so none of them may be made of `offload` or be asynchronous.
-With `check=True` in the mark, what `offloadrt check` reports about one of these runs is a failure too. With
-`faults="everywhere"` the test is run once for each of its awaits, in which that call of the driver fails or that thread
-dies: a run that hangs, leaves something behind, fails an assertion or raises an error without a name is a failure.
+`@pytest.mark.offload(explore="pct:3", runs=500)` runs the test in the order of scheduling, and then under 500 schedules
+of the strategy `pct:3`; `--offload-explore pct:3` and `--offload-runs` do so for all tests with `offload`. A failure
+has a note with the shortened schedule and a token; `--offload-replay TOKEN` runs that test under that schedule again.
+Each run has a new `offload`; the test's other fixtures are made once, so none of them may depend on `offload` or be
+asynchronous. With `check=True` in the mark, a report of `offloadrt check` about one of these runs fails the test. With
+`faults="everywhere"` the test is run once for each of its awaits, and that call of the driver fails or that thread
+dies: a run that hangs, leaves resources behind, fails an assertion or raises an error without a name is a failure.
 
 A test with `offload` runs under the checker of `offloadrt check`: a race, stale data or a wrong map of its program
-fails it with the report. A test is part of a program: what it leaves mapped is judged with `check=True` only. So are
-the runs of an exploration. `@pytest.mark.offload(check=False)` turns the checker off for a test, `--offload-no-check`
-or `offload_check = false` in the ini file for all tests whose marks do not ask for it.
+fails it with the report. Only with `check=True` does it also report data that the test leaves mapped (a test is part
+of a program), and check the runs of an exploration. `@pytest.mark.offload(check=False)` turns the checker off for a
+test, `--offload-no-check` or `offload_check = false` in the ini file for all tests whose marks do not ask for it.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ if TYPE_CHECKING:
 
 _EXPLORING = ("explore", "runs", "check")
 _CHECKERS: Final = Registry[Callable[[Any], Callable[[], list[str]]]]("checker", "offloadrt.checkers")
-"""Called with a run that has not begun, a checker gives what tells its reports when the run has ended."""
+"""A checker is called with a run that has not begun; it returns a function that lists its reports after the run."""
 _EXPLORERS: Final = Registry[Any]("way to explore tests", "offloadrt.test_explorers")
-"""What runs a test under many schedules, and reads tokens."""
+"""Modules that run a test under many schedules and read tokens (`extensions/exploring/tested.py`)."""
 
 
 class _Exploring(NamedTuple):
-    """What a test's mark says of exploring it."""
+    """What a test's mark says about further runs: strategy of the schedules, their number, whether to check."""
 
     strategy: str | None
     runs: int | None
     check: bool
     everywhere: bool
-    """Whether a fault strikes each of its awaits, one in each run."""
+    """Whether each await of the test is struck by a fault, one in each run."""
 
 
 _MAKES: pytest.StashKey[Callable[..., Any]] = pytest.StashKey()
@@ -84,7 +84,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known, and read the token."""
+    """Register the mark `offload`, and decode the token of `--offload-replay`."""
     if text := config.getoption("--offload-replay", None):
         from offloadrt.study.errors import UserError
 
@@ -100,7 +100,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give an async test that takes `offload` to pytest-trio, with or without its `trio_mode`; keep a token's test."""
+    """Have pytest-trio run async tests with `offload`, also without `trio_mode`; with a token, keep only its test."""
     if (token := config.stash.get(_TOKEN, None)) is not None:
         others = [item for item in items if item.nodeid != token.program]
         if len(others) == len(items):
@@ -129,7 +129,7 @@ def offload_options() -> Mapping[str, Any]:
 def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) -> Run:
     """Make an emulated machine in virtual time for one test.
 
-    It is alex-a100 in gear native, unless the mark says otherwise.
+    The machine is `alex-a100` and the gear `native`, unless the mark says otherwise.
     """
     from offloadrt.machine.injection import EVERYWHERE
     from offloadrt.study.errors import UserError
@@ -167,9 +167,9 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
 
 
 def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Divide the options of a mark in those of the run and those of the program.
+    """Split the options of a mark into those of the run and those of the program.
 
-    Raises UsageError for one that there is not.
+    Raises UsageError for an unknown option.
     """
     from offloadrt.models.host.program import MODELS
     from offloadrt.study.spec import POLICIES, RunSpec
@@ -214,7 +214,7 @@ def _explorer() -> Any:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Make the test function the first actor of the run, before pytest-trio takes it; a single error is no group."""
+    """Run the test function as the run's first actor, then explore it; raise a single error without its group."""
     __tracebackhide__ = True
     if not (isinstance(item, pytest.Function) and "offload" in item.funcargs and inspect.iscoroutinefunction(item.obj)):
         return (yield)
@@ -240,9 +240,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token: Any | None) -> BaseException | None:
-    """Run a test under a token's schedule, or under as many as its mark or the command line says.
+    """Run a test under a token's schedule, or under as many schedules as its mark or the command line says.
 
-    Returns what a run raised.
+    Returns the error of a failed run; None if no run failed.
     """
     asked = item.stash[_EXPLORED]
     checked, strategy = asked.check, asked.strategy or item.config.getoption("--offload-explore")
@@ -286,7 +286,7 @@ def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token:
 
 
 def _made_once(item: pytest.Function) -> str | None:
-    """Return a fixture of the test that cannot be used in a second run, if there is one."""
+    """Return the name of a fixture that cannot be used in a second run: made of `offload`, or asynchronous."""
     definitions = item._fixtureinfo.name2fixturedefs
     for name, versions in definitions.items():
         of_offload = name != "offload" and "offload" in versions[-1].argnames

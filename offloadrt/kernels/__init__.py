@@ -7,9 +7,9 @@ kernel with teams, threads and iterations.
 ``kernel.py``           `Kernel`, `Launch` and the decorator that makes kernels of Python functions; open it first
 ``source.py``           a function's source; `loop_subset.py` has the Python that a loop nest may use, and the refusals
 ``algebra.py``          polynomials and other operations on whole numbers: what an index is
-``accesses.py``         what the walk meets: loads and stores, loops and branches around each block
-``walk.py``             the walk through a nest, and what is known of each number in it
-``number_kinds.py``     whole, floating-point, complex or truth value
+``accesses.py``         loads and stores, and the loops and branches around each block
+``walk.py``             the walk through a nest, and what is known about each number in it
+``number_kinds.py``     which numbers are whole, floating-point, complex or truth values
 ``counting.py``         how often blocks run at a launch
 ``ranges.py``           where in their arrays accesses lie
 ``costs.py``            flops, bytes, loads: `KernelAnalysis` before a launch, `LaunchCounts` at one

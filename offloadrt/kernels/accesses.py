@@ -144,12 +144,12 @@ def loops_of(path: Path) -> tuple[Loop, ...]:
 
 
 def guessed_branch(line: int) -> str:
-    """Describe what is assumed of a branch of which nothing is known."""
+    """Return the message about the probability that is assumed for a branch."""
     return f"line {line}: the branch is taken with probability {BRANCH}"
 
 
 def guessed_loop(loop: Loop) -> str:
-    """Describe what is assumed of a loop whose bounds are data."""
+    """Return the message about the iterations that are assumed for a loop whose bounds are data."""
     return f"line {loop.line}: the loop over {loop.name} runs {UNKNOWN_LOOP:g} times"
 
 
@@ -227,7 +227,7 @@ class Work:
     operations: int
     path: Path
     further: int = 0
-    """Further operations of the arithmetic units that the expression's machine code executes."""
+    """Operations of the expression's machine code in addition to these, such as steps of a division."""
 
 
 @attrs.frozen
@@ -305,7 +305,7 @@ def elements(accesses: Iterable[ArrayAccess], frequency: Frequency) -> tuple[flo
 
 
 def jointly(runs: Iterable[tuple[ArrayAccess, float]], depth: int = 0) -> float:
-    """Return in how many iterations at least one of the accesses happens; `runs` has the iterations of each.
+    """Return in how many iterations at least one access happens; `runs` has each access with its iterations.
 
     Accesses are taken to happen in the same iterations, so the largest number counts. The two sides of a branch add up,
     unless the branch depends on a loop with which the access does not vary.
@@ -349,7 +349,7 @@ def loads_own_store(earlier: ArrayAccess, access: ArrayAccess) -> bool:
 
 
 def _steps_apart(index: Polynomial | None, other: Polynomial | None, loops: Mapping[str, Loop]) -> bool:
-    """Tell whether two indices differ by whole steps of the loops that they vary with, fewer than the loops' trips."""
+    """Tell whether two indices differ by whole steps of their loops, and by fewer steps than the loops have trips."""
     if index is None or other is None:
         return False
     difference = index - other

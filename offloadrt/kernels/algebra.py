@@ -162,10 +162,10 @@ class Cut:
 
 
 Cuts = tuple[Cut, ...]
-"""Cuts that all hold, sorted; each index occurs once."""
+"""The iterations in which all of these cuts hold; sorted, and each index occurs once."""
 
 Share = dict[Cuts, float]
-"""A sum of weights; each weight counts in the iterations in which its cuts hold."""
+"""A fraction of the iterations, as weights by cuts; each weight applies where its cuts hold, and these add up."""
 
 EVERYWHERE: Share = {(): 1.0}
 
@@ -248,7 +248,7 @@ class SymbolicOperation:
         return _FUNCTIONS[self.name](*[operand.value(numbers) for operand in self.operands])
 
     def ends(self, ends_of: Callable[[Polynomial], Range | None]) -> Range | None:
-        """Return the bounds of the result, given the bounds of its polynomials; None when they are not known."""
+        """Return the smallest and the largest result, None if unknown; `ends_of` returns those of a polynomial."""
         ends_of_operands = [
             part.ends(ends_of) if isinstance(part, SymbolicOperation) else ends_of(part) for part in self.operands
         ]

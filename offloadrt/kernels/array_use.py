@@ -44,7 +44,7 @@ def _not_negative(use: ArrayUse, attribute: attrs.Attribute[float], value: float
 
 @attrs.frozen
 class ArrayUse:
-    """Accesses of a kernel to one array, in numbers for each iteration of the distributed loop.
+    """Accesses of a kernel to one array, as counts per iteration of the distributed loop.
 
     OTM's compiler passes ``laf`` to its runtime, which computes a density from it.
     """
@@ -53,17 +53,17 @@ class ArrayUse:
     position: int
     """The array's position among the kernel's arguments, from 0."""
     reads: float = attrs.field(default=0.0, validator=_not_negative)
-    """Loads for each iteration, by block frequency."""
+    """Loads per iteration: the sum of the block frequencies of the loads."""
     writes: float = attrs.field(default=0.0, validator=_not_negative)
-    """Stores for each iteration, by block frequency."""
+    """Stores per iteration: the sum of the block frequencies of the stores."""
     pattern: Pattern = "affine"
     """The pattern of the least regular access."""
     level: int = 0
     """Length of the chain of dependent loads of other arrays before the first access."""
     elements_read: float = attrs.field(default=0.0, validator=_not_negative)
-    """Elements loaded from memory; an element that the iteration or its neighbours load again counts once."""
+    """Elements loaded from memory per iteration; one that this or a neighbouring iteration reloads counts once."""
     elements_written: float = attrs.field(default=0.0, validator=_not_negative)
-    """Elements stored to memory."""
+    """Elements stored to memory per iteration."""
     element_size: int = 8
     """Bytes of an element by the parameter's annotation (``NDArray[np.float32]``), 8 without one."""
 
@@ -78,5 +78,5 @@ class ArrayUse:
         return (self.elements_read + self.elements_written) * self.element_size
 
     def density(self, iterations: float, elements: int) -> float:
-        """Return OTM's density of a launch with an array of so many elements: min(LAF × iterations / elements, 1)."""
+        """Return OTM's density in a launch of an array of `elements` elements: min(LAF × iterations / elements, 1)."""
         return min(1.0, self.laf * iterations / elements) if elements else 0.0

@@ -61,7 +61,7 @@ class ArrayCounts:
     reads: float
     writes: float
     _ranges: Callable[[Literal["read", "write"]], tuple[int, int] | None] = attrs.field(repr=False, eq=False)
-    """Computes the ranges on request, as `_touched` does, because most launches need neither."""
+    """Computes `read_range` or `written_range` on request, because most launches need neither."""
     _touched: Callable[[], tuple[float, bool]] = attrs.field(repr=False, eq=False)
     """Counts the touched elements on request."""
     _surely: Callable[[], bool] = attrs.field(repr=False, eq=False)
@@ -116,11 +116,11 @@ class AtomicCounts:
     scope: str
     operations: float
     hottest: float
-    """Operations on the most used element; for an index from data without numbers, the mean over the elements."""
+    """Operations on the most used element; if the index is data without numbers, the mean over the elements."""
     neighbours: int = 0
     """Size in bytes of an element if consecutive threads access consecutive elements; 0 if they access any."""
     combined: bool = False
-    """Whether a compiler combines a warp's operations first: all go to one element, which is a whole number."""
+    """Whether a compiler combines a warp's operations into one, since all go to one element, an integer."""
 
 
 @attrs.frozen
@@ -139,7 +139,7 @@ class LaunchCounts:
     """Where the moved bytes lie, which decides how many memory sectors contain them."""
     atomics: tuple[AtomicCounts, ...] = ()
     further: float = 0.0
-    """Operations beside the flops: the parts of divisions and functions, and operations on whole numbers."""
+    """Operations in addition to the flops: further instructions of divisions and functions, and integer operations."""
     outside: Outside | None = None
     """An access that certainly leaves its array; None if there is none."""
 
@@ -161,16 +161,16 @@ class LaunchCounts:
 
 @attrs.frozen
 class Places:
-    """By array, where a launch's elements lie if the array's indices are data or have no affine form."""
+    """How a launch's elements lie in memory, by name of the array, where indices are data or are not affine."""
 
     moved: Mapping[str, tuple[float, float]]
-    """Bytes moved for each byte of elements: to the SMs, warp by warp, and from memory."""
+    """For each array, bytes moved per byte of its elements: to the SMs, warp by warp; and from memory."""
     hottest: Mapping[str, float]
-    """The fraction of the stores that goes to the most used element."""
+    """For each array with stores, the fraction of the stores that goes to the most used element."""
 
 
 def count_launch(walked: Walk, uses: Sequence[ArrayUse], counting: Counting, arguments: Sequence[Any]) -> LaunchCounts:
-    """Count what a launch of a walked nest does. uses: the nest's uses of its arrays."""
+    """Count the operations, accesses and bytes of a launch. walked: the nest. uses: the nest's uses of its arrays."""
     flops = further = 0.0
     for work in walked.work:
         runs = counting.runs(work.path)
@@ -235,7 +235,7 @@ def _moves(walked: Walk, counting: Counting, arguments: Sequence[Any], arrays: S
 def _array(
     accesses: Sequence[ArrayAccess], counting: Counting, use: ArrayUse, argument: Any
 ) -> tuple[ArrayCounts, float]:
-    """Count what happens to an array with these accesses, and the bytes that the launch moves for the array."""
+    """Return the counts of the accesses to one array, and the bytes that the launch moves for this array."""
     shape = getattr(argument, "shape", None)
     size = counting.numbers.get(f"{use.name}.size")
     element_size = int(getattr(getattr(argument, "dtype", None), "itemsize", use.element_size))
@@ -302,7 +302,7 @@ class Signature:
         check_type(self.kernel, parameter, given, parameter in self.complex_parameters)
 
     def counting(self, walked: Walk, arguments: Sequence[Any]) -> Counting:
-        """Make the `Counting` of a launch: the walked nest's scalars and lengths as numbers.
+        """Make the `Counting` of a launch from the values of the nest's scalars and the lengths of its arrays.
 
         KernelError for arguments that the nest cannot take.
         """
@@ -372,7 +372,7 @@ class KernelAnalysis:
     """Loads from memory in one iteration, and how often the iteration's thread waits for some."""
     nest: LoopNest = attrs.field(repr=False)
     places: Memo[Any, Any] = attrs.field(factory=partial(Memo, 256), init=False, repr=False)
-    """Positions of elements whose indices are data (`ElementTrace.places`), by launch and numbers."""
+    """Cached results of `ElementTrace.places`, by its arguments and a digest of the arrays' contents."""
     _launches: Memo[Any, LaunchCounts] = attrs.field(factory=partial(Memo, 256), init=False, repr=False)
     """Counts of earlier launches, by their arguments."""
 

@@ -79,7 +79,7 @@ _MARGIN = 2
 
 
 def exact(function: Callable[[int], int], count: int, breaks: tuple[int, Sequence[int]] | None) -> int | None:
-    """Add function(0) + … + function(count - 1); None when that takes too long.
+    """Return function(0) + … + function(count - 1); None when that takes too long.
 
     `breaks`: the degree of the polynomials that describe the function between break points, and these points; None for
     a function that is no polynomial.
@@ -169,7 +169,7 @@ def _by_differences(function: Callable[[int], int], low: int, high: int, degree:
 
 
 def _newton(differences: Sequence[int], at: int, shift: int) -> int:
-    """Add Σₖ Δᵏ · C(at, k + shift): with shift 0 the polynomial's value at `at`, with 1 its sum over 0 … at - 1."""
+    """Return Σₖ Δᵏ · C(at, k + shift): with shift 0 the polynomial's value at `at`, with 1 its sum over 0 … at - 1."""
     total = 0
     for order, difference in enumerate(differences):
         total += difference * _choose(at, order + shift)
@@ -315,7 +315,7 @@ class Counting:
         return self.hinted(loop.trips, "how often a loop runs", math.inf)
 
     def hinted(self, hint: float | str, what: str, most: float = 1.0) -> float:
-        """Return the value of a hint: a number, or the scalar that it names. KernelError when there is none."""
+        """Return a hint's number, or the value of the scalar that it names. KernelError unless it is in 0..`most`."""
         if not isinstance(hint, str):
             return float(hint)
         value = self.scalars[hint]

@@ -2,8 +2,8 @@
 
 `ElementTrace` evaluates a loop nest for many iterations at a time, one *lane* for each. Indices that are computed, or
 read from arrays with numbers, are exact. Where numbers are missing (phantoms), or the kernel itself stores them, values
-are drawn as `expect` in the source declares, and `assumed` names the arrays. Draws depend on the kernel, the text of
-the index and the arrays that it is read from, and on nothing else, so that the same list gives the same elements.
+are drawn as `expect` in the source declares, and `assumed` names the arrays. Draws depend on nothing but the kernel,
+the text of the index, its arrays and the first iteration evaluated, so that the same list gives the same elements.
 
 A loop within a thread makes a lane of each trip. Where neighbouring trips stay within a grain (a page), one lane stands
 for all of them.
@@ -42,7 +42,7 @@ UNKNOWN: Final = _Unknown()
 _WINDOWS, _MOST_SAMPLED = 3, 1 << 17
 """Number of windows of threads that are examined for positions, and of accesses sampled in each."""
 _LEVELS: Final = 4
-"""Moments of a statement: dependent loads one after another, and then the store."""
+"""Moments in which a statement runs: three for loads, by depth of dependence, and the last one for its store."""
 _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -68,13 +68,13 @@ class Visits:
     stores: bool
     lanes: Whole
     moments: Whole
-    """When a lane makes the access, counted in moments."""
+    """The moment of each access: accesses of different lanes at one moment happen at the same time."""
     elements: Whole
 
 
 @attrs.frozen(eq=False)
 class ElementTrace:
-    """The accesses of one launch, evaluated on request for some of its iterations."""
+    """The accesses of one launch; `visits` and `places` evaluate the kernel's source for some of its iterations."""
 
     analysis: KernelAnalysis
     counting: Counting
@@ -85,7 +85,7 @@ class ElementTrace:
     grain: int
     """Bytes within which neighbouring elements count as one."""
     key: str = ""
-    """What draws depend on in addition to the source."""
+    """Text that seeds the draws, such as the kernel's name, in addition to the text of the index."""
     mapped: Mapping[str, tuple[int, int]] = attrs.field(factory=dict)
     """By array, the first element and the number of elements among which draws are made; by default all elements."""
     assumed: dict[str, None] = attrs.field(factory=dict, init=False)
@@ -103,7 +103,7 @@ class ElementTrace:
 
     @functools.cached_property
     def size(self) -> float:
-        """Estimate how many visits all iterations together have."""
+        """Estimate the number of accesses that `visits` would return for all iterations."""
         total = 0.0
         for access in self.analysis.accesses:
             if access.array in self.wanted and (often := self.counting.runs(access.path)):
@@ -140,7 +140,7 @@ class ElementTrace:
 
     @functools.cached_property
     def together(self) -> int:
-        """Return how many neighbouring iterations stay within a grain of each array, so that one can stand for all."""
+        """Return how many neighbouring iterations stay within a grain of each array, so that one represents all."""
         if any(access.through or access.pattern == "irregular" for access in self.analysis.accesses):
             return 1
         assert self.shape is not None
@@ -159,7 +159,7 @@ class ElementTrace:
         ]
 
     def _distances(self, access: ArrayAccess) -> tuple[list[int], int]:
-        """Return the elements between neighbours along each distributed loop, and the bytes of an element."""
+        """Return by how many elements a step of each distributed loop moves, and the bytes of an element."""
         flat = flat_index(access, shape_of(self.counting, access))
         size = int(getattr(getattr(self.arguments[access.array], "dtype", None), "itemsize", 8))
         if flat is None:
@@ -214,7 +214,7 @@ class ElementTrace:
             ):
                 found[part.symbol] = 1
             elif part.symbol not in access.loops:
-                found[part.symbol] = 1 << 30  # it comes to the same place each time
+                found[part.symbol] = 1 << 30  # each trip accesses the same element
             else:
                 assert flat is not None
                 distance = flat.known(self.counting.numbers).coefficient(part.symbol).constant or 1
@@ -262,7 +262,7 @@ class ElementTrace:
                     stored.setdefault(visits.array, []).append(visits.elements)
             lists = {key: [np.concatenate(part) for part in zip(*pairs, strict=True)] for key, pairs in met.items()}
             held = sum(np.unique(sectors).size for _, sectors in lists.values()) * sector
-            turns = max(1, -(-held // int(max(cache, sector))))  # threads of so many turns do not find what others got
+            turns = max(1, -(-held // int(max(cache, sector))))  # turns of threads, each of which fits the cache
             for (array, _), (lanes, sectors) in lists.items():
                 counted[array][2] += _different_pairs(lanes * turns // iterations.size, sectors)
         moved, scale = {}, total / max(1, min(total, each * begins.size))
@@ -368,7 +368,7 @@ class _Frame:
         if isinstance(first, _Unknown) or isinstance(last, _Unknown):
             first, last = 0, round(self._hint(node.node.iter, "trips", UNKNOWN_LOOP)) * node.step
         stored = stored_names(node.body)
-        if node.symbol not in self.trace.strides:  # it has no accesses, so that its trips come to nothing
+        if node.symbol not in self.trace.strides:  # it has no accesses, so its trips do not matter
             self.names |= dict.fromkeys((*stored, node.variable), UNKNOWN)
             return _LEVELS
         trips = np.broadcast_to(np.maximum(-(-(np.asarray(last) - first) // node.step), 0), (self.lanes,))

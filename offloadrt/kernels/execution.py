@@ -36,12 +36,12 @@ class BadAccess(Exception):
 
 
 class OutsideSection(Exception):
-    """Raised when a loop nest accesses an index outside of the mapped part; has the array's position and the index."""
+    """Raised when a loop nest accesses an index outside of the mapped part; `args`: the array's position, the index."""
 
 
 @attrs.frozen(eq=False)
 class MappedSection(NDArrayOperatorsMixin):
-    """A partly mapped array. Code that uses all of the array at once touches elements that the device lacks."""
+    """A partly mapped array. Using all of it at once raises BadAccess, since the device lacks some elements."""
 
     name: str
     shape: tuple[int, ...]
@@ -51,7 +51,7 @@ class MappedSection(NDArrayOperatorsMixin):
     values: NDArray[Any]
     """The elements that the device has, from `lower` on."""
     host_address: int | None = None
-    """The address that the device got instead of its own when it has no part of the array."""
+    """The host address that the kernel got instead of a device address, if the device has no part of the array."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -210,11 +210,11 @@ def _complex_quotient_by(divide: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _widened(value: Any) -> Any:
-    return value * 1  # of a bool, an int32 or a float32 and a 64-bit integer Numba makes 64 bits; no value changes
+    return value * 1  # widens a bool, an int32 or a float32 to 64 bits when Numba compiles it; no value changes
 
 
 def _unchanged(value: Any) -> Any:
-    # A complex element is not widened by `* 1` as others are: 1 counts as 1 + 0j, and 0 times an infinite part is NaN.
+    # `* 1` would change a complex element: 1 counts as 1 + 0j, and 0 times an infinite part is NaN.
     return value
 
 
@@ -235,7 +235,7 @@ _COMPLEX: Functions = {
 
 @functools.cache
 def interpreted() -> Functions:
-    """Return the functions that the interpreter calls, by the names that `NestBody` writes."""
+    """Return the functions that an interpreted body calls, by their names in the rewritten source (`build`)."""
     return {
         "_load": _load,
         "_within": _within,
@@ -255,7 +255,7 @@ def interpreted() -> Functions:
 
 @functools.cache
 def compiled() -> Functions:
-    """Return the functions that Numba compiles. Raises ImportError without Numba."""
+    """Return the functions that a compiled body calls, as `interpreted`. Raises ImportError without Numba."""
     import numba
 
     own = numba.njit(error_model="python")
@@ -291,7 +291,7 @@ def _of_the_c_library() -> Functions:
 
 
 WORTH_COMPILING = 2e6
-"""Loads, stores and operations after which a kernel is compiled: about one second in the interpreter."""
+"""Number of loads, stores and operations after which a kernel is compiled: one second in the interpreter."""
 
 _HELPERS: dict[type[ast.operator], str] = {
     ast.Div: "_divide",
@@ -381,7 +381,7 @@ class NestBody:
     def _taken(self, arguments: tuple[Any, ...]) -> list[Any]:
         """Return the arguments in the form that the interpreted and the compiled body take.
 
-        With sections among the arguments, arrays of the wholes' shapes and all first indices follow.
+        If one is a section, each array's whole (an array of its shape) and first index follow, as for `build`.
         """
         signature = self.analysis.signature
         signature.check_count(arguments)
@@ -410,7 +410,7 @@ class NestBody:
 
 @contextlib.contextmanager
 def _told_of(arguments: Sequence[Any]) -> Iterator[None]:
-    """Replace an error for an index outside of a section by the section's own error."""
+    """Turn an OutsideSection that the body raises into the BadAccess of the section among `arguments`."""
     try:
         yield
     except OutsideSection as outside:

@@ -153,12 +153,12 @@ class Kernel:
 
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
-        """Return the smallest and the largest number of arguments of a body over views; an analysis checks a nest's."""
+        """Return the smallest and the largest number of arguments of the body (an analysis checks those of a nest)."""
         if self.body is None or self.analysis is not None:
             return 0, math.inf
         try:
             parameters = inspect.signature(self.body).parameters.values()
-        except ValueError:  # a function of C that does not say
+        except ValueError:  # a C function without a signature
             return 0, math.inf
         positional = [
             parameter
@@ -281,7 +281,7 @@ class Launch:
         return self.iterations * self.kernel.bytes_per_iteration
 
     def at(self, places: Places) -> Launch:
-        """Return the launch with the element positions that its index arrays determine."""
+        """Return the launch with known element positions, found from the contents of its index arrays (`Places`)."""
         if self.counts is None or self.kernel.moves is None:
             return self
         atomics = [
@@ -396,9 +396,9 @@ def kernel(
                 y[i] = a * x[i] + y[i]
 
     collapse: how many perfectly nested loops of a loop nest the device shares out, counted from the outermost one.
-    precision: of its floating-point operations.
-    reads, writes: the parameters whose arrays a body over views reads, and writes; managed memory moves by it. Without
-    them it is taken to read and write each array as a whole, and a run on managed memory warns of that.
+    precision: that of its floating-point operations, "double" or "single".
+    reads, writes: the parameters whose arrays a body over views reads, and writes; they decide which managed memory
+    moves. Without them, a run on managed memory assumes that it reads and writes all arrays as a whole, and warns.
     arrays: the same in more detail (`ArrayUse`).
     Raises SourceRefused, with file and line, for a function without costs that has a loop outside of the subset, and
     KernelError for a parameter that the function does not have.
@@ -408,7 +408,7 @@ def kernel(
         made = attrs.evolve(Kernel(function.__name__, function), **fields)
         if reads is not None or writes is not None:
             made = attrs.evolve(made, arrays=_declared_uses(made, reads or (), writes or ()))
-        code = getattr(function, "__code__", None)  # a function of C has none
+        code = getattr(function, "__code__", None)  # a C function has none
         if not fields.keys() & _COSTS and code is not None and may_loop(code):
             if made.arrays:
                 raise KernelError(f"kernel {made.name!r}: reads and writes are read from the source of a loop nest")
@@ -422,7 +422,7 @@ def kernel(
 
 
 def run_body(body: Body, values: Sequence[Any]) -> None:
-    """Run the body of a kernel. An arithmetic error gets a note about arguments that have no type yet."""
+    """Run the body of a kernel. A TypeError gets a note about arguments that are bytes without an element type."""
     try:
         body(*values)
     except TypeError as error:

@@ -3,8 +3,8 @@
 A kernel in source has one *distributed* loop, a ``for`` over a ``range`` whose iterations a device shares out (with
 ``collapse=n`` the first n perfectly nested ones). Assignments of scalars may precede the loop, and stores of reduced
 values may follow, also under an ``if``. The loop contains further ``for`` loops over ranges, ``if`` / ``elif`` /
-``else``, and assignments to scalars and elements. Loops may have short forms: products of ranges become loops, loops
-over written numbers become statements.
+``else``, and assignments to scalars and elements. There are short forms: a loop over a product of ranges becomes
+nested loops, and a loop over literal numbers becomes a sequence of statements.
 
 Expressions: numbers, names, elements ``a[i, j]`` of array parameters, ``+ - * / // % & | ^ << >>``, ``**`` with a
 literal exponent, comparisons, ``and or not``, ``x if c else y``, ``min max abs int float bool len``, ``a.shape[k]``,
@@ -13,7 +13,7 @@ literal exponent, comparisons, ``and or not``, ``x if c else y``, ``min max abs 
 Elements and numbers whose parameter is annotated as complex (``NDArray[np.complex128]``, ``complex``) are complex:
 ``+ - * /``, ``**``, ``== !=``, ``z.real``, ``z.imag``, ``z.conjugate()``, ``complex(x, y)`` and numbers such as ``2j``.
 
-A scalar that one iteration of the distributed loop takes over from another must be a reduction: ``s += e`` (also
+A scalar whose value passes from one iteration of the distributed loop to another must be a reduction: ``s += e`` (also
 ``- *``), ``s = min(s, e)``, ``s = max(s, e)``.
 """
 
@@ -59,15 +59,15 @@ def expect(value: T, *, probability: float | None = None, trips: float | None = 
         for e in expect(range(first[i], first[i + 1]), trips=6, near=1): ...
         nb = expect(neighbours[i], near=0.9)
 
-    A number is seen by the static analysis (a probability; a compiler knows no trip counts of such loops, and neither
-    does LAF). All are seen when a launch's costs are counted, and there a hint may also be the name of a scalar
-    parameter of the kernel, so that a phantom program can say how much each launch does.
+    The static analysis uses probabilities that are numbers. (A compiler knows no trip counts of such loops, and neither
+    does LAF, OTM's local access frequency.) Counting a launch's costs uses all hints; there, a hint may also be the
+    name of a scalar parameter of the kernel, so that a phantom program can say how much each launch does.
 
-    `near` is about data that decide an index: the part of them that lies near its own iteration, so that a kernel whose
-    iterations are done in order comes to those elements in order (the rows of a compressed matrix, the neighbours in a
-    mesh that is numbered well). The others may lie anywhere; without the hint all may. An index that is data as it
-    stands (``a[expect(neighbours[i], near=1)]``) lies near its own number, and so within the range of `i`; one that is
-    computed from data lies near an unknown place.
+    `near` describes data that decide an index: the part of their values that lie near the iteration that uses them. A
+    kernel that does its iterations in order accesses these elements in order (the rows of a compressed matrix, the
+    neighbours in a well-numbered mesh). The other values may lie anywhere; without the hint, all may. An index that is
+    unmodified data (``a[expect(neighbours[i], near=1)]``) lies near its iteration's number, and so within the range of
+    `i`; an index that is computed from data lies near an unknown place.
     """
     return value
 
@@ -78,9 +78,9 @@ def atomic(value: T, scope: Scope = "device") -> T:
         histogram[bins[i]] += atomic(1.0)
         nearest[cells[i]] = min(nearest[cells[i]], atomic(distance[i]))
 
-    scope: ``device`` for all threads, in the L2 cache; ``team`` for a copy that each team has in the memory that its
-    threads share. How long the operations of a launch wait for one another follows from how many of them come to the
-    element that gets most, which is counted where indices have numbers.
+    scope: ``device`` for one array that all threads update in the L2 cache; ``team`` for a copy that each team has in
+    its shared memory. How long the operations of a launch wait for one another depends on the number of operations on
+    the most used element, which is counted where the index arrays have numbers.
     """
     return value
 
@@ -103,7 +103,7 @@ def may_loop(code: CodeType) -> bool:
 
 
 def refuse_loops(source: Source) -> None:
-    """Raise SourceRefused for the first loop in a source without a loop nest."""
+    """Raise SourceRefused for the first loop of a source without a loop nest that is not short (`_is_short`)."""
     for statement in source.body:
         for node in ast.walk(statement):
             match node:
@@ -123,7 +123,7 @@ def refuse_loops(source: Source) -> None:
 
 
 def _is_short(loops: Sequence[tuple[ast.expr, ast.expr]], body: Sequence[ast.AST]) -> bool:
-    """Tell whether loops run only over dimensions or written names, and their bodies index nothing with these."""
+    """Tell whether loops run only over a shape or listed names, and no index in `body` uses their variables."""
     for _, iterated in loops:
         named = isinstance(iterated, ast.Tuple | ast.List) and all(
             isinstance(element, ast.Name) for element in iterated.elts
@@ -186,7 +186,7 @@ def reduction(statement: Assignment, target: str) -> tuple[str, ast.expr] | None
 def reduced_scalars(source: Source, loop: ast.For, assigned: set[str]) -> dict[str, str]:
     """Return the scalars with a value before the distributed loop that the loop reduces, each with its operator.
 
-    Raises SourceRefused for a scalar that one iteration takes over from another in any other way.
+    Raises SourceRefused for a scalar whose value passes from one iteration to another in any other way.
     """
     reduced: dict[str, str] = {}
     body = statements(loop.body)
@@ -215,12 +215,12 @@ def _mentions(node: ast.AST, name: str) -> bool:
 
 
 def reads_first(body: Sequence[Statement], name: str) -> bool:
-    """Tell whether an iteration can read the scalar before it assigns it."""
+    """Tell whether an iteration can read the scalar `name` before it assigns it."""
     return _run(body, name, False)[0]
 
 
 def _run(body: Sequence[Statement], name: str, known: bool) -> tuple[bool, bool]:
-    """Return whether the scalar is read before it has a value, and whether it has a value afterwards."""
+    """Return whether `name` is read before it has a value, and whether it has one at the end; `known`: at the begin."""
     for node in body:
         after = known
         match node:
@@ -604,7 +604,7 @@ def _stores_an_element(node: ast.stmt) -> bool:
 
 
 def written_out(source: Source) -> Source:
-    """Return the source with its short loops expanded.
+    """Return the source with its short forms of loops written out: products of ranges and literal numbers.
 
     Raises SourceRefused for a range of a product that depends on the product's variables, for another loop inside a
     loop over numbers, and for an assignment to the variable of such a loop.
@@ -622,7 +622,7 @@ def _variables(loop: ast.For) -> list[str]:
 
 
 def _numbers(source: Source, loop: ast.For) -> Sequence[tuple[int | float, ...]]:
-    """Return the values of the variables in each pass; empty for another kind of loop."""
+    """Return the values of the variables in each iteration of a loop over literal numbers; empty for another loop."""
     try:
         values = source.names.get(loop.iter.id) if isinstance(loop.iter, ast.Name) else ast.literal_eval(loop.iter)
     except ValueError:
@@ -635,7 +635,7 @@ def _numbers(source: Source, loop: ast.For) -> Sequence[tuple[int | float, ...]]
 
 
 def _ranges(source: Source, loop: ast.For) -> Sequence[ast.expr]:
-    """Return the ranges of a product, one for each variable; empty for another kind of loop."""
+    """Return the ranges of a loop over an `itertools.product`, one for each variable; empty for another loop."""
     if not isinstance(loop.iter, ast.Call) or loop.iter.keywords or loop.orelse:
         return ()
     function, _, attribute = text(loop.iter.func).partition(".")
@@ -678,7 +678,7 @@ class _Unrolling(ast.NodeTransformer):
         ]
         names = [parameter.arg for parameter in source.parameters]
         self.taken = {*names, *(target.id for target in assigned if isinstance(target, ast.Name))}
-        """Names that are in use, which the variable of a loop over numbers may not have."""
+        """Names that already have a value here: no variable of a loop over numbers may have one of them."""
 
     def visit_For(self, loop: ast.For) -> ast.For | list[ast.stmt]:
         variables, passes = _variables(loop), _numbers(self.source, loop)

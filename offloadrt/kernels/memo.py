@@ -1,4 +1,4 @@
-"""A cache of answers, because programs ask the same questions many times."""
+"""A bounded cache, because programs launch the same kernels with the same arguments many times."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ V = TypeVar("V")
 
 
 class Memo(dict[K, V]):
-    """A cache of answers by question. At ``most`` entries it drops all of them, so that memory stays bounded.
+    """A dict used as a cache. At ``most`` entries it drops all of them, so that memory stays bounded.
 
-    A key may hold the ``id`` of an object if the answer keeps that object alive: no other object gets its id then.
-    Programs ask far fewer different things than ``most``; one that asks for something else in every step loses the
-    answers from time to time, which costs real time and no virtual time.
+    A key may hold the ``id`` of an object if the value keeps that object alive: no other object gets its id then.
+    Most programs need far fewer keys than ``most``. One that needs a new key in every step loses the cached values from
+    time to time, which costs real time and no virtual time.
     """
 
     __slots__ = ("most",)

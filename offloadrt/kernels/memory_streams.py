@@ -58,14 +58,14 @@ class AccessStream:
     written: float
     """Elements stored to memory."""
     places: float
-    """Positions at which runs of neighbouring elements begin, counted each time."""
+    """Number of runs of neighbouring elements; a run that is accessed again counts again."""
     among: float
-    """The number of positions from which conditions choose; infinite when not known or when all are chosen."""
+    """Number of runs if no condition excluded any; infinite when not known, or for a swept array."""
     _reach: Callable[[], Reach] = attrs.field(repr=False, eq=False)
 
     @property
     def reach(self) -> Reach:
-        """Return the ranges that the accesses reach, loads and stores apart; computed on request."""
+        """Return the elements that the accesses touch, with separate runs of loads and of stores."""
         return self._reach()
 
 
@@ -148,7 +148,7 @@ def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | 
 def _reach_along(
     counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float], size: int | None
 ) -> Reach:
-    """Find where the accesses lie that follow the iterations; those with a nearness depend on data."""
+    """Find where accesses lie that follow the iterations; `nearness` has those whose index is data."""
     limit = math.inf if size is None else size
     moving = [
         access
@@ -179,7 +179,7 @@ def _places_along(
             others.setdefault(nearness.get(access, 1.0), []).append(access)
     by_data = any(access in nearness for access in dense)
     runs = None if by_data else even_places(counting, dense, moves)
-    if runs is None:  # neighbours share elements, so that nothing is left out between them
+    if runs is None:  # taken as one run, in which the accesses leave no element out
         runs = (ElementRuns(1.0, min(max(elements(dense, moves)), limit), True),)
     count = jointly((access, _places(counting, access) * near) for near, some in others.items() for access in some)
     if count:
@@ -196,7 +196,7 @@ def _reach_away(counting: Counting, accesses: Sequence[ArrayAccess], read: float
 
 
 def nearness_of(counting: Counting, access: ArrayAccess) -> float:
-    """Return the fraction of an access that `expect` calls near."""
+    """Return the fraction of an access's executions that lie near their iteration, by `expect`; 0 without a hint."""
     hint = access.near
     return 0.0 if hint is None else counting.hinted(hint, "the part of accesses that lies near")
 
@@ -216,7 +216,7 @@ def _places(counting: Counting, access: ArrayAccess) -> float:
 
 
 def _among(counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float]) -> float:
-    """Count the positions that affine accesses would have without the conditions around them."""
+    """Count the runs that accesses would have without the conditions around them; infinite if one has a nearness."""
     if any(access in nearness for access in accesses):
         return math.inf
     return max(
@@ -228,7 +228,7 @@ def _among(counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mappin
 
 
 def _certain(counting: Counting, access: ArrayAccess) -> bool:
-    """Tell whether an affine access, its occurrence included, is independent of array contents."""
+    """Tell whether array contents decide neither where an affine access lies nor whether it happens."""
     return access.pattern in ("constant", "affine") and counting.exact(access.path)
 
 
@@ -261,15 +261,15 @@ class Moved:
     array: float
     """Bytes of the array; infinite when not known."""
     pieces: float = 0.0
-    """Number of runs of elements that begin at any position."""
+    """Number of runs of elements that may begin anywhere in a sector; 0 if `spread` gives the bytes."""
     ordered: bool = True
     """Whether neighbouring runs are accessed at nearly the same time."""
     spread: Callable[[int], float] = lambda sector: 1.0
-    """Gives the bytes moved for each byte of elements, for a sector size."""
+    """Returns the bytes moved per byte of elements, for a sector size in bytes; used where `pieces` is 0."""
     name: str = ""
     """The array's name if its indices have no affine form; a launch with numbers refines the entry (`Moves.at`)."""
     known: tuple[float, float] | None = None
-    """Bytes moved for each byte of elements, to the SMs and from memory, if the indices have numbers."""
+    """Bytes moved per byte of elements, to the SMs and from memory, if the index arrays have numbers; else None."""
 
     def bytes(self, sector: int, cache: float) -> float:
         """Return the bytes that move with sectors of `sector` bytes and a cache of `cache` bytes."""
@@ -311,7 +311,7 @@ class Moves:
 def moved_of(
     counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, array: float, element_size: int, name: str
 ) -> list[Moved]:
-    """Find what the accesses move of one array, which has `array` bytes."""
+    """Find the elements of one array, which has `array` bytes, that the accesses move."""
     happening = [access for access in accesses if counting.runs(access.path)]
     runs = functools.partial(runs_without, counting)
     beginning = functools.partial(_pieces, counting)
@@ -345,7 +345,7 @@ def _moved(
     ordered: bool = True,
     name: str = "",
 ) -> list[Moved]:
-    """Find the loads and the stores among the given fraction of accesses at positions that data choose."""
+    """Find what the fraction `part` of the accesses loads, and stores, at positions that data or conditions choose."""
     return [
         Moved(moved * part * element_size, element_size, array, pieces * part, ordered, name=name)
         for moved, pieces in zip(elements(accesses, runs), elements(accesses, beginning), strict=True)

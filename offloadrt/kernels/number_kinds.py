@@ -20,14 +20,14 @@ from offloadrt.kernels.loop_subset import MATH, LoopNest
 from offloadrt.kernels.source import text
 
 _BY_FORM = ""
-"""Stands among the parameters of a `Kind` that holds whatever the arguments are."""
+"""Stands for a parameter in a `Kind` that is float or bool whatever the arguments of the launch are."""
 _FORM = frozenset((_BY_FORM,))
 _NONE: frozenset[str] = frozenset()
 
 
 @attrs.frozen
 class Kind:
-    """The kind of a number: complex; float or bool if an argument for `floating` or `truth` is; else whole."""
+    """The kind of a number: complex; float (bool) if an argument of `floating` (`truth`) is one; else whole."""
 
     floating: frozenset[str] = _NONE
     truth: frozenset[str] = _NONE

@@ -2,7 +2,7 @@
 
 `boxes` gives the rectangles of elements that an access may touch under its conditions. `touched` counts the different
 elements, as unions of runs of elements. `Reach` has the ranges that accesses of one order touch, and the runs of
-neighbours within them. `outside` finds an access that certainly leaves its array.
+neighbouring elements in them. `outside` finds an access that certainly leaves its array.
 
 isl (islpy) was tried for boxes and touched elements. isl is exact under conditions, where this module bounds, but it
 takes two to three times as long on a guarded stencil. isl has no products of variables, so both would have to stay.
@@ -323,7 +323,7 @@ def ends(several: list[Runs]) -> tuple[Whole, Whole]:
 
 
 def covered(starts: Whole, after: Whole) -> int:
-    """Count the different numbers that some intervals contain."""
+    """Count the whole numbers in the union of intervals from `starts` to `after`, which is exclusive."""
     order = np.argsort(starts, kind="stable")
     starts, after = starts[order], np.maximum.accumulate(after[order])
     begin = np.maximum(starts[1:], after[:-1])
@@ -407,7 +407,7 @@ def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, s
 
 
 def _wraps_midway(counting: Counting, access: ArrayAccess) -> bool:
-    """Tell whether an index counts from the end in some iterations only, or contrary to its constant term."""
+    """Tell whether an index is negative in some iterations only, or in all although its constant term is not."""
     for index in access.index:
         reached = None if index is None else counting.extent(index, access.path)
         midway = reached is not None and reached[0] < 0 <= reached[1]
@@ -444,9 +444,9 @@ class ElementRuns:
     even: bool = False
     """Whether the runs are evenly spaced."""
     step: int = 1
-    """Each run begins at a multiple of this number of elements; 0: at the array's first element."""
+    """Each run begins at a multiple of this number of elements; 0 if all begin at the array's first element."""
     among: float = math.inf
-    """The number of runs from which a condition chooses these; infinite when not known."""
+    """Number of runs if no condition excluded any; infinite when not known."""
 
 
 Range = tuple[int, int]
@@ -465,7 +465,7 @@ class Reach:
 
 @attrs.frozen(eq=False)
 class _Stretch:
-    """Contiguous elements that an access walks: the first elements, and how they repeat."""
+    """Runs of contiguous elements that one access walks: the first run, and the loops that repeat it."""
 
     first: int
     run: float
@@ -518,8 +518,8 @@ def even_places(
 ) -> tuple[ElementRuns, ...] | None:
     """Return the runs of affine accesses that follow the iterations; None when the runs are not known.
 
-    Runs that touch one another are one run. Of accesses that walk the same elements under the same conditions, one
-    counts.
+    Runs that touch one another are one run. Accesses that walk the same elements under the same conditions count
+    once.
     """
     stretches: list[_Stretch] = []
     for alike in same_elements(accesses):
@@ -533,14 +533,14 @@ def even_places(
         if len(walked) > 1 or any(cuts for _, cuts, _ in ways):
             walked = _joined(walked)
             most, total = max(elements(alike, frequency)), math.fsum([runs.count * runs.run for runs in walked])
-            if total > most:  # what happens under several conditions, or where one has a slope
+            if total > most:  # counted too often: under several conditions, or under one with a slope
                 walked = [attrs.evolve(runs, count=runs.count * most / total) for runs in walked]
         stretches += walked
     return tuple([ElementRuns(runs.count, runs.run, True, runs.step) for runs in _joined(stretches)])
 
 
 def _ways(counting: Counting, alike: Sequence[ArrayAccess]) -> list[tuple[tuple[Loop, ...], Cuts, ArrayAccess]]:
-    """Return the conditions under which accesses walk the same elements, each once; empty if they always do."""
+    """Return (loops, cuts, access) for each condition under which accesses to the same elements happen, each once."""
     if not all(access.guarded and counting.exact(access.path) for access in alike):
         always = [access for access in alike if not access.guarded]
         access = (always or alike)[0]
@@ -623,7 +623,7 @@ def _is_number(bound: Polynomial | None, counting: Counting) -> bool:
 def _around(
     counting: Counting, loop: Loop, loops: Sequence[Loop], distances: Mapping[Loop, int]
 ) -> tuple[list[Loop], list[Loop]]:
-    """Return the loops that repeat the elements of a loop, first without and then with that loop.
+    """Return the loops around which a loop's run of elements repeats, first without and then with that loop.
 
     These are the loops with longer steps, whichever is the outer one in the source. Where bounds depend on one another,
     these are the loops around it.
@@ -638,7 +638,7 @@ def _around(
 def _trips(
     counting: Counting, around: tuple[list[Loop], list[Loop]], cuts: Cuts, ends: Mapping[str, tuple[int, int]]
 ) -> float:
-    """Return the average iterations of a loop under some cuts, whenever outer loops leave it at least one."""
+    """Return a loop's average number of iterations under some cuts, where the loops `around` it leave it any."""
     entered, often = [counting.iterations(loops, {}, projected(cuts, loops, ends)) for loops in around]
     return often / entered if entered else 0.0
 

@@ -38,7 +38,7 @@ class Source:
 
     @classmethod
     def of(cls, function: Callable[..., Any], kind: str) -> Source:
-        """Read the source of `function`; messages call the function a `kind`.
+        """Read the source of `function`; in messages, `kind` stands before its name, such as "kernel".
 
         Raises KernelError when the source cannot be read, SourceRefused when it is nested deeper than `DEEPEST`.
         """
@@ -65,7 +65,7 @@ class Source:
         return source
 
     def rewritten(self, text: str, how: str) -> Source:
-        """Return a source with another text and the same names."""
+        """Return this source with `text` as its function; `how` it was changed, such as "split", stands in messages."""
         (tree,) = ast.parse(text).body
         assert isinstance(tree, ast.FunctionDef)
         return attrs.evolve(self, who=f"{how} {self.who}", file=f"{self.file} ({how})", tree=tree)

@@ -57,15 +57,15 @@ _FURTHER = {
     "/": 17, "sqrt": 17, "exp": 47, "log": 73, "log2": 77, "log10": 77, "sin": 37, "cos": 39, "tan": 65, "asin": 87,
     "acos": 99, "atan": 55, "atan2": 57, "sinh": 71, "cosh": 49, "tanh": 75, "pow": 130,
 }  # fmt: skip
-"""Further operations of a division or function of doubles, beside the one operation that it counts as.
+"""Operations of a division or function of doubles, in addition to the one flop that it counts as.
 
 Two operations, as of a fused multiply-add, for each arithmetic instruction in the PTX of nvcc 13.0 for sm_80; a
 division and a square root, which are one instruction there, take some nine in the code of the device. Powers are a
 logarithm and an exponential; functions of single precision take about half as many (17 and 37 of exp and log).
-Numbers of any size are taken to go the usual way, without a reduction of large arguments.
+Arguments are assumed to be small enough to need no range reduction.
 """
 _SHORT = 1
-"""An operation on a 64-bit integer takes two instructions, each as long as one in double precision."""
+"""Further operations of a 64-bit integer operation: it takes two instructions, each as long as one on doubles."""
 _OF_WHOLE: dict[type[ast.operator], int] = {ast.Mult: 4, ast.FloorDiv: 17, ast.Mod: 17}
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 
@@ -86,7 +86,7 @@ class Value:
     level: int = 0
     """Length of the chain of dependent loads before the number is known."""
     near: Hint = None
-    """For a number from data: the fraction that lies near its own iteration."""
+    """For an index read from data: the fraction of the values that lie near their own iteration (`expect`)."""
     kind: Kind = attrs.field(default=WHOLE, eq=False)
 
     @classmethod
@@ -149,7 +149,7 @@ def _shift_of(value: Value) -> int | None:
 
 
 def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
-    """Return an operation's result, otherwise like `combined`; a constant when all operands are constants."""
+    """Return `combined` with its operation or constant value; unchanged if an operand depends on data."""
     parts = [operand.operation if operand.polynomial is None else operand.polynomial for operand in operands]
     known = tuple([part for part in parts if part is not None])
     if len(known) < len(parts) or combined.arrays:
@@ -244,13 +244,13 @@ class Evaluation:
         self.whole = whole_names(nest)
         self.stored = stored_names(nest.body)
         self.numbers = frozenset(name for name in nest.parameters if name not in nest.arrays)
-        """Parameters for which a caller may pass floats."""
+        """The parameters that are no arrays; a caller may pass floats for them."""
         self.complex_parameters = complex_names(nest)
         self.whole_numbers = WholeNumbers(nest)
         self.values: dict[str, Value] = {}
         """The current values of the scalars."""
         self.tests: dict[str, Probability] = {}
-        """The conditions of the scalars that hold the outcome of a comparison."""
+        """For each scalar that holds the outcome of a comparison, the condition of that comparison."""
         floats = {annotated_type(each, nest.source.names) for each in nest.source.parameters if each.arg in nest.arrays}
         self.single = "float32" in floats and not floats & {None, "float", "float64", "complex128", "complex"}
         """Whether all floating-point arrays have single precision, in which functions take half as long."""
@@ -293,7 +293,7 @@ class Evaluation:
     def comparison(self, node: ast.Compare, path: Path) -> tuple[Probability, Value]:
         """Evaluate a comparison; a compiler treats a chain of comparisons as one branch."""
         values = [self.expression(node.left, path), self.expression(node.comparators[0], path)]
-        last = (*path, Branch(Probability(), node.lineno))  # a chain ends with what does not hold
+        last = (*path, Branch(Probability(), node.lineno))  # a chain ends at its first comparison that does not hold
         values += [self.expression(other, last) for other in node.comparators[1:]]
         value = attrs.evolve(values[0].mixed(values[1:], True), kind=TRUTH)
         orders = not all(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops)
@@ -394,7 +394,7 @@ class Evaluation:
         return result
 
     def known(self, value: Value) -> Value:
-        """Give an operation on scalars and lengths a symbol, because a launch knows its value."""
+        """Replace an operation on scalars and lengths by a symbol of polynomials, because a launch knows its value."""
         operation = value.operation
         if operation is None or value.loops or not value.integer or operation.symbols & self.stored:
             return value
@@ -403,7 +403,7 @@ class Evaluation:
         return attrs.evolve(value, polynomial=operation.symbol, operation=None)
 
     def further(self, function: str) -> int:
-        """Return the operations of a function beyond the one that it counts as."""
+        """Return the operations of a function in addition to the one flop that it counts as (`_FURTHER`)."""
         return _FURTHER.get(function, 0) // (2 if self.single else 1)
 
     def count(self, operations: int, path: Path, further: int = 0) -> None:
@@ -431,7 +431,7 @@ class Evaluation:
         return attrs.evolve(made, kind=returned(name, kind))
 
     def result_of(self, node: ast.Call, name: str, first: Value, others: list[Value], path: Path) -> Value:
-        """Return the result of a function on its operands, without its kind."""
+        """Return the value of a function for its operands; the caller sets the value's kind."""
         if name == "int" and first.integer and not (first.polynomial and first.polynomial.symbols & self.numbers):
             return first
         if name in ("min", "max", "abs"):
@@ -512,7 +512,7 @@ def range_of_data(low: Value, index: Value, among: Polynomial | None, high: Valu
 
 
 def _range(left: Value, op: ast.cmpop, right: Value) -> Within | None:
-    """Move loop-dependent terms to one side, with a positive first term, and the rest to the other side."""
+    """Write a comparison as a range of its loop-dependent terms, the first positive; None if it is no range."""
     if left.polynomial is None or right.polynomial is None or type(op) not in _DIFFERENCE:
         return None
     low, high = _DIFFERENCE[type(op)]
@@ -644,7 +644,7 @@ class _Walker:
         range_ = start.mixed((stop,), True)
         around = range_.loops if range_.arrays else NOTHING  # data decide where each run of this loop lies
         near = self.now.hint(node.node.iter, "near")
-        moved = around | start.loops | {symbol}  # what another loop sets the first value of moves with it
+        moved = around | start.loops | {symbol}  # also the loops that the first value depends on
         variable = Value(Polynomial.symbol(symbol), None, moved, range_.arrays, True, range_.level, near)
         inside: Path = (*path, loop)
         if later or earlier:
@@ -654,8 +654,8 @@ class _Walker:
     def at_head(self, node: RangeLoop, altered: list[str], variable: Value, inside: Path) -> dict[str, Value]:
         """Return the values of scalars at the head of a loop that changes some of them, by walking its body first.
 
-        A scalar depends on what an iteration leaves to the next one. One pass over the body finds loops and arrays.
-        Kinds of numbers need passes until they settle, because kinds decide what is refused.
+        A scalar depends on its value in the iteration before. One pass over the body finds the loops and arrays that it
+        depends on. Kinds of numbers need passes until they no longer change, because kinds decide what is refused.
         """
         now = self.now
         before, tests = dict(now.values), dict(now.tests)
@@ -680,7 +680,7 @@ class _Walker:
         return {**before, **{name: attrs.evolve(value, kind=kinds[name]) for name, value in head.items()}}
 
     def bound(self, node: ast.expr, around: ast.Call, path: Path, function: str | None) -> tuple[Value, list[Value]]:
-        """Return a bound, and the further limits of the range: all but the first operand of a `function` over loops."""
+        """Return a bound; if it is a `function` (min or max), return its first operand, and the others as limits."""
         value = self.now.expression(node, path)
         self.now.whole_numbers.check(node, value.kind, around)
         if value.polynomial is None and value.operation is not None and value.operation.name == function:
@@ -691,7 +691,7 @@ class _Walker:
         return value, []
 
     def limits(self, variable: Value, later: list[Value], earlier: list[Value], step: int) -> Probability:
-        """Return the probability that a loop's variable is within the further operands of its bounds.
+        """Return the probability that a loop's variable is within the limits that `bound` returned for its bounds.
 
         A compiler assumes that it always is.
         """

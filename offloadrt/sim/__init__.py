@@ -4,7 +4,7 @@ Open `simulation.py` first, then `scheduler.py`.
 
 ======================  =============================================================================================
 ``Simulation``          the scheduler of virtual time: ``run spawn sleep now open_nursery attached move_on_after``
-``Actor``               a task that takes part: ``name``, ``index``, ``cause``, ``data``
+``Actor``               a task that takes part in virtual time: ``name``, ``index``, ``cause``, ``data``
 ``Lock``                mutual exclusion, hand-off ``fifo`` or ``barging``
 ``RWLock``              many readers or one writer, ``downgrade``
 ``Semaphore``           counted units
@@ -12,7 +12,7 @@ Open `simulation.py` first, then `scheduler.py`.
 ``Mailbox``, ``Request``   messages to an actor; ``call`` waits for the ``reply``; ``TIMED_OUT``
 ``Signal``              one-shot completion
 ``Fifo``, ``Random``    strategies: who goes first at one instant (protocol ``Strategy``); more in `strategies/`
-``Observer``            protocol for being told of actors and locks
+``Observer``            protocol of an object that is called when an actor or a lock changes
 ======================  =============================================================================================
 
 Errors: ``SimulationError`` and below it ``Deadlock``, ``Livelock``, ``BadChoice``, ``UncontrolledNondeterminism``,

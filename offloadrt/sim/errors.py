@@ -53,7 +53,7 @@ class ReturnToTrio(Exception):
 
 
 class Expired(BaseException):
-    """Control signal of ``move_on_after`` and ``fail_after``; one instance a scope. Never seen by users."""
+    """Control signal of ``move_on_after`` and ``fail_after``; one instance per scope. Never seen by users."""
 
 
 def no_duration(call: str, given: object) -> Exception:

@@ -1,6 +1,6 @@
-"""How actors begin and end: as Trio tasks, or in the gear ``turbo`` as daemons that have no task.
+"""Starts and ends actors: as Trio tasks or, in the gear ``turbo``, as daemons that have no task.
 
-An actor has its index and its place in the order from `start` on, before its task has made a step. Trio runs the first
+`start` gives an actor its index and its place in the order before its task has made a step. Trio runs the first
 steps of new tasks in random order, so each of them only parks (`_live`).
 """
 
@@ -28,10 +28,10 @@ from offloadrt.sim.scheduler import SELF, Actor, Scheduler, awaitable, return_to
 #
 # A *service* never has one: the trampoline steps its coroutine as that of any detached actor. A *dormant* daemon gets
 # its task when its first message comes, which for many never happens. Both are actors like all others, with an index
-# and a place in the order; nothing in a run's history tells that they have no task. What Trio would do at the end of
-# a run, the `Caretaker` does: it cancels them with the others, in order of spawning, and stays until they have ended.
+# and a place in the order; a run's history does not show that they have no task. At the end of a run, the `Caretaker`
+# does for them what Trio does for tasks: it cancels them, in order of spawning, and waits until they have ended.
 class Caretaker:
-    """A Trio task that stands for all daemons without a task of their own."""
+    """Cancels all daemons without a Trio task when Trio cancels its own task, and waits until they have ended."""
 
     is_actor = False
     __slots__ = ("_cancelled", "_daemons", "_sim", "_task", "begun")
@@ -58,11 +58,11 @@ class Caretaker:
         await wait_task_rescheduled(abort)
 
     def took(self, actor: Actor, cancel: Callable[[], None]) -> None:
-        """Take a new daemon into care."""
+        """Register a new daemon, with the function that cancels it."""
         self._daemons[actor.index] = cancel
 
     def gave(self, actor: Actor) -> None:
-        """Drop a daemon that has ended or has become a Trio task."""
+        """Drop a daemon that has ended or has become a Trio task; after the last cancelled one, end `wait`."""
         if self._daemons.pop(actor.index, None) is not None and self._cancelled and not self._daemons:
             self._sim.ready.appendleft(self)
 
@@ -75,9 +75,9 @@ class Caretaker:
 
 
 def lets_ctrl_c_in(fn: Callable[..., Awaitable[Any]]) -> bool:
-    """Mark an actor's ``async def`` function as one in which Ctrl-C may strike; False for anything else.
+    """Let Ctrl-C raise KeyboardInterrupt in an actor's ``async def`` function; return False for another callable.
 
-    A function that is marked itself needs no frame around it.
+    Any other callable can run inside `_interruptible`, which is marked so, at the cost of one more frame.
     """
     code = getattr(fn, "__code__", None)
     if code is None or not code.co_flags & CO_COROUTINE:
@@ -97,14 +97,14 @@ _MOST_MARKED = 256
 
 # ---------------------------------------------------------------------- services
 def _end() -> None:
-    """End a service that still waits when the run is over: raise an error that no observer is told of."""
+    """Raise `Expired` in a service that still waits when the run is over: it ends without an error report."""
     raise Expired  # as a class: an instance would keep the frames that it has passed
 
 
 def service(
     actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...], ended: Callable[[Actor], None]
 ) -> Callable[[], None]:
-    """Let the trampoline step an actor without a task; returns the function that cancels it."""
+    """Run ``fn(*args)`` as an actor without a Trio task, stepped by the trampoline; return what cancels the actor."""
     context = copy_context()
     coroutine: Any = _serve(actor, fn, args, ended)
     actor.detached = True
@@ -121,7 +121,7 @@ def service(
 async def _serve(
     actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...], ended: Callable[[Actor], None]
 ) -> None:
-    """Run the whole life of a service, as `life` does that of a task. It never returns: nobody awaits it."""
+    """Run a service from its begin to its end, as `_live` runs a task. It never returns, since nobody awaits it."""
     sim = actor.sim
     SELF.set(actor)
     await _turn()
@@ -146,9 +146,9 @@ def _turn(step: Any = None) -> Generator[Any, Any, None]:
 
 # ---------------------------------------------------------------------- dormant daemons
 class Dormant:
-    """Makes the steps of a daemon until its first message has come: ``actor.send`` is one of its methods.
+    """Steps a daemon that has no Trio task before its first message; ``actor.send`` is one of its methods.
 
-    ``begin`` starts its Trio task and returns what the trampoline is to do next; ``ended`` takes it out of the run.
+    ``begin`` starts the Trio task and returns the trampoline's next step; ``ended`` removes the actor from the run.
     """
 
     __slots__ = ("_actor", "_begin", "_box", "_cancelled", "_context", "_ended")
@@ -163,7 +163,7 @@ class Dormant:
         actor.send = self._first_step
 
     def _first_step(self, _: Any) -> Any:
-        """Wait at the mailbox, as `Mailbox.get` and `Simulation.park` do, unless a message is there."""
+        """Begin the task if a message is there; else wait at the mailbox, as `Mailbox.get` and `Scheduler.park` do."""
         actor, box = self._actor, self._box
         if box.items:
             return self._context.run(self._begin)
@@ -178,13 +178,13 @@ class Dormant:
         return None
 
     def _go_on(self, _: Any) -> Any:
-        """Begin, because a message has come, or end."""
+        """Begin the task, because a message has come; or end the daemon, because it was cancelled."""
         actor = self._actor
         actor.waits_for = None
         if actor.interruption is not None:
             self._ended(actor)
             return None
-        # The task gets it from there before anybody else runs; None tells it to look at the messages itself.
+        # The task gets it from there before any other actor runs; None tells it to look at the messages itself.
         self._box.items.appendleft(actor.value)
         return self._context.run(self._begin)
 
@@ -211,7 +211,7 @@ def start(
 ) -> Actor:
     """Start an actor that runs ``await fn(*args)`` in a Trio nursery, behind all actors that are ready already.
 
-    With ``serves``, a mailbox, the task of a daemon begins when a message lies there (turbo).
+    With ``serves``, a mailbox, a daemon's Trio task begins only when a message has come there (gear ``turbo``).
     """
     actor = Actor(sim, sim.next_index(), name or str(getattr(fn, "__name__", repr(fn))), daemon)
     actor.waits_first = serves is not None
@@ -238,7 +238,7 @@ def start_service(
     name: str,
     chosen: bool,
 ) -> Actor:
-    """Start a daemon that needs no Trio task in the gear ``turbo``."""
+    """Start a daemon that needs no Trio task in the gear ``turbo`` (see `Simulation.spawn_service`)."""
     actor = Actor(sim, sim.next_index(), name, daemon=True)
     actor.waits_first = not chosen
     if sim.turbo:
@@ -281,7 +281,7 @@ def _ready(actor: Actor) -> Actor:
 
 @asynccontextmanager
 async def adopt(sim: Scheduler, name: str) -> AsyncIterator[Actor]:
-    """Make the current Trio task an actor while the body runs; it stays attached."""
+    """Make the current Trio task an actor while the body runs; Trio makes its steps in either gear."""
     task = current_task()
     before = SELF.get(None)
     if before is not None and before.task is task and not before.finished:
@@ -336,7 +336,7 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
             actor.value = await fn(*args)
         else:
             actor.value = await _interruptible(fn, args)
-        # Whom it has cancelled goes on before it ends.
+        # The actors that it has cancelled go on before it ends.
         if sim.trio_has_work:
             await sim.pause(actor, cancellable=False)
     except (trio.Cancelled, Expired):  # they end a wait on purpose, so they get no story

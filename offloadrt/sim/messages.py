@@ -1,7 +1,7 @@
-"""What actors tell one another: `Signal`, a completion for all who wait, and `Mailbox`, a queue of messages for one.
+"""Communication of actors: a `Signal` wakes all that wait for it; each message in a `Mailbox` goes to one actor.
 
-A message is handed to the getter that has waited longest and does not pass through the queue, where an actor that runs
-could take it before. A `Mailbox.call` waits for the reply to its message.
+If actors wait at the mailbox, a new message goes directly to the one that has waited longest: from the queue, a running
+actor could take it first. `Mailbox.call` sends a message and waits for the reply.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import attrs
 from offloadrt.sim.scheduler import Actor, Scheduler, remove, uninterrupted
 
 NOBODY: list[Actor] = []
-"""The waiters of every signal that nobody waits for; it stays empty. A list for each signal made a wait 3 % slower."""
+"""The empty list of waiters that all signals without waiters share. A list for each signal made a wait 3 % slower."""
 
 
 @attrs.frozen
@@ -28,9 +28,9 @@ class SignalStatistics:
 
 
 class Signal:
-    """``set(value)`` once; ``await wait()`` returns the value, at once if it is set. Waiters resume in FIFO order.
+    """A one-shot event: ``set(value)`` resumes all waiters in FIFO order; ``await wait()`` returns the value.
 
-    RuntimeError when it is set twice. A signal can also have one callback, which runs when the signal is set.
+    Once the signal is set, ``wait`` returns at once. RuntimeError for a second ``set``. A signal can have a callback.
     """
 
     __slots__ = ("_callback", "is_set", "name", "sim", "value", "waiters")
@@ -67,7 +67,7 @@ class Signal:
             self._callback()
 
     def set_callback(self, callback: Callable[[], None]) -> None:
-        """Run a callback when the signal is set, after its waiters are resumed, or now. RuntimeError for a second."""
+        """Call `callback` when the signal is set, or now if it is. RuntimeError if there is a callback already."""
         if self._callback is not None:
             raise RuntimeError(f"signal {self.name!r} has a callback already")
         self._callback = callback
@@ -84,7 +84,7 @@ class Signal:
         if self.waiters:
             self.waiters.append(me)
         else:
-            # A list of its own: the one that all signals begin with must stay empty.
+            # A new list: the shared list that all signals begin with must stay empty.
             self.waiters = [me]
         return sim.park(me, self)
 
@@ -115,7 +115,7 @@ TIMED_OUT: Final = _TimedOut()
 
 @attrs.frozen
 class MailboxStatistics:
-    """Counts of messages put and got so far, and of items and actors that wait now."""
+    """Counts of messages put and got so far, and of messages (``items``) and actors that wait now."""
 
     put: int
     got: int
@@ -146,7 +146,7 @@ class Request:
         return list(self.box.served_for())
 
     def forget(self, actor: Actor) -> bool:
-        """Give the call up; return False if the reply has arrived already."""
+        """Stop waiting for the reply; return False if it has arrived already."""
         was_open, self.open = self.open, False
         return was_open
 
@@ -165,9 +165,9 @@ class Request:
 class Mailbox:
     """FIFO of messages, unbounded. Several actors may get from it; the longest waiting one is served first.
 
-    ``put(x)`` never waits. ``await get()``; ``await get_until(t)`` returns TIMED_OUT at virtual time ``t``.
-    ``await call(message)`` puts a ``Request`` and waits for its ``reply``. ``served_for`` may be set to a function that
-    names the actors on which a reply depends; a report of a deadlock shows them.
+    ``put(x)`` never waits. ``await get()`` returns the next message; ``await get_until(t)`` returns TIMED_OUT if none
+    has come at virtual time ``t``. ``await call(message)`` puts a ``Request`` and waits for its ``reply``. A function
+    set as ``served_for`` returns the actors on which a reply depends; a report of a deadlock shows them.
     """
 
     __slots__ = ("_put", "getters", "items", "name", "reply_name", "served_for", "sim")
@@ -178,7 +178,7 @@ class Mailbox:
         self.reply_name = f"a reply from {name}"
         self.items: deque[Any] = deque()
         self.getters: deque[Actor] = deque()
-        # Nobody, until somebody says who serves: `tuple()` is empty.
+        # By default it returns no actors: `tuple()` is empty.
         self.served_for: Any = tuple
         self._put = 0
         sim.primitives.append(self)
@@ -192,7 +192,7 @@ class Mailbox:
 
     @uninterrupted
     def put(self, item: Any) -> None:
-        """Put a message into the mailbox; it goes to the getter that has waited longest."""
+        """Hand a message to the actor that has waited longest, or queue it if no actor waits."""
         self._put += 1
         if self.getters:
             getter = self.getters.popleft()
@@ -204,7 +204,7 @@ class Mailbox:
 
     @uninterrupted
     def leave(self, item: Any) -> None:
-        """Leave a message without waking the actor that waits for one, because the message needs no action yet.
+        """Queue a message without waking the actor that waits for one, because the message needs no action yet.
 
         The mailbox's owner takes the message from ``items`` later.
         """
@@ -229,7 +229,7 @@ class Mailbox:
             sim.operations_left -= 1
         else:
             yield from sim.pause(me)
-            if not self.items:  # somebody else got it during the pause
+            if not self.items:  # another actor got it during the pause
                 self.getters.append(me)
                 return (yield from sim.park(me, self))
         return self.items.popleft()
@@ -237,22 +237,22 @@ class Mailbox:
     @uninterrupted
     @types.coroutine
     def get_until(self, time: float) -> Generator[Any, Any, Any]:
-        """Wait for the next message, and return it; TIMED_OUT when virtual time ``time`` has come without one."""
+        """Wait for the next message and return it, or TIMED_OUT if none has come at virtual time ``time``."""
         sim = self.sim
         me = sim.running or sim.current
         if self.items:
             return (yield from self._take(me))
-        # A time that has passed still takes a timer: whoever is due at this instant already can leave a message first.
+        # A time that has passed still needs a timer: an actor that is due at this instant may put a message first.
         if time < sim.now:
             time = sim.now
         expiry = Expiry(self, me)
-        if sim.set_timer(me, time, expiry):  # nobody is there who could leave a message before
+        if sim.set_timer(me, time, expiry):  # no actor can leave a message before
             return TIMED_OUT
         self.getters.append(me)
         try:
             return (yield from sim.park(me, self))
         finally:
-            # A timer that nobody needs must go: virtual time would advance to it.
+            # A timer that is no longer needed must go, or virtual time would advance to it.
             if not expiry.fired:
                 remove(sim.heap, expiry)
 
@@ -261,7 +261,7 @@ class Mailbox:
         """Send ``message`` in a Request, wait for the reply, and return its value. Await it at once."""
         sim = self.sim
         me = sim.running or sim.current
-        # Nobody runs between the put and the wait, so the reply cannot come too early.
+        # No other actor runs between the put and the wait, so the reply cannot come too early.
         call = Request(self, me, message)
         self.put(call)
         return sim.park(me, call)
@@ -272,7 +272,7 @@ class Mailbox:
 
 
 class Expiry:
-    """The timer of ``get_until``: hands TIMED_OUT to the getter, which runs next."""
+    """The timer of ``get_until``: hands TIMED_OUT to the waiting actor, which runs next."""
 
     __slots__ = ("box", "fired", "target")
     is_actor = False

@@ -1,7 +1,7 @@
-"""Who goes on first among the actors that are ready at one instant.
+"""The order in which actors that are ready at one instant go on.
 
-The ready queue is a plain deque under `Fifo`, so that a run without a strategy pays for none. `ChosenOrder` is what
-every other strategy chooses from. Both exist once more for a run that records who lets whom go on.
+With the strategy `Fifo` the ready queue is a plain deque, so a run without a strategy has no extra cost. Every other
+strategy chooses from a `ChosenOrder`. `LoggedQueue` and `LoggedOrder` also record which actor resumes which.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from offloadrt.sim.strategies import Fifo, Strategy
 
 
 class ChosenOrder:
-    """Stands where the scheduler has its ready deque, and hands out what a strategy chooses.
+    """Replaces the scheduler's ready deque; ``popleft`` returns the actor that the strategy chooses.
 
-    It is true while a timer is pending, so the scheduler never takes a timer itself: whoever is due at this instant has
-    to be among the choices, whether a timer or another actor made it ready. Timers stay in the heap until they are
-    chosen; one that was passed over is late there. Whom the strategy holds back waits here and not in the heap, since
-    its wait has ended: it keeps what it has been given, and no timeout may interrupt it.
+    It is true while a timer is pending, so that the scheduler asks it and takes no timer from the heap itself: all
+    actors that are due are choices, whether a timer or another actor made them ready. A timer stays in the heap until
+    it is chosen, even if it is late by then. An actor that the strategy delays waits in ``held`` and not in the heap:
+    its own wait has ended, so it keeps the result of the wait, and no timeout may interrupt it.
     """
 
     def __init__(self, sim: Scheduler, strategy: Strategy) -> None:
         self.sim = sim
         self.strategy = strategy
         self.first: deque[Any] = deque()
-        """Who goes on before anybody is chosen: put back after a slice, or stepped aside for a look at Trio."""
+        """Entries that go on before any choice: put back after a slice, paused to look at Trio, or ``waits_first``."""
         self.control: deque[Any] = deque()
-        """Timeouts of actors that are on their way: they strike when these have gone on."""
+        """Timeouts of actors that have been resumed and have not run yet: each strikes after its actor has run."""
         self.woken: list[tuple[float, Actor]] = []
-        """Whom others have made ready, and since when."""
+        """Actors that other actors have made ready, each with the virtual time of that."""
         self.held: list[tuple[float, Actor]] = []
-        """Whom the strategy holds back, and until when."""
+        """Actors that the strategy delays, each with the virtual time until which it does."""
         self._reach = max(0.0, float(getattr(strategy, "reach", 0.0)))
         self._delay: Callable[[Actor], float | None] | None = getattr(strategy, "delay", None)
         self._heap = sim.heap
         self._was_held: set[Actor] = set()
         self._said: float | None = None
-        """How long the strategy holds back the actor that waits next, if it has been asked already."""
+        """The delay in seconds of the actor that waits next, if `passes` has asked the strategy already; else None."""
         self._striking: Timer = (-inf, 0, None)
         """The timer of the timeout that was handed out last."""
 
@@ -51,7 +51,7 @@ class ChosenOrder:
         return bool(self._heap or self.woken or self.first or self.held or self.control)
 
     def __contains__(self, item: Any) -> bool:
-        """Tell whether an actor is on its way, as seen by the timeout that strikes now."""
+        """Tell whether an actor's wait has ended, so that the timeout that strikes now must not interrupt it."""
         return item in self.first or self._on_its_way(item, self._striking[:2])
 
     def append(self, item: Any) -> None:
@@ -95,10 +95,10 @@ class ChosenOrder:
                 return actor
 
     def passes(self, actor: Actor, due: float, timer: Any) -> bool:
-        """Tell whether the running actor, about to wait until ``due``, is the next to go on whatever is chosen.
+        """Tell whether the running actor, if it waits until ``due``, is the next to go on under any choice.
 
-        ``timer`` is what it would set, if it is a timeout. What the strategy says of an actor that goes on is asked
-        here, at the time for which it is; if that is to hold it back, its turn comes as that of any other.
+        ``timer`` is the timeout that it would set, or None for its own timer. A strategy with ``delay`` is asked here
+        for the time ``due``; if it delays the actor, the result is False, and the actor waits like any other.
         """
         sim, heap = self.sim, self._heap
         if self.woken or self.first or self.held or self.control or (heap and heap[0][0] <= due + self._reach):
@@ -112,7 +112,7 @@ class ChosenOrder:
 
     # ------------------------------------------------------------------ who is due
     def _timeout(self) -> Any:
-        """Take what is due now and is no choice: a fence, a cancellation or a timeout. None if there is none."""
+        """Remove and return a due item that no strategy chooses: a fence, a cancellation or a timeout. None without."""
         heap, now = self._heap, self.sim.now
         if heap and heap[0][0] <= now:
             timer = heap[0]
@@ -131,16 +131,16 @@ class ChosenOrder:
         return None
 
     def _on_its_way(self, actor: Any, before: tuple[float, float]) -> bool:
-        """Tell whether an actor's wait has ended: it was woken, is held back, or its timer comes before that one."""
+        """Tell whether an actor's wait has ended: it was woken, is delayed, or has a due timer not after `before`."""
         if any(other is actor for _, other in self.woken) or any(other is actor for _, other in self.held):
             return True
         now = self.sim.now
         return any(timer[2] is actor and timer[0] <= now and timer[:2] <= before for timer in self.sim.heap)
 
     def _timers(self) -> list[Timer]:
-        """Return the timers that can be chosen beside those woken: whose time comes within reach, in order.
+        """Return the timers that a strategy may choose, in order: those due, or within ``reach`` of the earliest.
 
-        To be asked when somebody may go on, and no timeout is due.
+        Called when an actor may go on and no timeout is due.
         """
         heap, woken, now = self._heap, self.woken, self.sim.now
         if not self._reach:
@@ -153,7 +153,7 @@ class ChosenOrder:
                 if timer[0] <= limit:
                     if timer[1] > 0 and timer[2].is_actor:
                         timers.append(timer)
-                    else:  # nobody overtakes a timeout
+                    else:  # no actor overtakes a timeout
                         limit = nextafter(timer[0], -inf)
             if self.held:
                 limit = min(limit, max(min(self.held, key=_since)[0], now))
@@ -164,7 +164,7 @@ class ChosenOrder:
         return timers
 
     def _advance(self) -> None:
-        """Let time pass until the next timer is due, or the next one who was held back may go on."""
+        """Advance virtual time to the next timer, or to the end of the next delay if that comes first."""
         sim, until = self.sim, self._heap[0][0] if self._heap else inf
         if self.held:
             until = min(until, min(self.held, key=_since)[0])
@@ -174,14 +174,14 @@ class ChosenOrder:
             self._let_go(nextafter(sim.now, inf))
 
     def _let_go(self, time: float) -> None:
-        """Make those ready who were held back until before ``time``."""
+        """Make those actors ready whose delay ends before virtual time ``time``."""
         for entry in [entry for entry in self.held if entry[0] < time]:
             self.held.remove(entry)
             self._was_held.add(entry[1])
             self.woken.append((self.sim.now, entry[1]))
 
     def _take(self, timer: Timer) -> Any:
-        """Take a timer off the heap; time goes on to it, if it lies ahead."""
+        """Remove a timer from the heap and return its item; advance virtual time to it if it lies ahead."""
         sim, heap = self.sim, self._heap
         if timer is heap[0]:
             heappop(heap)
@@ -194,7 +194,7 @@ class ChosenOrder:
 
     # ------------------------------------------------------------------ what the strategy says
     def _held_back(self, actor: Actor, delay: Callable[[Actor], float | None]) -> bool:
-        """Ask the strategy whether to hold an actor back, once each time that it goes on while there are others."""
+        """Put an actor into ``held`` if the strategy delays it, and return whether it does; asked once per turn."""
         sim = self.sim
         if actor in self._was_held:
             self._was_held.discard(actor)
@@ -208,7 +208,7 @@ class ChosenOrder:
         return True
 
     def _asked(self, actor: Actor, delay: Callable[[Actor], float | None]) -> float | None:
-        """Ask the strategy for how long to hold back an actor that goes on now, among others."""
+        """Return the seconds for which the strategy delays an actor; None for no delay, or after an invalid answer."""
         try:
             if (seconds := delay(actor)) is None or (isfinite(seconds) and seconds >= 0.0):
                 return seconds
@@ -219,9 +219,9 @@ class ChosenOrder:
         return None
 
     def _chosen(self, ready: list[Actor]) -> int:
-        """Ask the strategy, and return the place that it chooses.
+        """Return the index in ``ready`` that the strategy chooses.
 
-        Any other answer ends the run as soon as Trio can be told; until then the first is chosen.
+        An invalid answer ends the run with `BadChoice`, as soon as the watchdog can raise it; until then it means 0.
         """
         most = len(ready) - 1
         try:
@@ -250,15 +250,15 @@ def _since(entry: tuple[float, Actor]) -> float:
     return entry[0]
 
 
-# ---------------------------------------------------------------------- who lets whom go on
-# Who lets whom go on: what a run tells of every wait that somebody else ends.
+# ---------------------------------------------------------------------- reports of resumptions
+# Reports of resumptions: every wait that another actor ends.
 #
-# An actor goes on because a timer of its own is due, or because somebody else made it ready: released a lock to it,
-# set what it waited for, sent it a message, spawned it. The second kind is told here, before the actor goes on. So
-# the history of a run can be walked backwards from its end. A run that wants none of this has a plain ready queue and
-# pays nothing.
+# An actor goes on because its own timer is due, or because another actor made it ready: released a lock to it, set the
+# signal that it waited for, sent it a message, spawned it. The queues below report the second kind to an observer,
+# before the actor goes on. So the history of a run can be followed backwards from its end. A run without an observer
+# has a plain ready queue and no extra cost.
 class LoggedQueue(deque[Any]):
-    """The ready queue of a run that is observed."""
+    """A ready deque that reports each resumption to an observer."""
 
     __slots__ = ("_observer", "_sim")
 
@@ -273,7 +273,7 @@ class LoggedQueue(deque[Any]):
 
 
 class LoggedOrder(ChosenOrder):
-    """The same for a strategy that chooses."""
+    """A `ChosenOrder` that reports each resumption to an observer."""
 
     def __init__(self, sim: Scheduler, strategy: Strategy, observer: ResumptionObserver) -> None:
         super().__init__(sim, strategy)
@@ -286,7 +286,7 @@ class LoggedOrder(ChosenOrder):
 
 
 def ready_queue(sim: Scheduler, strategy: Strategy, observer: ResumptionObserver | None) -> Any:
-    """Return who goes on at one instant, in order: a deque, or what a strategy chooses from."""
+    """Make the ready queue for a strategy: a deque for `Fifo`, else a `ChosenOrder`; a logged one for an observer."""
     if observer is not None:
         return LoggedQueue(sim, observer) if isinstance(strategy, Fifo) else LoggedOrder(sim, strategy, observer)
     return deque() if isinstance(strategy, Fifo) else ChosenOrder(sim, strategy)

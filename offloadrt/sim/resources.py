@@ -1,14 +1,14 @@
-"""What actors take in turns: `Lock`, `Semaphore`, `RWLock` and `Station`, all on the queue of `Resource`.
+"""Resources that actors take in turns: `Lock`, `Semaphore`, `RWLock` and `Station`; `Resource` has their queue.
 
-Whoever waits parks (`Scheduler.park`), and whoever ends the wait appends the waiter to ``sim.ready``. Two rules hold
-for all of them. What is given up is handed over at once: the successor has it from that moment on, and not from its
-next step on, so that nobody can take it between. (Trio's `Lock` does the same, against a task that releases and takes a
-lock again in a loop. A lock with the hand-off ``barging`` breaks the rule on purpose, as most real mutexes do.) And
-what is free is taken by the call itself and not by its await: nobody runs between the two, and an operation that has
-not to wait needs no coroutine.
+An actor that waits parks (`Scheduler.park`), and the actor that ends the wait appends it to ``sim.ready``. Two rules
+hold for all resources. First, a released resource belongs to the next actor of the queue at once, and not only when
+that actor makes its next step, so that no third actor can take it in between. (Trio's `Lock` does the same, against a
+task that releases and acquires a lock in a loop. A lock with the hand-off ``barging`` breaks the rule on purpose, as
+most real mutexes do.) Second, the call itself takes a free resource, not its await: no other actor runs between the
+two, and an operation that need not wait needs no coroutine.
 
-Trio's `ParkingLot` is an object of its own, which a lock asks to park and unpark. Here the queue is a base class: the
-hot paths append to it and pop from it themselves, without a call.
+In Trio, a lock asks a separate object, its `ParkingLot`, to park and unpark tasks. Here the queue is in the base class:
+the hot paths append to it and pop from it themselves, without a call.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Handoff = Literal["fifo", "barging"]
 
 
 class Resource:
-    """Base of what actors take in turns: the queue of waiting actors, in order of arrival, and its counters.
+    """Base of resources that actors take in turns: the queue of waiting actors, in order of arrival, and its counters.
 
     A subclass says when a request can be granted, and what happens to the request. A waiting actor stores its request,
     where there is a choice, in its field ``wants``. So the queue holds actors alone, and `forget` is the same for all.
     """
 
     takes_turns = True
-    """Whether an actor waits here for others to finish with the resource, and not for a result of theirs."""
+    """Whether actors wait here until others have finished with the resource, and not for a result from others."""
 
     __slots__ = ("_contended", "_wait_s", "name", "sim", "waiters")
 
@@ -83,14 +83,14 @@ class Entered(Resource, AsyncOnly, ABC):
 
 @attrs.frozen
 class Figures:
-    """Counts and virtual seconds that add up field by field; the use in a part of a run is a difference of two.
+    """Base of records of counts and virtual seconds; ``+``, ``-`` and ``*`` work field by field.
 
-    ``figures * factor`` estimates a part that was not run. Its counts may be fractions, which stay until the last sum.
+    The difference of two records is the use between them. ``record * factor`` estimates a part that was not run.
     """
 
     @classmethod
     def of(cls, statistics: object) -> Self:
-        """Copy from `statistics` the figures that this class has."""
+        """Make a record from those attributes of `statistics` that have the names of this class's fields."""
         return cls(*(getattr(statistics, field.name) for field in attrs.fields(cls)))
 
     def __add__(self, other: Self) -> Self:
@@ -142,12 +142,12 @@ class LockStatistics(LockUse):
 
 
 class Lock(Entered):
-    """``async with lock:``, or ``await lock.acquire()`` and ``lock.release()``.
+    """A mutex: ``async with lock:``, or ``await lock.acquire()`` and ``lock.release()``.
 
-    :param handoff: ``fifo`` gives a released lock to the longest waiter; ``barging`` frees it and wakes the longest
-        waiter, which may find that somebody running was faster (as most real mutexes do).
+    :param handoff: ``fifo`` gives a released lock to the actor that has waited longest; ``barging`` frees the lock and
+        wakes that actor, but a running actor may take the lock first, as with most real mutexes.
 
-    ``owner`` is the actor that holds it. Errors: RuntimeError on acquiring a lock one holds or releasing another's.
+    ``owner`` is the holder, or None. RuntimeError when an actor acquires a lock that it holds, or releases another.
     """
 
     __slots__ = (
@@ -171,8 +171,8 @@ class Lock(Entered):
         """Wait until the calling actor holds the lock. Await the result at once: the call itself takes a free lock."""
         sim = self.sim
         me = sim.running or sim.current
-        # Nobody runs between this call and its await. So a free lock is taken here, and an acquisition without a wait
-        # makes no generator.
+        # No other actor runs between this call and its await. So a free lock is taken here, and an acquisition without
+        # a wait makes no generator.
         if self.owner is None and sim.operations_left:
             sim.operations_left -= 1
             self._take(me)
@@ -197,7 +197,7 @@ class Lock(Entered):
             self.waiters.append(me)
             yield from sim.park(me, self)
             self._wait_s += sim.now - me.waits_since
-            while self.owner is not me and self.owner is not None:  # barging: somebody was faster
+            while self.owner is not me and self.owner is not None:  # barging: another actor was faster
                 # To the head, because it has waited longest. (A futex would queue it last.)
                 self.waiters.appendleft(me)
                 yield from sim.park(me, self)
@@ -224,8 +224,8 @@ class Lock(Entered):
             sim.observer.lock_released(self, me)
         if self.waiters:
             successor = self.waiters.popleft()
-            # Under fifo the successor owns the lock from now on, and not from its next step on: nobody can take it
-            # between.
+            # Under fifo the successor owns the lock from now on, and not only from its next step on: no other actor can
+            # take it in between.
             self.owner = successor if self.handoff == "fifo" else None
             sim.ready.append(successor)
         else:
@@ -296,7 +296,7 @@ class Semaphore(Entered):
         """Give one unit back; the longest waiter gets it."""
         if self.waiters:
             successor = self.waiters.popleft()
-            # What a waiter gets is accounted for here and not when it goes on: it then needs no code after its wait.
+            # The successor's unit is counted here and not when it goes on: so it needs no code after its wait.
             self._wait_s += self.sim.now - successor.waits_since
             self._acquired += 1
             self.sim.ready.append(successor)
@@ -309,7 +309,7 @@ class Semaphore(Entered):
 
 @attrs.frozen
 class RWLockStatistics:
-    """Reads and writes of an `RWLock`, in virtual seconds; ``read_hold_s`` sums over the readers."""
+    """Counts and virtual seconds (``_s``) of the uses of an `RWLock`; ``read_hold_s`` is the sum over all readers."""
 
     read_acquired: int
     write_acquired: int
@@ -484,9 +484,9 @@ class StationStatistics:
 
 
 class Station(Resource):
-    """``capacity`` servers and one FIFO queue. ``await station.serve(dt)`` waits for a server and stays ``dt``.
+    """``capacity`` servers and one FIFO queue. ``await serve(dt)`` occupies a server for ``dt`` virtual seconds.
 
-    A cancelled visit gives its server to the next in the queue at once.
+    When a visit is cancelled, its server goes to the next actor in the queue at once.
     """
 
     __slots__ = (
@@ -512,7 +512,7 @@ class Station(Resource):
     @uninterrupted
     @types.coroutine
     def serve(self, dt: float) -> Generator[Any, Any, None]:
-        """Wait for a server, then stay ``dt`` virtual seconds. ValueError if dt is negative, infinite or NaN."""
+        """Wait for a server and occupy it for ``dt`` virtual seconds. ValueError if dt is negative, infinite or NaN."""
         if not 0.0 <= dt < inf:
             raise ValueError(f"{self.name!r}: a service of {dt!r} virtual seconds; it must be finite and not negative")
         sim = self.sim
@@ -526,8 +526,8 @@ class Station(Resource):
             me.wants = dt
             self.waiters.append(me)
             visit = sim.park(me, self)
-        # It tells a visit that is cut short what it has to give up: `forget` sets it when the actor leaves the queue,
-        # else the actor leaves a server.
+        # When the visit is cut short, this value says what the actor has to give up: `forget` sets it when the actor
+        # leaves the queue; otherwise the actor leaves a server.
         me.value = None
         try:
             yield from visit
@@ -544,10 +544,10 @@ class Station(Resource):
         self._since = now
 
     def _leave(self) -> None:
-        """Free one server: the next in the queue starts its service at once."""
+        """Free one server; the next actor in the queue, if any, starts its service at once."""
         if self.waiters:
             sim = self.sim
-            # Who leaves sets the successor's timer, so a visit is one suspension, whether it had to wait or not.
+            # The leaving actor sets the next one's timer, so a visit is one suspension, whether it had to wait or not.
             actor = self.waiters.popleft()
             self._wait_s += sim.now - actor.waits_since
             sim.set_timer(actor, sim.now + actor.wants)

@@ -107,7 +107,7 @@ def task_in_a_step() -> Task | None:
 
 
 class Observer(Protocol):
-    """Watches actors and locks; called at the virtual time of what happened, before anybody else runs.
+    """Watches actors and locks; called at the virtual time of the event, before any other actor runs.
 
     ``offloadrt.trace`` implements it. Without an observer, each call costs one test against None.
     """
@@ -196,14 +196,14 @@ class Actor:
         """Whether the trampoline makes the actor's steps, instead of Trio."""
         self.finished = False
         self.value: Any = None
-        """The result of the actor's wait, left by whoever ended the wait; at the end, what its function returned."""
+        """The result of the actor's wait, set by whoever ended the wait; after its end, what its function returned."""
         self.waits_for: Any = None
         """The primitive that the actor is parked on, from `Simulation.park` to its next step; None otherwise."""
         self.waits_since = 0.0
         self.wants: Any = None
-        """What the actor requests of the `Resource` that it waits for, if there is a choice: seconds, or to write."""
+        """The request to the `Resource` it waits for: seconds of service (`Station`), or True to write (`RWLock`)."""
         self.waits_first = False
-        """Whether its first step only begins to wait for a message: then no strategy chooses when (`ChosenOrder`)."""
+        """Whether its first step only waits for a message: then no strategy chooses its time (`ChosenOrder`)."""
         self.interruption: Callable[[], None] | None = None
         """Raises the error that cut the actor's wait short, if one did. Each wait checks this field when it resumes."""
         self.raw_section: Any = None
@@ -232,7 +232,7 @@ class Actor:
         self.send = self.wake
 
     def wake(self, _: Any) -> Any:
-        """Leave the next step to Trio: how an actor is stepped in the gear ``native``, and while it is attached."""
+        """Let Trio make the actor's next step, as always in the gear ``native``, and while the actor is attached."""
         sim = self.sim
         # In this order: Trio tells its instruments of a wake-up within `reschedule`.
         sim.expected = task = self.task
@@ -242,10 +242,10 @@ class Actor:
 
     # ------------------------------------------------------------------ waits that are cut short
     def interrupt(self, interruption: Callable[[], None]) -> bool:
-        """Take a parked actor off what it waits for and resume it now, so that ``interruption()`` raises in it.
+        """End the wait of a parked actor and resume it now, so that ``interruption()`` raises in it.
 
-        Interrupted actors come before everything else that is due now, in order of spawning. False if the actor is not
-        parked here, or is on its way already: then its wait has ended, and it keeps what it has been given.
+        Interrupted actors come before everything else that is due now, in order of spawning. Returns False if the actor
+        is not parked, or has been resumed already: then its wait has ended, and it keeps the result of the wait.
         """
         sim = self.sim
         first = (sim.now, self.index - BEFORE_ALL, self)
@@ -262,8 +262,8 @@ class Actor:
         """Deliver Trio's cancellation of a parked actor; called by Trio.
 
         The scheduler does it instead of Trio (hence ``Abort.FAILED``), because Trio cancels the tasks of a scope in the
-        order of a set, which differs from run to run; the heap has them in order of spawning. An actor that is already
-        on its way is cancelled where it parks next: Trio asks again there if it is attached.
+        order of a set, which differs from run to run; the heap has them in order of spawning. An actor that has been
+        resumed already is cancelled where it parks next: Trio asks again there if it is attached.
         """
         if (self.interruption is not None or not self.interrupt(raise_cancel)) and self.detached:
             self.trap = LateCancel(self, raise_cancel)
@@ -272,7 +272,7 @@ class Actor:
     @uninterrupted
     @types.coroutine
     def interrupted(self) -> Generator[Any, Any, None]:
-        """Raise what the actor was resumed for.
+        """Raise the error that cut the actor's wait short: a cancellation or a timeout.
 
         A cancellation turns a detached actor into a plain Trio task first: from then on Trio raises Cancelled at each
         of its waits, which the trampoline could not do.
@@ -322,7 +322,7 @@ class Actor:
 
 
 class LateCancel:
-    """A cancellation that found its detached actor on its way: the trap that the actor yields where it parks next."""
+    """A cancellation of a detached actor that was resumed already; it becomes the trap that the actor yields next."""
 
     __slots__ = ("actor", "raise_cancel")
 
@@ -342,7 +342,7 @@ def awaitable(generator: Generator[Any, Any, None]) -> Generator[Any, Any, None]
 
 
 class Scheduler:
-    """The state of a run that its parts share, and what primitives are made of.
+    """The state that all parts of a run share, and the operations from which primitives are built.
 
     `Simulation` steps the actors over it. Actors, scopes, nurseries, the ready queue and the watch read and write these
     fields directly: a method for each access would cost a call in every step.
@@ -399,7 +399,7 @@ class Scheduler:
         self.incidents: list[str] = []
         """What was done to the run from outside, as injected faults; reports of a deadlock list it."""
         self.timer_due = False
-        """Whether the scheduler let Trio go for one of Trio's own deadlines."""
+        """Whether the scheduler has just returned to Trio because one of Trio's own deadlines is due."""
         self.expected: Any = None
         """The task that the scheduler itself has just woken; every other wake-up comes from Trio."""
         self.by_scheduler = False
@@ -415,8 +415,8 @@ class Scheduler:
         self.last_advance = 0
         """The number of the last timer that may pass without a switch in this slice; 0 in the gear ``native``."""
         self.trio_has_work = False
-        """Whether an actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than
-        wait.
+        """Whether an actor has cancelled others: those that waited in Trio must run, alone, before that actor does more
+        than wait.
         """
         self.violation: BaseException | None = None
         """The first thing that must not happen in a run; raised when Trio asks for the time."""
@@ -426,9 +426,9 @@ class Scheduler:
 
     @property
     def current(self) -> Actor:
-        """Return the actor that runs now. UnregisteredTask if the calling task is none.
+        """Return the actor that runs now. Raises UnregisteredTask if the calling task is no actor.
 
-        Where each call counts, write ``sim.running or sim.current``: the first is a plain attribute and nearly always
+        On a hot path, write ``sim.running or sim.current``: the first is a plain attribute and nearly always
         enough.
         """
         if (me := self.running) is not None:
@@ -462,10 +462,10 @@ class Scheduler:
         return PASSED if self.set_timer(me, due) else _suspended(me)
 
     def set_timer(self, actor: Actor, due: float, timer: Any = None) -> bool:
-        """Set a timer that resumes ``actor`` at virtual time ``due``; True if that time has come already.
+        """Set a timer that resumes ``actor`` at virtual time ``due``; return True if the actor can go on at once.
 
-        The time has come when ``actor`` is the running one and nothing else happens before ``due``. Then the actor goes
-        on without a switch, with the same result. ``timer``, if given, stands in the heap instead of ``actor``.
+        It can if it is the running actor and nothing else happens before ``due``: then virtual time becomes ``due``
+        without a switch to another task. ``timer``, if given, stands in the heap instead of ``actor``.
         """
         self.timers_set = number = self.timers_set + 1
         heap, order = self.heap, self._order
@@ -487,7 +487,7 @@ class Scheduler:
     @uninterrupted
     @types.coroutine
     def pause(self, me: Actor, cancellable: bool = True) -> Generator[Any, Any, None]:
-        """Let Trio handle signals and cancellations and run whom it has woken; then resume this actor first."""
+        """Let Trio handle signals and cancellations and run tasks that it has woken; then resume this actor first."""
         self.trio_has_work = False
         if not self.operations_left:
             # Operations that passed without a wait are steps: `look_around` notices a loop over free locks.
@@ -512,7 +512,7 @@ class Scheduler:
 
 
 def _unregistered(sim: Scheduler, inherited: Actor | None) -> str:
-    """Return the advice for a primitive that was awaited by a task that is no actor of the run."""
+    """Return the error message for a primitive that was awaited by a task that is no actor of the run."""
     if inherited is not None and inherited.sim is sim:
         return (
             f"a primitive of the run was awaited in a plain Trio task (a child of {inherited.name!r}); "
@@ -553,7 +553,7 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
                 item = popleft()
             else:
                 sim.now, _, item = heappushpop(heap, (sim.now + dt, number, me))
-                # Nobody is due before. It may go on only so often in a slice, or Trio would never get its look.
+                # No other is due before. Only so many timers may pass in a slice, or Trio would never get its look.
                 if item is me and number <= sim.last_advance:
                     return
             sim.running = item

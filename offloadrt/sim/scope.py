@@ -21,7 +21,7 @@ from offloadrt.sim.scheduler import Actor, Scheduler, remove, return_to_trio, un
 
 
 def cancel(sim: Scheduler, scope: trio.CancelScope) -> None:
-    """Cancel a Trio scope at an instant of the scheduler's choosing."""
+    """Cancel a Trio scope, and count the wake-ups that this causes as the scheduler's own."""
     # A cancellation wakes tasks in Trio. These wake-ups are the scheduler's own, at an instant that it has chosen.
     sim.by_scheduler = True
     scope.cancel()
@@ -30,14 +30,14 @@ def cancel(sim: Scheduler, scope: trio.CancelScope) -> None:
 
 @attrs.define
 class RawSection:
-    """The body of ``sim.attached()``: what a timeout cancels when the actor waits in Trio itself."""
+    """A section in which an actor may wait in Trio itself; a timeout of the actor then cancels ``scope``."""
 
     scope: trio.CancelScope
     expired: Expired | None = None
 
 
 class Attached(AsyncOnly):
-    """``async with sim.attached()``: the actor is a plain Trio task; nothing happens if it is one already."""
+    """``async with sim.attached()``: Trio steps the actor during the body. No effect where Trio does so anyway."""
 
     def __init__(self, sim: Scheduler) -> None:
         self._sim = sim
@@ -77,9 +77,9 @@ class Attached(AsyncOnly):
 
 
 class TimeoutScope:
-    """Raises once, where the actor waits when the time is up; clean-up code after the error may wait again.
+    """The scope of ``move_on_after`` and ``fail_after``: when the time is up, it raises where the actor waits, once.
 
-    ``timed_out`` says whether the time ran out. Only the actor that opened the scope is interrupted.
+    Clean-up code may wait again. ``timed_out``: whether the time ran out. Only the actor that opened it is interrupted.
     """
 
     def __init__(self, sim: Scheduler, dt: float, *, fail: bool) -> None:
@@ -114,7 +114,7 @@ class TimeoutScope:
     ) -> bool:
         alarm = self._alarm
         assert alarm is not None
-        # First of all: from here on no time that is up may interrupt the actor.
+        # First of all: from here on no timeout may interrupt the actor.
         alarm.disarm(self._sim)
         swallowed = alarm.raw is not None and alarm.raw.__exit__(kind, error, traceback)
         if error is self._expired or (swallowed and error is not None):
@@ -133,7 +133,7 @@ class TimeoutScope:
 class Alarm:
     """A timer that interrupts an actor. A disarmed alarm leaves the heap, so that it does not advance time.
 
-    When the actor waits in Trio, the ``RawSection`` that it has entered since is cancelled, or else the scope ``raw``.
+    If the actor waits in Trio itself, the alarm cancels the ``RawSection`` entered since, or else the scope ``raw``.
     """
 
     __slots__ = ("_armed", "expired", "opened_in", "raw", "target")
@@ -230,7 +230,7 @@ class Nursery(AsyncOnly):
         assert self._trio is not None
         sim = self._sim
         me = sim.current
-        # Trio complains of a raw call by the name of its own internals: the story says what to do instead.
+        # Trio's complaint about a raw call names Trio's internals: `story.explained` says what to do instead.
         if error is not None:
             error = story.explained(sim, me, error)
             kind = type(error)
@@ -257,7 +257,7 @@ class Nursery(AsyncOnly):
 
 
 class _LookAtTrio:
-    """An entry of the ready queue: Trio runs whom a detached actor has woken before anybody else goes on."""
+    """An entry of the ready queue that lets Trio run the tasks that a cancellation has woken, before any actor."""
 
     is_actor = False
 

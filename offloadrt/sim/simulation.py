@@ -56,7 +56,7 @@ from offloadrt.sim.watch import TrioWatch, Watchdog
 # loudly instead of going wrong. The order of steps is that of the gear ``native``: both take them from one ready
 # queue and heap.
 ADVANCES = 4 * SLICE
-"""Timers that may pass in a slice by `Simulation.set_timer`: they are no steps, but take real time too."""
+"""Timers that `set_timer` lets pass in one slice without a switch: they are no steps, but take real time too."""
 
 _STOPPED = "the simulation is not running: `run.sim.run(main)` starts it, and `trio.run(main)` does not"
 _OUR_STEPS = (types.MethodType, types.FunctionType, partial, LateCancel)
@@ -92,16 +92,16 @@ class Trampoline:
     def run_slice(self) -> int:
         """Make the steps of one slice; return their number, 0 if nothing was due.
 
-        A step returns the next step to make, or None when the actor parked and the next one is open. ``sleep`` knows
+        A step returns the next step to make, or None when the actor parked and the next is not known. ``sleep`` knows
         the next step already, because it looks at the heap anyway.
         """
         sim = self._sim
         heap, ready, popleft = sim.heap, sim.ready, sim.ready.popleft
         step: Any = None
         budget = repeat(None, self._slice)
-        # The loop makes no tests for what happens seldom; exceptions tell. IndexError: the heap was empty as well, so
-        # nothing is due (or it comes out of a step, where it is an error like any other). TypeError: an actor yielded
-        # an object that cannot be called, so it is Trio's and not ours.
+        # For speed, the loop tests for no rare case; exceptions report them. IndexError: the heap was empty as well, so
+        # nothing is due (or a step raised it, and then it is an error like any other). TypeError: an actor yielded an
+        # object that cannot be called, so the object is Trio's and not ours.
         try:
             for _ in budget:
                 if step is None:
@@ -127,9 +127,9 @@ class Trampoline:
         return self._slice - length_hint(budget)
 
     def _end_slice(self, step: Any) -> None:
-        """Put ``step`` back, for which the slice was too short; its actor keeps its place in the order."""
+        """Put back ``step``, which did not fit into the slice; its actor keeps its place in the order."""
         item: Any = self._sim.running
-        # Whose step it is decides what to put back. A fence has left the heap, so it counts as due. A late
+        # The kind of the step decides what to put back. A fence has left the heap, so it counts as due. A late
         # cancellation is delivered now: it takes no turn of its own. All others go back to the head of the queue.
         if step is return_to_trio:
             return
@@ -163,10 +163,10 @@ class Simulation(Scheduler, trio.abc.Clock):
 
     :param gear: ``native`` or ``turbo``; both give the same order of events.
     :param strategy: who goes on first, and who is held back (``Fifo()``, ``Random(seed)``, …: `strategies/`).
-    :param seed: of ``rng``, the run's only random generator.
-    :param observer: told of actors and locks; ``causal_log``: of who lets whom go on.
-    :param slice: steps between two looks at Trio (turbo).
-    :param livelock_limit: steps (and 1000 more for each actor) without time advancing after which a run is stopped.
+    :param seed: the seed of ``rng``, the run's only random generator.
+    :param observer: called for events of actors and locks; ``causal_log``: called when an actor resumes another.
+    :param slice: number of steps between two looks at Trio (gear ``turbo``).
+    :param livelock_limit: steps at one instant (and 1000 more for each actor) after which a run ends with Livelock.
 
     ``now`` is the virtual time in seconds, ``current`` the actor that runs. A simulation runs once.
     """
@@ -233,8 +233,8 @@ class Simulation(Scheduler, trio.abc.Clock):
     ) -> Actor:
         """Start an actor that runs ``await fn(*args)``. A run ends when all actors that are no daemons have ended.
 
-        ``serves``, of a daemon: the mailbox out of which ``fn`` gets a message before it does anything that others can
-        notice. The daemon costs next to nothing until the first message.
+        ``serves``, for a daemon: the mailbox from which ``fn`` gets a message before it does anything that others can
+        notice. Until the first message, the daemon costs next to nothing.
         """
         nursery = self._service if daemon else self._nursery
         if nursery is None:
@@ -242,10 +242,10 @@ class Simulation(Scheduler, trio.abc.Clock):
         return life.start(self, nursery, fn, args, name, daemon, serves if daemon else None)
 
     def spawn_service(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str, chosen: bool = False) -> Actor:
-        """Start a daemon whose ``fn`` uses nothing of Trio, no nursery, and waits for nothing in its clean-up.
+        """Start a daemon that needs no Trio task in the gear ``turbo``, so that it begins and ends at little cost.
 
-        Before anything that others can notice, it gets a message from a mailbox of its own; else it is ``chosen`` when
-        it begins. So it needs no Trio task in the gear ``turbo``, and costs little to begin and to end.
+        ``fn`` uses neither Trio nor a nursery, and waits for nothing in its clean-up. It gets a message from its own
+        mailbox before it does anything that others can notice; or else it is ``chosen``: a strategy lets it begin.
         """
         if self._service is None:
             raise SimulationError(f"spawn_service: {_STOPPED}")
@@ -255,7 +255,7 @@ class Simulation(Scheduler, trio.abc.Clock):
         """Run ``await main(*args)`` as the first actor, until it and all actors that are no daemons have ended.
 
         Returns its value. An error of one actor is raised as it is, with the story of the run as a note; several
-        come as an ExceptionGroup. Deadlock, Livelock, RealInputOutput, UncontrolledNondeterminism as documented.
+        come as an ExceptionGroup. Also Deadlock, Livelock, RealInputOutput, UncontrolledNondeterminism (`errors.py`).
         """
         actor: list[Actor] = []
 
@@ -302,7 +302,7 @@ class Simulation(Scheduler, trio.abc.Clock):
             self._watch.end()
 
     def adopt(self, name: str = "main") -> AbstractAsyncContextManager[Actor]:
-        """Make the current Trio task an actor (in native steps) while the body runs. Used by tests."""
+        """Make the current Trio task an actor while the body runs; Trio makes its steps. Used by tests."""
         self._watch.wake_up()  # the task may wait in Trio before the scheduler resumes it the first time
         return life.adopt(self, name)
 
@@ -311,7 +311,7 @@ class Simulation(Scheduler, trio.abc.Clock):
         pass
 
     def current_time(self) -> float:
-        """Return the virtual time; Trio asks once in each pass of its loop, between the hook below and the tasks."""
+        """Return the virtual time. Each pass of Trio's loop calls this after the hook below, before running tasks."""
         # The pass after a `reschedule` of the scheduler runs that one task; any other runs tasks that Trio has woken.
         if self.expected is not None:
             self.expected = None
@@ -372,8 +372,8 @@ class Simulation(Scheduler, trio.abc.Clock):
         """Resume the actors that are due before Trio's next ``deadline``, for which a fence stands in the heap."""
         if deadline <= self.now:
             return 0
-        # Number 0: before the timers of that instant, after interruptions, whose numbers are negative. One of its own
-        # would depend on how often Trio has asked, because a fence is put in anew each time.
+        # Number 0: before the timers of that instant, after interruptions, whose numbers are negative. A number from
+        # `timers_set` would depend on how often Trio has asked, because each call pushes a new fence.
         fence = Fence()
         heappush(self.heap, (deadline, 0, fence))
         sleep = self.deadline_to_sleep_time(inf)

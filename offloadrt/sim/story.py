@@ -21,7 +21,7 @@ from offloadrt.sim.scheduler import Actor, Scheduler
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _OTHERS: Final = tuple(f"{Path(str(module.__file__)).resolve().parent}/" for module in (trio, outcome))
 _SCENARIOS: Final = f"{_PACKAGE / 'scenarios'}/"
-"""In a wheel the scenarios lie inside the package; they are programs all the same."""
+"""Folder of the scenarios in a wheel. It lies inside the package, but its files are programs of the user."""
 
 Frames = Iterable[tuple[FrameType, int]]
 """Frames with their line numbers, the innermost frame last."""
@@ -140,7 +140,7 @@ def held(sim: Scheduler, actor: Actor) -> list[str]:
 
 
 def report(sim: Scheduler, actor: Actor) -> str:
-    """Tell in one line what an actor waits for, what it holds, and its last waits."""
+    """Describe in one line what an actor waits for, what it holds, and its last waits."""
     parts = [waiting(actor)]
     if names := held(sim, actor):
         parts.append(f"holds {', '.join(names)}")

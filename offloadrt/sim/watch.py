@@ -1,6 +1,6 @@
 """Watches what Trio does with the tasks of a run: anything that it decides by itself could differ from run to run.
 
-`TrioWatch` finds what must not happen; the `Watchdog` raises it, because the clock hook, where it is found, may not.
+`TrioWatch` finds violations. `Watchdog` raises them in a task, because the clock hook that finds them must not raise.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from offloadrt.sim.scheduler import SELF, Scheduler, task_in_a_step
 # ---------------------------------------------------------------------- the watchdog
 # The watchdog: ends a run from within the clock hook, where no error may be raised.
 class Watchdog:
-    """A task that waits for an error to raise. Its methods return what the clock hook is to return to Trio.
+    """Raises errors of a run in a task of its own. `fail` and `force_out` return the clock hook's result.
 
     An exception out of the clock hook would be an internal error of Trio, and would leave the tasks without clean-up.
     """
@@ -50,7 +50,7 @@ class Watchdog:
         await wait_task_rescheduled(abort)
 
     def fail(self, error: BaseException) -> float:
-        """Raise an error in the run, which cancels all actors."""
+        """Raise `error` in the watchdog's task, which cancels all actors of the run."""
         # What happens from now on is clean-up: no wake-up of it is a violation any more.
         self._sim.ending = True
         if (task := self._task) is None:  # the run is cancelled from outside, and with it the task that would raise it
@@ -69,7 +69,7 @@ class Watchdog:
         def raise_error() -> None:
             raise error
 
-        # One after the other in order of spawning; whoever is not parked will be asked again when nothing is due.
+        # In order of spawning; actors that are not parked come again here when nothing is due.
         parked = [actor for actor in sim.actors.values() if actor.interruption is None and actor.interrupt(raise_error)]
         return 0 if parked else inf
 
@@ -81,7 +81,7 @@ HELP = "put it before or after the run, or give it a cost: 'await sim.sleep(dt)'
 
 
 class TrioWatch(trio.abc.Instrument):
-    """Sees every wake-up that is not the scheduler's own.
+    """A Trio instrument that checks every wake-up of a task that the scheduler did not cause.
 
     The first violation becomes ``sim.violation``. Trio calls an instrument at each wake-up, which is a tenth of the
     cost of a native step. So the instrument is added only when a task of the run may wait in Trio itself, which is
@@ -147,7 +147,7 @@ class TrioWatch(trio.abc.Instrument):
             sim.expected = None
             return
         if not sim.turbo:
-            sim.running = None  # whoever runs next is not only the actor that the scheduler knows of
+            sim.running = None  # other tasks than the actor that the scheduler knows of may run next
         if sim.by_scheduler or sim.violation is not None or sim.ending:
             return
         actor = task.context.get(SELF)
@@ -158,8 +158,8 @@ class TrioWatch(trio.abc.Instrument):
         if waker is None and sim.running is not None and sim.running.is_actor:
             sim.violation = story.detached_call(sim, sim.running, story.running(sys._getframe()))
             return
-        # Neither a task of the run nor a deadline has woken it: then it was the world outside, as a thread that is
-        # done.
+        # Neither a task of the run nor a deadline has woken it, so something outside did, such as a thread that has
+        # ended.
         if (waker is None and not sim.timer_due) or (waker and waker is not self.root and _is_system_task(waker)):
             sim.violation = self._outside(task, "was woken by")
             return
@@ -167,8 +167,8 @@ class TrioWatch(trio.abc.Instrument):
             self._watchdog.fail(story.livelock(sim, self._wakes))
             return
         self._counting = True
-        # Trio runs the tasks of one pass in random order. Whom a step wakes runs in the next pass, all others in this
-        # one.
+        # Trio runs the tasks of one pass in random order. A task that a step wakes runs in the next pass, all others in
+        # this one.
         batch = self._passes + (waker is not None)
         other, self._woken = self._woken, task
         same_batch, self._woken_in = batch == self._woken_in, batch
@@ -204,7 +204,7 @@ class TrioWatch(trio.abc.Instrument):
         return self._livelock_limit + 1000 * len(self.sim.actors)
 
     def quiescent(self) -> float:
-        """Say what is wrong when nothing is due, unless all actors have ended; return for how long Trio is to sleep."""
+        """Fail with a deadlock or a wait outside if nothing is due but actors remain; return how long Trio sleeps."""
         sim = self.sim
         if sim.ending:
             return self._watchdog.force_out()

@@ -5,9 +5,9 @@ Open `events.py` first, then `recorder.py`.
     events      every class of event, with its fields (`EVENTS`: by name), and what an event is
     recorder    `Trace`: records in memory, hashes, hands on to sinks; the simulation's observer
     statistics  `Calls` (API calls by name) and `HostTime` (where the time of the host threads went), always on
-    logs        `JsonLines`: one JSON object an event, by structlog
+    logs        `JsonLines`: one JSON object per event, by structlog
 
-Logs are imported by their own name when somebody wants them: structlog is not loaded here. Files for other tools, such
+`logs` is imported only where a log is written, so that structlog is not loaded here. Files for other tools, such
 as Perfetto's, are entry points of the group `offloadrt.trace_files`.
 """
 

@@ -65,7 +65,7 @@ EVENTS: dict[str, type[Event]] = {}
 """Every class of event by its name, in the order of definition."""
 
 SHAPES: dict[int, tuple[str, int, tuple[int, ...]]] = {}
-"""What a recorder needs of each class, by code: its name, the width of its payload, and where in it the sizes are."""
+"""For the recorder, by code of the class: its name, the width of its payload, and the positions of the sizes."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -501,9 +501,9 @@ def plain_kernel(name: str) -> str:
 
 
 def _function(mangled: str) -> str:
-    """Return the name of a C++ function without its arguments, as far as the name has plain identifiers only.
+    """Demangle the name of a C++ function, without its arguments; return a name that cannot be read unchanged.
 
-    Of a name by flang, whose capital letters say what encloses a procedure, return the last part.
+    Of a name mangled by flang (``_Q…``), in which capital letters separate the scopes, return the last part.
     """
     if mangled.startswith("_Q"):
         return re.split("[A-Z]+", mangled)[-1] or mangled

@@ -1,10 +1,10 @@
 """`Trace`: records the events of a run, hashes them, and hands them on to sinks.
 
 Components hold a `Trace` or None and write `if (trace := self.trace) is not None: trace(events.CopyBegin, …)`, so a
-run that wants no trace pays for a test against None and nothing else. What is recorded goes as it is into two flat
-lists, one for what all events have and one for payloads: no object is made that lasts, and the garbage collector has
-nothing to do. Blocks of the lists are hashed column by column, become rows (tuples with integer picoseconds) when a
-sink or somebody wants rows, and typed events when one looks at them.
+run without a trace costs a test against None and nothing else. Events are stored unchanged in two flat lists, one for
+the fields that all events have and one for the payloads: no lasting object is made, and the garbage collector has
+nothing to do. Blocks of the lists are hashed column by column. They become rows (tuples with integer picoseconds) when
+a sink or a caller asks for rows, and typed events when these are accessed.
 """
 
 from array import array
@@ -116,10 +116,10 @@ class CausalObserver(ResumptionObserver, Protocol):
         """Note that a kernel has reached the compute units."""
 
     def locate(self, directive: int, actor: Actor) -> None:
-        """Note where in the source the directive stands that the running actor begins."""
+        """Note the source line of the directive that `actor` begins, for `source_lines`."""
 
     def call_at(self) -> int:
-        """Return the number of the source line that calls the driver; NO_CAUSE where nobody wants it."""
+        """Return the number of the source line that calls the driver; NO_CAUSE where it is not recorded."""
 
 
 class Trace:
@@ -129,7 +129,7 @@ class Trace:
     record: keep the events in memory, for `rows` and `events`.
     hash: keep the streaming hash, for `hash()`.
     sinks: get every row, in blocks; `close()` writes what is left and closes them.
-    causal_log: records who let whom go on (of the simulation, too), and where directives stand; None: nobody asks.
+    causal_log: also the simulation's; notes which actor resumes which, and where directives stand in the source.
     """
 
     __slots__ = (
@@ -196,7 +196,7 @@ class Trace:
             self._block()
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
-        """Record an uncounted event (`Event.counts`) among the rows, `in_s` virtual seconds from now.
+        """Record an event that is neither counted nor hashed (`Event.counts`), `in_s` virtual seconds from now.
 
         of: actor, device and cause of the event. what: its payload.
         """
@@ -377,13 +377,13 @@ class FaultPhase:
     _pages: int = 0
     _entries: int = 0
     parts: Mapping[str, float] = {}
-    """Seconds of what its last work ends with, by name."""
+    """The parts with which the phase's last work ends, in order: name, and cost in seconds."""
 
     def _note(self, kind: type[Event], *what: Any, in_s: float = 0.0) -> None:
         self._trace.aside(kind, (self._sim.current.index, self._device, self._cause), what, in_s)
 
     def works(self, seconds: float, scale: float) -> None:
-        """Note that the phase's last work begins and takes `seconds`; each part of it takes `scale` times its cost."""
+        """Note that the phase's last work begins and takes `seconds`; each of `parts` takes `scale` times its cost."""
         parts = {name: scale * taken for name, taken in self.parts.items() if taken > 0.0}
         ends = [seconds - sum([*parts.values()][after:]) for after in range(len(parts))] + [seconds]
         for part, begin, end in zip(parts, ends, ends[1:], strict=False):
@@ -399,7 +399,7 @@ class FaultPhase:
 
 
 def fault_phases(trace: Trace | None, sim: Simulation, device: int) -> Callable[..., FaultPhase] | None:
-    """Return a function that begins a phase, called with phase, cause, block, pages, entries; None if unobserved."""
+    """Return a function (phase, cause, block, pages, entries) that begins a phase; None where no row is kept."""
     return None if trace is None or not (trace.record or trace.sinks) else partial(FaultPhase, trace, sim, device)
 
 

@@ -114,7 +114,7 @@ class Calls:
         }
 
     def table(self) -> dict[str, ProfiledCalls]:
-        """Return the statistics as `statistics` does, with the share of each function in the total of all."""
+        """Return the statistics as `statistics` does, with each function's percentage of the total time."""
         everything = 0.0
         for tally in self._tallies.values():
             everything += tally.total_s
@@ -152,8 +152,8 @@ OTHER = "other"
 class HostTime:
     """Virtual seconds of all host threads (hidden helper threads included), by category.
 
-    seconds: by category, every category of `HOST_TIME` being present.
-    lived_s: the lives of all host threads together.
+    seconds: the sum for each category of `HOST_TIME`.
+    lived_s: the sum of the lifetimes of all host threads.
     """
 
     __slots__ = ("lived_s", "seconds")
@@ -172,8 +172,8 @@ class HostTime:
     def add_wait(self, begin: float, end: float, spans: Iterable[tuple[str, float, float]]) -> None:
         """Add the wait of a host thread for the device from `begin` to `end` (virtual seconds).
 
-        spans: (category, begin, end) of what the stream that it waited for was doing, "copies" or "kernels", in order
-        and without overlap. What of the wait falls into a span goes to the span's category, the rest to "device".
+        spans: (category, begin, end) of what the awaited stream was doing, "copies" or "kernels", in order and without
+        overlap. The part of the wait inside a span counts for the span's category, the rest for "device".
         """
         rest = end - begin
         for category, span_begin, span_end in spans:
@@ -185,5 +185,5 @@ class HostTime:
             self.seconds["device"] += rest
 
     def lived(self, dt: float) -> None:
-        """Add the life of a host thread that ends, `dt` virtual seconds."""
+        """Add the lifetime of a host thread that has ended, `dt` virtual seconds."""
         self.lived_s += dt

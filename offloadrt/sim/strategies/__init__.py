@@ -1,10 +1,10 @@
 """Strategies: which of several ready actors goes on first, and which is held back. Each strategy has its file.
 
-`Fifo` (``fifo.py``) is the order of scheduling; to `Random` (``random_order.py``) each is equally likely. Others are
+`Fifo` (``fifo.py``) keeps the order of scheduling; `Random` (``random_order.py``) draws one at random. Others are
 found by entry points of the group `offloadrt.strategies`.
 
 One method is needed, ``choose``. A strategy may also have ``reach`` and ``delay``, by which actors go on later than
-they would: as threads that were preempted do, or hardware that was busy. Nobody ever goes on earlier than its own work
+they would, like threads that are preempted or hardware that is busy. No actor goes on earlier than its own work
 allows. Timeouts and cancellations are no choices: they are delivered first.
 """
 
@@ -23,11 +23,11 @@ __all__ = ["Fifo", "Random", "Strategy"]
 class Strategy(Protocol):
     """Chooses among actors that are ready.
 
-    Two members are optional. ``reach``, a number of virtual seconds, read once: an actor whose own time comes within
-    ``reach`` of the earliest one's is among the choices, too; when it is chosen, virtual time goes on to its time, and
-    those who were passed over are late, but never by more than ``reach``. ``delay(actor)``, called with the actor that
-    goes on next while there are others: a number of virtual seconds holds it back for so long (0.0: behind all others
-    of this instant), None lets it go on. It is called once for each time that the actor goes on.
+    Two members are optional. ``reach`` is a number of virtual seconds, read once: an actor whose timer comes at most
+    ``reach`` after the earliest one is a choice, too. If it is chosen, virtual time advances to its timer, and the
+    actors that were passed over are late, by at most ``reach``. ``delay(actor)`` is called once each time that an actor
+    is to go on while there are others. A number of virtual seconds delays the actor for so long (0.0: behind all others
+    of this instant); None lets it go on.
     """
 
     @property
