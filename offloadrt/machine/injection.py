@@ -28,7 +28,7 @@ FaultKind = Literal[
 ]  # fmt: skip
 
 EVERYWHERE: Final = "everywhere"
-"""Keyword for faults at each await, each in a run of its own; no single run accepts it."""
+"""The value of ``--faults`` that asks for a fault at each await, each in a run of its own; no single run accepts it."""
 
 
 class ThreadDied(BaseException):
