@@ -516,7 +516,7 @@ class HostMemory:
         return faults
 
     async def clear(self, nbytes: int, besides: float = 0.0) -> None:
-        """Clear memory in the calling thread, while the thread's core also works for ``besides`` seconds."""
+        """Clear ``nbytes`` bytes in the calling thread, whose core works ``besides`` seconds longer, as on faults."""
         arrival, seconds = self._sim.now, besides + nbytes / self.population.clear_rate
         # A byte that is cleared is written, one that is copied is read and written: half of the memory's work.
         work = nbytes / 2

@@ -34,8 +34,8 @@ EVERYWHERE: Final = "everywhere"
 class ThreadDied(BaseException):
     """A host thread died at a fault ``thread:NUMBER@TIME``.
 
-    It is no Exception, so that no handler of the program's own takes it for one of the program's errors: structured
-    regions are left as at a cancellation, and the run ends.
+    It is a BaseException, so that no ``except Exception`` of the program catches it: it unwinds the thread as a
+    cancellation does, and the run ends.
     """
 
 

@@ -268,7 +268,7 @@ PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket, PeerPacket)
 class DrainKernels(msgspec.Struct, frozen=True):
     """Start no new kernel of a process until ResumeKernels; the reply comes when no kernel of it is running.
 
-    To the compute units.
+    Sent to the compute units.
     """
 
     reason: str
@@ -279,7 +279,7 @@ class DrainKernels(msgspec.Struct, frozen=True):
 class SuspendKernels(msgspec.Struct, frozen=True):
     """Stop all kernels, of whatever process, and start no new one until ResumeKernels.
 
-    The reply comes when they have stopped.  To the compute units.
+    The reply comes when they have stopped.  Sent to the compute units.
     """
 
     reason: str
@@ -287,7 +287,7 @@ class SuspendKernels(msgspec.Struct, frozen=True):
 
 
 class ResumeKernels(msgspec.Struct, frozen=True):
-    """Take back one DrainKernels (``suspended=False``) or one SuspendKernels; to the compute units."""
+    """Take back one DrainKernels (``suspended=False``) or one SuspendKernels; sent to the compute units."""
 
     reason: str
     suspended: bool
@@ -311,14 +311,14 @@ class QueueReady(msgspec.Struct, frozen=True):
 class RunContexts(msgspec.Struct, frozen=True):
     """Run only kernels of these processes, and stop those of others where they are.
 
-    The reply comes when they have stopped.  To the compute units.
+    The reply comes when they have stopped.  Sent to the compute units.
     """
 
     processes: tuple[int, ...]
 
 
 class PageFault(msgspec.Struct, frozen=True):
-    """A kernel has met pages of [low, high) that the GPU cannot translate; to the page-fault handler."""
+    """A kernel has accessed pages of [low, high) that the GPU cannot translate; sent to the page-fault handler."""
 
     low: int
     high: int

@@ -616,7 +616,7 @@ def coalesced(fault: ManagedFault, reports_a_page: int) -> int:
 
 
 def merge(faults: list[ManagedFault], reports_a_page: int = 1) -> MergedFaults:
-    """Merge the duplicates of a batch (``preprocess_fault_batch``); a page has ``reports_a_page`` entries at most.
+    """Merge the duplicates of a batch (``preprocess_fault_batch``); the GPU reports a page in ``reports_a_page`` parts.
 
     A message does not say which entry reports which page, so its entries are divided evenly among its pages.
     """

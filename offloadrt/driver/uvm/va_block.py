@@ -43,7 +43,7 @@ class Arriving(msgspec.Struct, frozen=True, eq=False):
     """The result of a fetch whose pages are on their way to the device."""
 
     signal: Signal
-    """It is set when they have arrived, which also gives the block's lock."""
+    """Set when the pages have arrived and the block's lock has been released."""
 
 
 class Fetched(enum.Enum):
@@ -62,7 +62,7 @@ class WritingBack(msgspec.Struct, frozen=True, eq=False):
     """The result of an eviction whose pages are on their way to the host; the device memory is free already."""
 
     signal: Signal
-    """It is set when they have arrived, which also gives the block's lock."""
+    """Set when the pages have arrived and the block's lock has been released."""
 
 
 class Evicted(enum.Enum):
@@ -501,7 +501,7 @@ class VaBlocks:
         self._without_room[block.index] = self._without_room.get(block.index, 0) | pages
 
     def try_again(self) -> None:
-        """Unmap what is mapped over the link for want of device memory, if there is some now: it faults, and migrates.
+        """Unmap pages mapped over the link for lack of device memory, if there is room now, so that they fault.
 
         Called when the program has freed device memory.
         """
@@ -616,7 +616,7 @@ class VaBlocks:
     def _bring_from(
         self, member: VaBlocks | None, block: ManagedBlock, pages: int, cause: int, ended: Callable[[], None]
     ) -> None:
-        """Copy pages from the host or from another device, whose engine pushes them; without a link over the host."""
+        """Copy pages from the host or another device, whose engine pushes them (through the host without a link)."""
         if member is None:
             self._send("h2d", self.note_moved("h2d", block, pages), cause, ended)
             return
@@ -635,7 +635,7 @@ class VaBlocks:
         member.device.engines["p2p"].send(number, cause, nbytes, "managed", ended, over=link)
 
     def _fetch_behind(self, written: Signal, block: ManagedBlock, brought: int, nbytes: int, cause: int) -> Arriving:
-        """Fetch pages when the write-back of what was there before has ended; ``nbytes`` is 0 if nothing moves."""
+        """Fetch pages after the write-back of the block that was evicted for them; ``nbytes`` is 0 if nothing moves."""
         arrival = Signal(self.sim, "pages of managed memory")
 
         def start() -> None:
@@ -679,7 +679,7 @@ class VaBlocks:
         return nbytes / self.pages.page_size * self.costs.page_copy
 
     async def send_back(self, index: int, pages: int, cause: int) -> None:
-        """Migrate those of some pages of a block that the device has to the host, because a prefetch asks for it."""
+        """Migrate to the host those of some pages of a block that this device has, because a prefetch asks for it."""
         block = self.pages.block(index)
         if pages := pages & block.resident:
             self.thrashing.forget(index, pages)
@@ -774,7 +774,7 @@ class VaBlocks:
         return written
 
     async def stop_queues(self, block: ManagedBlock, pages: int, cause: int) -> None:
-        """Stop the device's queues, if it is about to lose pages that its kernels cannot fault for."""
+        """Stop the device's queues if it is about to lose pages on which its kernels cannot fault."""
         if block.accessed_by & pages:
             await self._queues.begin(cause)
 

@@ -187,8 +187,8 @@ class ComputeUnits:
     def _due(self, packet: KernelPacket) -> float:
         """Return when a kernel that has just been dispatched reaches the SMs.
 
-        The queue fetches and decodes a packet while the packet still waits for its predecessor in the stream. So only
-        the gap remains of the launch latency when the kernel was submitted in time.
+        The queue fetches and decodes a packet while the packet still waits for its predecessor in the stream. So a
+        kernel that was submitted early enough starts ``launch.gap`` after its predecessor's end.
         """
         now, submitted = self.sim.now, packet.stream.submitted
         if submitted is None or submitted >= now or packet.blit is not None:
@@ -218,7 +218,7 @@ class ComputeUnits:
         call.reply()
 
     async def _resume(self, message: ResumeKernels) -> None:
-        """Take a halt back; when the last one is taken back, restore the state of each stopped kernel."""
+        """Take back one DrainKernels or SuspendKernels; with the last suspension, restore each kernel's state."""
         if not message.suspended:
             self._drains -= 1
             self._contexts.all[message.process].drains -= 1
@@ -335,7 +335,7 @@ class ComputeUnits:
             tally.most_resident = here
 
     def _meet(self, resident: ResidentKernel, missing: Missing) -> None:
-        """Let a kernel meet the next range that was missing at its start; it faults unless the range is mapped now."""
+        """Let a kernel access the next range that was missing at its start; it faults if the range still is missing."""
         faults = self.faults
         assert faults is not None
         met = missing.head

@@ -58,7 +58,7 @@ class Missing:
 
     @property
     def head(self) -> tuple[int, int] | None:
-        """Return the range that the kernel meets next; None when it has met all ranges."""
+        """Return the range (low, high) that the kernel accesses next; None when it has been through all of them."""
         if self.piece == len(self.pieces):
             return None
         return self.mapped(self.address, self.address + self.range)
@@ -251,7 +251,7 @@ class ResidentKernel(msgspec.Struct, eq=False):
     placed: int = 1
     """Number of slots for teams that the kernel has now."""
     missing: Missing | None = None
-    """Missing ranges of host memory that the kernel has yet to meet, on an APU; None when there are none."""
+    """Missing ranges of host memory that the kernel has yet to access, on an APU; None when there are none."""
     sweep: ManagedSweep | None = None
     """The kernel's progress in managed memory; None when the kernel uses none."""
     stalled_since: float = 0.0
@@ -452,7 +452,7 @@ class ComputeSpec:
         return launch.kernel.dependent_accesses * self.memory_latency
 
     def _waves(self, launch: Launch) -> int:
-        """Return how many teams run in one slot, one after another, when each takes as long."""
+        """Return how many teams run one after another in the same slot, if all teams take equally long."""
         return -(-launch.teams // (self.sms * self.limits.resident_teams(launch)))
 
     def _roofline(self, launch: Launch) -> float:
@@ -681,7 +681,7 @@ class MemoryTraffic:
 
 @attrs.define(eq=False)
 class Flow:
-    """A DMA ring's copies, one after another: ``begin``, the time that the copy takes alone, and ``end``."""
+    """A DMA ring's copies, one by one: ``begin``, a sleep for the copy's time alone, and ``end`` if ``part`` is set."""
 
     memory: MemoryTraffic
     draw: float = 0.0

@@ -34,7 +34,7 @@ LaunchCosts = tuple[float, float, int, float]
 
 @attrs.define(eq=False)
 class GpuContext:
-    """The state of one process in the compute units; their actor owns it."""
+    """The state of one process's context on the compute units, whose actor owns this object."""
 
     process: int
     spec: ComputeSpec
@@ -47,7 +47,7 @@ class GpuContext:
     running: bool = True
     """Whether the context's kernels run; False while the context waits for a time slice."""
     drains: int = 0
-    """Number of DrainKernels that have not been taken back."""
+    """Number of `DrainKernels` messages for the process that no `ResumeKernels` has taken back yet."""
     kernels: int = 0
     """Number of kernels that have been launched and have not ended."""
     resident: int = 0

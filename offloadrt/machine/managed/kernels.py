@@ -39,7 +39,7 @@ from offloadrt.trace import events
 
 
 class FaultBuffer:
-    """Holds at most ``size`` entries of faults; ``mailbox`` is that of the handler, which gets the first entry.
+    """Holds at most ``size`` entries of faults, in the ``mailbox`` of the page-fault handler.
 
     The GPU writes one entry after another, ``each_s`` seconds apart, from whichever SMs they come.
     """

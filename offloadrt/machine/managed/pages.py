@@ -87,7 +87,7 @@ REMOTE: Final = 2
 
 _BLOCKS_PER_SPAN: Final = 512
 _SPARSE: Final = 16
-"""Among this many pages, one must be missing for draws from all pages to be cheaper than a list of missing ones."""
+"""If fewer than one page in this many is missing, listing the missing ones is cheaper than drawing until one is hit."""
 
 
 class Translations:
@@ -261,7 +261,7 @@ class ManagedPages:
         self.per_block = block_size // page_size
         self.blocks: dict[int, ManagedBlock] = {}
         self._untouched: AddressMap[tuple[range, int, ManagedUsage]] = AddressMap()
-        """Blocks that have not been made yet, by the first one of each range: the range and its allocation."""
+        """Ranges of blocks that have no object yet, by first block: (range, address of the allocation, its counts)."""
         self.chunks = RootChunks()
         """Blocks with device memory."""
         self._story = story
@@ -270,7 +270,7 @@ class ManagedPages:
         self.peer_pages = 0
         """Number of these pages that lie in the memory of other devices."""
         self.for_stores: Translations | None = None
-        """The translations for stores, where pages with copies have none; None until ``tell_stores_apart``."""
+        """The translations for stores, without those of read-only pages; None until ``tell_stores_apart`` is called."""
         self.translations = Translations(self.per_block)
         """The GPU's page table; `set_state` changes it."""
         self.usage: dict[str, ManagedUsage] = {}
@@ -338,7 +338,7 @@ class ManagedPages:
             yield block, block.leave(begin, pages)
 
     def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:
-        """Divide pages of a block among its allocations: (number of pages, counts); a shared one is in the first."""
+        """Divide pages of a block among its allocations: (number of pages, counts); the first one gets shared pages."""
         own, usage = block.sole
         if usage is not None and not pages & ~own:
             return [(pages.bit_count(), usage)]

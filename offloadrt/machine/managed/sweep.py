@@ -351,7 +351,7 @@ class RandomHits:
 HOST = -1
 """The host's number among the devices."""
 _ALL = 1.0 - 1e-6
-"""A sweep that touches at least this fraction of the pages touches all of them."""
+"""Fraction of the pages from which on a sweep is assumed to touch all of them."""
 
 
 @attrs.define(eq=False)

@@ -183,7 +183,7 @@ _LIMITS: dict[str, tuple[float, float, str]] = {
     "time / data": (0.0, 1e-3, "a byte takes 1 ms at most"),
     "fraction": (0.0, 1e6, "a factor is 1e6 at most"),
 }
-"""The least and the largest SI value by dimension, and the reason. All are far beyond hardware: others are slips."""
+"""The least and the largest SI value by dimension, and the reason. No hardware comes near; other values are typos."""
 
 
 class EntryError(ValueError):

@@ -268,7 +268,7 @@ class NodeTopology:
     """The links, PCIe switches and sockets of a machine's devices."""
 
     links: Topology
-    """NVLink or xGMI (``nvlink.topology``)."""
+    """Links of NVLink or xGMI between devices (``nvlink.topology``)."""
     switches: Groups
     """Devices that share the link of a PCIe switch to the host (``pcie.switches``)."""
     sockets: Groups
