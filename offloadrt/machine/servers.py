@@ -118,7 +118,7 @@ class Servers(Generic[M]):
             self._started(actor)
 
     def submit(self, message: M) -> None:
-        """Leave a message; the server that has been idle for the longest gets it."""
+        """Pass a message to the server that has been idle for the longest; queue it while no server is idle."""
         if self.claim():
             self.mailbox.put(message)
         else:

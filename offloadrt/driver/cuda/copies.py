@@ -38,10 +38,10 @@ class Steps(Protocol):
     def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
     ) -> Awaitable[Signal]:
-        """Submit a transfer and return its completion."""
+        """Submit a transfer and return its completion; the parameters are fields of its `CopyPacket`."""
 
     def host_copy(self, nbytes: int, /) -> Awaitable[None]:
-        """Copy within the host."""
+        """Copy ``nbytes`` bytes between the program's memory and a pinned buffer."""
 
 
 @attrs.define(eq=False)
@@ -426,7 +426,7 @@ class Copies:
         cause: int,
         over: Shared | None = None,
     ) -> Awaitable[Signal]:
-        """Submit one transfer and return its completion."""
+        """Submit one transfer and return its completion; the parameters are fields of its `CopyPacket`."""
         return self._context.submit(self.packet(stream, direction, nbytes, memory, move, cause, over), self._cost)
 
     def packet(
@@ -439,7 +439,7 @@ class Copies:
         cause: int,
         over: Shared | None = None,
     ) -> CopyPacket:
-        """Return the packet of one transfer."""
+        """Return the packet of one transfer; the parameters are its fields."""
         number = self._next_number()
         done = Signal(self._sim, f"copy {number} ({direction})")
         return CopyPacket(number, stream, cause, direction, nbytes, memory, move, done, over)

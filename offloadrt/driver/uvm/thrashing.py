@@ -32,7 +32,7 @@ class ThrashingRules:
     """Number of fault-driven migrations of a page, each within a lapse of the one before, that count as thrashing."""
     pin_threshold: Annotated[int, "thrash.pin_threshold"]
     """Number of throttled faults on a page after which it is pinned."""
-    lapse: Annotated[float, "thrash.lapse"]
+    lapse: Annotated[float, "thrash.lapse"]  # longest time between two migrations that count together
     nap: Annotated[float, "thrash.nap"]
     """Length of a period in which one side is throttled."""
     pin: Annotated[float, "thrash.pin"]
@@ -69,8 +69,8 @@ class _Page:
 class _Block:
     """Migrations of one block; ``pages`` has the state of each page once the block may thrash."""
 
-    side: Side
-    last: float
+    side: Side  # to which it last migrated
+    last: float  # time of that migration
     pages: list[_Page] | None = None
     thrashing: int = 0
     """Pages that thrash, one bit each."""

@@ -91,7 +91,7 @@ _SPARSE: Final = 16
 
 
 class Translations:
-    """The translations of one device, ``per_block`` pages for each block.  Pages are numbered by their addresses."""
+    """The translations of one device by page number (address / page size), kept in *spans* of 512 blocks of pages."""
 
     def __init__(self, per_block: int) -> None:
         self._per_block = per_block
