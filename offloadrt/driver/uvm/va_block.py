@@ -688,7 +688,7 @@ class VaBlocks:
             self.release_memory(block)
 
     async def copy_home(self, block: ManagedBlock, pages: int, kept: int, cause: int, work: float = 0.0) -> None:
-        """Move pages to the host, without bytes where it has a copy; of ``kept``, the device keeps read-only copies."""
+        """Move pages to the host, but no bytes of those it has copies of; ``kept`` stay here as read-only copies."""
         moved = pages & ~block.host_copy
         self.unmap(block, pages & ~kept)
         self.protect(block, kept)
