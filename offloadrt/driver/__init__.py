@@ -60,7 +60,7 @@ class ManagedCalls(Protocol):
 
 
 class PinningCalls(Protocol):
-    """The calls for pinned host memory, whose copies need no staging. DriverError where no pinning is emulated."""
+    """The calls for pinned host memory, whose copies need no staging; DriverError if pinning is not emulated."""
 
     async def register(self, address: int, nbytes: int) -> None: ...
     async def unregister(self, address: int) -> None: ...

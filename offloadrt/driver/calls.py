@@ -367,13 +367,13 @@ class Touching:
     serial_s: float = 0.0
     """Seconds that the kernel takes on top of its work."""
     fault: Callable[[AccessFault], None] | None = None
-    """Called when the kernel dies because it may not fault."""
+    """Called when the kernel dies at a missing page, because XNACK is off."""
     accesses: Accesses = ()
     """The kernel's accesses to managed memory."""
     trace: AddressTrace | None = None
-    """The positions of each thread in managed memory, if the kernel's source tells them; None: the kernel sweeps."""
+    """Finds the positions of each thread in managed memory from the kernel's source; None: the kernel sweeps."""
     data: AddressTrace | None = None
-    """Finds the positions of elements whose indices have no affine form; None where no numbers determine them."""
+    """Finds the positions of elements whose indices are not affine; None where no array's values determine them."""
 
 
 NOTHING = Touching()

@@ -178,7 +178,7 @@ class RocrCopies:
         done: HsaSignal,
         depends: HsaSignal | None = None,
     ) -> None:
-        """Copy once ``depends`` is set; ``move`` moves the bytes at the transfer's end.
+        """Copy (h2d, d2h or d2d) once ``depends`` is set; at the end ``move`` moves the bytes, and ``done`` is set.
 
         ROCr gives copies of ``dma.blit_from`` bytes and more to a kernel (``GpuAgent::GetBlitObject``: only compute
         units saturate the device's memory). Smaller ones go to a DMA ring, which needs no flush of caches. A copy that
@@ -304,7 +304,7 @@ class AsyncHandler:
         self._servers.start()
 
     def submit(self, handler: RunHandler) -> None:
-        """Leave a handler whose signal is set."""
+        """Queue a handler whose signal is set; the thread runs it when its turn has come."""
         self._servers.submit(handler)
 
     def wake(self) -> None:
@@ -677,7 +677,7 @@ class Rocr:
 
     @classmethod
     def open(cls, views: Sequence[Machine], devices: int) -> list[list[Rocr]]:
-        """Return the libraries of each process; each process has its own view of the machine."""
+        """Return the libraries of each process (``views``: their views of the machine) on its first devices."""
         first = [cls.of(views[0], number) for number in range(devices)]
         return [first, *([cls.of(view, number, first[number]) for number in range(devices)] for view in views[1:])]
 

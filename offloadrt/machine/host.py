@@ -83,7 +83,7 @@ class Cores:
         self._waited = 0
         self._wait_s = 0.0
         self._busy = 0
-        self._busy_s = 0.0  # ends less beginnings, so that those at work need no look
+        self._busy_s = 0.0  # ends minus beginnings of work; for a core at work the statistics add the present time
         self._born = sim.now
         sim.primitives.append(self)
 
@@ -173,11 +173,11 @@ class Cores:
     # ------------------------------------------------------------------ for a lock, which begins a thread's work
 
     def begin(self, actor: Actor, dt: float | None) -> bool:
-        """Have ``actor``, which is parked or about to park, resumed after it has worked on a core for ``dt``.
+        """Let ``actor``, which is parked or about to park, work on a core for ``dt`` seconds; then resume it.
 
         The actor then calls ``ended``, also when a cancellation resumed it earlier. With None, it has the core until
-        that call. Returns True if the actor need not wait: it has the core from now on, or the work is over already,
-        because the actor runs and nothing else happens before its end (`Simulation.set_timer`).
+        that call. Returns True if the actor need not wait: it has the core from now on (None), or its work is over
+        already, because nothing else was to happen before its end (`Simulation.set_timer`).
         """
         if self._pinned and (own := self._pinned.get(actor)) is not None:
             return own.begin(actor, dt)
@@ -516,7 +516,7 @@ class HostMemory:
         return faults
 
     async def clear(self, nbytes: int, besides: float = 0.0) -> None:
-        """Clear memory in the calling thread, while the thread's core also works for ``besides`` seconds."""
+        """Clear ``nbytes`` bytes in the calling thread, whose core works ``besides`` seconds longer, as on faults."""
         arrival, seconds = self._sim.now, besides + nbytes / self.population.clear_rate
         # A byte that is cleared is written, one that is copied is read and written: half of the memory's work.
         work = nbytes / 2
@@ -566,7 +566,7 @@ class HostWorkersSpec:
     """Whether each algorithm has all cores for itself (an ablation)."""
 
     def width(self, launch: Launch, parallel: bool) -> float:
-        """Return how many cores an algorithm can use: at most one for each iteration."""
+        """Return how many cores an algorithm can use: at most one for each iteration, and 1 if not ``parallel``."""
         return float(max(1, min(self.cores, launch.iterations))) if parallel else 1.0
 
 

@@ -28,14 +28,14 @@ FaultKind = Literal[
 ]  # fmt: skip
 
 EVERYWHERE: Final = "everywhere"
-"""Keyword for faults at each await, each in a run of its own; no single run accepts it."""
+"""The value of ``--faults`` that asks for a fault at each await, each in a run of its own; no single run accepts it."""
 
 
 class ThreadDied(BaseException):
     """A host thread died at a fault ``thread:NUMBER@TIME``.
 
-    It is no Exception, so that no handler of the program's own takes it for one of the program's errors: structured
-    regions are left as at a cancellation, and the run ends.
+    It is a BaseException, so that no ``except Exception`` of the program catches it: it unwinds the thread as a
+    cancellation does, and the run ends.
     """
 
 

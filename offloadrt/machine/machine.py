@@ -52,7 +52,7 @@ class ImpossibleSplit(ProfileError):
 
 @attrs.frozen
 class InstanceProfile:
-    """A MIG instance profile, by its slices."""
+    """A MIG instance profile: its numbers of compute slices and of memory slices."""
 
     compute: int
     memory: int
@@ -90,7 +90,7 @@ def instances_of(spec: MachineSpec) -> list[InstanceProfile]:
 
 
 def _fit(profiles: list[InstanceProfile], taken: frozenset[int]) -> bool:
-    """Tell whether all of these instances fit beside the memory slices that are taken."""
+    """Tell whether all of these instances can be placed on memory slices that are not in ``taken``."""
     if not profiles:
         return True
     first, *others = profiles

@@ -37,7 +37,7 @@ class Backing:
     def __init__(self, fill: int | None = None) -> None:
         self._arrays: dict[int, Bytes] = {}
         self._bases: list[int] = []
-        """The base addresses in order; a sorted dictionary took longer to make than a short run needs its memory."""
+        """The base addresses in order. Making a sorted dictionary instead cost a short run more than it saved."""
         self._fill = 0 if fill is None else fill
 
     def view(self, address: int, nbytes: int, base: int, size: int) -> Bytes:
@@ -80,9 +80,9 @@ class Backing:
 
 
 _PAGED = 1 << 18
-"""Size in bytes from which the operating system supplies zeroed memory, page by page at the first touch.
+"""Size in bytes from which arrays are mapped from the operating system, which clears each page at its first touch.
 
-NumPy asks the C library, which clears its own memory: all 2 MiB of a segment of which a kernel uses a line.
+NumPy's memory comes from the C library, which may clear all 2 MiB of a segment of which a kernel uses only one line.
 """
 
 

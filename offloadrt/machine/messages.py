@@ -201,17 +201,17 @@ class KernelPacket(msgspec.Struct, frozen=True, eq=False):
     serial_s: float = 0.0
     """Seconds that the kernel takes on top of its work, for instance for a double indirection."""
     fault: Callable[[AccessFault], None] | None = None
-    """Called when the kernel dies because it may not fault; without this, such a death ends the run."""
+    """Called when the kernel dies at a missing page, as XNACK is off; without this, such a death ends the run."""
     accesses: Accesses = ()
     """The kernel's accesses to managed memory, on a device that migrates pages."""
     trace: AddressTrace | None = None
     """The positions of each thread in managed memory, if the kernel's source tells them; None: the kernel sweeps."""
     data: AddressTrace | None = None
-    """The positions of elements whose indices have no affine form, as far as numbers determine them."""
+    """The positions of elements whose indices are not affine, as far as the values of arrays determine them."""
     blit: BlitCopy | None = None
     """The copy that the kernel makes, if it belongs to the driver library and not to the program."""
     gap: float | None = None
-    """Seconds from the end of the kernel's predecessor to its first team, if not as between kernels of a stream."""
+    """Seconds from the end of the kernel's predecessor in its stream to its first team; None stands for launch.gap."""
 
 
 class WaitPacket(msgspec.Struct, frozen=True, eq=False):
@@ -268,7 +268,7 @@ PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket, PeerPacket)
 class DrainKernels(msgspec.Struct, frozen=True):
     """Start no new kernel of a process until ResumeKernels; the reply comes when no kernel of it is running.
 
-    To the compute units.
+    Sent to the compute units.
     """
 
     reason: str
@@ -279,7 +279,7 @@ class DrainKernels(msgspec.Struct, frozen=True):
 class SuspendKernels(msgspec.Struct, frozen=True):
     """Stop all kernels, of whatever process, and start no new one until ResumeKernels.
 
-    The reply comes when they have stopped.  To the compute units.
+    The reply comes when they have stopped.  Sent to the compute units.
     """
 
     reason: str
@@ -287,7 +287,7 @@ class SuspendKernels(msgspec.Struct, frozen=True):
 
 
 class ResumeKernels(msgspec.Struct, frozen=True):
-    """Take back one DrainKernels (``suspended=False``) or one SuspendKernels; to the compute units."""
+    """Take back one DrainKernels (``suspended=False``) or one SuspendKernels; sent to the compute units."""
 
     reason: str
     suspended: bool
@@ -311,14 +311,14 @@ class QueueReady(msgspec.Struct, frozen=True):
 class RunContexts(msgspec.Struct, frozen=True):
     """Run only kernels of these processes, and stop those of others where they are.
 
-    The reply comes when they have stopped.  To the compute units.
+    The reply comes when they have stopped.  Sent to the compute units.
     """
 
     processes: tuple[int, ...]
 
 
 class PageFault(msgspec.Struct, frozen=True):
-    """A kernel has met pages of [low, high) that the GPU cannot translate; to the page-fault handler."""
+    """A kernel has accessed pages of [low, high) that the GPU cannot translate; sent to the page-fault handler."""
 
     low: int
     high: int
@@ -352,7 +352,7 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
     time: float
     """Time of the faults, in virtual seconds."""
     stored: Mapping[int, int] = msgspec.field(default_factory=dict)
-    """Pages that stores accessed, by block, where stores and loads differ; it may name more than ``pages``."""
+    """Pages that stores accessed, by block, where stores have own translations; it may have more than ``pages``."""
     arrives: float = 0.0
     """Time when the first entry is in the fault buffer, in virtual seconds; the others follow."""
 
@@ -373,7 +373,7 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
 
 
 class AccessNotification(msgspec.Struct, frozen=True):
-    """Kernels have filled the counter of a region of host memory; sent to the access-counter worker."""
+    """The access counter of a region of host memory has reached its threshold; sent to the access-counter worker."""
 
     block: int
     pages: int

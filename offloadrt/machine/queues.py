@@ -225,7 +225,7 @@ class HardwareQueues:
         pool.streams[[queue.number for queue in pool.queues].index(stream.queue.number)] -= 1
 
     def _choose(self, pool: _Pool) -> int:
-        """Return the index of the next stream's queue in its pool; make the queue if necessary."""
+        """Return the index of the next stream's queue in its pool; the caller makes the queue if it does not exist."""
         if self._uncontended:
             return pool.opened
         if not self._least_used:
@@ -246,11 +246,11 @@ class HardwareQueues:
 # in flight, whether either has packets or not. If all have, nothing changes until the quantum after.
 @attrs.frozen
 class SlotSpec:
-    """The number of HSA queues that the hardware serves at once, and the time slice of each."""
+    """The number of HSA queues that the hardware serves at once, and how often they are exchanged."""
 
     slots: Annotated[int, "runlist.hardware_queues"]
     quantum: Annotated[float, "runlist.quantum"]
-    """Length of the time slice, in virtual seconds."""
+    """Virtual seconds after which a waiting queue may take a slot."""
 
 
 def slot_spec(spec: MachineSpec) -> SlotSpec | None:
@@ -328,7 +328,7 @@ class QueueSlots:
             self._swap(end)
 
     async def run(self) -> None:
-        """Advance time while a queue without a slot has work, for ever (the actor)."""
+        """Process each quantum at its end while a queue without a slot has work, for ever (the actor)."""
         while True:
             self._note(await self.mailbox.get())
             while self._ready.number:
@@ -430,7 +430,7 @@ class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
             self._hand_on(packet, self.sim.now)
 
     def _hand_on(self, packet: KernelPacket | BarrierPacket, submitted: float) -> None:
-        """Hand a packet on that has no other before it."""
+        """Hand a kernel to the compute units; complete a barrier, or leave it to the actor if it has to wait."""
         self._packets += 1
         if isinstance(packet, KernelPacket):
             packet.stream.submitted = submitted
@@ -553,7 +553,7 @@ class HsaQueues:
         return queue
 
     def give_back(self, stream: Stream) -> None:
-        """Take the queue of a stream that submits nothing more for now.
+        """Take back the queue of a stream that submits nothing more for now.
 
         Raises RuntimeError when the stream holds none.
         """
@@ -564,7 +564,7 @@ class HsaQueues:
         stream.queue = self._unassigned
 
     def _choose(self) -> int:
-        """Return the number of the queue that the next stream takes; make the queue if necessary."""
+        """Return the index of the queue that the next stream takes; the caller makes it if it does not exist."""
         if self._round_robin and not self._uncontended:
             index = self._taken % self._count
             self._taken += 1

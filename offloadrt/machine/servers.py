@@ -79,11 +79,11 @@ class Servers(Generic[M]):
     Messages that find no idle server wait here, and not in the mailbox: a caller may claim an idle actor and do its
     work itself, and that actor must not get another message meanwhile.
 
-    serve: what an actor runs. It gets from ``mailbox`` for ever, and calls ``done`` when it has served a message,
-    before it tells anybody so; ``took_from_mailbox`` when it got one that was not left by ``submit``.
-    name: what the actor with a number is called, from 0.
+    serve: what each actor runs. It takes messages from ``mailbox`` for ever, and calls ``done`` when it has served one,
+    before it reports the completion. It calls ``took_from_mailbox`` for a message that ``submit`` has not put there.
+    name: returns the name of the actor with a number; numbers begin at 0.
     started: called with each actor that is spawned.
-    service: whether ``serve`` keeps to what `Simulation.spawn_service` asks for.
+    service: whether ``serve`` fulfils the conditions of `Simulation.spawn_service`.
     """
 
     _sim: Simulation
@@ -118,7 +118,7 @@ class Servers(Generic[M]):
             self._started(actor)
 
     def submit(self, message: M) -> None:
-        """Leave a message; the server that has been idle for the longest gets it."""
+        """Pass a message to the server that has been idle for the longest; queue it while no server is idle."""
         if self.claim():
             self.mailbox.put(message)
         else:

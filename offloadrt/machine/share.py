@@ -7,7 +7,7 @@ This is the only file of the package in which a number of users yields a time.  
 * **re-divided** whenever a user comes or goes, or the resource is halted or resumed;
 * **ties**: users who finish at the same instant finish in the order in which they came.
 
-``FairShare`` is pure: it is told the time and tells who finishes when.  ``SharedPool`` lets actors wait for it.
+``FairShare`` is pure: given the time, it computes who finishes when.  ``SharedPool`` lets actors wait for that.
 
 Users of equal cap always progress together, so each cap has one clock of *service per user*: it advances at the
 rate that each of its users gets, a user finishes when the clock passes the mark set at its arrival, and a heap of
@@ -233,7 +233,7 @@ _cap: Callable[[_Class], float] = operator.attrgetter("cap")
 
 
 def _fair_rate(left: float, users: int, cap: float) -> float:
-    """Return a user's share of what is left: an equal share, or the user's cap if that is less."""
+    """Return the rate of a user, one of ``users`` who share a rate of ``left``: an equal share, at most its cap."""
     rate = left / users if left > 0.0 else 0.0
     return cap if cap < rate else rate
 
@@ -270,7 +270,7 @@ class SharedPool:
     def serve(self, amount: float, cap: float = math.inf) -> Awaitable[None]:
         """Take ``amount`` units at the rate that the division gives, at most ``cap`` per second.
 
-        Await the result at once: the user arrives at the call. ValueError for a cap of 0, which serves nothing.
+        Await the result at once: the user arrives at the call. Raises ValueError for a cap of 0.
         """
         if not cap > 0:
             raise _bad_request(amount, cap)
@@ -279,11 +279,11 @@ class SharedPool:
         return self.finish(self.share.join(self._sim.now, amount, cap), came=True)
 
     def enter(self, amount: float, cap: float) -> Ticket:
-        """Add a user whose actor need not wait yet; it calls ``finish``, before its end is possible, or ``leave``."""
+        """Add a user whose actor does something else first; before all units can be served it calls ``finish``."""
         return self.share.join(self._sim.now, amount, cap)
 
     def leave(self, ticket: Ticket) -> None:
-        """Remove a user who came by ``enter``."""
+        """Remove a user who came by ``enter`` and does not call ``finish``."""
         self.share.leave(self._sim.now, ticket)
         if self.share.users:
             self._wake_first()

@@ -38,10 +38,10 @@ class Steps(Protocol):
     def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
     ) -> Awaitable[Signal]:
-        """Submit a transfer and return its completion."""
+        """Submit a transfer and return its completion; the parameters are fields of its `CopyPacket`."""
 
     def host_copy(self, nbytes: int, /) -> Awaitable[None]:
-        """Copy within the host."""
+        """Copy ``nbytes`` bytes between the program's memory and a pinned buffer."""
 
 
 @attrs.define(eq=False)
@@ -226,7 +226,7 @@ class _LockingSteps:
 
 
 async def holding(lock: HostLock, work: Coroutine[Any, Any, None]) -> None:
-    """Do awaitable work while holding a lock."""
+    """Take a lock, await ``work``, and release the lock; close ``work`` if the lock cannot be taken."""
     try:
         await lock.enter(0.0)
     except BaseException:
@@ -312,7 +312,7 @@ class Copies:
         with self._context.call("cuMemcpyHtoDAsync", stream, cause) as call:
             call.takes(bytes=nbytes, address=dst)
             target, source, address = self.device_bytes(call.api, dst, nbytes), src.bytes, src.address
-            # What a program copies it has written, also where it does not say so, as of an array without values.
+            # A program has written what it copies, even where the emulated one does not, as for a phantom.
             if not (pages := self._host_memory.pages).covers(address, nbytes):
                 pages.insert(address, address + nbytes)
             if pinned or self._is_pinned(address, nbytes):
@@ -426,7 +426,7 @@ class Copies:
         cause: int,
         over: Shared | None = None,
     ) -> Awaitable[Signal]:
-        """Submit one transfer and return its completion."""
+        """Submit one transfer and return its completion; the parameters are fields of its `CopyPacket`."""
         return self._context.submit(self.packet(stream, direction, nbytes, memory, move, cause, over), self._cost)
 
     def packet(
@@ -439,7 +439,7 @@ class Copies:
         cause: int,
         over: Shared | None = None,
     ) -> CopyPacket:
-        """Return the packet of one transfer."""
+        """Return the packet of one transfer; the parameters are its fields."""
         number = self._next_number()
         done = Signal(self._sim, f"copy {number} ({direction})")
         return CopyPacket(number, stream, cause, direction, nbytes, memory, move, done, over)
@@ -447,7 +447,7 @@ class Copies:
     def of_node(
         self, api: str, to: HostRange | int, begin: HostRange | int, nbytes: int, stream: Stream, cause: int
     ) -> CopyPacket:
-        """Return the packet of a copy with pinned memory or within the device; an int is a device address."""
+        """Return the packet of a graph's copy; an int is a device address. Raises DriverError for pageable memory."""
         for end in (to, begin):
             if not isinstance(end, int) and not self._is_pinned(end.address, nbytes):
                 raise DriverError(api, UNSUPPORTED, _PAGEABLE)

@@ -125,7 +125,7 @@ class CudaDriver:
 
     @classmethod
     def open(cls, views: Sequence[Machine], devices: int) -> list[list[CudaDriver]]:
-        """Return the drivers of each process; each process has its own view of the machine."""
+        """Return the drivers of each process (``views``: their views of the machine) on its first devices."""
         processes: list[DriverProcess] = []
         for view in views:
             same = (process for process in processes if process.instance == view.devices[0].index)

@@ -33,7 +33,7 @@ class ReusePolicies:
     allow_opportunistic: bool = True
     """Whether it may reuse memory of another stream whose free has completed at the moment of the call."""
     allow_internal_dependencies: bool = True
-    """Whether, without other memory, it may reuse memory of another stream, for whose free its stream waits."""
+    """Whether it may reuse memory of another stream if nothing else is free; its stream then waits for the free."""
 
 
 @attrs.define
@@ -139,7 +139,7 @@ class MemPool:
         return next((free for free in self._free if free.size >= size), None)
 
     def take(self, free: FreeRange, nbytes: int, *, new: bool, waits: bool = False) -> int:
-        """Allocate from a free range; return the address."""
+        """Allocate from a free range; return the address. ``new`` (a new chunk) and ``waits`` are for the counts."""
         size = free.size if self._whole else self._extent(nbytes)
         address = free.address
         if free.size == size:
@@ -155,7 +155,7 @@ class MemPool:
         return address
 
     def give(self, address: int, stream: Stream | None, done: Signal | None, order: int) -> bool:
-        """Free the allocation at an address; return False when the pool has no allocation there."""
+        """Free an allocation as free number ``order`` of ``stream``, when ``done`` is set; False if none is there."""
         size, chunk = self._allocated.pop(address, (0, 0))
         if size:
             self._used -= size
@@ -237,7 +237,7 @@ class FreeClock:
         return {**self.before(stream), **own}
 
     def follow(self, stream: Stream, mark: Mapping[int, int]) -> None:
-        """Order a stream behind a mark."""
+        """Note that a stream's next command comes after a mark, and so after the frees before the mark (`at`)."""
         before = self._before.setdefault(stream.index, {})
         for index, frees in mark.items():
             before[index] = max(before.get(index, 0), frees)
@@ -312,7 +312,7 @@ class ProcessLock:
 
 @attrs.frozen
 class PageLockingSpec:
-    """The conditions and costs of locking pages for copies."""
+    """When a copy of pageable memory locks the program's pages, as HIP's library does, and what that costs."""
 
     more_than: Annotated[int, "hip.pin_from"]
     """Bytes from which on copies lock pages; 0: never."""

@@ -76,7 +76,7 @@ class UvmCounters:
 
 @attrs.frozen
 class SystemMemoryCosts:
-    """Costs of the host's allocators' memory on a device that uses it in place; seconds."""
+    """Additional costs of system-allocated memory on a device that accesses it in place; seconds."""
 
     first_touch: Annotated[float, "ats.first_touch"]
     """Additional work for a page that the GPU touches first: the host makes the page."""

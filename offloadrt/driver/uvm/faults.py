@@ -106,13 +106,13 @@ _PACKED: Final = Struct(f"{_NUMBERS}d").pack
 
 
 class FaultBatches(Sequence[FaultBatch]):
-    """The batches so far, in the order in which they ended: eight bytes for each number of a batch."""
+    """The batches so far, in the order in which they ended; each field of a batch takes eight bytes."""
 
     def __init__(self) -> None:
         self._numbers = array("d")
 
     def add(self, *numbers: float) -> None:
-        """Note a batch, as the numbers of its fields."""
+        """Append a batch; ``numbers`` are the fields of a `FaultBatch`, in their order."""
         self._numbers.frombytes(_PACKED(*numbers))
 
     def __len__(self) -> int:
@@ -201,7 +201,7 @@ class Served(msgspec.Struct, frozen=True, eq=False, gc=False):
 class GpuFaults:
     """Serves the faults of a device's kernels, block by block; the caller holds the space lock for reading.
 
-    Follows ``service_fault_batch_block_locked`` and ``uvm_va_block_service_locked`` of nvidia-uvm.
+    It follows ``service_fault_batch_block_locked`` and ``uvm_va_block_service_locked`` of nvidia-uvm.
     """
 
     def __init__(self, blocks: VaBlocks) -> None:
@@ -271,11 +271,11 @@ class GpuFaults:
                 locks.give(block)
 
     async def _map_in_place(self, block: ManagedBlock, wanted: int, cause: int) -> int:
-        """Serve what needs no migration to the device; return the remaining pages.
+        """Serve faults that need no migration to this device; return the pages that are left.
 
-        A store to a page of which it has a copy takes the other copies away.  A page that is to stay on a device which
-        this one reaches goes there, if it is not there yet, and is mapped; so is one that this device is advised to
-        access (``block_select_processor_residency``).
+        A store to a page of which this device has a copy invalidates all other copies.  A page that prefers another
+        device, which this one reaches, migrates there if need be and is mapped over the link.  So is a page there that
+        this device is advised to access (``block_select_processor_residency``).
         """
         blocks, space, here = self._blocks, self._blocks.space, self._blocks.device.local
         if alone := wanted & block.resident:
@@ -335,10 +335,10 @@ class GpuFaults:
         return throttled, pinned
 
     def _brought_by(self, block: ManagedBlock, wanted: int, thrashes: int) -> int:
-        """Return the pages that come for faults on the ``wanted`` pages of a block, from the host or new.
+        """Return the pages that come to the device for faults on the ``wanted`` pages, with those that are prefetched.
 
-        A new page takes part in the prefetcher's tree as one that migrates does.  Of a block that nobody has touched,
-        and that is to stay on this device, the first fault brings all
+        The prefetcher's tree makes no difference between pages that migrate and pages that nobody has touched.  Of an
+        untouched block that prefers this device, the first fault brings all pages
         (``uvm_perf_prefetch_prenotify_fault_migrations``).
         """
         blocks, resident = self._blocks, block.resident
@@ -387,7 +387,7 @@ class FaultHandlerStatistics:
 
 
 class Service(msgspec.Struct, eq=False):
-    """What the handler has served since the last replay, in one service of an interrupt."""
+    """What the handler has served since the last replay, while it works on one interrupt."""
 
     kernels: tuple[int, ...] | None
     """The kernels whose faults these are; None: those of all kernels."""
@@ -397,7 +397,7 @@ class Service(msgspec.Struct, eq=False):
     """The copies that were submitted for the served pages."""
 
     def note(self, served: dict[int, int]) -> None:
-        """Note that pages have been served, by block."""
+        """Add served pages, by block."""
         if not self.served:
             self.served = served
             return
@@ -556,7 +556,7 @@ class UvmFaultHandler:
         service.served, service.copies = {}, []
 
     def _note_wait(self, fault: ManagedFault, took: dict[int, float]) -> None:
-        """Add the time that a kernel was stalled besides what its faults take alone; nothing if they came too late."""
+        """Add a kernel's stall beyond the time to serve its faults alone; nothing if none of them needed service."""
         costs = self.costs
         own_s = math.fsum(map(took.__getitem__, dict(fault.pages)))
         if own_s:
@@ -611,14 +611,14 @@ class MergedFaults(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def coalesced(fault: ManagedFault, reports_a_page: int) -> int:
-    """Return how many of a message's entries the fetch does not merge with the one before: a page's reports are one."""
+    """Return how many entries a message has after the fetch has merged consecutive entries of the same page."""
     return min(fault.entries, max(how_many(fault.pages), -(-fault.entries // reports_a_page)))
 
 
 def merge(faults: list[ManagedFault], reports_a_page: int = 1) -> MergedFaults:
-    """Merge the duplicates of a batch (``preprocess_fault_batch``).
+    """Merge the duplicates of a batch (``preprocess_fault_batch``); the GPU reports a page in ``reports_a_page`` parts.
 
-    A message does not say which entry reports which page, so that each of its pages counts for equally many of them.
+    A message does not say which entry reports which page, so its entries are divided evenly among its pages.
     """
     all_pages: dict[int, int] = {}
     entries: dict[int, int] = {}

@@ -1,12 +1,12 @@
 """Thrashing of managed memory: pages that host and device fault to and fro, and what the driver does about it.
 
-Follows nvidia-uvm (``uvm_perf_thrashing.c``), for one host and one device of which only the device reaches the memory
-of the other.  *Detection*: when a block's migrations change direction within a lapse its pages are tracked; a page
-thrashes after some migrations, each within a lapse of the one before.  *Throttling*: in each period of a nap one side
-is favoured and the other may not have the page; the sides take turns.  *Pinning*: a page on which faults were throttled
-often enough stays on the host for some time, where the device reaches it over the link.
+This follows nvidia-uvm (``uvm_perf_thrashing.c``), for one host and one device, where the device can access the host's
+memory but not the reverse.  *Detection*: when a block's migrations change direction within ``thrash.lapse``, its pages
+are tracked; a page thrashes after ``thrash.threshold`` migrations, each within a lapse of the one before.
+*Throttling*: in each period of ``thrash.nap`` one side is favoured and the other may not have the page; the sides take
+turns.  *Pinning*: a page with enough throttled faults stays on the host for some time and is accessed over the link.
 
-Nothing here waits or moves a byte: ``Thrashing`` is told of migrations and says what to do with a fault.
+Nothing here waits or moves a byte: the driver reports migrations to ``Thrashing`` and asks it what to do with a fault.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ThrashingRules:
     """Number of fault-driven migrations of a page, each within a lapse of the one before, that count as thrashing."""
     pin_threshold: Annotated[int, "thrash.pin_threshold"]
     """Number of throttled faults on a page after which it is pinned."""
-    lapse: Annotated[float, "thrash.lapse"]
+    lapse: Annotated[float, "thrash.lapse"]  # longest time between two migrations that count together
     nap: Annotated[float, "thrash.nap"]
     """Length of a period in which one side is throttled."""
     pin: Annotated[float, "thrash.pin"]
@@ -55,12 +55,12 @@ class _Page:
 
     last: float = -1.0
     """Time of the page's last migration; negative before the first."""
-    events: int = 0
-    throttled: set[Side] = attrs.field(factory=set)
+    events: int = 0  # migrations, each within a lapse of the one before
+    throttled: set[Side] = attrs.field(factory=set)  # sides that may not have the page
     until: float = 0.0
     """End of the period of throttling."""
-    favoured: Side | None = None
-    throttlings: int = 0
+    favoured: Side | None = None  # the side that may have the page until then
+    throttlings: int = 0  # throttled faults, which count towards a pin
     pinned_to: Side | None = None
     pinned_until: float = 0.0
 
@@ -69,15 +69,15 @@ class _Page:
 class _Block:
     """Migrations of one block; ``pages`` has the state of each page once the block may thrash."""
 
-    side: Side
-    last: float
+    side: Side  # to which it last migrated
+    last: float  # time of that migration
     pages: list[_Page] | None = None
     thrashing: int = 0
     """Pages that thrash, one bit each."""
 
 
 class Thrashing:
-    """Watches the pages of a device's managed memory, ``per_block`` in each block, and counts what it finds."""
+    """Finds thrashing pages of a device's managed memory, with ``per_block`` pages in a block, and counts them."""
 
     def __init__(self, rules: ThrashingRules, per_block: int, counters: UvmCounters) -> None:
         self.rules: Final = rules
@@ -87,7 +87,7 @@ class Thrashing:
         self._pins: deque[tuple[float, int, int]] = deque()
 
     def migrated(self, index: int, pages: int, side: Side, now: float) -> None:
-        """Note that faults had these pages of a block migrate to a side, prefetched neighbours included."""
+        """Note that faults made these pages of a block migrate to a side, prefetched neighbours included."""
         rules = self.rules
         if not rules.detects:
             return

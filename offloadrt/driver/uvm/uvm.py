@@ -114,7 +114,7 @@ class AccessCounterStatistics:
     service_s: float
     """Time of the worker's own work for them, without the copies."""
     wait_s: float
-    """Time from each notification until the worker began with its region."""
+    """Time from a notification until the worker turned to its region, summed over the notifications."""
 
 
 class AccessCounterWorker:
@@ -124,8 +124,8 @@ class AccessCounterWorker:
     ``uvm_parent_gpu_service_access_counters``. The first notification in an empty buffer interrupts the host. The
     worker takes at most ``access_counter.batch`` of them at a time, sorts them by address, and serves one region after
     the other, as ``service_notification_ats`` does: the translations go, the bytes move, and the worker waits for the
-    copy. It clears the counter of a region of which something has migrated. When there is no device memory to be had,
-    nothing migrates; no other memory is evicted for it.
+    copy. Then it clears the counter of the region. When there is no free device memory, nothing migrates and the
+    counter stays silent; no other memory is evicted for it.
     """
 
     def __init__(self, blocks: VaBlocks, counters: AccessCounters) -> None:
@@ -359,7 +359,7 @@ class Uvm:
             blocks.locks.release()
 
     def _prefer(self, block: ManagedBlock, pages: int, advice: Advice) -> None:
-        """Set where pages of a block are to stay; this is one for all devices."""
+        """Set the preferred location of pages of a block in the records of all devices."""
         for record in self._space.records(block.index):
             if advice == "prefer_device":
                 record.prefer("here" if record is block else "elsewhere", pages)

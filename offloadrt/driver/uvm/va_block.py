@@ -43,7 +43,7 @@ class Arriving(msgspec.Struct, frozen=True, eq=False):
     """The result of a fetch whose pages are on their way to the device."""
 
     signal: Signal
-    """It is set when they have arrived, which also gives the block's lock."""
+    """Set when the pages have arrived and the block's lock has been released."""
 
 
 class Fetched(enum.Enum):
@@ -62,7 +62,7 @@ class WritingBack(msgspec.Struct, frozen=True, eq=False):
     """The result of an eviction whose pages are on their way to the host; the device memory is free already."""
 
     signal: Signal
-    """It is set when they have arrived, which also gives the block's lock."""
+    """Set when the pages have arrived and the block's lock has been released."""
 
 
 class Evicted(enum.Enum):
@@ -190,7 +190,7 @@ class VaSpace:
 
     @property
     def costs(self) -> PeerCosts:
-        """Return what several devices cost besides; only a machine that has several needs these entries."""
+        """Return the additional costs of several devices, read at the first use: with one device nobody needs them."""
         if self._costs is None:
             self._costs = self.machine.spec.read(PeerCosts)
         return self._costs
@@ -202,7 +202,7 @@ class VaSpace:
         self._enabled |= {(device, peer), (peer, device)}
 
     def reaches(self, device: int, other: int) -> bool:
-        """Tell whether a device translates, and copies, memory of another one."""
+        """Tell whether a device can translate and copy the memory of another one directly."""
         peers = self.machine.peers
         if peers is None or not peers.can_access(device, other):
             return False
@@ -240,13 +240,13 @@ class VaSpace:
             yield member.pages.block(index)
 
     def arrived(self, device: int, index: int, pages: int) -> None:
-        """Agree that pages of a block are in the memory of a device now."""
+        """Record with all other devices that pages of a block are in the memory of ``device`` now."""
         for other, block in self.others(device, index):
             block.arrived_elsewhere(pages)
             other.map_remote_again(block)
 
     def left(self, device: int, index: int, pages: int) -> None:
-        """Agree that pages of a block are in the memory of a device no more; who reached them there has to fault."""
+        """Record that pages of a block have left ``device``; devices that mapped them there lose their translations."""
         records = [*self.records(index)]
         for other, block in self.others(device, index):
             if there := block.at_peers.get(device, 0) & pages:
@@ -258,12 +258,12 @@ class VaSpace:
             block.left_elsewhere(elsewhere)
 
     def has_host_copy(self, index: int, pages: int, *, valid: bool) -> None:
-        """Agree whether the host has valid copies of pages of a block that devices have."""
+        """Record with all devices whether the host has valid copies of pages of a block that lie on devices."""
         for block in self.records(index):
             block.set_host_copy(pages, valid=valid)
 
     def came_home(self, index: int) -> None:
-        """Restore what the devices are advised to translate of a block, some of which is the host's now."""
+        """Let devices map over the link what they are advised to access of a block, as pages came back to the host."""
         for member in self.members:
             member.map_remote_again(member.pages.block(index))
 
@@ -274,7 +274,7 @@ class VaSpace:
             block.set_read_mostly(pages, True)
 
     def not_read_mostly(self, index: int, pages: int) -> None:
-        """Have pages of a block one place again: the device that prefers them, else the host, else the first device."""
+        """Keep one copy of pages of a block: on the device that prefers them, else the host, else the first device."""
         places, kept = [*self.everywhere(index)], []
         left = on_host = 0
         for _, block in places:
@@ -307,9 +307,9 @@ class VaBlocks:
     """The blocks of managed memory as one device has them; the caller holds the lock of the block that it changes.
 
     ``kernels`` is what the device's compute units know of managed memory.  ``ManagedBlock`` holds the state of a block
-    and refuses what its state does not allow.  The methods here are what the driver does on top: kernels that have
-    translations ahead are told, device memory is taken and given back, the records of other devices agree, and the
-    bytes move.
+    and refuses what its state does not allow.  The methods here are what the driver does on top: they notify kernels
+    that may still need a removed translation, take device memory and give it back, keep the records of other devices
+    in agreement, and move the bytes.
 
     Raises ProfileError when the profile lacks an entry, or names a policy that does not exist.
     """
@@ -357,7 +357,7 @@ class VaBlocks:
         """Pages, by block, that are mapped over the link because there was no device memory for them."""
 
     def _work(self, cost: float, phase: FaultPhase | None) -> Awaitable[None]:
-        """Pay for the last work of a phase, and tell it how long that takes this time."""
+        """Let the driver do ``cost`` seconds of work, the last of a phase, and tell the trace how long that takes."""
         if phase is None or not cost:
             return self.pay(cost)
         taken = cost if self.machine.exact else self.machine.jitter(cost)
@@ -368,7 +368,7 @@ class VaBlocks:
         return self.sim.sleep(self.machine.jitter(dt))
 
     def map_for_copies(self, block: ManagedBlock, pages: int) -> float:
-        """Return the work in seconds that lets copy engines reach pages of a block on the host, the first time.
+        """Let copy engines reach pages of a block on the host; return the seconds of work, 0 if they could already.
 
         The driver maps a chunk of host memory for DMA when it has allocated it, and keeps both while the pages are on
         the device (``uvm_va_block_map_cpu_chunk_on_gpus``, ``block_gpu_map_phys_all_cpu_pages``).
@@ -418,7 +418,7 @@ class VaBlocks:
             self.device.memory.give_managed(self.pages.block_size)
 
     def map_local(self, block: ManagedBlock, pages: int) -> None:
-        """Let the GPU translate pages that are on the device now; what was freed meanwhile stays away."""
+        """Let the GPU translate pages that are on the device now; pages that were freed meanwhile are left out."""
         pages &= block.valid
         # Pages that nobody has touched have no bytes to move: they appear in device memory.
         if fresh := pages & ~block.populated:
@@ -474,9 +474,9 @@ class VaBlocks:
         self.pages.set_state(block, pages, REMOTE)
 
     def map_remote_again(self, block: ManagedBlock) -> None:
-        """Restore the translations of what the GPU is advised to access, also while the host owns it.
+        """Map over the link what the GPU is advised to access and has no translation of: on the host, or on devices.
 
-        Of system-allocated memory it has those of the host's page table, which nobody has to make.
+        It also reaches all system-allocated memory on the host, by the host's page table, at no cost.
         """
         if block.system and (there := block.system & block.on_host & ~(block.resident | block.remote)):
             self.pages.set_state(block, there, REMOTE)
@@ -501,7 +501,7 @@ class VaBlocks:
         self._without_room[block.index] = self._without_room.get(block.index, 0) | pages
 
     def try_again(self) -> None:
-        """Unmap what is mapped over the link for want of device memory, if there is some now: it faults, and migrates.
+        """Unmap pages mapped over the link for lack of device memory, if there is room now, so that they fault.
 
         Called when the program has freed device memory.
         """
@@ -520,7 +520,7 @@ class VaBlocks:
         """Migrate pages of a block to the device (``uvm_va_block_make_resident``), for ``cost`` seconds of work.
 
         Pages that are read mostly are copied, unless stores have met them (``stored``).  ``evicts`` says whether other
-        blocks may be evicted for room.  ``phase`` is told when the work begins.
+        blocks may be evicted for room.  ``phase`` is the traced phase to which the work belongs, if any.
         """
         written: Signal | None = None
         while not self.take_memory(block):  # others may bring it in while its lock is given up for room
@@ -599,7 +599,7 @@ class VaBlocks:
         return Arriving(arrival)
 
     def _sources(self, block: ManagedBlock, pages: int) -> list[tuple[VaBlocks | None, int]]:
-        """Return (who has them, pages): a device over a link, else the host (None), else a device without a link."""
+        """Return (source, pages): devices with a link to here, else the host (None), else devices without a link."""
         sources: list[tuple[VaBlocks | None, int]] = []
         others = [*self.space.others(self.device.local, block.index)]
         for linked in (True, False):
@@ -616,7 +616,7 @@ class VaBlocks:
     def _bring_from(
         self, member: VaBlocks | None, block: ManagedBlock, pages: int, cause: int, ended: Callable[[], None]
     ) -> None:
-        """Copy pages from the host or from another device, whose engine pushes them; without a link over the host."""
+        """Copy pages from the host or another device, whose engine pushes them (through the host without a link)."""
         if member is None:
             self._send("h2d", self.note_moved("h2d", block, pages), cause, ended)
             return
@@ -635,7 +635,7 @@ class VaBlocks:
         member.device.engines["p2p"].send(number, cause, nbytes, "managed", ended, over=link)
 
     def _fetch_behind(self, written: Signal, block: ManagedBlock, brought: int, nbytes: int, cause: int) -> Arriving:
-        """Fetch pages when the write-back of what was there before has ended; ``nbytes`` is 0 if nothing moves."""
+        """Fetch pages after the write-back of the block that was evicted for them; ``nbytes`` is 0 if nothing moves."""
         arrival = Signal(self.sim, "pages of managed memory")
 
         def start() -> None:
@@ -679,7 +679,7 @@ class VaBlocks:
         return nbytes / self.pages.page_size * self.costs.page_copy
 
     async def send_back(self, index: int, pages: int, cause: int) -> None:
-        """Migrate what the device owns of some pages of a block to the host, as a prefetch asks for."""
+        """Migrate to the host those of some pages of a block that this device has, because a prefetch asks for it."""
         block = self.pages.block(index)
         if pages := pages & block.resident:
             self.thrashing.forget(index, pages)
@@ -688,7 +688,7 @@ class VaBlocks:
             self.release_memory(block)
 
     async def copy_home(self, block: ManagedBlock, pages: int, kept: int, cause: int, work: float = 0.0) -> None:
-        """Copy pages to the host, but for those of which it has a copy; the device keeps copies of some."""
+        """Move pages to the host, but no bytes of those it has copies of; ``kept`` stay here as read-only copies."""
         moved = pages & ~block.host_copy
         self.unmap(block, pages & ~kept)
         self.protect(block, kept)
@@ -774,7 +774,7 @@ class VaBlocks:
         return written
 
     async def stop_queues(self, block: ManagedBlock, pages: int, cause: int) -> None:
-        """Stop the device's queues, if it is about to lose pages that its kernels cannot fault for."""
+        """Stop the device's queues if it is about to lose pages on which its kernels cannot fault."""
         if block.accessed_by & pages:
             await self._queues.begin(cause)
 

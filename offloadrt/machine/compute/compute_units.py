@@ -67,9 +67,9 @@ def put_by_priority(waiting: deque[KernelPacket], packet: KernelPacket) -> None:
 
 
 _NEAR = 1e-9
-"""Before a kernel's end, the time in seconds in which every message makes the actor check for that end.
+"""A message that arrives less than these seconds before a kernel's computed end makes the actor check for that end.
 
-By rounding, the computed end may lie a little after a message that comes at the same time.
+The computed end may, by rounding, lie a little after a message that comes at the same time.
 """
 
 
@@ -98,8 +98,8 @@ class ComputeUnits:
 
     ``contexts``: one for each process that has kernels here; None when there is only one.
 
-    Without ``faults`` and ``managed`` it does not matter which memory a kernel touches. Each message and each end of a
-    kernel has its handler below. All run in this one actor, so that the division of the SMs never changes under them.
+    Without ``faults`` and ``managed`` it does not matter which memory a kernel touches. Each kind of message, and the
+    end of a kernel, has a method below. All run in this one actor, so no other actor changes the division of the SMs.
     """
 
     def __init__(
@@ -187,8 +187,8 @@ class ComputeUnits:
     def _due(self, packet: KernelPacket) -> float:
         """Return when a kernel that has just been dispatched reaches the SMs.
 
-        The queue fetches and decodes a packet while the packet still waits for its predecessor in the stream. So only
-        the gap remains of the launch latency when the kernel was submitted in time.
+        The queue fetches and decodes a packet while the packet still waits for its predecessor in the stream. So a
+        kernel that was submitted early enough starts ``launch.gap`` after its predecessor's end.
         """
         now, submitted = self.sim.now, packet.stream.submitted
         if submitted is None or submitted >= now or packet.blit is not None:
@@ -218,7 +218,7 @@ class ComputeUnits:
         call.reply()
 
     async def _resume(self, message: ResumeKernels) -> None:
-        """Take a halt back; when the last one is taken back, restore the state of each stopped kernel."""
+        """Take back one DrainKernels or SuspendKernels; with the last suspension, restore each kernel's state."""
         if not message.suspended:
             self._drains -= 1
             self._contexts.all[message.process].drains -= 1
@@ -335,7 +335,7 @@ class ComputeUnits:
             tally.most_resident = here
 
     def _meet(self, resident: ResidentKernel, missing: Missing) -> None:
-        """Let a kernel meet the next range that was missing at its start; it faults unless the range is mapped now."""
+        """Let a kernel access the next range that was missing at its start; it faults if the range still is missing."""
         faults = self.faults
         assert faults is not None
         met = missing.head
@@ -369,7 +369,7 @@ class ComputeUnits:
         self._work(resident, 1, resident.missing.total)
 
     def _die(self, resident: ResidentKernel, faults: KernelFaults) -> None:
-        """End a kernel at once, without its results, because it may not fault."""
+        """End a kernel at once, without its results: it accesses a page without translation, and XNACK is off."""
         packet = resident.packet
         fault = faults.violation(packet)
         if packet.fault is None:
@@ -404,7 +404,7 @@ class ComputeUnits:
             trace(event, self.device, packet.stream.queue.number, packet.cause, *row)
 
     def account(self) -> None:
-        """Add the time since the last call to the device's busy, idle and other times."""
+        """Add the time since the last call to the totals of busy, halted, stalled and draining time that apply."""
         now = self.sim.now
         dt = now - self._last_accounted
         self._last_accounted = now

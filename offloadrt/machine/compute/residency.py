@@ -2,7 +2,7 @@
 
 What kernels take together is decided in ``compute_units.py``, which divides the SMs among them.
 
-The module also has what slows an APU's kernels: ``KernelFaults`` for missing pages, ``MemoryTraffic`` for copies.
+The module also models what slows kernels on an APU: missing pages (``KernelFaults``) and copies (``MemoryTraffic``).
 """
 
 from __future__ import annotations
@@ -40,31 +40,31 @@ class FaultSpec:
 
 
 Mapped = Callable[[int, int], tuple[int, int]]
-"""Returns the part of a range at which the program has memory."""
+"""Takes the bounds (low, high) of an address range; returns the bounds of the part that the program has allocated."""
 
 
 @attrs.define(eq=False)
 class Missing:
-    """The missing ranges that a kernel of ``threads`` resident threads has yet to meet: ``pieces``, in its order."""
+    """The address ranges without a GPU translation that a kernel on an APU has yet to access, in order of access."""
 
-    pieces: list[tuple[int, int]]
-    range: int
+    pieces: list[tuple[int, int]]  # (low, high), aligned to `range`
+    range: int  # bytes that one service of a fault maps
     mapped: Mapped
     total: int
     """Number of ranges that were missing at the kernel's start."""
-    threads: int
-    piece: int = 0
-    address: int = 0
+    threads: int  # of the kernel, resident at once
+    piece: int = 0  # index of the piece that the kernel accesses next
+    address: int = 0  # within that piece
 
     @property
     def head(self) -> tuple[int, int] | None:
-        """Return the range that the kernel meets next; None when it has met all ranges."""
+        """Return the range (low, high) that the kernel accesses next; None when it has been through all of them."""
         if self.piece == len(self.pieces):
             return None
         return self.mapped(self.address, self.address + self.range)
 
     def advance(self) -> None:
-        """Let the kernel pass the range that it has met."""
+        """Go on to the next missing range, because the kernel has the one at `head`."""
         self.address += self.range
         if self.address >= self.pieces[self.piece][1]:
             self.piece += 1
@@ -105,7 +105,7 @@ class KernelFaults:
         self._device = device
         self._faults = self._duplicates = self._mapped = self._violations = 0
         self.serving, self.skipping = LevelOverTime(sim), LevelOverTime(sim)
-        """Services in progress, and workers that drop faults on mapped pages; the handler counts both."""
+        """Numbers of services in progress, and of workers that drop faults on mapped pages; the handler sets both."""
         self._wait_s = 0.0
         self._born = sim.now
 
@@ -128,7 +128,7 @@ class KernelFaults:
         return AccessFault(address, packet.number, name, self._device, packet.cause, self.sim.now)
 
     def raise_fault(self, low: int, high: int, packet: KernelPacket, threads: int) -> int:
-        """Ask the handler to map a range; return how many of its pages are missing."""
+        """Send the handler a fault of a kernel on [low, high); return how many pages of that range are missing."""
         others = max(0, math.ceil(self._pages_in_flight(low, high, packet, threads)) - 1)
         fault = PageFault(low, high, packet.number, packet.cause, packet.stream.process, others)
         name = self.handler.name
@@ -249,9 +249,9 @@ class ResidentKernel(msgspec.Struct, eq=False):
     teams_per_sm: int = 1
     """Number of the kernel's teams that fit on one SM."""
     placed: int = 1
-    """Number of slots that the kernel has."""
+    """Number of slots for teams that the kernel has now."""
     missing: Missing | None = None
-    """Missing ranges of host memory that the kernel has yet to meet, on an APU; None when there are none."""
+    """Missing ranges of host memory that the kernel has yet to access, on an APU; None when there are none."""
     sweep: ManagedSweep | None = None
     """The kernel's progress in managed memory; None when the kernel uses none."""
     stalled_since: float = 0.0
@@ -367,11 +367,11 @@ class ComputeSpec:
     def demand(self, launch: Launch, taken: float | None = None) -> float:
         """Return how many SMs' worth of the device a launch takes, at most all SMs.
 
-        It takes that part of the slots for teams, or of the rate that limits a full device over all of its time,
-        whichever is more: while it waits for dependent accesses, others have the memory.  Of the slots it takes the
-        mean over its time when its teams run in several waves, of which the last leaves some empty.  Raises
-        LaunchOutOfResources.
-        ``taken``: its `seconds_on_idle_device`, for a caller who has asked for them already.
+        This is the larger of two fractions: that of the slots for teams, and that of the limiting rate (arithmetic or
+        memory), averaged over the launch's time, as others have the memory while it waits for dependent accesses. Where
+        these waits dominate and teams run in several waves, the slots are a mean over the waves: the last one may leave
+        some empty. Raises LaunchOutOfResources.
+        ``taken``: the launch's `seconds_on_idle_device`, if the caller knows them already.
         """
         if taken is None:
             taken = self.seconds_on_idle_device(launch)
@@ -452,7 +452,7 @@ class ComputeSpec:
         return launch.kernel.dependent_accesses * self.memory_latency
 
     def _waves(self, launch: Launch) -> int:
-        """Return how many teams run in one slot, one after another, when each takes as long."""
+        """Return how many teams run one after another in the same slot, if all teams take equally long."""
         return -(-launch.teams // (self.sms * self.limits.resident_teams(launch)))
 
     def _roofline(self, launch: Launch) -> float:
@@ -544,7 +544,7 @@ class ResidentKernels:
         """Kernels that wait for pages, by number."""
 
     def work(self, kernel: ResidentKernel, part: float, whole: int) -> None:
-        """Give a kernel its share of the SMs for ``part`` of the ``whole`` of its work."""
+        """Let a kernel do the fraction ``part / whole`` of its work, on its share of the SMs."""
         amount = kernel.alone * part / whole * kernel.demand
         self.resident[self.share.join(self.sim.now, amount, kernel.rate)] = kernel
 
@@ -588,13 +588,13 @@ class TrafficStatistics:
 class MemoryTraffic:
     """Divides the bandwidth between the copies in its ``flows`` and the resident kernels.
 
-    The actor of the compute units calls ``divide`` while it is ``shared``; DMA rings announce their copies by flows.
+    The actor of the compute units calls ``divide`` while ``shared`` is True. Each DMA ring has a `Flow`, by which it
+    reports when its copies begin and end.
 
     A copy within one memory reads and writes each byte; it draws on the memory evenly from its beginning to its end.
     While kernels and copies could together use more than there is, they divide the bandwidth (``share.py``): a kernel
     can use what it draws alone, and when it gets less, it can use so much less of the SMs. Kernels alone have nothing
     to divide here, since a kernel never demands less of the SMs than of the bandwidth (``ComputeSpec.demand``).
-
     Two simplifications: copies by the host's cores do not draw on this bandwidth (they could use about a tenth of it),
     and a kernel draws evenly over its time, though a real one may read at its beginning and write at its end.
     """
@@ -622,7 +622,7 @@ class MemoryTraffic:
         return self.flows[-1]
 
     def copy_began(self) -> None:
-        """Divide the bandwidth if it is less than kernels and copies together need."""
+        """Divide the bandwidth from now on if kernels and copies together could use more than there is."""
         if self._needed() > self.spec.bandwidth:
             self._copies_divide()
             self.tell()
@@ -665,7 +665,7 @@ class MemoryTraffic:
         return needed
 
     def _copies_divide(self) -> None:
-        """Give the rest of each copy its share of the bandwidth."""
+        """Let the bytes that are left of each copy in progress move at the copy's share of the bandwidth."""
         for flow in self.flows:
             if flow.draw and flow.part is None:
                 # Up to now there was enough for all, so the copy has had its whole rate since it began.
@@ -681,7 +681,7 @@ class MemoryTraffic:
 
 @attrs.define(eq=False)
 class Flow:
-    """A DMA ring's copies, one after another: ``begin``, the time that the copy takes alone, and ``end``."""
+    """A DMA ring's copies, one by one: ``begin``, a sleep for the copy's time alone, and ``end`` if ``part`` is set."""
 
     memory: MemoryTraffic
     draw: float = 0.0

@@ -29,12 +29,12 @@ from offloadrt.trace import Trace, events
 # ---------------------------------------------------------------------- contexts
 # The contexts of processes on a device's compute units: the kernels of each that wait, and whether they may run.
 LaunchCosts = tuple[float, float, int, float]
-"""Of a launch: the seconds it takes alone, the SMs it fills, its teams that fit on one SM, its bytes of memory."""
+"""A launch's seconds alone on the device, SMs that it fills, teams of it that fit on one SM, and bytes accessed."""
 
 
 @attrs.define(eq=False)
 class GpuContext:
-    """The state of one process in the compute units; their actor owns it."""
+    """The state of one process's context on the compute units, whose actor owns this object."""
 
     process: int
     spec: ComputeSpec
@@ -47,7 +47,7 @@ class GpuContext:
     running: bool = True
     """Whether the context's kernels run; False while the context waits for a time slice."""
     drains: int = 0
-    """Number of DrainKernels that have not been taken back."""
+    """Number of `DrainKernels` messages for the process that no `ResumeKernels` has taken back yet."""
     kernels: int = 0
     """Number of kernels that have been launched and have not ended."""
     resident: int = 0
@@ -83,8 +83,8 @@ class GpuContext:
 class GpuContexts:
     """The contexts of one device, by number of the process.
 
-    With a ``slicer``, the mailbox of the actor that schedules contexts, a context runs only when that actor says so;
-    the actor is told which contexts have work.
+    With a ``slicer``, the mailbox of a `TimeSlicer`, a context's kernels run only while that actor gives the context a
+    time slice. `arrived` and `ended` send it a message when a context gets its first kernel or has no kernel left.
     """
 
     def __init__(self, contexts: Sequence[GpuContext], slicer: Mailbox | None = None) -> None:
@@ -227,7 +227,7 @@ class TimeSlicer:
         await compute.call(RunContexts(processes))
 
     async def _wait_for_end_of_slice(self) -> None:
-        """Return at the end of a slice for which another context waits, or when a slot is free for one with work."""
+        """Wait until a slice ends that another context waits for, or until a running context makes room for another."""
         begin, length = self.sim.now, self.spec.length
         while self._work_of_running():
             if not self._others_wait():

@@ -61,7 +61,7 @@ class HostLock:
         self._acquired = 0
         self._contended = 0
         self._wait_s = 0.0
-        self._hold_s = 0.0  # ends less beginnings
+        self._hold_s = 0.0  # ends minus beginnings of holds; the statistics add the present time for each holder
         self.sim.primitives.append(self)
 
     # ------------------------------------------------------------------ for the threads
@@ -71,7 +71,7 @@ class HostLock:
         """Wait for the lock, then work under it for ``dt`` virtual seconds; the caller holds it until `release`.
 
         The other parameters describe the work to the policy: see `LockRequest`. Await the result at once. When it
-        raises, as on a cancellation, the caller does not hold the lock. RuntimeError if the caller holds it already.
+        raises, as on a cancellation, the caller does not hold the lock. Raises RuntimeError if the caller holds it.
         """
         sim, holds = self.sim, self._holds
         if (me := sim.running) is None:
@@ -101,7 +101,7 @@ class HostLock:
 
     @uninterrupted
     def release(self) -> None:
-        """Release the lock. RuntimeError if the caller does not hold it."""
+        """Release the lock. Raises RuntimeError if the caller does not hold it."""
         sim = self.sim
         if (me := sim.running) is None:
             me = sim.current

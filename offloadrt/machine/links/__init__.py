@@ -5,7 +5,7 @@ actor                  receives                                 waits for
 =====================  =======================================  ==================================================
 ``CopyEngines``        ``CopyPacket``, from hardware queues     its share of the link's bandwidth
 ``DmaRing`` (APU)      ``DmaPacket``, from host threads         a packet's dependency; its share of the memory
-``PeerRelay``          ``PeerPacket``, from hardware queues     the copies of which it makes up a copy between devices
+``PeerRelay``          ``PeerPacket``, from hardware queues     the copy engines that transfer each piece of the copy
 ``RemotePort``         ``RemoteAccess``, from compute units     its share of the link's bandwidth
 =====================  =======================================  ==================================================
 

@@ -148,7 +148,7 @@ class CopyEngines:
         """Transfer ``nbytes`` while the caller waits; await it at once.
 
         A caller that waits anyway needs no actor for the transfer: it holds an idle engine itself for that time. If no
-        engine is idle, its transfer queues up with the others.
+        engine is idle, its transfer queues up with the others. The parameters are fields of `CopyPacket`.
         """
         done = Signal(self.sim, self._copy_name)
         packet = CopyPacket(number, _INTERNAL, cause, self._way, nbytes, memory, None, done, None, pauses_s)
@@ -170,7 +170,7 @@ class CopyEngines:
     ) -> Signal:
         """Queue a transfer of no stream and return; ``move`` runs at the transfer's end, then the signal is set.
 
-        ``done``: a signal to use, for which an actor may wait already.
+        ``done``: a signal to use, for which an actor may wait already. The other parameters are fields of `CopyPacket`.
         """
         if done is None:
             done = Signal(self.sim, self._copy_name)

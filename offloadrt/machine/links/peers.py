@@ -185,7 +185,7 @@ class SocketMemory:
         return [*self._links.values()]
 
     def bind(self, begin: int, nbytes: int, socket: int) -> None:
-        """Bind a range of host memory to a socket; a new binding replaces an earlier one.
+        """Bind a range of host memory to a socket; it replaces an earlier binding that begins at the same address.
 
         Raises ProfileError when the machine's sockets are not described, ValueError for a socket that does not exist.
         """
@@ -215,5 +215,5 @@ class SocketMemory:
 
 
 def passing(sim: Simulation, near: Shared, link: Link) -> Shared:
-    """Return the path over a device's own link and a link between sockets."""
+    """Return the path that passes both ``near``, a device's own link, and ``link``, one between sockets."""
     return Way(sim, link.name, (near, link))

@@ -24,7 +24,7 @@ from typing import Literal
 import attrs
 
 PageSets = Sequence[tuple[int, int]]
-"""Pages in the order in which they were met, as (block, pages); no page occurs twice."""
+"""Pages in an order, as pairs (index of a block, set of its pages as bits of an integer); no page occurs twice."""
 
 
 def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
@@ -109,7 +109,7 @@ def in_turns(parts: Iterable[PageSets]) -> list[tuple[int, int]]:
 
 
 def begun(sets: PageSets, entries: int, few: int) -> PageSets:
-    """Return the first pages of `sets`: those that the first ``few`` of their ``entries`` reports begin with.
+    """Return the first pages of `sets`: those of the first ``few`` reports, if ``entries`` are spread over all evenly.
 
     >>> begun([(7, 0b1101), (3, 0b11)], 10, 3)
     [(7, 5)]
@@ -275,7 +275,7 @@ class ManagedBlock:
     # allocations
 
     def enter(self, address: int, pages: int, usage: ManagedUsage) -> None:
-        """Add pages to the allocation that begins at an address."""
+        """Record that these pages of the block belong to the allocation at ``address``."""
         self.users[address] = pages, usage
         self.sole = self.users[address] if len(self.users) == 1 else (0, None)
         self.valid |= pages
@@ -320,7 +320,7 @@ class ManagedBlock:
         self.read_mostly &= kept
 
     def admit(self, pages: int) -> None:
-        """Count the pages that a kernel has faulted on as the program's: it may use memory freed while it ran."""
+        """Mark pages that a kernel has faulted on as valid: a kernel may use memory that was freed while it ran."""
         self.valid |= pages
 
     # what the GPU can translate
@@ -403,7 +403,7 @@ class ManagedBlock:
         self.elsewhere |= pages
 
     def left_elsewhere(self, remaining: int) -> None:
-        """Note that other devices have only ``remaining`` pages now."""
+        """Set the pages that lie in other devices' memory to ``remaining``, because the others have left it."""
         self.elsewhere = remaining & self.populated
 
     # the host
@@ -414,7 +414,7 @@ class ManagedBlock:
         self.host_mapped |= pages
 
     def make_on_host(self, pages: int, per_block: int) -> int:
-        """Make host memory for pages, or for all of a one-chunk block; return the pages that had none before."""
+        """Make host memory for pages, or for a whole block that has none (one chunk); return the pages that got it."""
         whole = (1 << per_block) - 1
         there = self.on_host_made | self.host_mapped | self.dma_mapped
         new = whole if self.valid == whole and not there else pages & ~there

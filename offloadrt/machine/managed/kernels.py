@@ -39,7 +39,7 @@ from offloadrt.trace import events
 
 
 class FaultBuffer:
-    """Holds at most ``size`` entries of faults; ``mailbox`` is that of the handler, which gets the first entry.
+    """Holds at most ``size`` entries of faults, in the ``mailbox`` of the page-fault handler.
 
     The GPU writes one entry after another, ``each_s`` seconds apart, from whichever SMs they come.
     """
@@ -71,7 +71,7 @@ class FaultBuffer:
                 self.mailbox.put(fault)
 
     def took(self, message: object) -> ManagedFault:
-        """Note that the handler has taken a message. Raises TypeError for a message that is not about faults."""
+        """Return a message that the handler has taken, and free its entries; TypeError if it is no ManagedFault."""
         if not isinstance(message, ManagedFault):
             raise TypeError(f"the page-fault handler does not understand {message!r}")
         self._entries -= message.entries
@@ -83,7 +83,7 @@ class FaultBuffer:
         self.mailbox.items.appendleft(fault)
 
     def until_first(self) -> float:
-        """Return the seconds until the first entry is written, rounded up to whole turns of the spinning handler."""
+        """Return the seconds until the first entry is written, rounded up to polls of the handler, `each_s` apart."""
         first = self.mailbox.items[0]
         late = first.arrives - self._sim.now if isinstance(first, ManagedFault) and self.each_s else 0.0
         return max(math.ceil(late / self.each_s), 1) * self.each_s if self.each_s else 0.0
@@ -126,7 +126,7 @@ class _Region:
 
 
 class AccessCounters:
-    """The access counters of one device: the compute units' actor counts, the driver's worker clears."""
+    """The access counters of one device: the actor of the compute units counts, the driver's worker resets them."""
 
     def __init__(self, sim: Simulation, name: str, spec: CounterSpec, pages: ManagedPages) -> None:
         self.mailbox = Mailbox(sim, name)
@@ -138,7 +138,7 @@ class AccessCounters:
         """The pages that the current step of each kernel accesses, by the kernel's number."""
 
     def begin(self, kernel: int, reached: PageSets, nbytes: float) -> None:
-        """Note that a kernel's step moves `nbytes` bytes of some pages over the link, evenly."""
+        """Note that a kernel's step moves `nbytes` bytes over the link, equally many of each page that it reaches."""
         if reached:
             self._under_way.setdefault(kernel, []).append((reached, nbytes))
 
@@ -242,9 +242,9 @@ class ManagedKernels:
         self.access_counters: AccessCounters | None = None
         """Counts accesses to host memory that kernels use in place; None where nobody requests counts."""
         self.drawn_uses: dict[str, None] = {}
-        """Kernels with indices that are data without numbers, so that their positions are drawn as declared."""
+        """Names of kernels whose indices are data without values: the accessed positions are drawn as declared."""
         self.unknown_uses: dict[str, None] = {}
-        """Kernels that used memory over a link, without information on which arrays they read or write.
+        """Names of kernels that used memory over a link, of which nobody has said what they read and what they write.
 
         They are assumed to read and to write all arrays.
         """
@@ -382,7 +382,7 @@ class ManagedKernels:
             trace(events.PageFaultBegin, self._kernels.device, queue, packet.cause, packet.number, how_many(missing))
 
     def _raise(self, resident: ResidentKernel, sweep: ManagedSweep, missing: PageSets) -> None:
-        """Report missing pages; the entries of repeated reports are divided evenly among their pages."""
+        """Report missing pages to the fault buffer. A repeated report has its part of the first report's entries."""
         packet = resident.packet
         if sweep.needed:
             before = how_many(sweep.needed.items())
@@ -450,7 +450,7 @@ class ManagedKernels:
                     port.submit(RemoteAccess(resident.packet.number, nbytes, attained))
 
     def _reached(self, number: int) -> None:
-        """Note that a transfer of a kernel's step over the link has ended; the last one ends the step."""
+        """Count down the transfers of a kernel's step over the link, as one has ended; the step waits for the last."""
         stalled = self._kernels.stalled
         resident = stalled.get(number)
         if resident is None:
@@ -471,9 +471,9 @@ class ManagedKernels:
 
 
 def _teams_held(accesses: Accesses, launch: Launch) -> float:
-    """Return the fraction of a kernel's teams that have a thread with dependent accesses.
+    """Return the fraction of a kernel's teams that have a thread with dependent accesses (level 1 or higher).
 
-    A branch may leave such accesses out.
+    It is below 1 where a branch leaves such accesses out for some threads.
 
     The arrays that these depend on need not be managed: device memory is at level 0, too, and always present.
     """

@@ -87,11 +87,11 @@ REMOTE: Final = 2
 
 _BLOCKS_PER_SPAN: Final = 512
 _SPARSE: Final = 16
-"""Among this many pages, one must be missing for draws from all pages to be cheaper than a list of missing ones."""
+"""If fewer than one page in this many is missing, listing the missing ones is cheaper than drawing until one is hit."""
 
 
 class Translations:
-    """The translations of one device, ``per_block`` pages for each block.  Pages are numbered by their addresses."""
+    """The translations of one device by page number (address / page size), kept in *spans* of 512 blocks of pages."""
 
     def __init__(self, per_block: int) -> None:
         self._per_block = per_block
@@ -111,7 +111,7 @@ class Translations:
         return self._table[span], offset, self._counts[span]
 
     def follow(self, block: ManagedBlock, per_block: int) -> None:
-        """Copy a block's translations from the table that contains it, except for its read-only pages."""
+        """Copy a block's translations for loads into this table, that for stores, without the read-only pages."""
         table, offset, counts = self.place_of(block.index)
         new = bytearray(block.table[block.offset : block.offset + per_block])
         for low, high in runs(block.read_only):
@@ -138,7 +138,7 @@ class Translations:
             self._watches[span].remove(watch)
 
     def note(self, index: int, more: int) -> None:
-        """Note that `more` additional pages of a block have no translation now."""
+        """Update the watched ranges: `more` additional pages of a block have no translation now (negative: fewer)."""
         span, low = index // _BLOCKS_PER_SPAN, index * self._per_block
         high = low + self._per_block
         for watch in self._watches.get(span, ()):
@@ -229,7 +229,7 @@ class Translations:
     def _draw_in(
         self, span: int, first: int, last: int, missing: int, draws: int, rng: np.random.Generator
     ) -> list[int]:
-        """Draw pages within one span, of which ``missing`` have no translation; a page may be drawn twice."""
+        """Draw pages without translation in [first, last) of a span, which has ``missing``; one may be drawn twice."""
         table, base = self._table.get(span), span * self._span
         if table is not None and missing * _SPARSE < last - first:
             (places,) = (np.frombuffer(table, np.uint8)[first:last] == UNMAPPED).nonzero()
@@ -246,7 +246,7 @@ class ManagedPages:
 
     ``story`` describes for errors whose memory this is, at which time, and in which actor.
 
-    Raises ValueError unless a block has a power of two of pages.
+    Raises ValueError unless the number of pages in a block is a power of two.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ class ManagedPages:
         self.per_block = block_size // page_size
         self.blocks: dict[int, ManagedBlock] = {}
         self._untouched: AddressMap[tuple[range, int, ManagedUsage]] = AddressMap()
-        """Blocks that have not been made yet, by the first one of each range: the range and its allocation."""
+        """Ranges of blocks that have no object yet, by first block: (range, address of the allocation, its counts)."""
         self.chunks = RootChunks()
         """Blocks with device memory."""
         self._story = story
@@ -270,7 +270,7 @@ class ManagedPages:
         self.peer_pages = 0
         """Number of these pages that lie in the memory of other devices."""
         self.for_stores: Translations | None = None
-        """The translations for stores, where pages with copies have none; None until ``tell_stores_apart``."""
+        """The translations for stores, without those of read-only pages; None until ``tell_stores_apart`` is called."""
         self.translations = Translations(self.per_block)
         """The GPU's page table; `set_state` changes it."""
         self.usage: dict[str, ManagedUsage] = {}
@@ -294,7 +294,7 @@ class ManagedPages:
     def parts(self, begin: int, nbytes: int, untouched: range = range(0)) -> Iterator[tuple[ManagedBlock, int]]:
         """Yield (block, its pages) for a range of addresses, ascending; a page counts if the range has a byte of it.
 
-        Blocks in ``untouched`` that have not been made yet are left out.
+        Blocks with indices in ``untouched`` that have not been made yet are left out.
         """
         if nbytes <= 0:
             return
@@ -308,7 +308,7 @@ class ManagedPages:
             yield self.block(index), (1 << last) - (1 << first)
 
     def add(self, begin: int, nbytes: int, populated: bool, name: str) -> None:
-        """Add an allocation for the object of this name; ``populated`` means that the host has written it.
+        """Add an allocation for the object of this name; ``populated``: whether the host has written to it.
 
         A block that no other allocation can overlap is made at the first request, unless it is populated: a memory pool
         has tens of thousands of blocks, of which a program may use a few.
@@ -338,7 +338,7 @@ class ManagedPages:
             yield block, block.leave(begin, pages)
 
     def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:
-        """Return (number, counts) for some pages of a block; a page of several allocations counts for the first one."""
+        """Divide pages of a block among its allocations: (number of pages, counts); the first one gets shared pages."""
         own, usage = block.sole
         if usage is not None and not pages & ~own:
             return [(pages.bit_count(), usage)]
@@ -467,7 +467,7 @@ class ManagedPages:
     ) -> list[tuple[int, int]]:
         """Return all pages of [low, high) without translation, ascending, of at most ``most`` blocks.
 
-        ``among``: only these pages. ``stores``: by the translations for stores, which pages with copies do not have.
+        ``among``: only these pages. ``stores``: by the translations for stores, which read-only pages do not have.
         """
         sets: list[tuple[int, int]] = []
         per_block, blocks = self.per_block, self.blocks
@@ -502,7 +502,7 @@ class ManagedPages:
         return count
 
     def still_unmapped(self, sets: PageSets, stored: Mapping[int, int]) -> list[tuple[int, int]]:
-        """Return the pages without translation, in their order; ``stored``: the pages that stores accessed."""
+        """Return the pages of `sets` without translation, in their order; ``stored``: those that stores accessed."""
         left: list[tuple[int, int]] = []
         for index, pages in sets:
             if (block := self.blocks.get(index)) is not None:

@@ -9,8 +9,8 @@ so a kernel runs *to its next fault* in one step.
 Teams without dependent accesses end after their first accesses and make room for the next teams, where these find their
 pages. The accesses after the first level then belong to several windows.
 
-Where thread blocks take iterations in another order (``WindowOrder``), a window is that of its blocks. A store does not
-block its thread, which goes on to its next iteration; but a block ends only when its stores have ended.
+Where resident thread blocks do not have consecutive iterations (``WindowOrder``), a window has those of its blocks. A
+store does not block its thread, which goes on to its next iteration; but a block ends only when its stores have ended.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ByteRuns:
     """
 
     def moved(self, size: int) -> float:
-        """Return the bytes of the pieces of ``size`` bytes (pages or sectors) that the runs touch, each run by itself.
+        """Return the bytes of all pieces of ``size`` bytes (pages or sectors) that runs touch, summed over the runs.
 
         A run begins within a piece at a multiple of the common divisor of alignment and size. A run that is aligned to
         its own length lies in one piece.
@@ -56,7 +56,7 @@ class ByteRuns:
         return self.count * (size + max(run - grain, 0.0))
 
     def left_out(self, size: int, nbytes: float) -> float:
-        """Return the fraction of a range's pieces of ``size`` bytes that none of the random runs touches."""
+        """Return the fraction of the pieces of ``size`` bytes in a range of ``nbytes`` that no random run touches."""
         if not self.count:
             return 1.0
         met = self.moved(size) / nbytes
@@ -106,7 +106,7 @@ class ManagedAccess:
         return 1.0 - self.picked.left_out(size, self.nbytes)
 
     def moved(self, places: tuple[ByteRuns, ...] | None, sector: int) -> float:
-        """Return the bytes of the sectors that the whole launch moves for its ``reads`` or its ``writes``.
+        """Return the bytes of the sectors that the whole launch moves for ``places``, its ``reads`` or ``writes``.
 
         A sweep moves a sector once, even if several runs lie in it; a random access moves its own sector.
         """
@@ -123,7 +123,7 @@ class ManagedAccess:
         return sectors * (1.0 - left_out)
 
     def request(self, places: tuple[ByteRuns, ...] | None, sector: int, line: int) -> float:
-        """Return the bytes of each request over the link: the touched sectors of one line."""
+        """Return the mean bytes of a request over the link, which moves the touched sectors of one cache line."""
         lines = self.moved(places, line)
         return self.moved(places, sector) / lines * line if lines else line
 
@@ -135,12 +135,12 @@ Accesses = tuple[ManagedAccess, ...]
 class GridStride:
     """The order of a grid-stride loop: blocks stay resident for all ``rounds``, one iteration of a thread in each.
 
-    The window of a group of resident blocks is divided into ``lots`` where the blocks access more pages than their SMs
-    can wait for: each SM first gets what its oldest blocks request.
+    A *cell* is one iteration. Where a group of resident blocks accesses more pages than its SMs can wait for, its
+    window is divided into ``lots``: each SM first gets what its oldest blocks request.
     """
 
-    blocks: int
-    threads: int
+    blocks: int  # in the whole grid
+    threads: int  # of one block
     groups: int
     """Number of groups of blocks that are resident one after another."""
     rounds: int
@@ -163,7 +163,7 @@ class GridStride:
         return self.groups * self.rounds * self.lots
 
     def cells(self, window: int) -> list[tuple[int, int]]:
-        """Return the ranges of a window's cells; each block has its own range where SMs report side by side."""
+        """Return a window's cells as ranges [low, high), one for each block where SMs report side by side."""
         blocks = self._blocks_of(window)
         edges = [blocks.start, blocks.stop] if self.sms is None else [*blocks, blocks.stop]
         places = [min(edge * self.threads, self.total) for edge in edges]
@@ -175,7 +175,7 @@ class GridStride:
         return min(blocks.start * self.threads, self.total), min(blocks.stop * self.threads, self.total)
 
     def _blocks_of(self, window: int) -> range:
-        """Return the blocks of a window, with numbers that continue through the rounds."""
+        """Return the blocks of a window, numbered through all rounds: block b of round r is ``r * blocks + b``."""
         rest, lot = divmod(window, self.lots)
         group, turn = divmod(rest, self.rounds)
         first, last = (self.blocks * one // self.groups for one in (group, group + 1))
@@ -187,7 +187,7 @@ class GridStride:
         return window - self.lots if self._turn(window) else None
 
     def ends(self, window: int) -> bool:
-        """Tell whether the threads of a window end with it."""
+        """Tell whether a window has the last iteration of its threads."""
         return self._turn(window) == self.rounds - 1
 
     def _turn(self, window: int) -> int:
@@ -198,11 +198,11 @@ class GridStride:
 class Tiled:
     """The order of a two-dimensional grid: blocks of ``height`` × ``width`` threads, ``columns`` blocks in a row."""
 
-    blocks: int
+    blocks: int  # in the whole grid
     width: int
     height: int
     columns: int
-    windows: int
+    windows: int  # each has blocks that are resident at the same time
     sms: ClassVar[None] = None
     """None, because the blocks lie side by side in a page."""
 
@@ -212,7 +212,7 @@ class Tiled:
         return self.blocks * self.width * self.height
 
     def cells(self, window: int) -> list[tuple[int, int]]:
-        """Return the ranges of a window's cells: one piece of each thread row that its blocks are in."""
+        """Return a window's cells as ranges [low, high): one for each row of threads in which it has blocks."""
         first, last = (self.blocks * one // self.windows for one in (window, window + 1))
         pitch, found = self.columns * self.width, list[tuple[int, int]]()
         for line in range(first // self.columns, -(-last // self.columns)):
@@ -234,7 +234,7 @@ class Tiled:
         """Return None, because each thread has one iteration."""
 
     def ends(self, window: int) -> bool:
-        """Return True, because the threads of every window end with it."""
+        """Return True, because each thread has one iteration, so that every window is the last of its threads."""
         return True
 
 
@@ -255,7 +255,7 @@ class Residence:
 
 
 def order_of(launch: Launch, on: Residence, swept: Sequence[int]) -> WindowOrder | None:
-    """Return the order in which a launch takes its cells; None for the order of the iterations.
+    """Return the order in which a launch executes its iterations in windows; None for ascending order.
 
     swept: for each swept array, the bytes of the pages that the launch touches
     """
@@ -302,7 +302,7 @@ class RandomHits:
     """Number of missing pages at the time of that draw."""
 
     def forget(self) -> None:
-        """Draw the next hit anew, because pages that were present at the draw are missing now."""
+        """Drop the drawn hit, so that it is drawn anew: pages that were present at the draw are missing now."""
         self._next = -1
 
     def next_window(self, window: int, rng: np.random.Generator) -> int:
@@ -351,12 +351,12 @@ class RandomHits:
 HOST = -1
 """The host's number among the devices."""
 _ALL = 1.0 - 1e-6
-"""A sweep that touches at least this fraction of the pages touches all of them."""
+"""Fraction of the pages from which on a sweep is assumed to touch all of them."""
 
 
 @attrs.define(eq=False)
 class ManagedSweep:
-    """The progress of one kernel. Windows are counted from 0 to ``windows``; a step has up to ``step_windows``."""
+    """The progress of one kernel through its ``windows``, in steps without a fault of up to ``step_windows`` each."""
 
     accesses: Accesses
     windows: int
@@ -386,11 +386,11 @@ class ManagedSweep:
     needed: dict[int, int] = attrs.field(factory=dict)
     """Pages for which the kernel has raised faults, by block."""
     side_by_side: PageSets = ()
-    """The same pages in the order in which SMs report them, where the SMs are in different parts of an array."""
+    """The needed pages in the order in which SMs report them, where the SMs are in different parts of an array."""
     stored: dict[int, int] = attrs.field(factory=dict)
-    """Those of the pages that stores have accessed, by block; kept only where stores and loads differ."""
+    """The needed pages that stores access, by block; kept only where stores have translations of their own."""
     entries: int = 0
-    """Number of entries that these faults have in the fault buffer."""
+    """Number of entries in the fault buffer that the faults on the needed pages make."""
     remote: int = 0
     """Number of transfers over the link for which the current step still waits."""
     hits: list[RandomHits | None] = attrs.field(factory=list)
@@ -398,9 +398,9 @@ class ManagedSweep:
     picks: list[Picks | None] = attrs.field(factory=list)
     """For each access, the pages that it touches; None for all pages."""
     order: WindowOrder | None = None
-    """The order in which thread blocks take the iterations; None for the order of the iterations."""
+    """The order in which thread blocks execute the iterations; None for ascending order."""
     resident: ResidentWarps | None = None
-    """The warps of each window, which access pages of their own; None: a window's iterations determine its pages."""
+    """Finds the warps of a window and the pages of each; None where a window's iterations determine its pages."""
     warps: Warps | None = None
     """The warps of the current window; None where none of them misses a page."""
 
@@ -418,7 +418,7 @@ class ManagedSweep:
         order: WindowOrder | None = None,
         resident: ResidentWarps | None = None,
     ) -> ManagedSweep:
-        """Make the progress of a kernel that starts."""
+        """Return the progress of a kernel that starts; draws the pages of its accesses with gaps."""
         levels = (0,) if resident else tuple(sorted({0, *(access.level for access in accesses)}))
         at_level = {
             level: [k for k, access in enumerate(accesses) if access.level == level and access.nbytes]
@@ -451,11 +451,11 @@ class ManagedSweep:
         return self.at >= self.windows
 
     def enter(self, window: int) -> None:
-        """Move on to a window."""
+        """Make ``window`` the current one; its first level is checked next."""
         self.at, self.end, self.level, self.warps = window, window + 1, 0, None
 
     def look_ahead(self, pages: ManagedPages) -> None:
-        """Set ``end``: first accesses of the windows before it find their pages, at most ``ahead`` windows in all."""
+        """Set ``end`` to the next window whose first accesses miss a page, at most ``ahead`` windows from here."""
         if self.ahead > 1:
             first, last = self.at + 1, min(self.windows, self.at + self.ahead)
             for place in self.at_level[0]:
@@ -464,7 +464,10 @@ class ManagedSweep:
             self.end = last
 
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
-        """Return the pages that the window's accesses at a level need and the GPU cannot translate, each once."""
+        """Return the pages, each once, that the window's accesses at a level need and the GPU cannot translate.
+
+        Sets ``entries`` and ``stored`` for these pages.
+        """
         missing: PageSets = ()
         self.entries, self.stored = 0, {}
         if self.resident is not None:
@@ -519,10 +522,7 @@ class ManagedSweep:
         return round(count * self.reports[place])
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
-        """Set ``until`` to the next window that lacks a page, or to the end of the step.
-
-        The windows up to ``end`` have what they need.
-        """
+        """Set ``until`` to the first window from ``end`` on that lacks a page, or to the longest step's end."""
         first = self.end
         last = min(self.windows, max(first, self.at + self.step_windows))
         if self.resident is not None:
@@ -550,7 +550,7 @@ class ManagedSweep:
         return last
 
     def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:
-        """Set ``until`` anew, because translations were removed when ``done`` windows of the step had been done."""
+        """Set ``until`` anew, because translations were removed after the step had done ``done`` windows."""
         at, end, longest, whole = self.at, self.end, self.step_windows, self.until - self.at
         self.at += min(int(done), whole - 1)
         self.end = self.at + 1
@@ -601,7 +601,7 @@ class ManagedSweep:
         return found
 
     def _remote_parts(self, pages: ManagedPages, access: ManagedAccess, picks: Picks | None) -> list[tuple[int, float]]:
-        """Return (device, fraction of an access' bytes) that the current step moves over the link from each device.
+        """Return (device, fraction of an access' bytes that the current step moves over the link to that device).
 
         All pages that a step accesses have a translation. Random accesses use each device's pages in proportion to
         their number among these. In a sweep with gaps, each picked page has an equal share.
@@ -636,9 +636,9 @@ class ManagedSweep:
         return low // size, -(-high // size) if high > low else low // size
 
     def _window_of(self, place: int, order: WindowOrder, window: int, level: int) -> int | None:
-        """Return the window whose cells a window's access uses at a level; None if it uses none there.
+        """Return the window whose cells an access uses at ``level`` of ``window``; None if it uses none there.
 
-        Stores that wait for loads belong to the iteration before at level 0, a thread's last stores to their own level.
+        A store that waits for loads runs at level 0 of its thread's next iteration; the last one, at its own level.
         """
         access = self.accesses[place]
         if not access.nbytes:
@@ -651,7 +651,7 @@ class ManagedSweep:
     def _pages_of(
         self, pages: ManagedPages, place: int, order: WindowOrder, cells: Sequence[tuple[int, int]]
     ) -> list[tuple[int, int]]:
-        """Return the pages [low, high) of a swept argument that contain ranges of cells."""
+        """Return, for each range of cells, the pages [low, high) of a swept argument that contain the cells' bytes."""
         access, size, total = self.accesses[place], pages.page_size, order.total
         begin, nbytes = access.begin, access.nbytes
         return [
@@ -660,7 +660,7 @@ class ManagedSweep:
         ]
 
     def _has_all(self, pages: ManagedPages, place: int, order: WindowOrder, window: int) -> bool:
-        """Tell whether all pages around the cells of a window have translations."""
+        """Tell whether all pages from a window's first cell to its last one have translations."""
         ((low, high),) = self._pages_of(pages, place, order, [order.span(window)])
         return pages.next_unmapped(low, high, self.picks[place], self.accesses[place].stores) < 0
 
@@ -711,7 +711,7 @@ def _hits(access: ManagedAccess, windows: int, table: Translations, pages: tuple
 def _by_device(
     pages: ManagedPages, low: int, high: int, picks: Picks | None, remote: int, part: float
 ) -> list[tuple[int, float]]:
-    """Divide a fraction of an access' bytes among the locations of its ``remote`` pages in [low, high)."""
+    """Divide ``part``, a fraction of an access' bytes, among the devices that have its ``remote`` pages [low, high)."""
     if not pages.peer_pages:
         return [(HOST, part)]
     counts = pages.at_peers(low, high, picks)
@@ -720,7 +720,7 @@ def _by_device(
 
 
 def _has(pages: tuple[int, int], page: int, among: ManagedPages) -> bool:
-    """Tell whether a page is in a set of pages of one block."""
+    """Tell whether the page with number ``page`` is in ``pages``, a set (block, its pages)."""
     index, place = divmod(page, among.per_block)
     return pages[0] == index and bool(pages[1] >> place & 1)
 

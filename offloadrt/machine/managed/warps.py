@@ -24,7 +24,7 @@ from offloadrt.machine.managed.pages import ManagedPages, Translations
 Whole = NDArray[np.int64]
 
 _LOOKED_AT = 1 << 16
-"""Number of elements of an index array that are compared to recognize the array of an earlier launch."""
+"""Largest number of elements of an index array that are hashed to recognize the values of an earlier launch."""
 WARP = 32
 """Threads that execute an instruction together."""
 _AHEAD = 128
@@ -46,7 +46,7 @@ class AddressTrace:
     """Returns what the kernel sees of an argument at the time of the call."""
 
     def visits(self, iterations: Whole, grain: int) -> tuple[list[Visits], int]:
-        """Return the accesses of some iterations (``ElementTrace.visits``), by the arrays' current numbers."""
+        """Return the accesses of some iterations, from the arrays' current values, as ``ElementTrace.visits`` does."""
         return attrs.evolve(self.elements, arguments=self._values(), grain=grain).visits(iterations)
 
     def _values(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class AddressTrace:
         }
 
     def measured(self, launch: Launch, resident: int, warp: int, sector: int, cache: float) -> Launch:
-        """Return a launch with the positions of its elements, by the index arrays' current numbers."""
+        """Return a launch that knows which sectors its accesses touch, from the current values of the index arrays."""
         values, analysis = self._values(), self.elements.analysis
         numbers = [
             (name, value.shape, zlib.crc32(value.reshape(-1)[:: 1 + value.size // _LOOKED_AT].tobytes()))
@@ -71,13 +71,13 @@ class AddressTrace:
 
 @attrs.frozen(eq=False)
 class ResidentWarps:
-    """The resident threads of a launch: those of each group of teams, one group after another."""
+    """Finds the warps of a launch's resident teams and their pages; ``groups`` of teams are resident in succession."""
 
     trace: AddressTrace
     launch: Launch
     sms: int
     sharers: int
-    """Number of SMs that share a uTLB."""
+    """Number of SMs that share a uTLB (the first-level table of translations)."""
     outstanding: int
     """Number of faults that a uTLB holds back."""
     groups: int
@@ -154,21 +154,21 @@ class Warps:
 
     _pages: Whole
     """The pages that the warps access, one warp after another, each in its own order."""
-    _stores: NDArray[np.bool_]
+    _stores: NDArray[np.bool_]  # whether each of these entries is a store
     _requests: Whole
-    """The request of each of these entries; requests are counted through all warps."""
+    """The request to which each entry belongs; requests are numbered through all warps."""
     _starts: Whole
     """The first entry of each request, and the end of the last request."""
     _next: Whole
     """The first request of each warp that has not been completed."""
-    _ends: Whole
-    _tlb: Whole
+    _ends: Whole  # the request after the last one of each warp
+    _tlb: Whole  # the uTLB of each warp
     _order: Whole
     """The rank of each warp among those that make their requests at the same time."""
     _room: int
     """Number of pages for which a uTLB holds requests back."""
     _since: Whole = attrs.field(init=False)
-    """The turn of the uTLB in which each warp has made its request."""
+    """The turn of its uTLB in which each warp made the request that is its next to complete."""
     _done: NDArray[np.bool_] = attrs.field(init=False)
     """Entries whose page was present while others of their request were missing."""
     _held: Whole = attrs.field(init=False, factory=lambda: np.zeros(0, np.int64))
@@ -179,7 +179,7 @@ class Warps:
     """Number of entries of a warp that are examined together: those of its next requests, at least one request."""
 
     def __attrs_post_init__(self) -> None:
-        """Let all warps make their first requests."""
+        """Begin with the first request of each warp, of which nothing has been examined."""
         self._since = np.zeros(self._next.size, np.int64)
         self._done = np.zeros(self._pages.size, np.bool_)
         self._look = max(_AHEAD, int(np.diff(self._starts).max(initial=0)))
@@ -209,7 +209,7 @@ class Warps:
             active = active[~holds[tlb] & (turn < ends)]
 
     def _release(self, pages: ManagedPages, served: Mapping[int, int]) -> None:
-        """Release what is held back for pages that are, or were, present."""
+        """Release the held entries whose pages are present now, or have been since (``served``: pages by block)."""
         waits = self._misses(pages, self._held)
         if served and self._held.size:
             index, place = np.divmod(self._pages[self._held], pages.per_block)

@@ -1,7 +1,7 @@
 """One entry of a machine profile: a value or a range, its unit, and its source.
 
 ``parse`` checks an entry of a TOML file; ``ProfileEntry.overriding`` checks a user's value for it. ``machine_spec.py``
-adds the names of file and key to their complaints. Entries that describe the connections between devices are texts with
+adds the names of file and key to their errors. Entries that describe the connections between devices are texts with
 a format of their own (``Topology``).
 """
 
@@ -183,7 +183,7 @@ _LIMITS: dict[str, tuple[float, float, str]] = {
     "time / data": (0.0, 1e-3, "a byte takes 1 ms at most"),
     "fraction": (0.0, 1e6, "a factor is 1e6 at most"),
 }
-"""The least and the largest SI value by dimension, and the reason. All are far beyond hardware: others are slips."""
+"""The least and the largest SI value by dimension, and the reason. No hardware comes near; other values are typos."""
 
 
 class EntryError(ValueError):
@@ -232,7 +232,7 @@ class ProfileEntry:
     home: str = ""
     """The file that contains the entry."""
     scaled_from: str | None = None
-    """The machine whose entry was taken over and scaled."""
+    """The machine from whose entry this one was scaled; None if it was not scaled."""
     overridden: bool = False
     """Whether a user has set the value."""
 

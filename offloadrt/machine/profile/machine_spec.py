@@ -98,7 +98,7 @@ class MachineSpec:
     made_for: str | None = None
     """For a runtime's profile: the machine for whose host the costs are."""
     elsewhere: Mapping[str, ProfileEntry] = attrs.field(factory=dict)
-    """Entries by machines other than `measured_on`, for `left_out`."""
+    """Other machines' entries for keys whose values were measured on this machine; only `left_out` reads them."""
     _derived: dict[Any, Any] = attrs.field(init=False, factory=dict, eq=False, repr=False)
     """Objects derived from the entries: `read` and `derived` look here first, because every run asks again."""
 
@@ -268,7 +268,7 @@ class NodeTopology:
     """The links, PCIe switches and sockets of a machine's devices."""
 
     links: Topology
-    """NVLink or xGMI (``nvlink.topology``)."""
+    """Links of NVLink or xGMI between devices (``nvlink.topology``)."""
     switches: Groups
     """Devices that share the link of a PCIe switch to the host (``pcie.switches``)."""
     sockets: Groups
@@ -644,7 +644,7 @@ def _check_belongs_here(path: str, key: str, kind: _Kind) -> None:
 def _together(machine_files: _Files, runtime_files: _Files) -> MachineSpec:
     """Return a machine with the entries of a runtime, with ranges not set to an end.
 
-    A source of the runtime whose key means something else on the machine goes by ``RUNTIME:KEY``.
+    Where the machine has another source under a key of the runtime's, the runtime's gets the key ``RUNTIME:KEY``.
 
     Raises ProfileError for an entry that both have.
     """

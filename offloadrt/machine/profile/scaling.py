@@ -1,7 +1,7 @@
-"""How a profile's entry is taken over from another machine: scaled by the part of a machine that it depends on.
+"""How an entry that was measured on another machine is scaled by the part of a machine that it depends on.
 
-`PARTS` names for each entry that part (the core, the host's memory, the link, the GPU's clock), and the reference entry
-of a machine that states the part's speed there. The rule is proportionality: a time that a core needs grows by the
+`PARTS` names that part for each entry (the core, the host's memory, the link, the GPU's clock), and the reference entry
+in which each machine states the part's speed. The rule is proportionality: a time that a core needs grows by the
 factor by which the core's single-thread points are fewer. `ScaledPart.rule` is the factor within which the proportion
 is trusted; it widens the entry's range to both sides. Nothing here was fitted to a result.
 
@@ -102,7 +102,7 @@ _RATES = ("data / time", "work / time")
 
 @functools.cache
 def part_of(key: str) -> ScaledPart | None:
-    """Return the part of a machine that an entry depends on; None if the entry is taken over unchanged."""
+    """Return the part of a machine that an entry depends on; None if it depends on none and is never scaled."""
     return next((part for part in PARTS if any(fnmatchcase(key, pattern) for pattern in part.keys)), None)
 
 

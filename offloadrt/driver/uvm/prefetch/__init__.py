@@ -2,8 +2,8 @@
 
 ``prefetch.policy`` of the profile names a policy: an entry point of the group ``offloadrt.prefetch_policies``, or
 ``FILE.py:CLASS``.  ``prefetch.tree = false`` (the module parameter ``uvm_perf_prefetch_enable``) turns prefetching off,
-whatever the policy.  A policy is pure: it is told which pages of one block faulted and returns what is to come.  Faults
-of the GPU and faults of the host ask the same policy.
+whatever the policy.  A policy is pure: it gets the faulted pages of one block and returns the pages that migrate.  The
+driver asks the same policy for faults of the GPU and of the host.
 """
 
 from __future__ import annotations

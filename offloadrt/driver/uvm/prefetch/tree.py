@@ -2,7 +2,7 @@
 
 A block is the root of a binary tree whose leaves are its pages.  A fault brings its *big page* (64 KiB).  It also
 brings the largest subtree around it of which more than a threshold (51 %) is there already or was asked for in the same
-batch.  Nothing is brought from beyond the block.  Sets of pages are whole numbers: bit k is page k of the block.
+batch.  Nothing is brought from beyond the block.  Sets of pages are integers: bit k is page k of the block.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def with_prefetched(
 @functools.lru_cache(maxsize=1 << 12)  # 16 times as many entries would answer 2 % more calls, for more memory
 def _dense_subtrees(occupied: int, left: int, valid: int, pages: int, big: int, threshold: float) -> int:
     """Return the valid pages of the dense subtrees in which one of the pages ``left`` lies."""
-    # All subtrees of a size at once: each has as many bits of `occupied` as it has pages, with the number of its pages
-    # that are occupied. So has `left` for whether it was asked for a page, in the lowest of these bits.
+    # All subtrees of a size at once: in the bits of its own pages, each has in `occupied` the number of its pages that
+    # are occupied, and in the lowest bit of `left` whether one of its pages has faulted.
     brought = 0
     for half, low_halves, lowest, missing, highest, full in _levels(valid, pages, threshold):
         occupied = (occupied & low_halves) + (occupied >> half & low_halves)
@@ -65,9 +65,9 @@ def _dense_subtrees(occupied: int, left: int, valid: int, pages: int, big: int, 
 def _levels(valid: int, pages: int, threshold: float) -> tuple[tuple[int, int, int, int, int, int], ...]:
     """Return for each size of subtree, ascending from two pages, the numbers that find the dense ones of a block.
 
-    Half the size, and bits of all subtrees: those of their lower halves, the lowest bit of each, what makes the highest
-    bit of each that is dense when it is added to the count of its pages, and these highest bits, of those that can be
-    dense; at last a subtree with all its pages.
+    Half the size; masks of the lower halves and of the lowest bits of all subtrees; addends, which set the highest bit
+    of a subtree when its count of occupied pages makes it dense; the mask of these highest bits, for subtrees that can
+    be dense; and the mask of all pages of one subtree.
     """
     levels: list[tuple[int, int, int, int, int, int]] = []
     for level in range(1, pages.bit_length()):
@@ -85,7 +85,7 @@ def _levels(valid: int, pages: int, threshold: float) -> tuple[tuple[int, int, i
 
 
 def big_pages_of(faulted: int, big: int, thrashing: int) -> int:
-    """Return the big pages that some pages of a block lie in and no thrashing page (``grow_fault_granularity``)."""
+    """Return the big pages that contain a faulted page and no thrashing page (``grow_fault_granularity``)."""
     grown = 0
     while faulted:
         page = (faulted & -faulted).bit_length() - 1
