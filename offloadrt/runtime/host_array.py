@@ -125,8 +125,7 @@ class HostArray:
 @functools.lru_cache(maxsize=1024)
 def _size(shape: tuple[int, ...], itemsize: int) -> tuple[tuple[int, ...], int]:
     """Return a shape and its bytes, the same two objects for all arrays of one size: a program may have millions."""
-    lengths = tuple(map(int, shape))
-    return lengths, math.prod(lengths) * itemsize
+    return tuple(map(int, shape)), int(math.prod(shape)) * itemsize
 
 
 def make_values(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], fill: Any) -> NDArray[Any]:

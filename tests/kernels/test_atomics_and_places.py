@@ -66,6 +66,23 @@ def test_operations_on_an_address_follow_one_another() -> None:
     assert alone(whole) == pytest.approx(N / 32 * 10e-9)  # each warp adds its own first
 
 
+@pytest.mark.parametrize("times", [0, 1])
+def test_an_atomic_in_a_loop_may_never_run(times: int) -> None:
+    @kernel
+    def repeated(bins: Whole, which: Whole, m: int) -> None:
+        for i in range(len(which)):
+            for _ in range(m):
+                bins[which[i]] += atomic(1)
+
+    async def body(t: omp.HostThread) -> float:
+        bins, which = t.array("bins", 4, np.int32, fill=0), t.array("which", 64, np.int32, fill=1)
+        await t.target(repeated, bins, which, times, maps=omp.map(tofrom=bins, to=which))
+        return float(bins[1])
+
+    run = Run()
+    assert run.sim.run(run.parallel, body) == [64.0 * times]
+
+
 def test_what_a_team_has_for_itself_is_contended_by_its_threads_alone() -> None:
     bins, which = np.zeros(4, np.int32), np.zeros(N, np.int32)
     launch = count_in_teams.launch(N // 256, 256, arguments=(bins, which))

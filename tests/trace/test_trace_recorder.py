@@ -64,6 +64,18 @@ def test_sinks_get_every_row_once_and_are_closed_once() -> None:
     assert first.closed == second.closed == 1
 
 
+@pytest.mark.parametrize("counted", [BLOCK - 1, BLOCK, BLOCK + 1])
+def test_an_uncounted_event_behind_the_last_counted_one_is_kept(counted: int) -> None:
+    collected = Collector()
+    trace = Trace(StandIn(), sinks=[collected])
+    for _ in range(counted):
+        trace(events.Drain, 0, -1, 0, "cuMemFree")
+    trace.aside(events.FaultPhaseEnd, (0, 0, 0), ("service",))
+    trace.close()
+    assert [row[0] for row in collected.rows[-2:]] == ["Drain", "FaultPhaseEnd"]
+    assert len(collected.rows) == counted + 1
+
+
 def test_a_sink_that_fails_does_not_keep_the_others_open() -> None:
     class Full(Collector):
         def write(self, rows: list[Row]) -> None:
