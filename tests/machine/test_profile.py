@@ -89,9 +89,9 @@ def test_overrides_take_units(key, given, value):
     ("key", "given", "reason"),
     [
         ("alloc.cudaFree", "20 GB", "quantity of data"),
-        ("alloc.cudaFree", "20 parsecs", "no quantity of"),
+        ("alloc.cudaFree", "20 parsecs", "one number and one unit of time"),
         ("alloc.cudaFree", "-1us", "not negative"),
-        ("alloc.cudaFree", "soon", "no quantity of"),
+        ("alloc.cudaFree", "soon", "one number and one unit of time"),
         ("alloc.cudaFree", True, "no number"),
         ("link.h2d_pinned", 0, "must be positive"),
         ("gpu.sms", 1.5, "whole number"),

@@ -362,7 +362,7 @@ class MeasuredKind:
 
 
 MEASURED: Final = (
-    MeasuredKind("programs with managed memory", "T4, Titan V, RTX 5070 Ti and 5090", 53, 1.4, 3.0),
+    MeasuredKind("programs with managed memory", "T4, Titan V, RTX 5070 Ti and 5090", 53, 1.3, 2.5),
     MeasuredKind("OpenMP programs", "H200", 60, 1.4, 2.0),
     MeasuredKind("CUDA programs with several threads", "H200", 69, 1.5, 3.9),
 )
