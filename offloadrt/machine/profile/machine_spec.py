@@ -13,13 +13,13 @@ profiles by entry points of the groups ``offloadrt.machines`` and ``offloadrt.ru
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import importlib.resources
 import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
@@ -255,7 +255,7 @@ def _hints(cls: type) -> tuple[tuple[str, Any], ...]:
 def near_matches(key: str, known: Mapping[str, object]) -> tuple[str, ...]:
     """Return up to three known keys that a mistyped ``key`` may stand for."""
     lower = {name.lower(): name for name in known}
-    close = [lower[name] for name in difflib.get_close_matches(key.lower(), lower, n=3, cutoff=0.6)]
+    close = [lower[name] for name in get_close_matches(key.lower(), lower, n=3, cutoff=0.6)]
     last = key.rsplit(".", 1)[-1].lower()
     close += [name for name in known if name.rsplit(".", 1)[-1].lower() == last and name not in close]
     return tuple(close[:3])
@@ -688,7 +688,7 @@ def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
     if not (name.endswith(".toml") or Path(name).exists()):
         others = kind.of_packages
         names = [*known, *others.points()]
-        near = [one for one in sorted(names, key=len) if name.lower() in one][:4] or difflib.get_close_matches(name, names)
+        near = [one for one in sorted(names, key=len) if name.lower() in one][:4] or get_close_matches(name, names)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         hint += f"; there are {', '.join(names)}"
         if name not in others.points():
