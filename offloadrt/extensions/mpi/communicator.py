@@ -546,8 +546,7 @@ class Comm:
         return attrs.evolve(buffer.temporary(), device=None)
 
     def _reducing(self, sent: MpiBuffer, work: MpiBuffer, into: MpiBuffer, chosen: Run) -> Run:
-        """Return the steps of a reduction of `sent` in `work`, with copies from and to the device if it is on the host.
-        """
+        """Return the steps that reduce `sent` in `work`, with copies from and to a device if `work` is on the host."""
 
         async def body(channel: Channel) -> None:
             for buffer in (sent, into):

@@ -1,4 +1,4 @@
-"""`Recordings`: recordings as files that are programs, for `offloadrt run`, `show`, `stats` and `kernels`."""
+"""Reads recordings as programs, for the commands `offloadrt run`, `show`, `stats` and `kernels`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _COMPILERS: Final = {
     ".c": "cc", **dict.fromkeys((".cc", ".cpp", ".cxx"), "cxx"), **dict.fromkeys((".f", ".f90", ".f95"), "fc")
 }  # fmt: skip
-"""Ends of names of sources, and the command that compiles each for recording."""
+"""File name endings of source files, and the offloadrt command that compiles each for recording."""
 
 
 class Recordings:
