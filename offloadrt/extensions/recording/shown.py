@@ -1,4 +1,4 @@
-"""What `offloadrt show` and `stats` print of a recording."""
+"""Prints recordings for `offloadrt show`, `stats` and `kernels`, as tables or as records for JSON."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _ENDED = {
     "cut": "cut off: the program crashed or was killed",
 }
 _MOST_KERNELS = 3
-"""Kernels that are named for an array."""
+"""How many kernels are named for an array."""
 
 
 def recording(path: Path) -> Iterable[RenderableType]:
-    """Show a recording: its runs, and of the first one directives, kernels, arrays and threads. Raises UserError."""
+    """Yield what `show` prints: runs, and of the first one directives, kernels, arrays, threads. Raises UserError."""
     runs = loaded(path)
     yield f"[bold]{escape(path.name)}[/]: {escape(' '.join(runs[0].meta.program))}  ({escape(str(path))})"
     yield _runs(runs)
@@ -50,7 +50,7 @@ def recording(path: Path) -> Iterable[RenderableType]:
 
 
 def _host_times(runs: Iterable[Recording]) -> Iterable[str]:
-    """Say of repeats, whose host times are medians, how they differ."""
+    """Yield a sentence for each run with repeats on how much their host times differ."""
     for run in runs:
         if ratios := run.meta.host_times:
             least, most = min(ratios), max(ratios)
@@ -61,7 +61,7 @@ def _host_times(runs: Iterable[Recording]) -> Iterable[str]:
 
 
 def statistics(path: Path) -> Iterable[RenderableType]:
-    """Show what the real runtime did when the program was recorded. Raises UserError."""
+    """Yield what `stats` prints: what the real runtime did in the recorded runs. Raises UserError."""
     for run in loaded(path):
         yield f"\n[bold]{escape(run.name)}[/]"
         shown = table_of("what the real runtime did", "operation", "times", "bytes", right=(1, 2))
@@ -72,7 +72,7 @@ def statistics(path: Path) -> Iterable[RenderableType]:
 
 
 def kernels(path: Path) -> Iterable[RenderableType]:
-    """Show the kernels of each run of a recording. Raises UserError."""
+    """Yield the kernels of each run of a recording. Raises UserError."""
     for run in loaded(path):
         yield f"[bold]{escape(run.name)}[/]"
         yield _kernels(run)
@@ -92,7 +92,7 @@ def _runs(runs: list[Recording]) -> RenderableType:
 
 
 def _ending(meta: Meta) -> str:
-    """Say how a run ended, unless it did as it should."""
+    """Return how a run ended, in words, unless it came to its end."""
     return _ENDED.get(meta.ended, meta.ended) if meta.died is None else f"the program {meta.died}"
 
 
