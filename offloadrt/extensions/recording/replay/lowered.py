@@ -174,8 +174,7 @@ class LoweredProgram:
         return array
 
     def _array_of_pieces(self, item: LoweredItem) -> HostArray | None:
-        """Return the array in which a section with gaps has its first piece that lies in one; its base may be in none.
-        """
+        """Return the array that holds the first piece of a section with gaps that any array holds, or its base."""
         specification = self._program.declarations.strided_update == "specification"
         section = MapItem(None, item.base, item.begin, item.size, item.type, item.dimensions)
         for begin, nbytes in strided_pieces(section, specification):

@@ -274,8 +274,7 @@ class Routines:
         return block if found is None or address >= found[0] + found[1].nbytes else found[1]
 
     def freed_at(self, address: int) -> int | None:
-        """Return where a recorded address lay in a block that was freed; None if the block exists, 0 if it is unknown.
-        """
+        """Return where a recorded address lay in a freed block; None if the block exists, 0 if it is unknown."""
         if self.block_at(address) is not None:
             return None
         found = self._freed.before(address)
