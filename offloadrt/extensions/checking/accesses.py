@@ -307,7 +307,7 @@ class Memories:
         return None if blocks is None else blocks.pop(begin)
 
     def block_at(self, device: int, address: int) -> WatchedBlock | None:
-        """Return the block that holds an address."""
+        """Return the block that holds an address of a device; None if there is none."""
         blocks = self._blocks.get(device)
         near = None if blocks is None else blocks.before(address)
         return near[1] if near is not None and address < near[1].end else None
@@ -327,7 +327,7 @@ class Memories:
         self._entries[device].pop(entry.device_begin)
 
     def entry_at(self, device: int, address: int) -> Entry | None:
-        """Return the mapping whose device memory holds an address."""
+        """Return the mapping whose device memory holds an address; None if there is none."""
         entries = self._entries.get(device)
         near = None if entries is None else entries.before(address)
         return near[1] if near is not None and address < near[0] + near[1].size else None

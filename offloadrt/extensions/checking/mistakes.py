@@ -1,4 +1,4 @@
-"""What a check reports: a mistake of the program, those who make it, and what would mend it."""
+"""What a check reports: mistakes of the program with who made them and how to mend them, and needless operations."""
 
 from __future__ import annotations
 

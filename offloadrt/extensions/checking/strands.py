@@ -198,7 +198,7 @@ class Strands:
     _chains: int = 0
 
     def current(self) -> Strand:
-        """Return the strand that runs now."""
+        """Return the strand that runs now, which is the innermost one of the running actor."""
         actor = self.sim.running or self.sim.current
         running = self._running.get(actor)
         if running:

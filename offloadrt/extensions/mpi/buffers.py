@@ -36,7 +36,7 @@ class MpiError(OffloadError):
 
 
 class InPlace:
-    """The type of `IN_PLACE`."""
+    """The type of the constant `IN_PLACE`."""
 
     def __repr__(self) -> str:
         return "MPI_IN_PLACE"

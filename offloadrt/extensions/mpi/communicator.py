@@ -41,7 +41,7 @@ ONE_SIDED = (
     "Get_accumulate", "Fetch_and_op", "Compare_and_swap", "Rput", "Rget", "Raccumulate", "Win_fence", "Win_lock",
     "Win_unlock", "Win_start", "Win_complete", "Win_post", "Win_wait", "Win_flush",
 )  # fmt: skip
-"""Calls of one-sided communication, which are refused by name."""
+"""Calls of one-sided communication, which are refused with an error that names them."""
 
 Run = Callable[[Channel], Awaitable[None]]
 
@@ -137,7 +137,7 @@ class Comm:
         self.world = world
         self.endpoint = endpoint
         self.group = tuple(group)
-        """The rank in MPI_COMM_WORLD of each of its ranks."""
+        """By rank of this communicator: the rank in MPI_COMM_WORLD."""
         self.context = context
         self.name = name
         self.rank = self.group.index(endpoint.rank)
@@ -393,13 +393,13 @@ class Comm:
         return self._chosen(call, mine.nbytes, _elements(mine), parts, mine, root)
 
     def _allgather(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, *, at: str = "") -> Run:
-        """Gather equal parts, in order of rank, in all ranks' buffers."""
+        """Gather equal parts, in order of rank, in the buffers of all ranks."""
         return self._allgatherv(call, sendbuf, recvbuf, None, at=at)
 
     def _allgatherv(
         self, call: str, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int] | None, *, at: str = ""
     ) -> Run:
-        """Gather parts of `counts` bytes, one after the other, in all ranks' buffers."""
+        """Gather parts of `counts` bytes, one after the other, in the buffers of all ranks."""
         into = buffer_of(recvbuf, call)
         parts = self._parts(call, into, counts, at)
         mine = parts[self.rank]

@@ -75,7 +75,7 @@ class NicCosts:
     fetch: Annotated[float, "nic.fetch"]
     """Seconds for the card to read a message's data from memory, if it did not come with the command."""
     uncontended: Annotated[bool, "nic.uncontended"]
-    """Whether each message finds the card idle (an ablation)."""
+    """Whether each message finds the card idle, however many there are (an ablation)."""
 
 
 @attrs.frozen
@@ -91,7 +91,7 @@ class NetworkCosts:
     uplink_bw: Annotated[float, "net.uplink_bw"]
     """Bytes per second, in each direction, of all links from a switch to the other switches together."""
     uncontended: Annotated[bool, "net.uncontended"]
-    """Whether each message finds the links between switches idle (an ablation)."""
+    """Whether each message finds the links between switches idle, however many there are (an ablation)."""
 
 
 @attrs.frozen

@@ -68,7 +68,7 @@ class MpiMessage:
     context: int
     """The number of its communicator."""
     source: int
-    """The sender's rank in the communicator."""
+    """The sender's rank in that communicator."""
     tag: int
     nbytes: int
     sequence: int
@@ -378,7 +378,7 @@ class Endpoint:
         self._work: deque[Work] = deque()
         self._parked: list[_Parked] = []
         self.inside: set[int] = set()
-        """The threads that are in a call, by their actors' numbers."""
+        """The threads that are in an MPI call, by their actors' numbers."""
         self._probing: list[PendingWait] = []
         """Calls of MPI_Probe that wait for a message."""
         self._sent: dict[int, int] = {}
@@ -431,7 +431,7 @@ class Endpoint:
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether the thread that made the last call is at its end."""
+        """Tell whether the thread that made the last MPI call has ended."""
         return self.actor is not None and self.actor.finished
 
     def said_last(self) -> str:

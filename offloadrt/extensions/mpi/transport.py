@@ -97,7 +97,7 @@ class Transport:
             await self.stage(endpoint, device, direction, nbytes)
 
     async def stage(self, endpoint: Endpoint, device: int, direction: str, nbytes: int) -> None:
-        """Copy between a device's memory and the host's by a synchronous call."""
+        """Copy `nbytes` between a device's memory and the host's by a synchronous call. direction: h2d or d2h."""
         await endpoint.on_core(self._costs.device.staged)
         since = endpoint.sim.now
         await self._engine(endpoint, device, direction, nbytes)

@@ -19,7 +19,10 @@ _COMPILERS: Final = {
 
 
 class Recordings:
-    """Reads recordings; `study/scripts/definition.py` says what its methods give. Each imports what it needs."""
+    """Reads recordings for the commands; its methods are those that `study/scripts/definition.py` asks for.
+
+    Each method imports what it needs, so that other commands start fast.
+    """
 
     sources = tuple(_COMPILERS)
 

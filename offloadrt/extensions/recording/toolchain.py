@@ -113,7 +113,7 @@ def _candidates(tool: str) -> list[str]:
 
 
 def _version_of(path: Path) -> str | None:
-    """Return the version that a compiler of LLVM prints; None for other programs, and for what is no program."""
+    """Return the version that an LLVM compiler prints; None for other programs, and if the program cannot be run."""
     try:
         printed = subprocess.run([str(path), "--version"], capture_output=True, check=False).stdout
     except OSError:
@@ -351,7 +351,7 @@ def _make(compiler: Compiler, arguments: list[str], made: Path, target: Path) ->
 
 
 _OPENMP = ("-fopenmp", "-fiopenmp", "-qopenmp", "-mp", "-qsmp=omp", "-homp")
-"""Flags by which compilers switch OpenMP on."""
+"""Flags with which various compilers switch OpenMP on."""
 
 # Flags that choose a GPU or its libraries, or that LLVM's compilers do not have: single ones, beginnings of others, and
 # those that take the next argument with them.
@@ -423,7 +423,7 @@ def _chooses_gpu(argument: str) -> bool:
 
 
 def links(arguments: Sequence[str]) -> bool:
-    """Tell whether the command makes a program or a library of its input files."""
+    """Tell whether the command links a program or a library."""
     return not _NOT_LINKING & set(arguments) and any(_is_input(argument) for argument in arguments)
 
 
@@ -497,7 +497,7 @@ class RecordOptions:
 
 @frozen
 class RecordedRun:
-    """One run of the program: where its raw files are and how it ended."""
+    """One recorded run of the program: the folder of its raw files, and how it ended."""
 
     folder: str
     threads: int | None
@@ -513,7 +513,7 @@ class RecordedRun:
     pid: int | None = None
     """The process number of the command that was started."""
     repeat: int = 0
-    """Which repeat of the run it is; 0 is the first."""
+    """The number of the repeat among those of this run; 0 is the first."""
     directives: int = field(kw_only=True)
 
     def ending(self) -> str:

@@ -342,7 +342,7 @@ read them.
 
 
 class RunSummary(msgspec.Struct, frozen=True):
-    """One process of one run of the program."""
+    """One process of one run of the program, as the file's `meta.json` describes it."""
 
     folder: str
     threads: int
@@ -385,7 +385,7 @@ class _Folder:
 
 @attrs.frozen
 class RecordingFile:
-    """A file with one or more runs of a program; `load` reads one of them.
+    """A recording's file, with one or more runs of a program; `load` loads one of these.
 
     `read` raises NotARecording, RecordingDamaged and RecordingTooNew.
     """

@@ -85,12 +85,12 @@ class PartKind(enum.IntEnum):
     COLLECTIVE = 7
     """A collective; peer: the root, or -1."""
     GIVES = 8
-    """Data that the process passes to a collective; peer: the only rank that gets it, or -1 for all."""
+    """Data that the process passes to a collective; peer: the only rank that gets it, or -1: all."""
     TAKES = 9
     MAKES = 10
-    """A new communicator; -1: the process is not in it."""
+    """communicator: the new one; -1: the process is not in it."""
     FREES = 11
-    """The communicator is freed."""
+    """communicator: the one that is freed."""
     DROPS = 12
     """A request is freed (MPI_Request_free)."""
     CANCELS = 13
@@ -153,7 +153,7 @@ class MpiCall(msgspec.Struct, frozen=True):
 
 
 class Communicator(msgspec.Struct, frozen=True):
-    """A communicator of a process."""
+    """A communicator, as one process sees it."""
 
     key: str
     """A text that is equal in all processes of the communicator: its parent's key, how it was made, and a number."""
@@ -362,7 +362,7 @@ class RecordedArray(msgspec.Struct, frozen=True):
 
 
 class Death(msgspec.Struct, frozen=True):
-    """How a program died: by a signal, or by an exit inside of the runtime."""
+    """How a program died: by a signal, or by an exit inside the runtime."""
 
     how: str
     """A phrase that begins with a verb: ``is ended by SIGSEGV``."""

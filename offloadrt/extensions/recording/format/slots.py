@@ -155,7 +155,7 @@ def signed(word: int) -> int:
 
 @attrs.frozen(eq=False)
 class RawProcess:
-    """The raw files of one process."""
+    """The raw files of one process: its JSON lines, and the files with the slots of its threads."""
 
     pid: int
     lines: tuple[dict[str, Any], ...]

@@ -42,7 +42,7 @@ class KernelSummary:
     name: str
     launches: int
     traced: int
-    """How many distinct launches have a trace of the memory that they touched."""
+    """The number of different traces, which say what memory a launch touched."""
     teams: int
     threads: int
     """The threads of a team in the most frequent launch, as it was executed while recording."""
@@ -53,7 +53,7 @@ class KernelSummary:
     stored: int
     """The bytes that the kernel's code stores."""
     moved: int
-    """The bytes of the distinct 32 B sectors that it touched; 0: not known."""
+    """The bytes of the distinct 32 B sectors of each launch, all launches together; 0: not known."""
 
     @property
     def intensity(self) -> float | None:
@@ -84,7 +84,7 @@ class ArraySummary:
 
 @attrs.frozen
 class ThreadSummary:
-    """What a host thread did."""
+    """The work of one host thread."""
 
     number: int
     tasks: int
@@ -290,7 +290,7 @@ def _kernels_of_arrays(recording: Recording) -> dict[int, dict[str, int]]:
 
 
 def threads_of(recording: Recording) -> list[ThreadSummary]:
-    """Return the host threads that did something."""
+    """Return the host threads that have records."""
     columns = recording.columns
     counts = columns["task.count"].astype("i8")
     of_record = np.repeat(columns["task.thread"], counts)
