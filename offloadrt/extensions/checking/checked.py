@@ -122,7 +122,7 @@ def check(
     if failure is not None and not mistakes and not any(fault.happened for fault in faults):
         raise failure
     elapsed_s = None if result is None else result.elapsed_s
-    # What an async queue or a stream copies in no time is copied too early.
+    # A copy that takes no time would be done too early in an async queue or a stream.
     timed_s = elapsed_s if model == "openmp" else None
     most = math.inf if savings else _MOST_OPERATIONS
     wastes = _ranked(repairs, lambda repair: _time_without(repair, scenario, given, once), timed_s, most)
@@ -157,7 +157,7 @@ def _ranked(
         left -= repair.operations
         without = time_without(repair) if left >= 0 and elapsed_s is not None else None
         if elapsed_s is not None and without is not None:
-            # Where others come in another order without them, the run may take longer: then nothing is saved here.
+            # If the other operations then come in another order, the run may take longer: nothing is saved.
             waste = attrs.evolve(waste, time_s=max(0.0, elapsed_s - without), is_sum=False)
         found.append(waste)
     return tuple(sorted(found, key=lambda waste: -waste.time_s))
@@ -177,7 +177,7 @@ def _time_without(repair: Repair, scenario: Scenario, given: Mapping[str, Any], 
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             elapsed_s = execute(scenario, given, spec=options, before_run=before_run).elapsed_s
-    except (UserError, ScriptFailed):  # as of kernels whose costs are not known
+    except (UserError, ScriptFailed):  # for example because a kernel's costs are not known
         return None
     return elapsed_s if observers[0].is_complete else None
 

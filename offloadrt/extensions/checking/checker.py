@@ -302,7 +302,7 @@ class Checker:
 
     def _program_died(self, event: rec.ProgramDied) -> None:
         if self._found.has("fatal error"):
-            return  # the emulated runtime has found it as well
+            return  # the emulated runtime has reported it too
         story = Story("the program", event.how, event.where, self.sim.now)
         self._found.add("fatal error", event.message or f"the program {event.how}", (story,), "")
 
@@ -410,7 +410,7 @@ class Checker:
         elif not directive.is_refused:
             message = str(event.error).partition("\n")[0]
             self._found.add("fatal error", message, (self._story(directive, f"is in {directive.name}"),), "")
-        # A directive that was left early, or whose work is held back, is still heard of; a plain one is over.
+        # Events of a directive still come if it ended with an error or its work is delayed.
         if event.error is None and not directive.held:
             del self._directives[event.cause]
 
@@ -430,7 +430,7 @@ class Checker:
     def _array_made(self, event: ev.ArrayMade) -> None:
         array = event.array
         begin, end = array.address, array.address + array.nbytes
-        if begin not in self._freed_mapped:  # else it is the old memory, and nothing may order the free and the map
+        if begin not in self._freed_mapped:  # otherwise it is the old memory, whose free and map may be unordered
             self._races.forget_host(begin, end)
         self._freed_mapped.discard(begin)
         self._versions.array_made(begin, end)
@@ -464,7 +464,7 @@ class Checker:
         access = Access(
             HOST, begin, end, bool(writes), exact, strand, strand.epoch, did, where, now, name, atomic=event.atomic
         )
-        if writes is not None or exact:  # else it is not known whether anything is done to it
+        if writes is not None or exact:  # otherwise it is not known whether it is used
             self._races.access(access)
         if not judged:
             return
@@ -582,7 +582,7 @@ class Checker:
                 )
                 self._lost.misplaced(item.name, story)
 
-    # what is in the queue of a directive
+    # queued work of a directive
 
     def _data_copied(self, event: ev.DataCopied) -> None:
         directive = self._directive(event.cause)
@@ -632,7 +632,7 @@ class Checker:
                     del known[number]
                     return Brought(copy.content, copy.brings_nothing, copy.is_watched)
         elif directive.strand.is_queue or directive.is_ordered:
-            return None  # they may change until the queue comes to the copy
+            return None  # the bytes may change before the queue reaches the copy
         elif event.op in ("h2d", "d2h") and event.array is not None and not event.array.phantom:
             data = event.array.span(event.host_address, event.nbytes).bytes
             return None if data is None else Brought(hashlib.blake2b(data.data, digest_size=8).digest())
@@ -723,7 +723,7 @@ class Checker:
             self._nothing_there(access.story, access.name)
         elif access.writes:
             self._versions.device_written(access, entry)
-        elif not self._lifetimes.is_told(entry):  # else the host's copy is another array's
+        elif not self._lifetimes.is_told(entry):  # otherwise the host's copy belongs to another array
             self._versions.device_read(access, entry)
 
     def _reaches_nothing(self, event: ev.DataCopied) -> bool:

@@ -131,7 +131,7 @@ class ToldCalls:
             try:
                 return function()
             finally:
-                self._observer.handle(ev.StrandEnded(object()))  # the stream's order says what comes behind it
+                self._observer.handle(ev.StrandEnded(object()))  # the stream's order covers the rest
 
         return told
 
@@ -242,7 +242,7 @@ class ToldCalls:
         watch = self._observer.watch_kernel(
             self._program.devices[device], self._observer.handle, region, on_host, (), number
         )
-        watch.submitted(None)  # which tells all of its uses, as nothing of it shows while it runs
+        watch.submitted(None)  # reports all uses now, as its run shows none
 
     def written(self, number: int, device: int, array: DeviceArray) -> None:
         """Report a memset of a device array: a write of all its bytes."""

@@ -104,7 +104,7 @@ class Lifetimes:
         mapping = None if entry is None else self._live.get(entry)
         if mapping is None or mapping.freed is None or mapping.is_told:
             return
-        if strand.comes_after(mapping.chain, mapping.epoch):  # else it is a race, and reported as one
+        if strand.comes_after(mapping.chain, mapping.epoch):  # otherwise it is a race, and reported as one
             mapping.is_told = True
             name = mapping.entry.name or "data"
             stories = (mapping.entered, mapping.freed, story)
@@ -276,7 +276,7 @@ class Mappings:
     def item_ended(self, directive: Directive, story: Story, item: MapItem, entry: Entry | None) -> None:
         """Judge the end of the map of one item, before the reference count falls."""
         if entry is None:
-            # OpenMP lets `release` and `delete` pass over what is absent; what `from` asks for does not come.
+            # OpenMP ignores `release` and `delete` of absent data; a `from` copies nothing.
             asked = bool(item.type & FROM) and not item.type & IMPLICIT
             if directive.name in _UNMAPPING and item.size and item.array is not None and asked:
                 advice = (
@@ -400,7 +400,7 @@ class RecordedFaults:
         near = freed.before(address or host_address)
         by = near[1].story if near is not None and (address or host_address) < near[1].end else None
         if by is None and host_address:
-            return  # here its mapping ends later: what the kernel does is told of as any use is
+            return  # in this run its mapping ends later, so this is an ordinary use
         name = event.name or "device memory"
         told = _story(event.kernel, name, event.access, self.strands.sim.now)
         advice = (

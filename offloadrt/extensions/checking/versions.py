@@ -103,7 +103,7 @@ class Versions:
             for cell in self._host.cut(access.begin + shift, access.end + shift):
                 cell.newest, cell.writer, cell.extent = self._last, access, extent
                 if cell.copied is not None and not access.follows(cell.copied):
-                    cell.version = self._last  # a race, in which the copy could as well have come later
+                    cell.version = self._last  # a race: the copy could also have come later
 
     def device_maybe_written(self, device: int, begin: int, end: int, entry: Entry | None) -> None:
         """Treat the copies of host and device as equally new, because an unknown kernel may have written either."""
@@ -144,7 +144,7 @@ class Versions:
                     mine.version = mine.newest = self._last
                     mine.writer, mine.extent = attrs.evolve(copy, memory=HOST, writes=True), None
                 elif cell.version in self._of_devices and mine.writer is not None and mine.writer.memory == HOST:
-                    mine.newest = mine.version  # the host asks for what the kernel has made, instead of its own
+                    mine.newest = mine.version  # the host replaces its own data by the kernel's
 
     def between_devices(self, source: int, source_begin: int, access: Access, entry: Entry | None) -> None:
         """Copy from one block of device memory to another; if the target is mapped, the copy counts as a write."""

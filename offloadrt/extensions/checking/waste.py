@@ -286,7 +286,7 @@ class Wastes:
             self._set(contents)
         elif host_known and contents == self._contents_of(host, nbytes):
             pass
-        elif brought.nothing is False and is_kept:  # somebody has written whom nobody saw
+        elif brought.nothing is False and is_kept:  # unseen code has written
             self._used(self._host, host, host + nbytes, False, True, False)
             if copy.op == "h2d":
                 self._values[host, nbytes, brought.value] = self._contents_of(host, nbytes)

@@ -140,7 +140,7 @@ def _with_gaps(section: Section) -> MpiBuffer:
     elements = 1
     for length in lengths:
         elements *= length
-    run = 1  # elements without a gap: of the last dimensions that are whole, and of the one before them
+    run = 1  # elements without a gap: the last dimensions, if whole, times the one before
     for dimension in reversed(range(len(lengths))):
         if dimension < len(named) and named[dimension].stride != 1 and lengths[dimension] > 1:
             break

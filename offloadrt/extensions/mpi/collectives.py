@@ -364,7 +364,7 @@ async def reduce_rabenseifner(c: Channel, buffer: MpiBuffer, op: Op, root: int) 
     if active is not None:
         pieces, (first, end), given = await _halving(c, buffer, op, active)
         distance = below(c.size) // 2
-        while distance:  # gather at the first of those that are left
+        while distance:  # gather at the first active rank
             peer = _unfolded(c, active ^ distance)
             if active & distance:
                 await c.send(span(buffer, pieces, first, end), peer)

@@ -517,7 +517,7 @@ class Endpoint:
                             break
                     else:
                         await self._park(waiting, pending, call, at)
-                if self._work:  # somebody else who waits goes on with it
+                if self._work:  # another waiting thread goes on with the work
                     self._wake_one()
         finally:
             if waiting.left > 0 or needed < len(requests):

@@ -267,7 +267,7 @@ def _at_costs(
     kernels = np.array([site.kernel for site in dictionaries.sites] or [NONE], "i4")
     launched = (columns["record.step"] == Step.DIRECTIVE) & (columns["record.launch"] != NONE)
     traces = columns["launch.trace"][columns["record.launch"][launched]]
-    of_trace = np.ones(len(columns["trace.launch"]) + 1)  # the last is what -1 finds
+    of_trace = np.ones(len(columns["trace.launch"]) + 1)  # index -1 finds the last entry
     of_trace[traces] = by_kernel[kernels[columns["record.subject"][launched]]]
     of_trace = of_trace[:-1]
     of_use = np.repeat(of_trace, np.diff(columns["trace.first"].astype("i8")))

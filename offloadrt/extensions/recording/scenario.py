@@ -176,7 +176,7 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, 
 
         try:
             chosen = stdpar.variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)
-        except ValueError as error:  # the implementation has nothing of the kind
+        except ValueError as error:  # the implementation has no such feature
             raise UserError(str(error)) from None
         if (sampling != "none" or database) and not chosen.heuristic:
             name = "database" if database else "sampling"

@@ -173,7 +173,7 @@ def mpi_library(command: Sequence[str]) -> Path | None:
         if made_with is not None and linked in (None, made_with[0]):
             return _mpi_recorder(made_with[1])
         tried.append(str(mpicc))
-    if linked is None:  # a launcher of programs that need not have MPI
+    if linked is None:  # a launcher may start programs without MPI
         return None
     advice = f"install what brings it (libmpich-dev, libopenmpi-dev), or name it by {_MPICC}"
     others = f"; {', '.join(tried)} is for another one" if tried else ""
@@ -438,7 +438,7 @@ def compiler_command(language: Language, arguments: Sequence[str]) -> list[str]:
     if language == "fc":
         kept = [argument for argument in kept if not argument.startswith(_OF_GFORTRAN)]
     has_input = any(_is_input(argument) for argument in kept)
-    if not has_input:  # as `--version`, or a test of which flags it takes
+    if not has_input:  # for example `--version`, or a test for a flag
         return [str(compiler.path), *(["-fopenmp"] if openmp else []), *kept]
     added = ["-g"] if not any(argument.startswith("-g") for argument in kept) else []
     plugin = _plugin_of(compiler)
@@ -596,7 +596,7 @@ def _environment(
         "OFFLOADRT_RECORDING": str(folder.resolve()),
         "OFFLOADRT_SAMPLES": str(_ALL_LAUNCHES if options.check else options.samples),
         "OFFLOADRT_HOST_TOUCHES": "2" if options.check else "1" if options.host_touches else "0",
-        # A second team shows what teams do to one another, however few iterations there are.
+        # With a second team, races between teams show even if there are few iterations.
         "OFFLOADRT_LEAST_TEAMS": "2" if options.check else "1",
     }
     for variable in _ASKED_FOR_RECORDER:
@@ -632,7 +632,7 @@ def _run(
                 stopped = True
                 process.terminate()
         except KeyboardInterrupt:
-            continue  # the terminal sent it to the program as well, which decides what it means
+            continue  # the terminal sent SIGINT to the program too, which decides how to react
     stopped = stopped or _was_stopped(folder)
     code = process.returncode
     words.end()
@@ -710,7 +710,7 @@ def _name_places(folder: Path, recorder: Path) -> None:
 
 
 def _places_of_calls(asked: Sequence[tuple[str, int]], symbolizer: str) -> dict[str, str]:
-    # A caller is at the instruction behind its call.
+    # A return address is that of the instruction behind the call.
     text = "\n".join(f'"{module}" {offset - 1:#x}' for module, offset in asked)
     command = [symbolizer, "--output-style=JSON", "--relativenames"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
@@ -719,7 +719,7 @@ def _places_of_calls(asked: Sequence[tuple[str, int]], symbolizer: str) -> dict[
         symbols = json.loads(answer).get("Symbol") or [{}]
         own = next((one for one in symbols if not str(one.get("FileName", "")).startswith("/usr/")), symbols[0])
         if own.get("Line"):
-            function = str(own["FunctionName"]).partition(".")[0]  # without the name of a version of it
+            function = str(own["FunctionName"]).partition(".")[0]  # without a suffix that the compiler added
             words = [own["FileName"].removeprefix("./"), function, str(own["Line"]), str(own["Column"])]
             places[f"{offset} {module}"] = ";".join(words)
     return places
@@ -733,7 +733,7 @@ def _places_of_deaths(folder: Path, recorder: Path, symbolizer: str) -> dict[str
             if not text.startswith('{"k":"died"') or not text.endswith("}"):
                 continue
             frames = [frame for frame in json.loads(text)["frames"] if isinstance(frame, list)]
-            # A frame other than the innermost is at the instruction behind its call.
+            # The address of an outer frame is that of the instruction behind its call.
             asked = [
                 f'"{module}" {offset - 1:#x}'
                 for module, offset in frames

@@ -78,7 +78,7 @@ class HostArrays:
     def allocate(self, address: int, nbytes: int, origin: str, name: str = "") -> HostBlock:
         """Add an allocation; arrays that were known at these addresses have ended."""
         block = HostBlock(address, nbytes, origin, name)
-        if nbytes:  # what has no bytes, as an empty text, may lie where others do
+        if nbytes:  # an empty array may lie inside another one
             for old in self.overlapping(address, nbytes):
                 self._live.pop(old.address)
             self._live[address] = block
@@ -139,7 +139,7 @@ class HostArrays:
         for block in others:
             if block.number == NONE:
                 continue
-            # What refers to it, or to one of its parts, means the array that it has become a part of.
+            # References to it or to its parts now mean the array into which it was merged.
             first.parts += [block.number, *block.parts]
             for number in (block.number, *block.parts):
                 self.used[number] = first
@@ -482,4 +482,4 @@ class MemoryEvents:
             else NONE
             for taken in self._taken
         ]
-        return table.columns(), np.array([*places, NONE], "i4")  # the last is what -1 finds
+        return table.columns(), np.array([*places, NONE], "i4")  # index -1 finds the last entry

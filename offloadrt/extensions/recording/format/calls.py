@@ -181,7 +181,7 @@ class RuntimeCalls:
             call.blocks = [self._pointed_at(word) for word in AlgorithmWords(arguments).pointers]
         elif kernel is not None and (algorithm := self._algorithm_of(event.row)) is not None:
             call.algorithm, algorithm.launches = algorithm, algorithm.launches + 1
-            call.blocks = [  # pointers are among the words that it is given by value
+            call.blocks = [  # pointers are among the words passed by value
                 self._pointed_at(item[1]) if item[4] & LITERAL else block
                 for item, block in zip(items, blocks, strict=True)
             ]
@@ -238,9 +238,9 @@ class RuntimeCalls:
 
     def _block_of(self, item: Row, text: str) -> HostBlock | None:
         begin, size, type_bits = item[2], signed(item[3]), item[4]
-        if type_bits & NON_CONTIG:  # its begin is that of its dimensions, its size their number
+        if type_bits & NON_CONTIG:  # `begin` is the address of its dimensions, `size` their number
             begin, size = item[1], 0
-        elif type_bits & ATTACH:  # its size is that of the pointer
+        elif type_bits & ATTACH:  # `size` is that of the pointer itself
             size = 0
         if type_bits & LITERAL or (not begin and size <= 0):
             return None  # a null pointer with a size is an array at 0: the runtime gives it a block of the device
@@ -331,7 +331,7 @@ class RuntimeCalls:
         address, symbol = call.kernel[1], self._entries.get(call.kernel[1], "")
         if call.algorithm is None:
             name = symbol or f"kernel at {address:#x}"
-        else:  # the real name is that of a template
+        else:  # the symbol is that of a template instance
             _, algorithm, *_ = self._location(call.algorithm.row[5])
             then = f", kernel {number + 1}" if (number := call.algorithm.kernels.index(address)) else ""
             name = f"{algorithm} at {self._caller(call)}{user_of_helper(symbol)}{then}"
@@ -626,7 +626,7 @@ class Assembler:
     def _call(self, thread: _Thread, event: RecordedEvent) -> None:
         if self.calls.is_nested(event.row, event.parts):
             return
-        if not self.calls.is_in_algorithm(event.row):  # what an algorithm does besides its kernels is the library's
+        if not self.calls.is_in_algorithm(event.row):  # other code in an algorithm is the library's
             thread.worked(event.row[4])
         place = self.add(thread, Step.DIRECTIVE, 0)
         self.calls.begin(event, self.task_of(thread), place)
@@ -692,7 +692,7 @@ class Assembler:
         thread.since = row[4]
         thread.below.append(thread.task)
         initial = row[6] & 0xF == _INITIAL_TASK
-        if initial and self.ranks.begins_in(thread.task):  # it called MPI before OpenMP came to know of it
+        if initial and self.ranks.begins_in(thread.task):  # it called MPI before OpenMP reported the thread
             return
         task = self.make_task(TaskKind.INITIAL if initial else TaskKind.IMPLICIT, thread.number, row[3])
         if not initial:

@@ -219,7 +219,7 @@ def _check_items(recording: Recording) -> None:
     """Check that directives have as many items as their sites, and that kernels refer to existing items."""
     columns, sites = recording.columns, recording.dictionaries.sites
     directives = columns["record.step"] == Step.DIRECTIVE
-    lengths = np.append(np.diff(columns["items.first"].astype("i8")), 0)  # the last is what -1 finds
+    lengths = np.append(np.diff(columns["items.first"].astype("i8")), 0)  # index -1 finds the last entry
     counts = lengths[columns["record.detail"][directives]]
     expected = np.array([NONE if site.is_routine else len(site.items) for site in sites], "i8")
     forms = expected[columns["record.subject"][directives]]

@@ -136,7 +136,7 @@ def tables_of(
     for line in process.lines:
         if line["k"] == "variable":
             memory.arrays.allocate(int(line["at"]), int(line["size"]), "variable", str(line["name"]))
-        elif line["k"] == "constant":  # items name it: the compiler makes one of constants that are equal
+        elif line["k"] == "constant":  # items give its name: the compiler merges equal constants
             memory.arrays.allocate(int(line["at"]), int(line["size"]), "constant")
     for line in _globals(process):
         memory.add_global(int(line["at"]), int(line["size"]), str(line["name"]), int(line.get("flags", 0)))

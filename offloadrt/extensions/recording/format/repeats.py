@@ -133,7 +133,7 @@ def _sign(
     """Return what a record does, without numbers that differ from repeat to repeat; None if it has CPU time only."""
     match step:
         case Step.REST | Step.ALLOCATE | Step.FREE:
-            # Which blocks are used decides whether an allocation is one, and addresses are others in each repeat.
+            # Only used blocks have records of allocations, and addresses differ from repeat to repeat.
             return None
         case Step.DIRECTIVE | Step.STOP:
             site = dictionaries.sites[subject]

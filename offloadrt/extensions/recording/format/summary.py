@@ -190,7 +190,7 @@ def sites_of(recording: Recording) -> list[SiteSummary]:
     found = []
     for number, site in enumerate(recording.dictionaries.sites):
         of_site = subjects == number
-        if not of_site.any():  # where the barrier of algorithms stays
+        if not of_site.any():  # a place where the barrier of algorithms stays
             continue
         lists, times = np.unique(operations[of_site], return_counts=True)
         done: Counter[str] = Counter()

@@ -191,7 +191,7 @@ class ObservedReplay:
             elif stray.kind == StrayKind.FREED:
                 address = freed(stray.offset)
                 if address is None:
-                    continue  # here it is freed later, and what the kernel does is told of as any use is
+                    continue  # in this run it is freed later, so this is an ordinary use
                 was = device, address, 0
             host = stray.offset if stray.kind == StrayKind.HOST and not name else 0
             self._tell(KernelStrayed(kernel, name, _access(stray.party), how, was, host))
@@ -392,7 +392,7 @@ class Oracle:
             shared += 1
             allowed[int(OmptOperation.H2D), size] += 1
             allowed[int(OmptOperation.D2H), size] += 1
-            allowed[int(OmptOperation.H2D), POINTER_BYTES] += 1  # its pointer is attached when it is new there
+            allowed[int(OmptOperation.H2D), POINTER_BYTES] += 1  # the pointer is attached when its block is new
         blocks = [count for (kind, _), count in different.items() if kind == OmptOperation.ALLOC]
         deleted = different[int(OmptOperation.DELETE), 0]
         copies = {key: count for key, count in different.items() if key[0] in (OmptOperation.H2D, OmptOperation.D2H)}

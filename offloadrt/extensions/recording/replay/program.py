@@ -45,7 +45,7 @@ from offloadrt.runtime.mapping.map_item import MapItems
 from offloadrt.runtime.mapping.map_types import ATTACH, LITERAL, NON_CONTIG
 from offloadrt.study.running.statistics import StepSampler
 
-if TYPE_CHECKING:  # most programs are not of MPI
+if TYPE_CHECKING:  # most programs do not use MPI
     from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart
 
 _UNIFIED_SHARED_MEMORY: Final = 0x8
@@ -374,7 +374,7 @@ class Routines:
         else:  # nothing is copied: the host's own memory is set
             await t.host_access(place)
 
-    # in the task that the routine made
+    # the asynchronous routines run in the task that they made
     _omp_target_memcpy_async = _omp_target_memcpy
     _omp_target_memcpy_rect_async = _omp_target_memcpy_rect
     _omp_target_memset_async = _omp_target_memset
@@ -575,7 +575,7 @@ class ReplayedProgram:
             pass
         elif site.call not in _DATA and site.call not in _KERNELS:
             await self._routines.run(t, site, items)
-        elif not self.recording.on_initial_device(site):  # what that did is recorded as work of the host
+        elif not self.recording.on_initial_device(site):  # its work is recorded as host work
             await t.run(self._construct_of(site_number, items, launch))
         if self._observed is not None:
             self._observed.leaves()
@@ -638,7 +638,7 @@ class ReplayedProgram:
             elif site.call not in _KERNELS:
                 await self._routines.run(t, site, items)
         except (OffloadError, RecordingError):
-            pass  # it may well be what the program died of, which is told of as such
+            pass  # probably what the program died of, which is reported anyway
 
     def _construct_of(self, site_number: int, items: int, launch: int) -> Construct:
         key = site_number, items, launch
@@ -722,7 +722,7 @@ class ReplayedProgram:
         try:
             return self._lowered.items(lowered)
         except ValueError as error:
-            if self._observed is not None:  # the map has been told of; nothing can come after it
+            if self._observed is not None:  # the map was reported, and nothing comes after it
                 raise OffloadError(str(error), call=site.where) from None
             raise ReplayRefused(f"{self.recording.name}: {site.where}: {error}") from None
 
@@ -759,7 +759,7 @@ async def replay(
         recording.dictionaries.kernels[site.kernel]
         for site in recording.dictionaries.sites
         if site.kernel != NONE and not recording.meta.costs and not recording.on_initial_device(site) and not site.died
-        if program.tell is None  # a check asks for no times
+        if program.tell is None  # a check needs no times
     } - set(declared or ()))  # fmt: skip
     if unknown:
         raise ReplayRefused(

@@ -308,7 +308,7 @@ def _elements(flags: int) -> np.dtype[Any] | None:
     kind, size = flags >> ELEMENTS & 7, 1 << (flags >> ELEMENTS + 3 & 7)
     try:
         return np.dtype(f"{ELEMENT_KINDS[kind]}{size}") if kind else None
-    except (IndexError, TypeError):  # truth values of 4 bytes, as Fortran's, or a number of no machine
+    except (IndexError, TypeError):  # 4 byte booleans, as in Fortran, or a size that NumPy does not have
         return None
 
 

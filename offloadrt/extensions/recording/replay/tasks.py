@@ -344,7 +344,7 @@ class RepeatFinder:
             rows.append(np.where(launch >= 0, column[np.maximum(launch, 0)] if len(column) else 0, NONE))
         self._signs = np.unique(np.stack(rows), axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
         self._cpu = columns["record.cpu"].astype(np.float64)
-        for task in reversed(range(len(columns["task.kind"]))):  # what a task makes has a higher number
+        for task in reversed(range(len(columns["task.kind"]))):  # tasks that a task makes have higher numbers
             self._shape(task)
 
     def of_task(self, task: int) -> list[Repeat]:
@@ -673,7 +673,7 @@ class TaskWalk:
         since = self._sim.now
         running.locks += lock not in self._flags
         if lock in self._flags:
-            # Who has a lock, or runs a task, might wait for what comes only behind it in this run.
+            # A thread that holds a lock or runs a task might wait for what only follows it in this run.
             if running.may_wait and not running.locks and self._repeats is None:
                 await self._flags[lock].wait_for(turn)
         elif lock in self._turns:
@@ -743,7 +743,7 @@ class TaskWalk:
         await running.team.work_until(are_done, running)
         self._awaited(tasks)
         if depends and self._offload.tell is not None:
-            return  # a later wait for all of them is told of all
+            return  # a later wait for all of them reports all
         running.tasks.children = [task for task in running.tasks.children if not task.done.is_set]
 
     async def _end_group(self, running: RunningTask) -> None:
