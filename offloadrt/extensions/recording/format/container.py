@@ -1,7 +1,7 @@
 """The file of a recording: a zip, or a folder, of text (JSON) and columns (NumPy's .npy).
 
-meta.json                       {"format": "offloadrt recording", "version": 1, "runs": [...]}
-RUN/dictionaries.json           meta, sites, kernels, arrays
+meta.json                       {"format": "offloadrt recording", "version": 1 to 3, "runs": [...]}
+RUN/dictionaries.json           the fields of `recording.Dictionaries`: meta, sites, kernels, arrays, …
 RUN/columns/NAME.npy            one for each name of `recording.COLUMNS`
 """
 
