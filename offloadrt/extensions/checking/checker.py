@@ -623,7 +623,7 @@ class Checker:
         self._brought[self._strands.current()] = list(event.copies)
 
     def _bytes_of(self, event: ev.DataCopied, directive: Directive) -> Brought | None:
-        """Return what is known of the bytes of a copy: from the recording, or by comparing the host array before it."""
+        """Return what is known of the bytes of a copy: from the recording, or a digest of the host array before it."""
         if not self._has_lines:
             known = self._brought.get(directive.strand, [])
             wanted = event.op, event.host_address, event.nbytes

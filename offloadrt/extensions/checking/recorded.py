@@ -44,7 +44,7 @@ class KernelAccess:
 
 @attrs.frozen
 class KernelRaced:
-    """Two threads of the kernel that the running strand launches next access the same bytes without any order."""
+    """Two threads of the kernel that the running strand launches next access the same bytes, unordered."""
 
     kernel: str
     device: int

@@ -369,7 +369,7 @@ class RepeatFinder:
         self._known[task] = shape, float(self._cpu[rows].sum())
 
     def _include(self, record: int) -> None:
-        """Let the sign and the host work of a record that forks a region or makes a task include what that does."""
+        """Make the sign of a FORK or TASK record depend on what is in it; a region also adds its host work."""
         columns = self.recording.columns
         step, below = int(columns["record.step"][record]), int(columns["record.subject"][record])
         members = self.tree.members.get(below, []) if step == Step.FORK else [below]
