@@ -1,18 +1,18 @@
 """Finding the mistakes of an offloading program while it runs: races, stale data, wrong maps.
 
 ================  =====================================================================================================
-``checker.py``    `Checker`, the observer of a program: takes its events and asks the others; follows copies between
-                  host and devices, which carry versions; knows the line that is running. Open it first.
+``checker.py``    `Checker`, the observer of a program: gets its events and passes them to the other modules;
+                  follows copies between host and devices, and knows the line that is running. Open it first.
 ``strands.py``    happens-before: vector clocks of host threads, tasks and the queues of devices
-``accesses.py``   who does what to which bytes, and the directive that it belongs to; the devices' blocks by address
-``uses.py``       what kernels and Python use of arrays: from counts, or watched while they run
-``races.py``      accesses that nothing orders
-``versions.py``   which copy of the data is the newest: stale and uninitialised data
-``lifetimes.py``  arrays that are freed while they are mapped; maps and blocks that are missing, too much, or ended
-                  under others; tasks that nobody waits for; mistakes inside of a recorded kernel
-``recorded.py``   what a replay tells besides: races and strays in recorded kernels, ends of mapped memory
-``waste.py``      transfers and allocations that were for nothing, and how long they took
-``mistakes.py``   what is reported, for people and as JSON
+``accesses.py``   an access: which strand reads or writes which bytes in which directive; device blocks by address
+``uses.py``       which bytes kernels and Python code access: from counts, or watched while they run
+``races.py``      finds conflicting accesses that nothing orders
+``versions.py``   knows which copy of data is the newest: finds stale and uninitialised data
+``lifetimes.py``  finds arrays that are freed while they are mapped; missing and surplus maps, leaked blocks; tasks
+                  that nobody waits for; mistakes inside a recorded kernel
+``recorded.py``   events of replays only: races and stray accesses in recorded kernels, ends of mapped memory
+``waste.py``      finds needless transfers and allocations; ``repairs.py`` says what mends them, and what that saves
+``mistakes.py``   the reports, as text and as JSON
 ``checked.py``    runs a program under the checker; ``command.py`` is `offloadrt check`
 ================  =====================================================================================================
 

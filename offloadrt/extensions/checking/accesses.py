@@ -1,4 +1,4 @@
-"""Who does what to which bytes, and the directive that it belongs to."""
+"""Accesses of a program to memory: which bytes, by which strand, in which directive; and what lies on each device."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from offloadrt.extensions.checking.strands import Clock, Strand
 from offloadrt.runtime.mapping.present_table import Entry
 
 Role = Literal["", "enters", "uses", "leaves"]
-"""How an access stands to the mapping of its block: the runtime itself orders the copy and the block of a map that
-enters it, the uses of those who hold the mapping, and the copy and the free of the one that leaves it last."""
+"""The part that an access has in the mapping of its block. "enters": the map that creates the entry, with its copy to
+the device; the runtime orders the allocation and this copy. "uses": a kernel of a directive that holds a reference.
+"leaves": the unmap that drops the last reference, with its copy back and the free. "": none of these.
+"""
 
 
 @attrs.define(eq=False)
 class WatchedBlock:
-    """A block of device memory. entry: the mapping that it was allocated for; cause: of the directive that did so.
+    """A block of device memory.
 
-    end_unseen: another array of the host may lie where this one's was (`EndUnseen`). was_used: kernels have used what
-    an earlier mapping had of the same bytes.
+    entry: the mapping that it was allocated for; None for a block of no mapping. cause: the number of the directive
+    that allocated it. end_unseen: the host's array may have ended unnoticed, so another one may lie at its address
+    (`EndUnseen`). was_used: kernels have used the same host bytes in an earlier mapping.
     """
 
     device: int
@@ -42,7 +45,11 @@ class WatchedBlock:
 
 @attrs.define(eq=False)
 class Directive:
-    """A directive while it runs. waiting: what is in its queue behind a kernel of which only its run shows the uses."""
+    """A directive while it runs.
+
+    waiting: its copies that are judged after its kernel has run, because only the run shows which bytes the kernel
+    uses; None if there is no such kernel.
+    """
 
     number: int
     device: int
@@ -53,29 +60,31 @@ class Directive:
     kernel: str = ""
     waiting: list[Any] | None = None
     clock: Clock | None = None
-    """In a queue: what comes before that which is being done; its strand may be further."""
+    """For work in a queue: what happened before the item that is being handled. The queue's strand may have got
+    further.
+    """
     held: int = 0
-    """How much of what it has put into a queue is held back (`Queued`)."""
+    """How many of its queued actions `Queued` holds back."""
     is_ordered: bool = False
-    """Whether a part of it comes after what is in a queue."""
+    """Whether a part of it is ordered behind work in a queue."""
     has_left: bool = False
     is_refused: bool = False
-    """Whether a mistake that was found says why the driver library refuses its copy."""
+    """Whether a mistake that was reported explains why the driver library refuses its copy."""
 
     @property
     def maps(self) -> bool:
-        """Tell whether its copies are those of map clauses: not those of `target update`, nor of a routine."""
+        """Tell whether its copies come from map clauses, and not from `target update` or a runtime routine."""
         return self.name.startswith("target") and "update" not in self.name
 
     def story(self, did: str, now: float) -> Story:
-        """Tell what the directive does. did: with a verb."""
+        """Return the line of a report for what the directive did; `did` begins with a verb, as in ``writes a``."""
         return Story(self.strand.name, did, self.where, now)
 
     def access(
         self, now: float, memory: int, begin: int, end: int, writes: bool, exact: bool, did: str, name: str,
         role: Role = "", block: WatchedBlock | None = None, atomic: bool = False, maps: int | None = None,
     ) -> Access:  # fmt: skip
-        """Make an access of the directive, or of its kernel. did: `Access.did`."""
+        """Make an access by the directive or by its kernel; the parameters are the fields of `Access`."""
         strand, clock = self.strand, self.clock
         epoch = strand.epoch if clock is None else clock[strand.chain]
         return Access(
@@ -85,28 +94,29 @@ class Directive:
 
 
 Action = Callable[[], None]
-"""Tells the state machines of a part of a directive."""
+"""Passes one part of a directive on to the checker's state machines (races, versions, lifetimes, waste)."""
 
 
 @attrs.define(eq=False)
 class Queued:
-    """Holds back what is put into queues behind kernels of which only their run shows the uses.
+    """Delays events of queued work that come behind a kernel whose uses are not known until it runs.
 
-    Whatever is submitted later to a queue, or comes after one, is held back as well, so that the state machines are
-    told of it in an order that the program allows. A thread that has waited for a queue finds nothing held back there.
+    Everything that is submitted to a queue later, or that is ordered behind a queue, is delayed as well. So the state
+    machines get the events in an order that the program allows. When a thread has waited for a queue, no event of it is
+    delayed any more.
     """
 
     _held: deque[tuple[Directive, Clock | None, Action | None]] = attrs.field(factory=deque)
 
     def hold(self, directive: Directive, action: Action) -> bool:
-        """Hold an action of a directive back; returns False where nothing is to be awaited."""
+        """Delay an action of a directive; return False, with nothing delayed, if no kernel has to run first."""
         if not self._held or not (directive.strand.is_queue or directive.is_ordered):
             return False
         self._add(directive, action)
         return True
 
     def expect(self, directive: Directive) -> None:
-        """Hold back what comes now until the kernel of a directive has run."""
+        """Delay all later actions until the kernel of this directive has run."""
         self._add(directive, None)
 
     def _add(self, directive: Directive, action: Action | None) -> None:
@@ -114,7 +124,7 @@ class Queued:
         self._held.append((directive, directive.clock, action))
 
     def ran(self, directive: Directive, action: Action) -> Iterator[Directive]:
-        """Do what a kernel that has run was awaited for; yields the directives of which something was done."""
+        """Do the actions that were delayed until a kernel had run; yield the directives to which these belong."""
         place = next(place for place, (one, _, known) in enumerate(self._held) if one is directive and known is None)
         self._held[place] = directive, self._held[place][1], action
         while self._held and (first := self._held[0])[2] is not None:
@@ -130,7 +140,7 @@ class Queued:
 
 @attrs.frozen(eq=False)
 class Access:
-    """Bytes [begin, end) of a memory are read or written; all of them if it is exact, else some."""
+    """A read or a write of bytes [begin, end) of a memory: of every byte if `exact`, else of at least one of them."""
 
     memory: int
     begin: int
@@ -140,33 +150,33 @@ class Access:
     strand: Strand
     epoch: int
     did: str
-    """What it is, with a verb: ``writes a in kernel 'scale' of target``."""
+    """What the access does, beginning with a verb: ``writes a in kernel 'scale' of target``."""
     where: str
     time_s: float
     name: str
     role: Role = ""
     block: WatchedBlock | None = None
     atomic: bool = False
-    """It races with no other atomic one."""
+    """Whether it is atomic. Two atomic accesses never race."""
     maps: int | None = None
-    """Of a copy that a map makes: the number of its device."""
+    """For a copy made by a map clause: the number of the device; None for all other accesses."""
     clock: Clock | None = None
-    """What comes before it, where its strand may have gone on."""
+    """What happened before the access, if its strand may have got further since; None: the strand's clock says so."""
 
     def follows(self, earlier: Access) -> bool:
-        """Tell whether the program orders it behind another."""
+        """Tell whether the program orders this access behind an earlier one."""
         clock = self.strand.clock if self.clock is None else self.clock
         return clock[earlier.strand.chain] >= earlier.epoch
 
     def stands_for(self, earlier: Access) -> bool:
-        """Tell whether whatever races with an earlier access to the same bytes races with this one as well."""
+        """Tell whether whatever races with `earlier` races with this access too, so that `earlier` can be dropped."""
         alike = self.site == earlier.site and self.role == earlier.role and self.block is earlier.block
         same_bytes = (self.exact and earlier.exact) or (self.begin, self.end) == (earlier.begin, earlier.end)
         return alike and same_bytes and self.maps == earlier.maps and self.follows(earlier)
 
     @property
     def site(self) -> tuple[str, str]:
-        """Return the place in the program."""
+        """Return what the access does and the line of the program: accesses with equal sites are reported once."""
         return self.did, self.where
 
     @property
@@ -174,7 +184,7 @@ class Access:
         return Story(self.strand.name, self.did, self.where, self.time_s)
 
     def surely_meets(self, other: Access) -> bool:
-        """Tell whether some byte is certainly touched by both, which overlap."""
+        """Tell whether at least one byte is certainly touched by both accesses, whose ranges overlap."""
         if self.exact and other.exact:
             return True
         if self.exact:
@@ -184,13 +194,13 @@ class Access:
 
 @attrs.define(eq=False)
 class Cell:
-    """What is known of the addresses [begin, end)."""
+    """What a state machine knows of the addresses [begin, end), the same for each byte."""
 
     begin: int
     end: int
 
     def part(self, begin: int, end: int) -> Self:
-        """Return the same for a part of them."""
+        """Return a cell with the same knowledge for a part of its addresses."""
         raise NotImplementedError
 
 
@@ -198,9 +208,10 @@ C = TypeVar("C", bound=Cell)
 
 
 class Intervals(Generic[C]):
-    """Cells in order of their addresses; `make(begin, end)` gives the cell of what nobody has used yet.
+    """Cells that do not overlap, in order of their addresses.
 
-    The addresses are one sorted list, as in `AddressMap`.
+    `make(begin, end)` creates the cell for addresses that nobody has used yet. The addresses are one sorted list, as in
+    `AddressMap`.
     """
 
     def __init__(self, make: Callable[[int, int], C]) -> None:
@@ -209,7 +220,7 @@ class Intervals(Generic[C]):
         self._cells: dict[int, C] = {}
 
     def cut(self, begin: int, end: int) -> list[C]:
-        """Return the cells of [begin, end), in order; there is one for every byte, and none reaches outside."""
+        """Return the cells of [begin, end) in order: they cover every byte, and none reaches beyond the range."""
         if begin >= end:
             return []
         exact = self._cells.get(begin)
@@ -228,12 +239,12 @@ class Intervals(Generic[C]):
         return cells
 
     def holds(self, begin: int, end: int) -> bool:
-        """Tell whether something is known of [begin, end)."""
+        """Tell whether there is a cell for any byte of [begin, end)."""
         last = bisect_left(self._begins, end)
         return last > 0 and self._cells[self._begins[last - 1]].end > begin
 
     def forget(self, begin: int, end: int) -> None:
-        """Forget what is known of [begin, end)."""
+        """Remove all cells of [begin, end)."""
         if begin >= end:
             return
         last = self._split(end)
@@ -246,12 +257,12 @@ class Intervals(Generic[C]):
             del self._begins[first:last]
 
     def replace(self, begin: int, end: int) -> C:
-        """Forget what is known of [begin, end), and return its one new cell."""
+        """Replace the cells of [begin, end) by one new cell, and return it."""
         self.forget(begin, end)
         return self._add(begin, end) if begin < end else self._make(begin, end)
 
     def join(self, cells: list[C], alike: Callable[[C, C], bool]) -> None:
-        """Make one cell of neighbours that are alike; cells: as `cut` gives them."""
+        """Merge neighbouring cells for which `alike` is true. `cells` is a list as `cut` returns it."""
         kept = cells[:1]
         for cell in cells[1:]:
             if alike(kept[-1], cell):
@@ -269,7 +280,7 @@ class Intervals(Generic[C]):
         return cell
 
     def _split(self, at: int) -> int:
-        """Let no cell lie on both sides of an address; returns the place of the first cell behind it."""
+        """Split the cell that spans an address; return the index of the first cell at or behind the address."""
         place = bisect_left(self._begins, at)
         if place and at < (cell := self._cells[self._begins[place - 1]]).end:
             self._cells[at] = cell.part(at, cell.end)
@@ -280,7 +291,7 @@ class Intervals(Generic[C]):
 
 @attrs.define(eq=False)
 class Memories:
-    """What lies in the memory of each device now."""
+    """The blocks and the mappings that are on each device now."""
 
     _blocks: dict[int, AddressMap[WatchedBlock]] = attrs.field(factory=dict)
     _entries: dict[int, AddressMap[Entry]] = attrs.field(factory=dict)
@@ -296,14 +307,14 @@ class Memories:
         return None if blocks is None else blocks.pop(begin)
 
     def block_at(self, device: int, address: int) -> WatchedBlock | None:
-        """Return the block that holds an address."""
+        """Return the block that holds an address of a device; None if there is none."""
         blocks = self._blocks.get(device)
         near = None if blocks is None else blocks.before(address)
         return near[1] if near is not None and address < near[1].end else None
 
     @property
     def leaked(self) -> list[WatchedBlock]:
-        """Return the blocks of `omp_target_alloc` that are there still."""
+        """Return the blocks that `omp_target_alloc` allocated and nobody has freed."""
         return [block for blocks in self._blocks.values() for block in blocks if block.by_routine]
 
     def add_entry(self, device: int, entry: Entry) -> None:
@@ -316,13 +327,13 @@ class Memories:
         self._entries[device].pop(entry.device_begin)
 
     def entry_at(self, device: int, address: int) -> Entry | None:
-        """Return the mapping whose device memory holds an address."""
+        """Return the mapping whose device memory holds an address; None if there is none."""
         entries = self._entries.get(device)
         near = None if entries is None else entries.before(address)
         return near[1] if near is not None and address < near[0] + near[1].size else None
 
     def is_elsewhere(self, device: int, address: int) -> bool:
-        """Tell whether other devices have copies of what lies at an address of a device, too."""
+        """Tell whether another device, too, has a mapping of the host data that is mapped at this device address."""
         entry = self.entry_at(device, address)
         others = [entries for number, entries in self._entries.items() if number != device]
         return entry is not None and any(
@@ -332,7 +343,7 @@ class Memories:
         )
 
     def is_mapped(self, host_address: int) -> bool:
-        """Tell whether some device has a copy of what lies at an address of the host."""
+        """Tell whether a mapping on some device covers an address of the host."""
         return any(
             entry.host_begin <= host_address < entry.host_end for entries in self._entries.values() for entry in entries
         )

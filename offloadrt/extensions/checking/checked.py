@@ -1,4 +1,4 @@
-"""Runs under the checker: what it found in one run of a scenario, and in each run of an exploration."""
+"""Runs of a program under the checker: one run of a scenario, each run of an exploration, and tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from offloadrt.study.spec import RunSpec
 class CheckReport:
     """What a check of one run found. elapsed_s: virtual seconds; None when an error ended the program.
 
-    unknown_kernels: those of which nothing says what they read and write, so that nothing was checked about them.
+    unknown_kernels: kernels whose reads and writes are not known, so that nothing was checked about them.
     """
 
     scenario: str
@@ -36,32 +36,40 @@ class CheckReport:
     mistakes: tuple[Mistake, ...]
     unknown_kernels: tuple[str, ...]
     wastes: tuple[Waste, ...] = ()
-    """What was done for nothing, what saves most first; a program without mistakes may have some."""
+    """Needless operations, the one whose repair saves most time first. A program without mistakes may have some."""
     runtime_faults: tuple[Mistake, ...] = ()
-    """What the runtime does wrong, or can under another schedule, with what the program rightly asks for."""
+    """Errors of the runtime itself, which happened or can happen under another schedule, though the program is right.
+    """
     unknown_copies: str = ""
-    """Of which copies it is not known whether they are for nothing, and why; empty where of all."""
+    """A sentence that names copies for which the check cannot decide whether they are needless, and why; empty if there
+    are none.
+    """
     not_known: tuple[str, ...] = ()
-    """What of a recorded program cannot be judged, in words."""
+    """What cannot be judged in a recorded program: a sentence each."""
     lost_results: tuple[str, ...] = ()
-    """What recorded kernels compute in copies of their own and nobody uses, in words."""
+    """Results that recorded kernels compute in private copies, which nobody uses: a sentence each."""
     requires: str = ""
-    """What a recorded program requires, and the memory configuration that it was given for that; else empty."""
+    """What a recorded program `requires` (OpenMP's directive), and the memory configuration that it therefore ran
+    under; else empty.
+    """
     failure: str = ""
-    """What ended the run, where that is none of the mistakes: an assertion of the script, or what cannot be replayed.
+    """The text of what ended the run, where that is no mistake of the program: an assertion of the script, or a
+    recording that cannot be replayed.
     """
     script_failed: bool = False
-    """Whether that is the script's own traceback."""
+    """Whether `failure` is a traceback of the script."""
     model: str = "openmp"
-    """The programming model, in whose words advice is given."""
+    """The programming model in whose words the report gives advice."""
 
     def to_json(self) -> bytes:
-        """Encode it as one JSON object on one line."""
+        """Encode the report as one JSON object on one line."""
         return msgspec.json.encode(attrs.asdict(self))
 
 
 _STRIDED: Final = "runtime.strided_update"
-"""What LLVM 22 does with sections that have gaps is its own mistake: the program is judged by what OpenMP says."""
+"""The entry that makes the emulator move what LLVM 22 moves for sections with gaps, which is wrong. A check switches it
+off: the program is judged by what OpenMP says.
+"""
 
 
 def check(
@@ -72,13 +80,13 @@ def check(
     before_run: Callable[[Run], object] = lambda run: None,
     savings: bool = False,
 ) -> CheckReport:
-    """Run a scenario once under the checker. An error of the program is a mistake.
+    """Run a scenario once under the checker; an OpenMP error that ends the program becomes a mistake of the report.
 
-    savings: run it again for each repair, however long that takes; else for those that may save most, as far as these
-    runs are short.
+    savings: run the program again for each repair to find what it saves, however long that takes. Otherwise only the
+    repairs that may save most are tried, as far as these runs are short.
 
-    Another error, as of an assertion of the script, is the report's `failure` when something was found before it. Else
-    it is raised, as `execute` does.
+    Another exception, such as an assertion of the script, becomes the report's `failure` if something was found before
+    it. Otherwise it is raised, as `execute` does.
     """
     checkers: list[tuple[Run, Checker]] = []
 
@@ -114,7 +122,7 @@ def check(
     if failure is not None and not mistakes and not any(fault.happened for fault in faults):
         raise failure
     elapsed_s = None if result is None else result.elapsed_s
-    # What an async queue or a stream copies in no time is copied too early.
+    # A copy that takes no time would be done too early in an async queue or a stream.
     timed_s = elapsed_s if model == "openmp" else None
     most = math.inf if savings else _MOST_OPERATIONS
     wastes = _ranked(repairs, lambda repair: _time_without(repair, scenario, given, once), timed_s, most)
@@ -130,17 +138,18 @@ def check(
 
 
 _MOST_OPERATIONS: Final = 500
-"""The operations that the runs for repairs may have together, where not all are asked for: they take about a tenth of
-a second, which is a tenth of the check of a small program."""
+"""The largest number of operations, in all runs for repairs together, unless `savings` asks for all. They take about a
+tenth of a second, which is a tenth of the check of a small program.
+"""
 
 
 def _ranked(
     repairs: list[tuple[Waste, Repair]], time_without: Callable[[Repair], float | None], elapsed_s: float | None,
     most: float,
 ) -> tuple[Waste, ...]:  # fmt: skip
-    """Put what was wasted in the order of what a repair saves, by a run for each of those that may save most.
+    """Sort the wastes by the time that their repair saves, measured by a run without the wasted operations.
 
-    most: the operations that these runs may have together.
+    Runs are made for the repairs that may save most, until they have had `most` operations together.
     """
     found: list[Waste] = []
     left = most
@@ -148,14 +157,17 @@ def _ranked(
         left -= repair.operations
         without = time_without(repair) if left >= 0 and elapsed_s is not None else None
         if elapsed_s is not None and without is not None:
-            # Where others come in another order without them, the run may take longer: then nothing is saved here.
+            # If the other operations then come in another order, the run may take longer: nothing is saved.
             waste = attrs.evolve(waste, time_s=max(0.0, elapsed_s - without), is_sum=False)
         found.append(waste)
     return tuple(sorted(found, key=lambda waste: -waste.time_s))
 
 
 def _time_without(repair: Repair, scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> float | None:
-    """Return the virtual seconds of a run in which the operations of a repair take none; None where it has others."""
+    """Return the virtual seconds of a run in which the operations of a repair take no time.
+
+    Returns None if that run does not have the same operations.
+    """
     observers: list[WithoutOperations] = []
 
     def before_run(run: Run) -> None:
@@ -165,16 +177,16 @@ def _time_without(repair: Repair, scenario: Scenario, given: Mapping[str, Any], 
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             elapsed_s = execute(scenario, given, spec=options, before_run=before_run).elapsed_s
-    except (UserError, ScriptFailed):  # as of kernels whose costs are not known
+    except (UserError, ScriptFailed):  # for example because a kernel's costs are not known
         return None
     return elapsed_s if observers[0].is_complete else None
 
 
 def reports_mistakes(run: Run) -> Callable[[], list[str]]:
-    """Watch a run that has not begun; what this returns gives the mistakes of the run that has ended, each as a text.
+    """Watch a run that has not begun; return a function that gives the mistakes once the run has ended, a text each.
 
-    It is one of the `checkers` of an exploration. Raises UserError once the machine is built, and at the end of a
-    program whose model tells nothing.
+    It is one of the `checkers` of an exploration. Raises UserError when the machine is built, and at the end of a
+    program whose programming model sends no events to a checker.
     """
     checker = Checker(run.sim)
     run.observe(checker)
@@ -189,16 +201,16 @@ def reports_mistakes(run: Run) -> Callable[[], list[str]]:
 
 
 def reports_runtime_faults(run: Run) -> Callable[[], list[str]]:
-    """Watch a run as `reports_mistakes` does, for what the runtime itself does wrong in it."""
+    """Watch a run as `reports_mistakes` does, but for errors of the runtime itself."""
     checker = Checker(run.sim)
     run.observe(checker)
     return lambda: ["\n".join(fault.lines()) for fault in checker.runtime_faults() if fault.happened]
 
 
 def reports_in_a_test(run: Run) -> Callable[[], list[str]]:
-    """Watch a run that has not begun as `reports_mistakes` does, but as a part of a program, which a test is.
+    """Watch a run that has not begun as `reports_mistakes` does, but as a test, which is only a part of a program.
 
-    What it leaves mapped or unawaited is no mistake then, nor an error that it has dealt with.
+    Data that it leaves mapped, tasks that it does not await and errors that it handles are no mistakes then.
     """
     checker = Checker(run.sim)
     run.observe(checker)
@@ -218,7 +230,7 @@ def _require_told(name: str, run: Run) -> None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield what an error came from, groups of errors taken apart."""
+    """Yield the errors from which an error came (its causes and contexts), with groups of errors split up."""
     waiting = [error.__cause__, error.__context__]
     seen: set[int] = set()
     while waiting:

@@ -1,4 +1,4 @@
-"""The checker of a program: its observer, which makes accesses of events and asks the state machines about them."""
+"""The checker of a program: it observes a run, makes accesses from its events and passes them to the state machines."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ from offloadrt.trace.events import plain_kernel
 _PACKAGE = Path(__file__).resolve().parents[2]
 _LIBRARY = sysconfig.get_path("stdlib")
 _SPREADING = "jacc_"
-"""So begin the names of routines that keep data on several devices, and exchange it, by themselves: which copy is the
-newest is their own affair."""
+"""The prefix of routines that keep an array on several devices and exchange it themselves. Which copy is the newest is
+their responsibility, so versions are not compared for them.
+"""
 _OF_PROGRAMS = ("papers",)
-"""Folders of the package whose modules are programs."""
+"""The subfolders of this package whose modules count as programs: their lines are reported."""
 
 
 @lru_cache(4096)
@@ -53,7 +54,7 @@ def _is_program(code: CodeType) -> bool:
 
 
 def program_line() -> str:
-    """Return ``file.py:line`` of the program, "" where none of its lines is being run."""
+    """Return ``file.py:line`` of the innermost running line of the program; "" if none of its lines is running."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if _is_program(frame.f_code):
@@ -63,7 +64,7 @@ def program_line() -> str:
 
 
 def _changed(entry: Entry | None, begin: int, end: int) -> list[tuple[int, int]]:
-    """Return the host's bytes that a copy back changes: attached pointers have their old values again behind it."""
+    """Return the host's byte ranges that a copy back changes: all but attached pointers, which the runtime restores."""
     pieces = []
     for shadow in sorted(entry.shadow_pointers.values(), key=lambda one: one.host_address) if entry is not None else ():
         first, last = max(begin, shadow.host_address), min(end, shadow.host_address + shadow.nbytes)
@@ -75,7 +76,7 @@ def _changed(entry: Entry | None, begin: int, end: int) -> list[tuple[int, int]]
 
 @attrs.frozen(eq=False)
 class CheckedCopies:
-    """Tells the state machines of each copy."""
+    """Passes each copy on to the state machines: races, versions, lifetimes and waste."""
 
     _sim: Simulation
     _memories: Memories
@@ -95,10 +96,10 @@ class CheckedCopies:
         brought: Brought | None,
         has_lines: bool,
     ) -> None:
-        """Take a copy, in the order of its directive's queue.
+        """Pass a copy on, in the order of its directive's queue.
 
-        entry, block: what lay on the device when the copy was submitted. brought: what is known of its bytes.
-        has_lines: the program tells all that the host does, as a recording does not.
+        entry, block: the mapping and the block on the device when the copy was submitted. brought: what is known of the
+        copied bytes. has_lines: the program is Python and reports every access of the host; a recording does not.
         """
         if not event.nbytes:
             return
@@ -137,7 +138,7 @@ class CheckedCopies:
         name: str,
         did: str,
     ) -> None:
-        """Take a copy between host and device as an access on both sides, and let it carry the version."""
+        """Pass on a copy between host and device: an access on both sides, and the target gets the source's version."""
         begin, host, nbytes, device = event.device_address, event.host_address, event.nbytes, event.device
         to_device, now = event.op == "h2d", self._sim.now
         maps = device if entry is not None and directive.maps else None
@@ -162,7 +163,7 @@ class CheckedCopies:
     def _between_devices(
         self, directive: Directive, event: DataCopied, entry: Entry | None, block: WatchedBlock | None, name: str
     ) -> None:
-        """Take a copy from one block of device memory to another, on the same device or another one."""
+        """Pass on a copy from one block of device memory to another one, on the same or another device."""
         now, source, where = self._sim.now, event.source, directive.name
         begin, end = event.device_address, event.device_address + event.nbytes
         source_begin, source_end = event.host_address, event.host_address + event.nbytes
@@ -181,7 +182,7 @@ class CheckedCopies:
 
 
 class Checker:
-    """Watches one run: `run.observe(checker)` before its machine is used, `finish` after it."""
+    """Observes one run: call `run.observe(checker)` before its machine is used, and `finish` after the run."""
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
@@ -196,10 +197,10 @@ class Checker:
         self._wastes = Wastes()
         self._directives: dict[int, Directive] = {}
         self._nodes: dict[Hashable, str] = {}
-        """The lines at which the program has put work into graphs."""
+        """For each node of a graph: the line of the program that added it."""
         self._queued = Queued()
         self._brought: dict[Strand, list[rec.KnownCopy]] = {}
-        """What is recorded of the copies of the directive that a strand is in."""
+        """By strand: what the recording says of the copies of the directive that the strand is in."""
         self._memories = Memories()
         self._copies = CheckedCopies(
             sim, self._memories, self._races, self._versions, self._wastes, lifetimes, recorded
@@ -208,15 +209,16 @@ class Checker:
         self._unknown: set[str] = set()
         self._ends_unseen: AddressMap[rec.EndUnseen] = AddressMap()
         self._freed_mapped: set[int] = set()
-        """Where memory begins that was freed and is about to be mapped."""
+        """Addresses at which arrays begin that were freed and that the next directive maps."""
         self.not_known: list[str] = []
-        """What of a recorded program nobody can know, in words."""
+        """What cannot be known about a recorded program: a sentence each."""
         self.lost_results: list[str] = []
-        """What kernels compute for nobody, in words."""
+        """Results that kernels compute in private copies and nobody uses: a sentence each."""
         self._finished = False
         self._cut = False  # the program crashed or was stopped (`ProgramCut`)
         self._has_lines = True
-        """Whether the program is Python; a recording names its lines (`SourceNamed`)."""
+        """Whether the program is Python, so that its stack gives the line. A recording names its lines (`SourceNamed`).
+        """
         self._handlers: dict[type, Callable[[Any], None]] = {
             ev.Signalled: lambda event: self._strands.signalled(event.what),
             ev.TaskMade: self._task_made,
@@ -265,7 +267,7 @@ class Checker:
     watch_calls = ToldCalls
 
     def watch_array(self, array: HostArray, values: NDArray[Any]) -> NDArray[Any]:
-        """Return an array that tells of each read and each write of its elements in Python."""
+        """Return a view of an array that reports each read and write of its elements by Python code to the checker."""
 
         def note(low: int, high: int, writes: bool, exact: bool) -> None:
             self.handle(ev.HostUsed(array, array.address + low, high - low, writes, exact))
@@ -273,16 +275,16 @@ class Checker:
         return watched(values, note)
 
     def handle(self, event: object) -> None:
-        """Take an event of the program."""
+        """Handle one event of the program; events of other types are ignored."""
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
 
     def finish(self, ended: bool = True, model: str = "openmp") -> list[Mistake]:
-        """Judge what is left at the end of the program, once, and return all mistakes, the gravest first.
+        """Judge what is left at the end of the program, and return all mistakes, the gravest first.
 
-        ended: the program came to its end; of one that an error ended nothing is left over. model: in whose words
-        advice is given.
+        ended: the program came to its end. If an error ended it, what it left mapped is no mistake. model: the
+        programming model in whose words advice is given.
         """
         self._recorded.finish()
         if ended and not self._finished and not self._cut:
@@ -292,7 +294,7 @@ class Checker:
         return self._found.all(model)
 
     def runtime_faults(self) -> list[Mistake]:
-        """Return what the runtime does wrong with what the program rightly asks for: what happened, then what can."""
+        """Return errors of the runtime itself in a correct program: first those that happened, then possible ones."""
         return self._lost.all()
 
     def _program_cut(self, event: rec.ProgramCut) -> None:
@@ -300,12 +302,12 @@ class Checker:
 
     def _program_died(self, event: rec.ProgramDied) -> None:
         if self._found.has("fatal error"):
-            return  # the emulated runtime has found it as well
+            return  # the emulated runtime has reported it too
         story = Story("the program", event.how, event.where, self.sim.now)
         self._found.add("fatal error", event.message or f"the program {event.how}", (story,), "")
 
     def _result_lost(self, event: rec.ResultLost) -> None:
-        """Note it: whether the host wants the result at all, only the program knows."""
+        """Note a result that nobody uses. It is no mistake: only the program knows whether the host wants it."""
         told = (
             f"{event.name} at {event.where} in kernel {plain_kernel(event.kernel)!r}: each launch writes a copy of its "
             f"own (firstprivate), and nobody uses that. If the host wants the result: map(tofrom: {event.name}), "
@@ -315,13 +317,13 @@ class Checker:
             self.lost_results.append(told)
 
     def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
-        """Return what was done for nothing, once, after `finish`, the most time first."""
+        """Return the needless operations, the longest first. Call it once, after `finish`."""
         return sorted([waste for waste, _ in self.repairs(costs, ended)], key=lambda waste: -waste.time_s)
 
     def repairs(self, costs: Costs, ended: bool = True) -> list[tuple[Waste, Repair]]:
-        """Return what was done for nothing and how to mend it, once, after `finish`.
+        """Return the needless operations and how to repair them. Call it once, after `finish`.
 
-        Of data that a mistake is about nothing is certain: who mends the mistake may need the copy.
+        A waste is uncertain if a mistake is about the same data: whoever mends the mistake may need the copy.
         """
         found = repairs_of(self.operations, costs, ended and not self._cut)
         return [(repair.waste(self._doubt(repair)), repair) for repair in found]
@@ -341,12 +343,12 @@ class Checker:
 
     @property
     def unknown_copies(self) -> str:
-        """Say of which copies it is not known what they bring; empty where of all."""
+        """Return a sentence on copies of which it is not known what they bring; empty if there are none."""
         return self._wastes.unknown
 
     @property
     def unknown_kernels(self) -> list[str]:
-        """Return the kernels of which nothing says what they read and write."""
+        """Return the names of the kernels whose reads and writes are not known."""
         return sorted(set(map(plain_kernel, self._unknown)))
 
     # strands
@@ -356,7 +358,7 @@ class Checker:
         self._tasks.made(event.what, event.name, self._line(strand) if self._has_lines else "")
 
     def _line(self, strand: Strand) -> str:
-        """Return the line of the program that a strand is at."""
+        """Return the line of the program that a strand has reached."""
         return strand.source or (program_line() if self._has_lines else "")
 
     def _strand_began(self, event: ev.StrandBegan) -> None:
@@ -408,12 +410,12 @@ class Checker:
         elif not directive.is_refused:
             message = str(event.error).partition("\n")[0]
             self._found.add("fatal error", message, (self._story(directive, f"is in {directive.name}"),), "")
-        # A directive that was left early, or whose work is held back, is still heard of; a plain one is over.
+        # Events of a directive still come if it ended with an error or its work is delayed.
         if event.error is None and not directive.held:
             del self._directives[event.cause]
 
     def _directive(self, cause: int) -> Directive:
-        """Return the directive of a number; one of the runtime's own for work that belongs to none."""
+        """Return the directive with this number; for unknown numbers, a stand-in named "the runtime's own work"."""
         directive = self._directives.get(cause)
         if directive is None:
             strand = self._strands.current()
@@ -428,7 +430,7 @@ class Checker:
     def _array_made(self, event: ev.ArrayMade) -> None:
         array = event.array
         begin, end = array.address, array.address + array.nbytes
-        if begin not in self._freed_mapped:  # else it is the old memory, and nothing may order the free and the map
+        if begin not in self._freed_mapped:  # otherwise it is the old memory, whose free and map may be unordered
             self._races.forget_host(begin, end)
         self._freed_mapped.discard(begin)
         self._versions.array_made(begin, end)
@@ -462,7 +464,7 @@ class Checker:
         access = Access(
             HOST, begin, end, bool(writes), exact, strand, strand.epoch, did, where, now, name, atomic=event.atomic
         )
-        if writes is not None or exact:  # else it is not known whether anything is done to it
+        if writes is not None or exact:  # otherwise it is not known whether it is used
             self._races.access(access)
         if not judged:
             return
@@ -529,7 +531,7 @@ class Checker:
         self._lifetimes.entered(entry, told)
 
     def _entry_counted(self, event: ev.EntryCounted) -> None:
-        """Take the end of the last reference for the end of the data, though a queue may keep the block for a while."""
+        """Treat the data of an entry as ended when its last reference goes, though a queue may free the block later."""
         entry = event.entry
         if not self._strands.has_queues or not entry.is_unused or not entry.size:
             return
@@ -571,7 +573,7 @@ class Checker:
         self._mappings.update_missed(self._story(directive, f"updates {event.item.name or 'data'}"), event.item)
 
     def _items_taken(self, event: ev.ItemsTaken) -> None:
-        """Look for sections with gaps of which LLVM 22 moves other bytes than OpenMP says."""
+        """Report sections with gaps for which LLVM 22 moves other bytes than OpenMP says."""
         for item in event.items:
             if item.type & NON_CONTIG and strided_pieces(item, False) != strided_pieces(item, True):
                 strand = self._strands.current()
@@ -580,7 +582,7 @@ class Checker:
                 )
                 self._lost.misplaced(item.name, story)
 
-    # what is in the queue of a directive
+    # queued work of a directive
 
     def _data_copied(self, event: ev.DataCopied) -> None:
         directive = self._directive(event.cause)
@@ -621,7 +623,7 @@ class Checker:
         self._brought[self._strands.current()] = list(event.copies)
 
     def _bytes_of(self, event: ev.DataCopied, directive: Directive) -> Brought | None:
-        """Return what is known of the host's bytes of a copy: recorded ones, or those of an array before it."""
+        """Return what is known of the bytes of a copy: from the recording, or a digest of the host array before it."""
         if not self._has_lines:
             known = self._brought.get(directive.strand, [])
             wanted = event.op, event.host_address, event.nbytes
@@ -630,7 +632,7 @@ class Checker:
                     del known[number]
                     return Brought(copy.content, copy.brings_nothing, copy.is_watched)
         elif directive.strand.is_queue or directive.is_ordered:
-            return None  # they may change until the queue comes to the copy
+            return None  # the bytes may change before the queue reaches the copy
         elif event.op in ("h2d", "d2h") and event.array is not None and not event.array.phantom:
             data = event.array.span(event.host_address, event.nbytes).bytes
             return None if data is None else Brought(hashlib.blake2b(data.data, digest_size=8).digest())
@@ -709,7 +711,7 @@ class Checker:
                 self._lost.wrote(directive, access)
 
     def _judge(self, access: Access) -> None:
-        """Compare versions: of what a kernel reads, or make one of what it writes."""
+        """Pass an access of a kernel on to the versions: a read is compared, a write makes a new version."""
         if access.memory == HOST:
             if access.writes:
                 self._versions.host_written(access)
@@ -721,11 +723,11 @@ class Checker:
             self._nothing_there(access.story, access.name)
         elif access.writes:
             self._versions.device_written(access, entry)
-        elif not self._lifetimes.is_told(entry):  # else the host's copy is another array's
+        elif not self._lifetimes.is_told(entry):  # otherwise the host's copy belongs to another array
             self._versions.device_read(access, entry)
 
     def _reaches_nothing(self, event: ev.DataCopied) -> bool:
-        """Tell whether a side of a copy is an address of a device where nothing is allocated."""
+        """Tell whether one side of a copy is a device address where nothing is allocated."""
         sides = [(event.device, event.device_address)]
         if event.op == "d2d":
             sides.append((event.source, event.host_address))

@@ -1,4 +1,4 @@
-"""What a CUDA program tells its observer: what its calls put into streams, and who waits for which."""
+"""Events of CUDA calls for a program's observer: what a call puts into a stream, and who waits for which work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from offloadrt.runtime.mapping.present_table import ON_HOST, DevicePointer
 
 @attrs.define(eq=False)
 class StreamQueue:
-    """A stream as an order of work. legacy: it is the legacy default stream; blocking: it blocks with that one."""
+    """A stream as a work queue. legacy: it is the legacy default stream; blocking: it synchronizes with that one."""
 
     name: str
     device: int
@@ -34,10 +34,10 @@ class StreamQueue:
 
 @attrs.define(eq=False)
 class ToldCalls:
-    """Tells the observer of one program. device: the number of the one that a call concerns.
+    """Sends events of CUDA calls to the observer of one program. device: the number of the device of a call.
 
-    devices: of the streams that the program has made. legacy: the default streams of the devices. non_blocking: the
-    streams that do not block with these.
+    devices: the device of each stream that the program has made. legacy: the legacy default stream of each device.
+    non_blocking: the streams that do not synchronize with it.
     """
 
     _program: OffloadProgram[Any]
@@ -47,9 +47,9 @@ class ToldCalls:
     non_blocking: set[Stream] = attrs.field(factory=set)
     _queues: dict[Stream, StreamQueue] = attrs.field(factory=dict)
     _lanes: dict[tuple[GraphExec, int], StreamQueue] = attrs.field(factory=dict)
-    """The orders of work of executable graphs: the nodes of a lane come one after the other."""
+    """The queues of executable graphs, by graph and lane: the nodes of one lane run one after the other."""
     _graphs: dict[GraphExec, CapturedGraph] = attrs.field(factory=dict)
-    """What executable graphs were made of."""
+    """The captured graph from which each executable graph was made."""
 
     def _queue(self, stream: Stream) -> StreamQueue:
         queue = self._queues.get(stream)
@@ -64,7 +64,7 @@ class ToldCalls:
         return queue
 
     def _before(self, queue: StreamQueue) -> list[StreamQueue]:
-        """Return the streams for whose work of now the next command of a stream waits by itself."""
+        """Return the streams that the next command of a stream waits for by the rules of the legacy default stream."""
         return [
             other
             for other in self._queues.values()
@@ -75,7 +75,7 @@ class ToldCalls:
     def call(
         self, name: str, device: int, into: Stream | StreamQueue | None = None, node: GraphNode | None = None
     ) -> Iterator[int]:
-        """Tell of a call; yields its number. into: where its work goes, if it goes into a stream, or into a graph's."""
+        """Report a call while it runs; yields its number. into: the stream, or the graph's lane, that gets its work."""
         number, handle = self._program.next_directive(), self._observer.handle
         queue = self._queue(into) if isinstance(into, Stream) else into
         handle(ev.DirectiveBegan(number, device, name, queue, node))
@@ -94,30 +94,30 @@ class ToldCalls:
     # who waits
 
     def synchronized(self, streams: Sequence[Stream]) -> None:
-        """Tell that the thread has waited for these streams."""
+        """Report that the thread has waited for these streams."""
         for stream in streams:
             queue = self._queue(stream)
             for other in (*(self._before(queue) if queue.legacy else ()), queue):
                 self._observer.handle(ev.QueueAwaited(other))
 
     def recorded(self, event: TimedEvent, stream: Stream) -> None:
-        """Tell that an event is behind everything in a stream."""
+        """Report cudaEventRecord: the event completes after everything that is in the stream."""
         queue = self._queue(stream)
         with self.call("cudaEventRecord", queue.device, stream):
             self._observer.handle(ev.QueueMarked(queue, event))
 
     def reached(self, event: TimedEvent) -> None:
-        """Tell that the thread knows an event to be complete."""
+        """Report that the thread knows an event to be complete."""
         self._observer.handle(ev.Awaited(event))
 
     def follows(self, event: TimedEvent, stream: Stream) -> None:
-        """Tell that what comes into a stream from now on waits for an event."""
+        """Report cudaStreamWaitEvent: later work of the stream waits for the event."""
         queue = self._queue(stream)
         with self.call("cudaStreamWaitEvent", queue.device, stream):
             self._observer.handle(ev.Awaited(event, queue))
 
     def host_function(self, function: Callable[[], object], stream: Stream) -> Callable[[], object]:
-        """Return a function of the host that tells of itself as a part of the stream's work."""
+        """Wrap a host function for cudaLaunchHostFunc, so that its accesses count as work of the stream."""
         queue = self._queue(stream)
         with self.call("cudaLaunchHostFunc", queue.device, stream):
             return self._told_function(function, queue)
@@ -131,20 +131,21 @@ class ToldCalls:
             try:
                 return function()
             finally:
-                self._observer.handle(ev.StrandEnded(object()))  # the stream's order says what comes behind it
+                self._observer.handle(ev.StrandEnded(object()))  # the stream's order covers the rest
 
         return told
 
     # graphs
 
     def node_made(self, node: GraphNode) -> None:
-        """Tell that the thread has put a node into a graph."""
+        """Report that the thread has added a node to a graph."""
         self._observer.handle(ev.NodeMade(node))
 
     def graph_launched(self, executable: GraphExec, device: int, stream: Stream) -> None:
-        """Tell of each node of a graph, behind those that it comes after, and have functions of the host tell.
+        """Report the launch of a graph: each node behind its predecessors; wrap the host functions in its nodes.
 
-        The graph comes after what is in the stream and after its own launch before. Nothing orders two nodes but edges.
+        The graph comes after the work in the stream and after its own earlier launches. Only edges order two of its
+        nodes.
         """
         handle, queue = self._observer.handle, self._queue(stream)
         graph = self._graphs.setdefault(executable, executable.graph)
@@ -168,7 +169,7 @@ class ToldCalls:
         executable.graph = attrs.evolve(graph, nodes=tuple(nodes))
 
     def _told_node(self, number: int, device: int, node: GraphNode, lane: StreamQueue) -> GraphNode:
-        """Tell what a node does; returns it, with a function of the host that tells of itself."""
+        """Report what a node does; return it, with a host function wrapped so that its accesses are reported."""
         work, ends = node.work, [end for _, end in node.uses]
         if isinstance(work, HostNode):
             told = None if work.function is None else self._told_function(work.function, lane)
@@ -190,10 +191,10 @@ class ToldCalls:
         self._observer.handle(ev.BlockFreed(number, device, address, 0, None, 0))
 
     def copied(self, name: str, driver: CudaDriver, stream: Stream, destination: CopyEnd, source: CopyEnd) -> None:
-        """Tell of a copy, when its call has returned.
+        """Report a copy whose call has returned.
 
-        Pinned memory of the host is used in the stream's order. Pageable memory is read before the call returns, and
-        written: then everything in the stream is over ("API synchronization behavior" of CUDA's manual).
+        Pinned host memory is used in the stream's order. Pageable memory is read before the call returns; if it is
+        written, everything in the stream is complete by then ("API synchronization behavior" in CUDA's manual).
         """
         handle, nbytes = self._observer.handle, _nbytes(source)
         host = [end for end in (source, destination) if not isinstance(end, DeviceArray)]
@@ -212,7 +213,7 @@ class ToldCalls:
             self.copies(number, destination, source, is_pinned or to_host)
 
     def copies(self, number: int, destination: CopyEnd, source: CopyEnd, shows_host: bool = True) -> None:
-        """Tell of a copy that is in its stream. shows_host: it uses the host's memory itself, without staging."""
+        """Report a copy that is queued in its stream. shows_host: it accesses host memory directly, without staging."""
         nbytes = _nbytes(source)
         if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
             into, out_of = self._device(destination), self._device(source)
@@ -234,17 +235,17 @@ class ToldCalls:
     # kernels
 
     def launched(self, number: int, device: int, launch: Launch, arguments: Sequence[Any]) -> None:
-        """Tell of a kernel and of what is known of its uses."""
+        """Report a kernel launch, with what is known of the memory that it uses."""
         pointers = [_pointer(device, argument) for argument in arguments]
         on_host = {argument: ON_HOST for argument in arguments if isinstance(argument, HostArray)}
         region = OffloadedRegion(launch, (), pointers)
         watch = self._observer.watch_kernel(
             self._program.devices[device], self._observer.handle, region, on_host, (), number
         )
-        watch.submitted(None)  # which tells all of its uses, as nothing of it shows while it runs
+        watch.submitted(None)  # reports all uses now, as its run shows none
 
     def written(self, number: int, device: int, array: DeviceArray) -> None:
-        """Tell of a memset."""
+        """Report a memset of a device array: a write of all its bytes."""
         use = ev.MemoryUse(device, array.address, array.nbytes, True, True, "device memory")
         self._observer.handle(ev.KernelSubmitted(number, device, "memset", (use,)))
 

@@ -1,8 +1,10 @@
-"""Arrays of the host that the program frees while they are mapped.
+"""Mistakes about how long mappings, device blocks, host arrays and tasks live.
 
-That alone does no harm. But a later copy reads or writes memory that is the array's no more, and a new array at the
-same address is taken for the old one until the mapping ends. So the first thing is reported that the program does with
-the mapping and that surely comes after the free. A kernel may use the device's copy all the while.
+`Lifetimes` finds arrays that the program frees while they are mapped. That alone does no harm. But a later copy reads
+or writes memory that is no longer the array's, and a new array at the same address is taken for the old one until the
+mapping ends. So the first use of the mapping is reported that surely comes after the free. A kernel may use the
+device's copy all the while. `Mappings` judges maps, `RecordedFaults` what recorded kernels did, `Tasks` tasks that
+nobody awaits.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from offloadrt.trace.events import plain_kernel
 
 @attrs.define(eq=False)
 class _Mapping:
-    """A mapping: who made it, who has freed its array since, and in which epoch of which strand."""
+    """A mapping, with the directive that made it and, once its host array is freed, chain and epoch of the free."""
 
     entry: Entry
     entered: Story
@@ -46,7 +48,7 @@ class _Mapping:
 
 @attrs.define(eq=False)
 class Lifetimes:
-    """The mappings of all devices, and which of them have outlived their arrays."""
+    """Finds arrays of the host that are freed while they are mapped, by following the mappings of all devices."""
 
     strands: Strands
     mistakes: Mistakes
@@ -56,7 +58,7 @@ class Lifetimes:
         self._live[entry] = _Mapping(entry, story)
 
     def freed(self, event: MappedFreed) -> None:
-        """Note that an array is freed. How long associated memory is used is the program's own affair."""
+        """Note that an array is freed; memory of omp_target_associate_ptr is left out, as the program manages it."""
         array, strand = event.array, self.strands.current()
         begin, end = array.address, array.address + array.nbytes
         where = event.where or (f"after {strand.source}" if strand.source else "")
@@ -67,22 +69,22 @@ class Lifetimes:
                 mapping.freed, mapping.chain, mapping.epoch = story, strand.chain, strand.epoch
 
     def is_told(self, entry: Entry | None) -> bool:
-        """Tell whether a mapping is known to be that of an array that was freed."""
+        """Tell whether a use of this mapping after its array was freed has been reported already."""
         return entry is not None and (mapping := self._live.get(entry)) is not None and mapping.is_told
 
     def copied(self, entry: Entry | None, op: str, strand: Strand, story: Story) -> None:
-        """Judge a copy between the device and the array of a mapping."""
+        """Report a copy between a device and the host if the array of its mapping was freed before. op: h2d or d2h."""
         does = "writes" if op == "d2h" else "reads"
         self._judge(entry, strand, story, f"The copy {does} memory that is the array's no more")
 
     def not_copied(self, event: FreedCopied, directive: Directive) -> None:
-        """Judge a copy that the emulated runtime does not make."""
+        """Report, as `copied` does, a copy that the emulated runtime leaves out because the host array was freed."""
         way = "from" if event.op == "d2h" else "to"
         told = self._story(directive, f"copies {event.entry.name or 'data'} {way} the device in {directive.name}")
         self.copied(event.entry, event.op, directive.strand, told)
 
     def found(self, event: ItemFound, directive: Directive) -> None:
-        """Judge an item that is mapped already. One that the program does not name may be no more than an address."""
+        """Report an explicit map item that finds the old mapping of a freed array; implicit items are ignored."""
         item, entry = event.item, event.entry
         if entry is not None and item.size and not item.type & IMPLICIT:
             told = self._story(directive, f"maps {item.name or 'data'} in {directive.name}")
@@ -90,7 +92,7 @@ class Lifetimes:
             self._judge(entry, directive.strand, told, why)
 
     def left(self, entry: Entry, directive: Directive) -> None:
-        """Judge the end of a mapping."""
+        """Report the end of a mapping whose array was freed before, and forget the mapping."""
         told = self._story(directive, f"unmaps it in {directive.name}")
         self._judge(entry, directive.strand, told, "Until it is unmapped, a new array at its address is taken for it")
         self._live.pop(entry, None)
@@ -102,7 +104,7 @@ class Lifetimes:
         mapping = None if entry is None else self._live.get(entry)
         if mapping is None or mapping.freed is None or mapping.is_told:
             return
-        if strand.comes_after(mapping.chain, mapping.epoch):  # else it is a race, and reported as one
+        if strand.comes_after(mapping.chain, mapping.epoch):  # otherwise it is a race, and reported as one
             mapping.is_told = True
             name = mapping.entry.name or "data"
             stories = (mapping.entered, mapping.freed, story)
@@ -117,56 +119,62 @@ class _LiveEntry:
     entry: Entry
     entered: Story
     region: int
-    """The target region that made it, which ends by itself what it maps; 0: none did."""
+    """The number of the target region that made the mapping and ends it by itself; 0: no region did."""
     may_stay: bool = False
-    """Whether it is no mistake that it is there at the end: OpenACC's data that no `exit data` was about, as such
-    programs leave its end to the program's.
+    """Whether it is no mistake if the mapping still exists at the end: OpenACC programs leave data that no `exit data`
+    names to the end of the program.
     """
     is_filled: bool = False
-    """Whether the map that made it has copied to it: what nothing orders behind that races with the copy itself."""
+    """Whether the map that made it copied to the device. A use that is not ordered behind that map then races with this
+    copy.
+    """
     has_ended: bool = False
-    """Whether that region has ended."""
+    """Whether the region that made it has ended."""
     counted_down: str = ""
-    """Where the program has last unmapped it, though others had it mapped still."""
+    """The line where the program last unmapped it while other references remained; "": nowhere."""
     references: list[tuple[int, int]] = attrs.field(factory=list)
-    """Chain and epoch of each directive that has taken a reference by mapping some of its bytes."""
+    """The (chain, epoch) of each directive that took a reference by mapping some of its bytes."""
     mapped: int = 1
-    """How many of these references have not been given back."""
+    """How many of these references have not been released."""
     ended: Story | None = None
-    """Who gave back the last of them; what is left are regions that use it without a map of their own."""
+    """Who released the last of them; afterwards only regions without a map of their own use the mapping."""
     end: tuple[int, int] = (0, 0)
-    """Chain and epoch of that."""
+    """The (chain, epoch) of the directive that released the last reference."""
     end_knows: Clock = attrs.field(factory=Clock)
-    """What had happened before it."""
+    """The vector clock at that release: what had happened before it."""
     borrowed: list[Access] = attrs.field(factory=list)
-    """What the kernels of such regions do, an access each."""
+    """The accesses by kernels of regions that use the mapping without a map of their own."""
     begun_by: set[int] = attrs.field(factory=set)
     ended_by: set[int] = attrs.field(factory=set)
-    """The directives that map some of its bytes, and those that end a map of some, as the program asks for them."""
+    """The numbers of the directives that end a map of some of its bytes, as the program asks for it. `begun_by` has
+    those that map some.
+    """
     kept_by_mapper: bool = False
-    """Whether LLVM has not counted down what a mapper's item ended."""
+    """Whether LLVM left the reference count as it was when an item of a mapper ended."""
 
     @property
     def is_left_behind(self) -> bool:
-        """Tell whether the program has ended all that it mapped, and LLVM has kept it."""
+        """Tell whether the program has ended all its maps of these bytes, but LLVM has kept the mapping."""
         return self.has_ended or (self.kept_by_mapper and len(self.ended_by) >= len(self.begun_by))
 
 
 @attrs.define(eq=False)
 class Mappings:
-    """The entries of all present tables, with who made them."""
+    """Judges the entries of all present tables, with the directives that made them."""
 
     mistakes: Mistakes
     _left_behind: Callable[[str, Story, int], None]
-    """Takes what LLVM has not unmapped: its name, who has mapped it, and its count."""
+    """Called with each mapping that LLVM has not unmapped: its name, who mapped it, and its reference count."""
     _live: dict[Entry, _LiveEntry] = attrs.field(factory=dict)
     _unordered: dict[int, set[Entry]] = attrs.field(factory=dict)
-    """By directive: the mappings that it found, needs, and may come before."""
+    """By directive number: mappings that it found and needs, though it is not ordered behind any directive that maps
+    them.
+    """
     _borrowed: dict[int, set[Entry]] = attrs.field(factory=dict)
-    """By directive: the mappings that it found, needs, and has no map of."""
+    """By directive number: mappings that it found and needs without a map of its own."""
 
     _by_region: dict[int, list[_LiveEntry]] = attrs.field(factory=dict)
-    """Those of a region that runs."""
+    """By number of a running region: the mappings that it made."""
 
     def entered(self, entry: Entry, story: Story, directive: Directive, is_region: bool, may_stay: bool) -> None:
         made = self._live[entry] = _LiveEntry(entry, story, is_region * directive.number, may_stay)
@@ -176,21 +184,21 @@ class Mappings:
             self._by_region.setdefault(directive.number, []).append(made)
 
     def at(self, host_address: int) -> tuple[Entry, Story] | None:
-        """Return what is mapped there, and who has mapped it."""
+        """Return the entry that maps an address of the host, and who mapped it; None if nothing maps it."""
         for entry, mapping in self._live.items():
             if entry.host_begin <= host_address < entry.host_end:
                 return entry, mapping.entered
         return None
 
     def region_ended(self, region: int) -> None:
-        """Note that a region has ended: what it has left mapped, as a mapper may do, is left over."""
+        """Note that a region has ended: its mappings that still exist (a mapper may leave some) count as left over."""
         for made in self._by_region.pop(region, ()):
             made.has_ended = True
 
     def found(self, event: ItemFound, directive: Directive) -> None:
-        """Note who takes a reference to a mapping, and who needs it without being ordered behind any that maps it.
+        """Note a directive that takes a reference to a mapping, or that needs it without being ordered behind a map.
 
-        A pointer in no clause is looked up with a size of 0, which maps nothing where nothing is mapped.
+        A pointer that is in no clause is looked up with size 0, which maps nothing if nothing is mapped there.
         """
         entry, strand = event.entry, directive.strand
         mapping = None if entry is None else self._live.get(entry)
@@ -206,7 +214,7 @@ class Mappings:
             self._unordered.setdefault(directive.number, set()).add(entry)
 
     def needed(self, access: Access, entry: Entry, directive: int) -> None:
-        """Judge what a kernel does to a mapping."""
+        """Report a kernel's access to a mapping whose map or whose end is not ordered with the kernel's directive."""
         if entry in self._borrowed.get(directive, ()) and (mapping := self._live.get(entry)) is not None:
             self._borrowed[directive].discard(entry)
             mapping.borrowed.append(access)
@@ -219,12 +227,12 @@ class Mappings:
             )
 
     def filled(self, entry: Entry) -> None:
-        """Note that the map that made a mapping copies to it."""
+        """Note that the map that made this mapping copies to the device."""
         if (mapping := self._live.get(entry)) is not None:
             mapping.is_filled = True
 
     def updated(self, directive: Directive, entry: Entry, story: Story, device: int) -> None:
-        """Judge a `target update`, which needs a mapping and does nothing where it comes before the map."""
+        """Report a `target update` that is not ordered behind the map it needs: it does nothing if it comes first."""
         mapping, strand = self._live.get(entry), directive.strand
         if mapping is None or mapping.is_filled or entry.total == INFINITE:
             return
@@ -238,7 +246,7 @@ class Mappings:
         self.mistakes.add("race", subject, stories, f"Nothing orders the {advice}", subject, data=name)
 
     def _judge_end(self, mapping: _LiveEntry) -> None:
-        """Look for kernels that use a mapping whose end is ordered neither before nor behind them."""
+        """Report kernels that use a mapping whose end is ordered neither before nor behind them."""
         if mapping.ended is None:
             return
         for access in mapping.borrowed:
@@ -261,14 +269,14 @@ class Mappings:
         self._borrowed.pop(directive, None)
 
     def left(self, entry: Entry) -> Clock | None:
-        """Forget a mapping; return what had happened before the program ended it, None where it did not."""
+        """Forget a mapping; return what had happened before the program ended it, None if the program did not."""
         mapping = self._live.pop(entry, None)
         return None if mapping is None or mapping.ended is None else mapping.end_knows
 
     def item_ended(self, directive: Directive, story: Story, item: MapItem, entry: Entry | None) -> None:
-        """Judge the end of one item; the counts are still those before it."""
+        """Judge the end of the map of one item, before the reference count falls."""
         if entry is None:
-            # OpenMP lets `release` and `delete` pass over what is absent; what `from` asks for does not come.
+            # OpenMP ignores `release` and `delete` of absent data; a `from` copies nothing.
             asked = bool(item.type & FROM) and not item.type & IMPLICIT
             if directive.name in _UNMAPPING and item.size and item.array is not None and asked:
                 advice = (
@@ -304,12 +312,12 @@ class Mappings:
             self.mistakes.add("delete under other users", item.name, (mapping.entered, story), advice, item.name)
 
     def update_missed(self, story: Story, item: MapItem) -> None:
-        """Report an update that does nothing."""
+        """Report a `target update` that does nothing, because its section is not wholly mapped."""
         advice = "Its section is not wholly mapped, so the update does nothing: map it before."
         self.mistakes.add("missed update", item.name, (story,), advice, item.name)
 
     def finish(self, blocks: list[WatchedBlock]) -> None:
-        """Report what is left at the end of the program."""
+        """Report mappings and blocks of device memory that are left at the end of the program."""
         for mapping in self._live.values():
             entry = mapping.entry
             if (
@@ -335,7 +343,7 @@ class Mappings:
 
 @attrs.frozen
 class _FreedBlock:
-    """A block of device memory that was freed, up to this end, and by which epoch of which strand."""
+    """A block of device memory that was freed: the address of its end, and the chain and epoch of the free."""
 
     end: int
     name: str
@@ -346,22 +354,26 @@ class _FreedBlock:
 
 @attrs.define(eq=False)
 class RecordedFaults:
-    """Tells of them in the words of a report."""
+    """Reports mistakes that the recorder saw inside kernels, and copies to constants of the program."""
 
     strands: Strands
     mistakes: Mistakes
     _constants: AddressMap[ConstantKnown] = attrs.field(factory=AddressMap)
     _freed: dict[int, AddressMap[_FreedBlock]] = attrs.field(factory=lambda: defaultdict(AddressMap))
-    """By device, the blocks that were freed there, by their addresses."""
+    """By device and device address: the blocks that were freed."""
     _unmapped: dict[int, AddressMap[_FreedBlock]] = attrs.field(factory=lambda: defaultdict(AddressMap))
-    """The same by the host's address of what each was the copy of."""
+    """By device and host address: the freed blocks that were copies of host memory."""
     _strayed: dict[tuple[str, str, str], bool] = attrs.field(factory=dict)
-    """By kernel, array and line: whether it was a write that was told of first. `a[i] += 1` is one mistake."""
+    """By (kernel, array, line): whether the access that was reported first was a write. `a[i] += 1` reads and writes,
+    and is one mistake.
+    """
     _beside: dict[Entry, list[tuple[str, int, int, Story, Story]]] = attrs.field(factory=dict)
-    """By mapping: the kernels that have used the host's addresses of it, by chain and epoch, and who has mapped it."""
+    """By mapping: the kernels that used the host's addresses instead of the device's, with their chain and epoch, who
+    mapped it, and the access.
+    """
 
     def raced(self, event: KernelRaced) -> None:
-        """Report two accesses of threads that nothing orders."""
+        """Report two accesses of different threads of one kernel that nothing orders."""
         first, second = event.accesses
         stories = [_story(event.kernel, event.name, access, self.strands.sim.now) for access in event.accesses]
         subject = f"{event.name} on device {event.device}"
@@ -376,7 +388,7 @@ class RecordedFaults:
         self.mistakes.add("race", subject, sorted(stories, key=str), advice, subject, group, event.name)
 
     def block_freed(self, block: WatchedBlock, host_address: int, story: Story) -> None:
-        """Remember who has freed a block of device memory, as which a mapping may have ended."""
+        """Remember who freed a block of device memory, directly or by ending its mapping."""
         strand, nbytes = self.strands.current(), block.end - block.begin
         for freed, begin in ((self._freed[block.device], block.begin), (self._unmapped[block.device], host_address)):
             if begin:
@@ -388,7 +400,7 @@ class RecordedFaults:
         near = freed.before(address or host_address)
         by = near[1].story if near is not None and (address or host_address) < near[1].end else None
         if by is None and host_address:
-            return  # here its mapping ends later: what the kernel does is told of as any use is
+            return  # in this run its mapping ends later, so this is an ordinary use
         name = event.name or "device memory"
         told = _story(event.kernel, name, event.access, self.strands.sim.now)
         advice = (
@@ -400,11 +412,11 @@ class RecordedFaults:
         self.mistakes.add("use after free", name, stories, advice, name, (event.kernel, name))
 
     def strayed(self, event: KernelStrayed, mapping: tuple[Entry, Story] | None) -> None:
-        """Report an access outside of what the kernel may use.
+        """Report an access of a recorded kernel outside of the memory that it may use.
 
-        mapping: what is mapped there in this run, and by whom, though the kernel has used the host's address. Was it
-        mapped when the program was recorded? The run keeps every order that the program asks for. So it was, if the
-        end of the mapping is ordered behind the kernel (`left`).
+        mapping: the entry that maps the accessed host address in this run, and who mapped it. It was mapped in the
+        recorded run, too, if its end is ordered behind the kernel (`left`), for a replay keeps every order that the
+        program asks for.
         """
         place = event.kernel, event.name, event.access.where
         if self._strayed.setdefault(place, event.access.writes) != event.access.writes:
@@ -431,9 +443,9 @@ class RecordedFaults:
         self.mistakes.add("race", name, (mapped, told), advice, name, (kernel, name), name)
 
     def left(self, entry: Entry, known: Clock | None) -> None:
-        """Judge the kernels that have used the host's addresses of a mapping.
+        """Report kernels that used the host's addresses of a mapping, now that it ends.
 
-        known: what had happened before its end; None where the program did not end it.
+        known: what had happened before the end; None if the program did not end the mapping.
         """
         name = entry.name or "data"
         for kernel, chain, epoch, mapped, told in self._beside.pop(entry, ()):
@@ -447,12 +459,12 @@ class RecordedFaults:
             self.mistakes.add("outside of what is mapped", name, (mapped, told), advice, name, (kernel, name))
 
     def finish(self) -> None:
-        """Judge what is left at the end of the program."""
+        """Report kernels that used the host's addresses of mappings that still exist at the end."""
         for entry in [*self._beside]:
             self.left(entry, None)
 
     def _ended_beside(self, address: int) -> _FreedBlock | None:
-        """Return the device's copy of an address of the host that was freed before, though nothing orders the two."""
+        """Return the freed device copy of a host address, if the free is not ordered before the running strand."""
         strand = self.strands.current()
         for blocks in self._unmapped.values() if address else ():
             near = blocks.before(address)
@@ -461,19 +473,19 @@ class RecordedFaults:
         return None
 
     def map_strayed(self, event: MapStrayed) -> None:
-        """Report a map of more than an array has."""
+        """Report a map of more bytes than the array has."""
         strand, name = self.strands.current(), event.name
         did = f"maps {event.nbytes} bytes of {name}, which has {max(0, event.there)} there"
         told = Story(strand.name, did, strand.source, self.strands.sim.now)
         self.mistakes.add("map beyond the array", name, (told,), "The copy reads or writes what lies behind it.", name)
 
     def constant_known(self, event: ConstantKnown) -> None:
-        """Remember a constant."""
+        """Remember a constant of the program; a copy to it is a mistake (`copied_back`)."""
         if self._constants.get(event.address) is None:  # a library may have been loaded again
             self._constants[event.address] = event
 
     def copied_back(self, told: Story, begin: int) -> None:
-        """Report a copy from the device that writes a constant."""
+        """Report a copy from the device that writes to a constant."""
         found = self._constants.before(begin)
         if found is None or begin >= found[0] + found[1].nbytes:
             return
@@ -494,7 +506,7 @@ def _story(kernel: str, what: str, access: KernelAccess, now: float) -> Story:
 
 @attrs.define(eq=False)
 class Tasks:
-    """The deferred tasks of a program, by what `TaskMade` calls them."""
+    """The deferred tasks of a program, by the identifier that the event `TaskMade` gives them."""
 
     strands: Strands
     mistakes: Mistakes
@@ -503,7 +515,7 @@ class Tasks:
     _ends: dict[Hashable, Hashable] = attrs.field(factory=dict)
 
     def made(self, task: Hashable, name: str, where: str) -> None:
-        """Let the running strand make a task."""
+        """Note that the running strand makes a task."""
         maker = self.strands.current()
         who = maker.name if maker.deferred else f"task of {maker.name}"
         self._made[task] = Story(who, f"is {name}", where, self.strands.sim.now)
@@ -516,19 +528,19 @@ class Tasks:
         self._running[self.strands.current()] = task
 
     def named(self, strand: Strand, source: str) -> None:
-        """Take the line that a task comes to for its own, when none was known where it was made."""
+        """Give a task the first line that it comes to, if the line where it was made is not known."""
         task = self._running.get(strand)
         if task is not None and not self._made[task].where:
             self._made[task] = attrs.evolve(self._made[task], where=source)
 
     def ended(self, what: Hashable) -> None:
-        """Let the running strand, which may be a task, signal its end."""
+        """Note what the task that the running strand may be signals at its end."""
         task = self._running.pop(self.strands.current(), None)
         if task is not None:
             self._ends[task] = what
 
     def finish(self) -> None:
-        """Report the tasks that nobody has waited for."""
+        """Report the tasks that nobody has awaited."""
         for task, what in self._ends.items():
             if what not in self.strands.awaited:
                 made = self._made[task]

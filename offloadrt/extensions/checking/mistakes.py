@@ -1,4 +1,4 @@
-"""What a check reports: a mistake of the program, those who make it, and what would mend it."""
+"""What a check reports: mistakes of the program with who made them and how to mend them, and needless operations."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ ORDER: Final[tuple[str, ...]] = (
 )  # fmt: skip
 
 UNKNOWN: Final = "memory"
-"""The name of data of which only the address is known."""
+"""The name in reports for memory of which only the address is known."""
 _OF_NO_VALUES: Final = ("missing unmap", "surplus unmap", "memory leak", "never awaited")
-"""Mistakes that leave no doubt about what was copied where."""
+"""Kinds of mistakes that do not make the contents of memory doubtful."""
 
 MOST_PLACES: Final = 3
-"""So many places of one kernel are told for each kind of mistake and array."""
+"""How many places of one kernel are reported for each kind of mistake and array; more only count as `elsewhere`."""
 
 
 @attrs.frozen
 class Story:
-    """Who did what, where in the program, and when."""
+    """One line of a report: who did what, at which line of the program, and at which virtual time."""
 
     who: str
     did: str
     where: str
-    """The line of the program, or ``after`` the one that came before; empty where none is known."""
+    """The line of the program, or ``after LINE`` with the last known line before it; empty if none is known."""
     time_s: float
 
     def __str__(self) -> str:
@@ -49,24 +49,24 @@ class Story:
 
 @attrs.frozen
 class Mistake:
-    """One mistake. subject: the bytes that it is about, or the directive; advice: what would mend it."""
+    """One mistake. subject: the bytes or the directive that it is about; advice: how to mend it."""
 
     kind: Kind
     subject: str
     stories: tuple[Story, ...]
     advice: str
     times: int = 1
-    """How often the same two places of the program did it."""
+    """How often this pair of places made the mistake."""
     elsewhere: int = 0
-    """At how many further places the same kernel does the same with the same data; none of these is told by itself."""
+    """At how many further places the same kernel makes the same mistake with the same data; these are not listed."""
 
     @property
     def happened(self) -> bool:
-        """Tell whether it is more than what another schedule can do."""
+        """Tell whether it happened in this run; a "possible lost update" can happen under another schedule only."""
         return self.kind != "possible lost update"
 
     def lines(self) -> list[str]:
-        """Return it as text."""
+        """Return the mistake as lines of text."""
         often = f" ({self.times} times)" if self.times > 1 else ""
         told = [f"  {number}. {story}" for number, story in enumerate(self.stories, 1)]
         if self.elsewhere:
@@ -101,7 +101,7 @@ _WORDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         (r"`target data` around both uses keeps it", "keep it between both uses"),
     ),
 }
-"""How advice that is in OpenMP's words is said in those of another model."""
+"""By programming model: regular expressions for advice in OpenMP's words, and the words that replace them."""
 
 
 def in_words_of(model: str, advice: str) -> str:
@@ -128,7 +128,7 @@ ADVICE: Final[dict[WasteKind, str]] = {
 
 @attrs.frozen
 class WastePart:
-    """Operations of one kind that a repair makes needless."""
+    """Needless operations of one kind that one repair avoids."""
 
     kind: WasteKind
     times: int
@@ -137,9 +137,10 @@ class WastePart:
 
 @attrs.frozen
 class Waste:
-    """What a program did for nothing, and one change of it mends.
+    """Needless operations that one change of the program avoids.
 
-    kind, story, times: of the operations of the first kind; story: the first of them. nbytes: of all kinds together.
+    kind, story, times: of the operations of the first kind; `story` is the first of these operations. nbytes: the bytes
+    of all kinds together.
     """
 
     kind: WasteKind
@@ -148,25 +149,29 @@ class Waste:
     story: Story
     nbytes: int
     time_s: float
-    """The virtual seconds that the repair saves, by a run in which these operations take no time; where `is_sum`, what
-    the copy engines and the calls of the driver worked for them, which is the most that it can save."""
+    """The virtual seconds that the repair saves, measured by a run in which these operations take no time. If `is_sum`,
+    it is the sum of their times on copy engines and in driver calls instead, which is the most that the repair can
+    save.
+    """
     times: int = 1
     advice: str = ""
     parts: tuple[WastePart, ...] = ()
     uncertain: str = ""
-    """Why it may be none; empty where it is certain."""
+    """Why the operations may be needed after all; empty if they are certainly needless."""
     is_sum: bool = True
 
 
 @attrs.define
 class Mistakes:
-    """The mistakes of a run, each pair of places of the program once."""
+    """The mistakes of a run, with equal mistakes at the same places of the program counted as one."""
 
     data: set[str] = attrs.field(factory=set)
-    """The names of all data that a mistake is about which says what the data is, or ought to be."""
+    """Names of the data of all mistakes that make its contents doubtful: a waste of such data is uncertain."""
     _found: dict[tuple[object, ...], Mistake] = attrs.field(factory=dict)
     _of_group: dict[tuple[object, ...], list[tuple[object, ...]]] = attrs.field(factory=dict)
-    """The keys of what is known of a group: those of mistakes that are told, then those that count as `elsewhere`."""
+    """By group (a kernel and its data): keys of its mistakes. The first `MOST_PLACES` are listed, the others count as
+    `elsewhere`.
+    """
 
     def add(
         self,
@@ -178,10 +183,10 @@ class Mistakes:
         group: object | None = None,
         data: str = "",
     ) -> None:
-        """Add one, unless the same places are known to do the same.
+        """Add a mistake; if the same places made it before, only count it.
 
-        group: a kernel and its data, of which only a few places are told. A kernel with one wrong index may have
-        hundreds of lines that use it. data: the name of what it is about, where the subject says more than that.
+        group: a kernel and its data, of which only a few places are listed: a kernel with one wrong index may have
+        hundreds of lines that use it. data: the name of the data, if `subject` says more than that.
         """
         if kind not in _OF_NO_VALUES:
             self.data.add(data or subject)
@@ -202,20 +207,23 @@ class Mistakes:
         self._found[place] = Mistake(kind, subject, told, advice)
 
     def has(self, kind: Kind) -> bool:
-        """Tell whether there is a mistake of a kind."""
+        """Tell whether a mistake of this kind was found."""
         return any(mistake.kind == kind for mistake in self._found.values())
 
     def all(self, model: str = "openmp") -> list[Mistake]:
-        """Return them, the gravest kinds first, else as they were found; with advice in the words of a model."""
+        """Return the mistakes, gravest kinds first, then in the order in which they were found.
+
+        The advice is in the words of the programming model `model`.
+        """
         found = _without_consequences(list(self._found.values()))
         said = [attrs.evolve(one, advice=in_words_of(model, one.advice)) for one in found]
         return sorted(said, key=lambda mistake: ORDER.index(mistake.kind))
 
 
 def _without_consequences(found: list[Mistake]) -> list[Mistake]:
-    """Leave out what whoever mends a race has mended as well.
+    """Leave out mistakes that disappear when a reported race is mended.
 
-    That is a use of memory whose end races with it, and what is read too early of a copy that brings it.
+    These are a use of memory whose free races with it, and a read that came too early for a racing copy.
     """
     freed: set[tuple[str, str]] = set()
     early: set[tuple[str, str]] = set()
@@ -237,5 +245,5 @@ def _without_consequences(found: list[Mistake]) -> list[Mistake]:
 
 
 def builtins(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:
-    """Return mistakes as dictionaries, for JSON."""
+    """Return mistakes as dictionaries of plain values, for JSON."""
     return [attrs.asdict(mistake) for mistake in mistakes]

@@ -1,9 +1,9 @@
-"""Races: two accesses to the same bytes of one memory, one of them a write, that no synchronization orders.
+"""Races: two accesses to the same bytes of one memory, at least one of them a write, that no synchronization orders.
 
-Of each strand's accesses from one place of the program the last one is kept for each byte, until all strands come after
-it. So which pairs of places are reported does not depend on who came first.
+For each byte, each strand and each place of the program, the last access is kept until all strands come after it. So
+which pairs of places are reported does not depend on who came first.
 
-`LostUpdates` looks for one race that is not the program's: LLVM's own, between a kernel and the copy back of its array.
+`LostUpdates` finds a race that is LLVM's and not the program's: between a kernel and the copy back of its array.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from offloadrt.runtime.mapping.present_table import Entry
 
 _Key = tuple[int, tuple[str, str], str]
 _LIST_ITEMS = HOST - 1
-"""Less the number of a device: what the device has of the host's memory, by the host's addresses."""
+"""Minus the number of a device: the key in `Races` of uses that the device made of mapped data, by host addresses."""
 _MANY = 24
-"""Accesses of one cell from which on those are dropped that no later access need be compared with."""
+"""When a cell has more accesses than this, those that no later access can race with are dropped."""
 
 
 @attrs.define(eq=False)
 class _History(Cell):
-    """Who has used the bytes of a cell."""
+    """The last accesses to the bytes of a cell: reads, and writes."""
 
     reads: dict[_Key, Access] = attrs.field(factory=dict)
     writes: dict[_Key, Access] = attrs.field(factory=dict)
     most: int = _MANY
-    """With more reads or writes than this, some may be needless."""
+    """The number of reads or writes above which the next access looks for accesses to drop."""
 
     def part(self, begin: int, end: int) -> _History:
         return _History(begin, end, dict(self.reads), dict(self.writes), self.most)
@@ -40,16 +40,16 @@ class _History(Cell):
 
 @attrs.define(eq=False)
 class Races:
-    """Keeps the accesses to each memory."""
+    """Finds races: keeps the accesses to each memory, and compares each new access with them."""
 
     strands: Strands
     mistakes: Mistakes
     unordered_maps: set[int] = attrs.field(factory=set)
-    """Devices on which no events order the copies of maps."""
+    """Numbers of devices on which LLVM makes no events that order the copies of maps."""
     _memories: dict[int, Intervals[_History]] = attrs.field(factory=dict)
 
     def access(self, access: Access) -> None:
-        """Compare an access with the earlier ones, and keep it."""
+        """Compare an access with earlier ones to the same bytes, report races, and keep it."""
         key = access.strand.chain, access.site, access.role
         for cell in self._cells(access.memory).cut(access.begin, access.end):
             for other in cell.writes.values():
@@ -64,10 +64,10 @@ class Races:
                 cell.most = max(_MANY, 2 * len(kept))
 
     def block_left(self, block: WatchedBlock, entry: Entry) -> None:
-        """Keep the uses of a mapping that ends, by the host's addresses.
+        """Keep the uses of a mapping that ends, by host addresses.
 
-        Had another thread mapped the same bytes earlier, it would have used the same block. So its kernels race with
-        these also where this run has given it a block of its own.
+        If another thread had mapped the same bytes earlier, it would have used the same block. So its kernels race with
+        these uses even if this run has given it a block of its own.
         """
         shift = entry.host_begin - entry.device_begin
         kept = self._cells(_LIST_ITEMS - block.device)
@@ -79,24 +79,24 @@ class Races:
                     (mine.writes if access.writes else mine.reads)[key] = access
 
     def was_used(self, device: int, begin: int, end: int) -> bool:
-        """Tell whether `block_left` has kept uses of some bytes of the host."""
+        """Tell whether `block_left` has kept uses of some of the host bytes [begin, end) for a device."""
         cells = self._memories.get(_LIST_ITEMS - device)
         return cells is not None and cells.holds(begin, end)
 
     def mapped_use(self, access: Access, shift: int) -> None:
-        """Compare a use of a mapping with those of earlier ones of the same bytes. shift: to the host's addresses."""
+        """Compare a use of mapped data with uses in earlier mappings; `shift` turns device into host addresses."""
         for cell in self._cells(_LIST_ITEMS - access.memory).cut(access.begin + shift, access.end + shift):
             for other in (*cell.writes.values(), *(cell.reads.values() if access.writes else ())):
                 self._compare(other, access)
 
     def forget_host(self, begin: int, end: int) -> None:
-        """Forget a range of the host that is another array's from now on."""
+        """Forget accesses to host addresses [begin, end), which belong to another array from now on."""
         for memory in self._memories:
             if memory <= HOST:
                 self.forget(memory, begin, end)
 
     def forget(self, memory: int, begin: int, end: int) -> None:
-        """Forget a range whose memory is another one from now on."""
+        """Forget accesses to a range of a memory, which gets a new owner."""
         self._cells(memory).forget(begin, end)
 
     def _cells(self, memory: int) -> Intervals[_History]:
@@ -106,9 +106,10 @@ class Races:
         return cells
 
     def _drop(self, kept: dict[_Key, Access], access: Access) -> None:
-        """Drop what the last access stands for, and if that is little, what all strands come after.
+        """Drop accesses that the new one stands for; if these are few, also those that all strands come after.
 
-        What races with an earlier access of the same place races with the last one, if that follows the earlier one.
+        If another access races with an earlier one of the same place, it races with the last one too, provided that the
+        last one follows the earlier one.
         """
         over = [key for key, one in kept.items() if one is not access and access.stands_for(one)]
         if 2 * len(over) < len(kept):
@@ -140,7 +141,7 @@ _UNORDERED: Final = (
 
 
 def _ordered_by_counts(one: Access, other: Access) -> bool:
-    """Tell whether the runtime orders two accesses to a mapped block by its reference count."""
+    """Tell whether the reference count of a mapped block orders two accesses to it."""
     if one.block is None or one.block is not other.block:
         return False
     roles = {one.role, other.role}
@@ -151,10 +152,10 @@ def _ordered_by_counts(one: Access, other: Access) -> bool:
 
 
 def _ordered_by_maps(one: Access, other: Access) -> bool:
-    """Tell whether two accesses are ordered because a map is as if atomic, by the event of its copy in LLVM.
+    """Tell whether two accesses are ordered because maps act as if atomic; LLVM orders them by the event of the copy.
 
-    OpenMP says so of all that a map clause does, also on its list item of the host, for one device. It says so of no
-    `target update`, whose copies LLVM puts into queues without an event: these race as what a thread does by itself.
+    OpenMP says so of all that a map clause does, also to its list item on the host, for one device. It does not say so
+    of `target update`, whose copies LLVM queues without an event: these race as a thread's own accesses do.
     """
     if one.maps is not None and one.maps == other.maps:
         return True
@@ -166,7 +167,7 @@ def _where(memory: int) -> str:
 
 
 def _missing(one: Access, other: Access) -> str:
-    """Say which synchronization is missing."""
+    """Return the advice for a race: which synchronization is missing."""
     if one.strand.has_nodes and other.strand.has_nodes:
         return "Nothing orders the two nodes: an edge would, or an event or one stream, where two graphs have them."
     if one.strand.is_queue and other.strand.is_queue:
@@ -182,45 +183,46 @@ def _missing(one: Access, other: Access) -> str:
 
 @attrs.define(eq=False)
 class _Region:
-    """A target region: what its kernel writes in mapped blocks, and the copies back that did not wait for it."""
+    """A target region: what its kernel writes to mapped blocks, and copies back that did not wait for the kernel."""
 
     directive: Directive
     epoch: int
     writes: list[Access] = attrs.field(factory=list)
     has_ended: bool = False
-    """Whether its kernel has ended."""
+    """Whether the kernel has ended."""
     overtaken: list[tuple[Access, bool]] = attrs.field(factory=list)
-    """Copies back by other strands, each with whether the kernel was still to end."""
+    """Copies back by other strands, each with True if the kernel was still running."""
 
 
 @attrs.define(eq=False)
 class LostUpdates:
-    """Copies back that LLVM does not order behind a kernel of another strand: an update can be lost.
+    """Finds copies back that LLVM does not order behind a kernel of another strand, so that an update can be lost.
 
-    A region gives its references back when its kernel is launched (`target` in runtime/launch/target.py has the lines
+    A region releases its references when its kernel is launched (`target` in runtime/launch/target.py cites the lines
     of LLVM). OpenMP lets it keep them until the kernel has ended. So a program without a race loses an update when the
-    last user of the mapping copies back meanwhile. A region is safe if some other reference was given back after it.
+    last user of the mapping copies back meanwhile. A region is safe if another reference is released in an order behind
+    it.
     """
 
     _found: Mistakes = attrs.field(factory=Mistakes)
     _possible: dict[str, Mistake] = attrs.field(factory=dict)
-    """What another schedule can lose, one pair of directives for each array."""
+    """By array: an update that another schedule can lose, with one pair of directives."""
     _regions: dict[int, _Region] = attrs.field(factory=dict)
-    """By directive, until its kernel has ended and its thread goes on."""
+    """By directive number: the target regions whose directive has not ended."""
     _users: dict[Entry, list[_Region]] = attrs.field(factory=dict)
-    """The regions that have given back a mapping, as far as no other reference outlasted them."""
+    """By mapping: the regions that have released their reference, unless another reference outlasted them."""
 
     def submitted(self, directive: Directive) -> None:
         """Begin a region: its kernel is put into its queue."""
         self._regions[directive.number] = _Region(directive, directive.strand.epoch)
 
     def wrote(self, directive: Directive, access: Access) -> None:
-        """Note what the region's kernel writes by way of a map."""
+        """Note a write of the region's kernel to a mapped block."""
         if (region := self._regions.get(directive.number)) is not None:
             region.writes.append(access)
 
     def kernel_ended(self, cause: int) -> None:
-        """Note that a kernel has ended, and judge the copies that had not waited for it."""
+        """Note that a kernel has ended, and judge the copies back that did not wait for it."""
         if (region := self._regions.get(cause)) is not None:
             region.has_ended = True
             self._judge(region)
@@ -229,14 +231,14 @@ class LostUpdates:
         self._regions.pop(cause, None)
 
     def given_back(self, directive: Directive, entry: Entry) -> None:
-        """Note that a directive gives back its reference to a mapping."""
+        """Note that a directive releases its reference to a mapping."""
         users, strand = self._users.setdefault(entry, []), directive.strand
         users[:] = [one for one in users if not strand.comes_after(one.directive.strand.chain, one.epoch)]
         if (region := self._regions.get(directive.number)) is not None and region not in users:
             users.append(region)
 
     def copied_back(self, entry: Entry, copy: Access, number: int) -> None:
-        """Take the copy of the last user of a mapping, which the directive of this number submits."""
+        """Judge the copy back by the last user of a mapping; `number` is the directive that submits it."""
         for region in self._users.get(entry, ()):
             if region.directive.number != number:
                 region.overtaken.append((copy, not region.has_ended))
@@ -273,7 +275,7 @@ class LostUpdates:
             self._possible.setdefault(subject, Mistake("possible lost update", subject, stories, advice))
 
     def misplaced(self, name: str, story: Story) -> None:
-        """Note an update of a section with gaps of which LLVM 22 moves other bytes than OpenMP says."""
+        """Note an update of a section with gaps for which LLVM 22 moves other bytes than OpenMP says."""
         advice = (
             "LLVM 22 multiplies the lower bound of a section by its stride, and so moves other bytes than OpenMP says. "
             "OpenMP allows the program, which is checked as OpenMP means it."
@@ -281,7 +283,7 @@ class LostUpdates:
         self._found.add("misplaced update", f"{name}, by the runtime", (story,), advice)
 
     def left_behind(self, name: str, mapped: Story, count: int) -> None:
-        """Note a mapping that the runtime has kept, though the program has ended it."""
+        """Note a mapping that LLVM has kept though the program has ended it. count: the remaining reference count."""
         advice = (
             f"The program has ended what it mapped, and its count is {count}: LLVM counts some items of a mapper up "
             "and not down. A later map of these bytes finds the old copy. OpenMP allows the program."
@@ -289,7 +291,7 @@ class LostUpdates:
         self._found.add("missing unmap", f"{name}, by the runtime", (mapped,), advice, name)
 
     def all(self) -> list[Mistake]:
-        """Return the updates that were lost and what was left mapped, then what another schedule can lose."""
+        """Return lost updates and mappings that LLVM kept, then the updates that another schedule can lose."""
         found = self._found.all()
         lost = {one.subject.removesuffix(", by the runtime") for one in found}
         return [*found, *(one for subject, one in self._possible.items() if subject not in lost)]

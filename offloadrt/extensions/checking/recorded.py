@@ -1,4 +1,4 @@
-"""What the replay of a recording tells the checker, beside the events of the runtime: what the recorder has seen."""
+"""Events that only the replay of a recording sends to the checker: what the recorder saw in the real run."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from offloadrt.runtime.host_array import HostArray
 
 @attrs.frozen
 class SourceNamed:
-    """The running actor comes to this line of the program; "" says that its Python source is the program's."""
+    """The running actor has reached this line of the program. "" means that its Python stack gives the line."""
 
     source: str
 
 
 @attrs.frozen
 class MappedFreed:
-    """The memory of an array that is mapped ends. where: the line; empty where none is known. did: how, with a verb.
+    """The memory of a mapped array ends. where: the line, empty if unknown. did: how it ends, beginning with a verb.
 
-    who: empty for the running strand; else this thread did it, and the running strand comes after it. Told before
-    `ArrayFreed`, which a replay tells also of what has ended nobody knows when.
+    who: the thread that did it, before whatever the running strand does now; empty for the running strand itself. The
+    event comes before `ArrayFreed`, which a replay also sends for memory that has ended unnoticed.
     """
 
     array: HostArray
@@ -32,19 +32,19 @@ class MappedFreed:
 
 @attrs.frozen
 class KernelAccess:
-    """One of the accesses by which threads of a recorded kernel race, or by which it leaves its arrays."""
+    """One access by a thread of a recorded kernel that is part of a race, or lies outside of the kernel's arrays."""
 
     thread: int
     team: int
     writes: bool
     atomic: bool
     where: str
-    """The line of the kernel's source; empty where none is known."""
+    """The line in the source of the kernel; empty if unknown."""
 
 
 @attrs.frozen
 class KernelRaced:
-    """Two threads of the kernel that the running strand comes to use the same bytes, and nothing orders them."""
+    """Two threads of the kernel that the running strand launches next access the same bytes, unordered."""
 
     kernel: str
     device: int
@@ -54,30 +54,31 @@ class KernelRaced:
 
 @attrs.frozen
 class KernelStrayed:
-    """The kernel that the running strand comes to leaves the memory that it may use. name: of the array, or ""."""
+    """The kernel that the running strand launches next accesses memory that it may not use. name: the array, or ""."""
 
     kernel: str
     name: str
     access: KernelAccess
     how: str
-    """Where it leads to, as ``12 bytes behind the end of its mapping``."""
+    """Where the accessed address lies, for example ``12 bytes behind the end of its mapping``."""
     freed: tuple[int, int, int] | None = None
-    """Of device memory that was freed: the device, and its addresses there and on the host; 0: it has none, or none is
-    known."""
+    """For device memory that was freed: the device, the device address, and the host address that it was a copy of. An
+    address is 0 if there is none, or none is known.
+    """
     host_address: int = 0
-    """Where it leads to in the host's own memory; 0: elsewhere."""
+    """The accessed address if it is the host's own memory; 0: it is not."""
 
 
 @attrs.frozen
 class FreedMapped:
-    """The running strand comes to a map of memory from `address` on that the program has freed, and nobody has anew."""
+    """The running strand is about to map memory at `address` that the program has freed and not allocated again."""
 
     address: int
 
 
 @attrs.frozen
 class ResultLost:
-    """A kernel writes a copy of its own of a variable, at this line, and nobody uses what it has then."""
+    """A kernel writes to a private copy of a variable at this line, and nobody uses the value."""
 
     kernel: str
     name: str
@@ -86,7 +87,7 @@ class ResultLost:
 
 @attrs.frozen
 class MapStrayed:
-    """The running strand maps `nbytes` bytes of an array of the host, of which there are only `there`."""
+    """The running strand maps `nbytes` bytes of a host array, of which only `there` bytes exist."""
 
     name: str
     nbytes: int
@@ -95,7 +96,7 @@ class MapStrayed:
 
 @attrs.frozen
 class EndUnseen:
-    """Nobody tells when an array's memory ends, as of a variable of the stack: another one may lie there later."""
+    """The end of an array's memory is never reported (a stack variable): another array may lie there later."""
 
     begin: int
     nbytes: int
@@ -103,7 +104,7 @@ class EndUnseen:
 
 @attrs.frozen
 class ConstantKnown:
-    """The program has a constant, which lies where nothing can be written."""
+    """The program has a constant at these addresses, which are read-only."""
 
     name: str
     address: int
@@ -112,33 +113,33 @@ class ConstantKnown:
 
 @attrs.frozen
 class ProgramCut:
-    """The program was ended before its end: what it has left over is none of its mistakes."""
+    """The program was ended early: data that it left mapped and tasks that it left unawaited are no mistakes."""
 
 
 @attrs.frozen
 class KnownCopy:
-    """A copy of which it was recorded what it brings. Equal `content`s of one range of the host are equal bytes."""
+    """What was recorded of a copy. Copies of one host range with equal `content` have equal bytes."""
 
     op: str
     host_address: int
     nbytes: int
     content: int
     brings_nothing: bool
-    """Whether its place had the same bytes."""
+    """Whether the destination held the same bytes before."""
     is_watched: bool
-    """Whether `HostUsed` tells of each byte that the host touches there."""
+    """Whether every byte that the host touches there is reported by `HostUsed`."""
 
 
 @attrs.frozen
 class CopiesKnown:
-    """What the copies of the running strand's next directive bring, in their order."""
+    """The copies that the running strand's next directive will make, in their order."""
 
     copies: tuple[KnownCopy, ...]
 
 
 @attrs.frozen
 class ProgramDied:
-    """A recorded program died. how: with a verb; where, message: empty where they are not known."""
+    """A recorded program died. how: a phrase that begins with a verb; where, message: empty if not known."""
 
     how: str
     where: str
@@ -147,7 +148,7 @@ class ProgramDied:
 
 @attrs.frozen
 class NotKnown:
-    """What of a recorded program nobody can know, in words."""
+    """A sentence on something that cannot be known about a recorded program."""
 
     what: str
 
@@ -155,7 +156,7 @@ class NotKnown:
 def split_atomic(
     stretches: Iterable[tuple[int, int]], atomic: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int, bool]]:
-    """Split stretches (first, last) of elements where atomic ones begin and end; True for what lies in those."""
+    """Split ranges (first, last) of elements at the ends of the atomic ranges; yield (first, last, is atomic)."""
     for low, high in stretches:
         at = low
         for first, last in atomic:

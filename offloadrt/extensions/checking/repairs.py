@@ -1,9 +1,9 @@
-"""What the waste of a run comes from, how to mend it, and what that saves.
+"""Which changes of the program would make wasted operations needless, and how much time each would save.
 
-One change of the program, a `Repair`, often makes several operations needless: who keeps an array mapped around a loop
-needs its copies, allocations and frees no more. What a repair saves is the difference between two runs: in the second
-one these operations take no time (`NoCost`), and everything else is as it was. Operations that are done while others
-would have been waited for anyway save nothing there, though they took long themselves.
+One change of the program, a `Repair`, often makes several operations needless: if an array stays mapped around a loop,
+its copies, allocations and frees in the loop are needed no more. What a repair saves is the difference between two
+runs. In the second one these operations take no time (`NoCost`), and everything else is as it was. Operations that
+overlap with others that are waited for anyway save nothing then, though they took long themselves.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _CALLS: Final = {"Allocate": "alloc", "Free": "free"}
 
 
 class Costs:
-    """A sink of a trace; `take` gives the durations of operations, asked for in the order in which they were begun.
+    """Collects the durations of data operations from a trace; `take` returns them in the order of their begins.
 
-    A copy lasts from where a copy engine begins its first piece to the end of its last; an allocation and a free as
-    long as the call of the driver. What was served without the driver, from a pool of the runtime, has taken no time.
+    A copy lasts from the first to the last piece on a copy engine. An allocation or a free lasts as long as its driver
+    call. An operation that a pool of the runtime served without the driver takes no time.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Costs:
         self._lasted: dict[tuple[str, int, int, int], deque[int]] = {}
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Take the rows of a trace."""
+        """Collect the durations from rows of a trace."""
         for row in rows:
             label, time, actor, device, _, cause = row[:COMMON]
             if label == "CopyBegin":
@@ -64,12 +64,12 @@ class Costs:
                     self._lasted.setdefault(block, deque()).append(time - began)
 
     def close(self) -> None:
-        """Put the copies in the order of their numbers."""
+        """Sort the copies by their numbers, after the last row."""
         for key, copies in self._copies.items():
             self._queues[key] = deque(copies[number] for number in sorted(copies))
 
     def take(self, op: str, device: int, cause: int, address: int, nbytes: int) -> float:
-        """Return the seconds that the next such operation took: alloc, free, h2d or d2h."""
+        """Return the seconds that the next operation with these properties took. op: alloc, free, h2d or d2h."""
         if op in ("alloc", "free"):
             lasted = self._lasted.get((op, device, cause, address))
             return lasted.popleft() / PS_PER_S if lasted else 0.0
@@ -84,7 +84,8 @@ class Costs:
 
 
 Key = tuple[str, int, int, int, int]
-"""An operation of a device: what it is, the device, the host's address, the bytes, and how many such came before."""
+"""Identifies an operation in any run: (op, device, host address, bytes, how many with the same properties came before).
+"""
 
 
 @attrs.define(eq=False)
@@ -93,13 +94,13 @@ class Repair:
 
     advice: str
     wasted: list[tuple[WasteKind, DataOperation, float]] = attrs.field(factory=list)
-    """What is wasted about each, with its own duration."""
+    """The wasted operations: (kind of waste, operation, seconds that it took)."""
     keys: set[Key] = attrs.field(factory=set)
     operations: int = 0
-    """The operations of the whole run."""
+    """How many operations the whole run had: the size of a run that measures what the repair saves."""
 
     def waste(self, uncertain: str) -> Waste:
-        """Sum it up; the time is that of the operations themselves."""
+        """Sum the wasted operations up to a `Waste`, whose time is the sum of their durations."""
         counts: Counter[WasteKind] = Counter()
         sizes: Counter[WasteKind] = Counter()
         for kind, operation, _ in self.wasted:
@@ -123,7 +124,7 @@ _BACK: Final = "Kernels have not changed {name} since it was last sent: leave th
 
 
 def repairs_of(operations: Sequence[DataOperation], costs: Costs, ended: bool) -> list[Repair]:
-    """Find out which changes would make wasted operations needless. ended: the program came to its end."""
+    """Find the changes that would make wasted operations needless. ended: the program came to its end."""
     found: dict[object, Repair] = {}
     keys = _keys(operations)
     lasted = {one: costs.take(one.op, one.device, one.cause, one.address, one.nbytes) for one in operations}
@@ -157,7 +158,7 @@ def repairs_of(operations: Sequence[DataOperation], costs: Costs, ended: bool) -
 
 
 def _keys(operations: Iterable[DataOperation]) -> dict[DataOperation, Key]:
-    """Return by what each operation is known in another run of the same program."""
+    """Return the key of each operation, by which it is found in another run of the same program."""
     counts: Counter[tuple[str, int, int, int]] = Counter()
     keys: dict[DataOperation, Key] = {}
     for operation in operations:
@@ -168,7 +169,7 @@ def _keys(operations: Iterable[DataOperation]) -> dict[DataOperation, Key]:
 
 
 def _repair(kind: WasteKind, operation: DataOperation) -> tuple[object, str]:
-    """Name the change that makes an operation needless: what it is known by, and as an advice."""
+    """Return the change that makes an operation needless: a key that names the change, and the advice."""
     made = operation if operation.op == "alloc" else operation.made
     name, device, story = operation.name, operation.device, operation.story
     if made is not None and made.kind == "unused allocation":
@@ -188,7 +189,7 @@ def _repair(kind: WasteKind, operation: DataOperation) -> tuple[object, str]:
 
 
 class WithoutOperations:
-    """Observes a run, and lets these operations take no time in it; the devices are there at the first event."""
+    """Observes a run in which the chosen operations take no time; it takes effect at the run's first event."""
 
     watch_kernel = Watch
     watch_calls = ToldCalls
@@ -199,29 +200,29 @@ class WithoutOperations:
         self._devices: list[NoCost] | None = None
 
     def watch_array(self, array: HostArray, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the values as they are: nobody asks which of them Python uses."""
+        """Return the values as they are: uses by Python code are not needed here."""
         return values
 
     def handle(self, event: object) -> None:
-        """Take an event of the program."""
+        """At the first event, wrap the plugin and the allocator of each device in `NoCost`."""
         if self._devices is None:
             self._devices = [NoCost(device, self._keys) for device in self._run.openmp.devices]
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether the run had all of the operations."""
+        """Tell whether all chosen operations occurred in the run."""
         return sum([device.met for device in self._devices or ()]) == len(self._keys)
 
 
 class NoCost:
-    """Lets some operations of a device take no time. Their bytes are moved, so the program computes what it did.
+    """Lets chosen operations of a device take no time. Their bytes are still moved, so results do not change.
 
-    It takes the place of the device's plugin and of its allocator, and hands on to them what is not chosen.
+    It replaces the device's plugin and allocator, and forwards everything that was not chosen to them.
     """
 
     def __init__(self, device: OffloadDevice, chosen: set[Key]) -> None:
         self.met = 0
-        """How many of the chosen operations were done."""
+        """How many of the chosen operations have occurred."""
         self._device = device
         self._memory = device.memory
         self._plugin: Any = device.plugin
@@ -233,7 +234,7 @@ class NoCost:
         device.plugin = device.allocator = plugin
 
     def __getattr__(self, name: str) -> Any:
-        """Hand on whatever else a plugin or an allocator is asked."""
+        """Forward any other attribute to the plugin, or to the allocator if the plugin has none of that name."""
         return getattr(self._plugin if hasattr(self._plugin, name) else self._allocator, name)
 
     def _chooses(self, op: str, address: int, nbytes: int) -> bool:
@@ -244,18 +245,18 @@ class NoCost:
         return key in self._chosen
 
     def locks(self) -> dict[str, Any]:
-        """Return the locks of both."""
+        """Return the locks of the plugin and of the allocator."""
         return {**self._plugin.locks(), **self._allocator.locks()}
 
     async def submit_data(self, queue: DirectiveQueue, device_address: int, source: HostSpan) -> None:
-        """Copy to the device."""
+        """Copy to the device: at once if the copy was chosen, else by the plugin."""
         if not self._chooses("h2d", source.address, source.nbytes):
             await self._plugin.submit_data(queue, device_address, source)
         elif source.bytes is not None and not self._memory.is_phantom(device_address):
             self._memory.view(device_address, source.nbytes)[:] = source.bytes
 
     async def retrieve_data(self, queue: DirectiveQueue, destination: HostSpan, device_address: int) -> None:
-        """Copy from the device; what is in the queue before it is waited for."""
+        """Copy from the device. If chosen, the copy takes no time, but waits for the work before it in the queue."""
         if not self._chooses("d2h", destination.address, destination.nbytes):
             await self._plugin.retrieve_data(queue, destination, device_address)
             return
@@ -272,7 +273,7 @@ class NoCost:
             queue.post_processing.insert(0, move)
 
     async def allocate(self, nbytes: int, phantom: bool) -> int:
-        """Allocate a block."""
+        """Allocate device memory and return its address: at once if this was chosen, else by the allocator."""
         if not self._chooses("alloc", 0, nbytes):
             return await self._allocator.allocate(nbytes, phantom)
         block, _ = self._memory.allocate(nbytes, phantom)
@@ -280,7 +281,7 @@ class NoCost:
         return block.address
 
     def free(self, address: int) -> Awaitable[None]:
-        """Free a block."""
+        """Free device memory: at once if its allocation was chosen, else by the allocator."""
         return self._free_own(address) if address in self._own else self._allocator.free(address)
 
     async def _free_own(self, address: int) -> None:

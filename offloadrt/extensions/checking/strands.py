@@ -1,10 +1,10 @@
-"""Happens-before among host threads and tasks, by vector clocks.
+"""Happens-before among host threads, tasks and device queues, by vector clocks.
 
-A *strand* is a host thread, a task or a queue of a device: what it does is done in order. A vector clock says of each
-strand up to which of its epochs all is known to have happened. A strand that signals something adds its clock to it
-and begins an epoch; one that awaits it takes that clock over. The clocks have one entry for a chain of strands of
-which each began after the last had ended, so that a program of many tasks has short clocks. Where many tasks wait for
-one another, as nested ones do, clocks are long, but share all in which they agree.
+A *strand* is a host thread, a task or a queue of a device; its operations happen in order. Its vector clock has, for
+each other strand, the last epoch that is known to have happened before now. A strand that signals something adds its
+clock to the signal and begins a new epoch; a strand that awaits the signal merges that clock into its own. A *chain* is
+a sequence of strands of which each began after the one before had ended. Clocks have one entry per chain, so a program
+of many tasks has short clocks. Clocks of deeply nested tasks are long, but share what they have in common.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from offloadrt.sim import Actor, Simulation
 _BITS: Final = 4
 _WIDTH: Final = 1 << _BITS
 _NOTHING: Final[list[tuple[Any, ...]]] = [(0,) * _WIDTH]
-"""By height, the tree of which all epochs are 0: there is one of each."""
+"""By height: the tree in which all epochs are 0, one shared object each."""
 while len(_NOTHING) < 32 // _BITS:
     _NOTHING.append((_NOTHING[-1],) * _WIDTH)
 
 
 class Clock:
-    """By the number of a chain: the last of its epochs that is known to have happened; 0 where none is.
+    """A vector clock: for each chain, the last epoch that is known to have happened; 0 if none is.
 
-    It is a tree of tuples, which are never changed. A copy shares the whole tree, and clocks are joined without a look
-    into what they share. So a task that is nested in 100,000 others costs one path of the tree, not a list of them all.
+    It is a tree of immutable tuples. A copy shares the whole tree, and two clocks are joined without visiting subtrees
+    that they share. So a task that is nested in 100,000 others costs one path of the tree, not a list of them all.
     """
 
     __slots__ = ("_height", "_root")
@@ -61,14 +61,14 @@ class Clock:
         self._root = _next_of(self._root, chain, self._height)
 
     def join(self, other: Clock) -> None:
-        """Know also what another clock knows."""
+        """Take the later epoch of each chain from this clock and another one."""
         if self.is_empty:
             self._root, self._height = other._root, other._height
         else:
             self._merge(other, max)
 
     def meet(self, other: Clock) -> None:
-        """Know only what another clock knows, too."""
+        """Take the earlier epoch of each chain from this clock and another one."""
         self._merge(other, min)
 
     def _merge(self, other: Clock, keep: Callable[[int, int], int]) -> None:
@@ -90,7 +90,7 @@ def _next_of(node: tuple[Any, ...], chain: int, height: int) -> tuple[Any, ...]:
 
 
 def _merged(one: Any, other: Any, height: int, keep: Callable[[int, int], int]) -> Any:
-    """Merge two trees; the result is one of them where that can be, so that they share what they agree in."""
+    """Merge two trees by `keep` (max or min). If possible, return one of them, so that clocks share subtrees."""
     nothing = _NOTHING[height]
     if one is other or one is nothing or other is nothing:
         return one if (other is nothing) == (keep is max) else other
@@ -103,12 +103,12 @@ def _merged(one: Any, other: Any, height: int, keep: Callable[[int, int], int]) 
 
 
 _TRIED: Final = 16
-"""So many chains are tried at most when a strand begins: most often the first one can be gone on with."""
+"""How many ended chains are tried when a strand begins; most often the first one fits."""
 
 
 @attrs.define(eq=False)
 class EndedChains:
-    """Chains of strands that have ended, with their last epochs: a strand that comes after one can go on with it."""
+    """Chains whose last strand has ended, with their last epochs. A strand that begins after one can continue it."""
 
     _chains: list[tuple[int, int]] = attrs.field(factory=list)
 
@@ -116,7 +116,7 @@ class EndedChains:
         self._chains.append((chain, epoch))
 
     def take_over(self, other: EndedChains) -> None:
-        """Take all that another one has. The longer list stays where it is, as there may be many of few."""
+        """Move all chains of `other` here. The shorter list is appended to the longer one, for speed."""
         if other is self:
             return
         if len(self._chains) < len(other._chains):
@@ -125,7 +125,7 @@ class EndedChains:
         other._chains = []
 
     def known_to(self, clock: Clock) -> int | None:
-        """Remove a chain of which the clock knows the end, and return it; None where there is none."""
+        """Remove a chain whose end is known to the clock, and return its number; None if there is none."""
         for place, (chain, epoch) in enumerate(islice(self._chains, _TRIED)):
             if clock[chain] >= epoch:
                 self._chains[place] = self._chains[-1]
@@ -136,46 +136,46 @@ class EndedChains:
 
 @attrs.define(eq=False)
 class Strand:
-    """A host thread or a task, in the epoch that it is in."""
+    """A host thread, a task or a device queue, with its chain and its clock."""
 
     name: str
     chain: int
     clock: Clock
     deferred: bool = False
     is_queue: bool = False
-    """Whether it is the work in a queue of a device."""
+    """Whether it is the work of a device queue."""
     has_nodes: bool = False
-    """Whether the queue is a part of a graph."""
+    """Whether the queue is a part of a CUDA graph."""
     source: str = ""
-    """The line of the program that it has said to be at; "": its Python source says."""
+    """The line of the program that a recording says it has reached; "": the Python stack gives it."""
     ended: EndedChains = attrs.field(factory=EndedChains)
-    """Chains of strands that this one comes after."""
+    """Ended chains of strands that this one comes after."""
     is_half_known: bool = False
-    """Whether somebody knows a part of one of its epochs."""
+    """Whether some other clock includes only a part of one of its epochs."""
 
     @property
     def epoch(self) -> int:
         return self.clock[self.chain]
 
     def comes_after(self, chain: int, epoch: int) -> bool:
-        """Tell whether what a strand of that chain did in that epoch has happened before."""
+        """Tell whether the given epoch of a chain has happened before what this strand does now."""
         return self.clock[chain] >= epoch
 
 
 @attrs.define(eq=False)
 class _Signal:
-    """What is known to whoever awaits a thing."""
+    """What a strand learns when it awaits something: the clock of those that have signalled it."""
 
     clock: Clock = attrs.field(factory=Clock)
     ended: EndedChains = attrs.field(factory=EndedChains)
     ends_strand: bool = False
     last: tuple[int, int] | None = None
-    """The epoch at whose end it was signalled, and its chain; None where that was done more than once. Whoever knows
-    of that epoch knows all of the signal.
+    """The (chain, epoch) at whose end it was signalled; None if it was signalled more than once. A strand that knows
+    this epoch need not join the clock.
     """
 
     def add(self, strand: Strand) -> None:
-        """Let what a strand has done be known."""
+        """Add the clock of a strand that signals."""
         is_first = self.clock.is_empty and not strand.is_queue and not strand.is_half_known
         self.last = (strand.chain, strand.epoch) if is_first else None
         self.clock.join(strand.clock)
@@ -187,18 +187,18 @@ class Strands:
 
     sim: Simulation
     awaited: set[Hashable] = attrs.field(factory=set)
-    """What somebody has awaited."""
+    """The signals that some strand has awaited."""
     concurrent: bool = False
-    """Whether there have been two strands at one time, or a task that was still to begin."""
+    """Whether two strands have existed at one time, or a task that had not begun yet."""
     _running: dict[Actor, list[Strand]] = attrs.field(factory=dict)
     _signals: dict[Hashable, _Signal] = attrs.field(factory=dict)
     _queues: dict[WorkQueue, Strand] = attrs.field(factory=dict)
     _strangers: dict[Actor, Strand] = attrs.field(factory=dict)
-    """Strands of actors that a script has spawned itself."""
+    """Strands of actors that a script has spawned itself, outside of any region."""
     _chains: int = 0
 
     def current(self) -> Strand:
-        """Return the strand that runs now."""
+        """Return the strand that runs now, which is the innermost one of the running actor."""
         actor = self.sim.running or self.sim.current
         running = self._running.get(actor)
         if running:
@@ -206,9 +206,10 @@ class Strands:
         return self._stranger(actor)
 
     def _stranger(self, actor: Actor) -> Strand:
-        """Return the strand of an actor that no region of the program began.
+        """Return the strand of an actor that the program's own constructs did not begin.
 
-        How a script orders such actors is not known. So they come after all that has happened when they are first seen.
+        How a script orders such actors is not known. So their strands come after all that has happened when they are
+        first seen.
         """
         strand = self._strangers.get(actor)
         if strand is None:
@@ -240,7 +241,7 @@ class Strands:
     # events
 
     def signalled(self, what: Hashable) -> None:
-        """Let what the running strand has done be known to whoever awaits `what`."""
+        """Signal `what` with all that the running strand has done, and begin its next epoch."""
         strand = self.current()
         signal = self._signals.setdefault(what, _Signal())
         signal.add(strand)
@@ -248,7 +249,7 @@ class Strands:
         strand.clock.begin_epoch(strand.chain)
 
     def take_over(self, what: Hashable, queue: WorkQueue | None = None) -> None:
-        """Let the running strand, or the work of a queue, come after all that has signalled `what`."""
+        """Let the running strand, or the work of a queue, come after everything that has signalled `what`."""
         self.awaited.add(what)
         signal = self._signals.get(what)
         if signal is not None:
@@ -259,7 +260,10 @@ class Strands:
                 strand.ended.take_over(signal.ended)
 
     def began(self, name: str, after: tuple[Hashable, ...], deferred: bool = False, source: str = "") -> None:
-        """Begin a strand in the running actor; at its end the actor goes on with the strand that it was in before."""
+        """Begin a strand in the running actor; when it ends, the actor continues with its earlier strand.
+
+        after: the signals that the new strand awaits.
+        """
         clock = Clock()
         offered: list[EndedChains] = []
         for what in after:
@@ -273,7 +277,7 @@ class Strands:
         self._running.setdefault(actor, []).append(self._new(name, clock, deferred, offered, source))
 
     def ended(self, what: Hashable) -> None:
-        """End the strand that the running actor began last."""
+        """End the strand that the running actor began last, and signal `what` with all that it did."""
         actor = self.sim.running or self.sim.current
         strand = self._running[actor].pop()
         if not self._running[actor]:
@@ -292,7 +296,7 @@ class Strands:
         return bool(self._queues)
 
     def entered(self, queue: WorkQueue) -> Strand:
-        """Return the strand of a queue into which the running strand puts something, behind all that it has done."""
+        """Return the strand of a queue to which the running strand adds work, ordered behind all it has done."""
         strand = self._queues.get(queue)
         if strand is None:
             strand = self._queues[queue] = self._new(queue.name, Clock())
@@ -303,27 +307,28 @@ class Strands:
         return strand
 
     def queue_awaited(self, queue: WorkQueue, by: Strand) -> None:
-        """Let a strand come after all that is in a queue."""
+        """Let a strand come after all work that is in a queue."""
         strand = self._queues.get(queue)
         if strand is not None and strand is not by:
             by.clock.join(strand.clock)
             strand.clock.begin_epoch(strand.chain)
 
     def marked(self, queue: WorkQueue, what: Hashable) -> None:
-        """Let what is in a queue be known to whoever awaits `what`, and nothing that signalled it before."""
+        """Signal `what` with all work that is in a queue now, and forget what signalled it before."""
         strand = self._queues[queue]
         self._signals[what] = _Signal(Clock(strand.clock))
         strand.clock.begin_epoch(strand.chain)
 
     def began_in(self, queue: WorkQueue, name: str, mark: Hashable) -> None:
-        """Begin a function of the host in the running actor: a part of a queue's work, where that was marked."""
+        """Begin a host function in the running actor as a part of a queue's work, at the place where `mark` is."""
         strand = Strand(name, self._queues[queue].chain, Clock(self._signals[mark].clock), is_queue=True)
         self._running.setdefault(self.sim.running or self.sim.current, []).append(strand)
 
     def known_to_all(self) -> Clock:
-        """Return what has happened before whatever any strand does from now on.
+        """Return the clock of what has happened before anything that any strand does from now on.
 
-        What comes into a queue comes after what the strand has done that puts it there.
+        Work that enters a queue comes after what the strand has done that puts it there, so the clocks of queues are
+        left out.
         """
         first, *others = [strand.clock for strand in self._live()] or [Clock()]
         known = Clock(first)

@@ -1,12 +1,12 @@
-"""What a program uses of its arrays, in its kernels and in Python, as the checker is told of it.
+"""Which bytes of arrays a program reads and writes, in its kernels and in Python code, for the checker.
 
-Of a loop nest and of a recorded kernel the launch's counts say which bytes it reads and writes (`static_uses`). A body
-that computes on NumPy views is watched while it runs (`Watch`). Of a kernel that is declared by its costs alone
-nothing is known but its arguments: it may read and write them.
+For a loop nest and for a recorded kernel the counts of the launch say which bytes it accesses (`static_uses`). A body
+that computes on NumPy views is watched while it runs (`Watch`). For a kernel that is declared by its costs alone only
+its arguments are known: it may read and write them.
 
-A `WatchedArray` is an `ndarray` that gives plain arrays and numbers for what it reads, and arrays of its own kind for
-views. Where NumPy does not say which elements a call touches, all that lies between the first and the last one of the
-view is told of, as some of it.
+A `WatchedArray` is an `ndarray` that reports its accesses. It returns plain arrays and numbers for what is read, and
+watched arrays for views. If NumPy does not say which elements a call accesses, everything between the first and the
+last element of the view is reported, as a range of which only some bytes are accessed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ from offloadrt.runtime.mapping.map_types import LITERAL, NOT_MAPPED, TARGET_PARA
 from offloadrt.runtime.mapping.present_table import Binding, DevicePointer, Entry
 
 Note = Callable[[int, int, bool, bool], None]
-"""Called with the first byte and the one after the last, counted from the array's first one; written? all of them?"""
+"""Called for each access with (first byte, byte after the last, is write, are all bytes accessed); bytes count from the
+start of the array.
+"""
 
 _SHAPE_ONLY = frozenset(
     {np.shape, np.size, np.ndim, np.zeros_like, np.empty_like, np.ones_like, np.result_type, np.may_share_memory,
@@ -50,7 +52,7 @@ _FIRST_WRITTEN = frozenset({np.copyto, np.put, np.place, np.putmask, np.fill_dia
 
 
 class WatchedArray(np.ndarray[Any, np.dtype[Any]]):
-    """Has each method of an array that reads or writes elements, as each has to be told of."""
+    """An array that reports each access to its elements; it overrides every method of `ndarray` that makes one."""
 
     _tell: Note | None = None
     _first = 0
@@ -90,7 +92,7 @@ class WatchedArray(np.ndarray[Any, np.dtype[Any]]):
         np.asarray(self)[key] = value
 
     def _view(self, key: Any) -> WatchedArray | None:
-        """Return a view of the elements that a key names; None when it picks them one by one, or names a field."""
+        """Return a view of the elements that a key names; None if the key picks single elements or names a field."""
         parts = key if isinstance(key, tuple) else (key,)
         if not all(part is None or part is Ellipsis or isinstance(part, (int, np.integer, slice)) for part in parts):
             if isinstance(key, str):
@@ -147,7 +149,7 @@ class WatchedArray(np.ndarray[Any, np.dtype[Any]]):
 
 
 def byte_bounds(array: NDArray[Any]) -> tuple[int, int]:
-    """Return where in memory the first byte of an array lies, and the one after its last."""
+    """Return the address of the array's first byte, and the address after its last byte."""
     low = high = array.__array_interface__["data"][0]
     for length, stride in zip(array.shape, array.strides, strict=True):
         reach = (length - 1) * stride
@@ -156,7 +158,7 @@ def byte_bounds(array: NDArray[Any]) -> tuple[int, int]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value with what is watched in it read."""
+    """Return a value with plain arrays in place of watched ones, and report each of these as read."""
     if isinstance(value, WatchedArray):
         value._note(False)
         return np.asarray(value)
@@ -166,7 +168,7 @@ def _plain(value: Any) -> Any:
 
 
 def _quietly(value: Any) -> Any:
-    """Return a value without anything watched, of which nothing is read."""
+    """Return a value with plain arrays in place of watched ones, without reporting a read."""
     if isinstance(value, WatchedArray):
         return np.asarray(value)
     if isinstance(value, (tuple, list)):
@@ -197,7 +199,7 @@ for _name in ("fill", "sort", "put", "partition", "itemset"):
 
 
 def watched(values: NDArray[Any], tell: Note) -> WatchedArray:
-    """Return a view of an array that tells of each access to it."""
+    """Return a view of an array that calls `tell` for each access to it."""
     view = values.view(WatchedArray)
     view._tell = tell
     view._first, view._after = byte_bounds(values)
@@ -206,9 +208,9 @@ def watched(values: NDArray[Any], tell: Note) -> WatchedArray:
 
 @attrs.frozen
 class _Placed:
-    """An argument where the kernel finds it: `begin` is the address of its first element in `memory`.
+    """An argument as the kernel finds it: `begin` is the address of its first element in the memory `memory`.
 
-    low, high: the addresses that the kernel can use there.
+    low, high: the range of addresses that the kernel may use there.
     """
 
     name: str
@@ -225,7 +227,7 @@ def static_uses(
     bindings: dict[HostArray, Binding],
     private: Sequence[tuple[MapItem, Binding]] = (),
 ) -> tuple[MemoryUse, ...]:
-    """Return what is known of a launch before it runs: reads before writes. private: its private copies."""
+    """Return what is known of a launch before it runs, reads before writes. private: where private copies lie."""
     launch, arguments = region.launch, region.arguments
     counted = {} if launch.counts is None else {counts.position: counts for counts in launch.counts.arrays}
     declared = {} if launch.counts is not None else {use.position: use for use in launch.kernel.arrays}
@@ -269,7 +271,7 @@ def _parts(
     arguments: Sequence[Any],
     private: Sequence[tuple[MapItem, Binding]],
 ) -> dict[int, Binding]:
-    """Return where the arguments lie, by position, that share their array with another one: each has a part of it."""
+    """Return where arguments lie that share their array with another argument, by position: each is a part of it."""
     given = [item for item in items if item.type & TARGET_PARAM]
     if len(given) != len(arguments):
         return {}
@@ -289,7 +291,7 @@ def _parts(
 
 
 def _placed(device: OffloadDevice, argument: Any, bindings: dict[HostArray, Binding]) -> _Placed | None:
-    """Find an argument's memory; None for a number, and for an array of which the kernel has nothing."""
+    """Find an argument's memory; None for a number, or for an array of which the kernel gets nothing."""
     if isinstance(argument, Pointees):
         argument = argument.pointers
     if isinstance(argument, DevicePointer):
@@ -314,7 +316,7 @@ def _bound(device: OffloadDevice, array: HostArray, binding: Binding) -> _Placed
 
 
 def _of_kind(placed: _Placed, counts: ArrayCounts, kind: Literal["read", "write"]) -> Iterator[MemoryUse]:
-    """Yield the ranges that a kernel loads from, or stores to."""
+    """Yield the ranges of an argument that a kernel loads from (read) or stores to (write)."""
     often, around = (counts.reads, counts.read_range) if kind == "read" else (counts.writes, counts.written_range)
     if not often:
         return
@@ -351,7 +353,7 @@ def _of_kind(placed: _Placed, counts: ArrayCounts, kind: Literal["read", "write"
 
 
 def _elements(placed: _Placed, element_size: int) -> tuple[int, int]:
-    """Return the first and the last element that the kernel can use."""
+    """Return the numbers of the first and the last element that the kernel may use."""
     return (placed.low - placed.begin) // element_size, (placed.high - placed.begin) // element_size - 1
 
 
@@ -360,7 +362,7 @@ def _length(pieces: Sequence[tuple[int, int]]) -> int:
 
 
 def _touches_all(stream: AccessStream, kind: str, pieces: Sequence[tuple[int, int]]) -> bool:
-    """Tell whether accesses in order come to every element of the ranges around them."""
+    """Tell whether a swept stream of accesses reaches every element of `pieces`, which are ranges of elements."""
     if stream.order != "swept" or not math.isinf(stream.among):
         return False
     runs = stream.reach.read if kind == "read" else stream.reach.written
@@ -368,7 +370,7 @@ def _touches_all(stream: AccessStream, kind: str, pieces: Sequence[tuple[int, in
 
 
 def _reached(device: OffloadDevice, region: OffloadedRegion) -> Iterator[MemoryUse]:
-    """Yield what the kernel touches, or may touch, through pointers that are no mapped arguments."""
+    """Yield what the kernel accesses, or may access, through pointers that are no mapped arguments."""
     known: set[Entry] = set()
     for use in region.blocks:
         writes, maybe = use.writes or not use.exact, not use.exact
@@ -389,7 +391,7 @@ def _reached(device: OffloadDevice, region: OffloadedRegion) -> Iterator[MemoryU
 
 
 def _in_entry(device: OffloadDevice, address: int, nbytes: int) -> tuple[Entry, int, int] | None:
-    """Return the entry that some bytes of the host are in, where its device has them, and how many it has."""
+    """Return the entry that maps some of these host bytes, their device address, and how many of them it maps."""
     entry = device.table.lookup(address, nbytes).pointer.entry
     if entry is None:
         return None
@@ -399,14 +401,14 @@ def _in_entry(device: OffloadDevice, address: int, nbytes: int) -> tuple[Entry, 
 
 
 def _holds(region: OffloadedRegion, entry: Entry) -> bool:
-    """Tell whether an item of the region, or of one of its mappers, has the entry mapped while the kernel runs."""
+    """Tell whether the region, or a mapper of one of its items, keeps the entry mapped while the kernel runs."""
     items = region.items.mapped if isinstance(region.items, MapItems) else region.items
     return any(entry.host_begin <= item.begin < entry.host_end for item in items if not item.type & LITERAL)
 
 
 @attrs.define(eq=False)
 class Watch:
-    """Tells of one launch what the kernel uses: of its uses at once, or when the body that showed them has run."""
+    """Reports what one launch's kernel uses: at its submission, or after its body has run if only that shows it."""
 
     _device: OffloadDevice
     _tell: Tell
@@ -416,14 +418,14 @@ class Watch:
     _cause: int
     _uses: list[MemoryUse] = attrs.field(factory=list, init=False)
     _shows: bool = attrs.field(init=False)
-    """Whether what the kernel uses shows only while its body runs."""
+    """Whether only the run of the body shows what the kernel uses."""
 
     def __attrs_post_init__(self) -> None:
         has_body = self._region.launch.counts is None and self._region.launch.kernel.body is not None
         self._shows = has_body and not has_phantoms(self._region.arguments)
 
     def view(self, argument: Any, seen: Any) -> Any:
-        """Return what the body sees of an argument: an array that tells of its uses."""
+        """Return what the kernel's body gets for an argument: an array that reports its accesses."""
         if not self._shows:
             return seen
         if isinstance(argument, Pointees):
@@ -441,7 +443,7 @@ class Watch:
         return self._watched(seen, attrs.evolve(placed, begin=placed.low) if partial else placed)
 
     def _pointee(self, argument: Pointees, number: int, array: Any) -> Any:
-        """Watch what lies behind a stored pointer; where that is, only the view of the pointers says."""
+        """Watch the memory behind a stored pointer, whose address is read from the view of the pointers."""
         binding = self._bindings[argument.pointers]
         pointers = array_view(self._device, argument.pointers, binding)
         address = argument.addresses(pointers)[number]
@@ -458,7 +460,7 @@ class Watch:
         return watched(values, tell) if values.size else values
 
     def _note(self, placed: _Placed, low: int, high: int, writes: bool, exact: bool) -> None:
-        """Note one access; one that lengthens the one before it is joined to it."""
+        """Note one access; an access that extends the one before it is merged with it."""
         use = MemoryUse(placed.memory, low, high - low, writes, exact, placed.name, placed.mapped)
         if self._uses and exact:
             last = self._uses[-1]
@@ -470,7 +472,7 @@ class Watch:
         self._uses.append(use)
 
     def submitted(self, run: Callable[[], None] | None) -> Callable[[], None]:
-        """Tell of the launch, and return what runs at its end."""
+        """Report the launch, and return the function that runs the body when the kernel ends."""
         known = None
         if not self._shows or run is None:
             known = static_uses(self._device, self._region, self._bindings, self._private)

@@ -1,8 +1,9 @@
-"""Which copy of mapped data is the newest: stale data, and device memory that nothing has written.
+"""Which copy of mapped data is the newest: finds stale data, and device memory that nothing has written.
 
-Each write makes a new version of its bytes, on the side where it is done; a copy carries the version of its source. A
-read is wrong if a newer version exists, or existed on a device whose mapping ended without a copy. What was never
-written has no version, also after it was copied. Copies are not reads: what they carry is judged when it is used.
+Each write makes a new version of its bytes, on the side (host or device) where it happens; a copy carries the version
+of its source. A read is wrong if a newer version exists, or existed on a device whose mapping ended without a copy.
+Bytes that were never written have no version, even after they were copied. Copies are not reads: what they carry is
+judged when it is used.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ NEVER: Final = -1
 
 @attrs.define(eq=False)
 class _HostCell(Cell):
-    """Host memory: the version that it has, the newest one anywhere, and who wrote that.
+    """Host memory: the version that it has, the newest version on any side, and the access that wrote the newest one.
 
-    extent: of a write of some bytes only, the range in which they lie. copied: the last copy from a device.
+    extent: if that write touched some bytes of a range only, the range. copied: the last copy from a device.
     """
 
     version: int = 0
@@ -41,7 +42,7 @@ class _HostCell(Cell):
 
 @attrs.define(eq=False)
 class _DeviceCell(Cell):
-    """Device memory: the version that it has."""
+    """Device memory and the version that it has."""
 
     version: int = NEVER
 
@@ -51,14 +52,14 @@ class _DeviceCell(Cell):
 
 @attrs.define(eq=False)
 class Versions:
-    """The versions of all bytes. Ranges of devices are given with the mapping that they belong to, if any."""
+    """Follows the versions of all bytes; ranges of device memory come with the mapping that they belong to, if any."""
 
     mistakes: Mistakes
     _host: Intervals[_HostCell] = attrs.field(factory=lambda: Intervals(_HostCell))
     _devices: dict[int, Intervals[_DeviceCell]] = attrs.field(factory=dict)
     _last: int = 0
     _of_devices: set[int] = attrs.field(factory=set)
-    """The versions that kernels have made."""
+    """The versions that kernels wrote."""
 
     def _device(self, number: int) -> Intervals[_DeviceCell]:
         cells = self._devices.get(number)
@@ -75,7 +76,7 @@ class Versions:
         self._device(device).forget(begin, end)
 
     def entered(self, device: int, entry: Entry) -> None:
-        """Take a global's place on the device, which has the values that its image has."""
+        """Note that a global was mapped: on the device it has the values of the program's image."""
         self._device(device).replace(entry.device_begin, entry.device_begin + entry.size).version = 0
 
     # writes
@@ -88,7 +89,7 @@ class Versions:
             cell.writer, cell.extent = access, extent
 
     def host_maybe_written(self, begin: int, end: int) -> None:
-        """Take the host's copy for the newest: what is done to it is not known."""
+        """Treat the host's copy as the newest, because unknown code may have written to it."""
         for cell in self._host.cut(begin, end):
             cell.version = cell.newest
 
@@ -102,10 +103,10 @@ class Versions:
             for cell in self._host.cut(access.begin + shift, access.end + shift):
                 cell.newest, cell.writer, cell.extent = self._last, access, extent
                 if cell.copied is not None and not access.follows(cell.copied):
-                    cell.version = self._last  # a race, in which the copy could as well have come later
+                    cell.version = self._last  # a race: the copy could also have come later
 
     def device_maybe_written(self, device: int, begin: int, end: int, entry: Entry | None) -> None:
-        """Take a range for as new as the host's copy and the other way round: what is done to it is not known."""
+        """Treat the copies of host and device as equally new, because an unknown kernel may have written either."""
         if entry is None:
             self._device(device).replace(begin, end).version = 0
             return
@@ -118,7 +119,7 @@ class Versions:
     # copies
 
     def to_device(self, device: int, host_begin: int, begin: int, nbytes: int) -> None:
-        """Copy to a device, which may mean to take back what a kernel has written there, or in a mapping that ended."""
+        """Copy to a device, which may undo on purpose what a kernel wrote there, or in a mapping that has ended."""
         shift, into = begin - host_begin, self._device(device)
         last = into.replace(begin, begin + nbytes)
         for cell in self._host.cut(host_begin, host_begin + nbytes):
@@ -133,7 +134,7 @@ class Versions:
     def to_host(
         self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access, is_counterpart: bool
     ) -> None:
-        """Copy to the host; from what is not the device's copy of the same data, it is a write."""
+        """Copy to the host; if the source is not the device's copy of the same data, the copy counts as a write."""
         self._last += 1
         shift = host_begin - begin
         for cell in self._device(device).cut(begin, begin + nbytes):
@@ -143,10 +144,10 @@ class Versions:
                     mine.version = mine.newest = self._last
                     mine.writer, mine.extent = attrs.evolve(copy, memory=HOST, writes=True), None
                 elif cell.version in self._of_devices and mine.writer is not None and mine.writer.memory == HOST:
-                    mine.newest = mine.version  # the host asks for what the kernel has made, instead of its own
+                    mine.newest = mine.version  # the host replaces its own data by the kernel's
 
     def between_devices(self, source: int, source_begin: int, access: Access, entry: Entry | None) -> None:
-        """Copy from one block to another, which may be mapped: then it is a write."""
+        """Copy from one block of device memory to another; if the target is mapped, the copy counts as a write."""
         if entry is not None:
             self.device_written(access, entry)
             return
@@ -158,7 +159,7 @@ class Versions:
     # reads
 
     def host_read(self, access: Access, mapped: bool) -> None:
-        """Judge a read of the host. mapped: some device has a copy of it now."""
+        """Report stale or uninitialised data in a read by the host. mapped: a device has a copy of it now."""
         stale: list[_HostCell] = []
         never = 0
         for cell in self._host.cut(access.begin, access.end):
@@ -187,7 +188,7 @@ class Versions:
             self.mistakes.add("stale data", access.name, stories, advice, access.name)
 
     def device_read(self, access: Access, entry: Entry | None) -> None:
-        """Judge a read of device memory."""
+        """Report stale or uninitialised data in a read of device memory."""
         stale: list[_HostCell] = []
         old = never = 0
         for cell in self._device(access.memory).cut(access.begin, access.end):
@@ -213,7 +214,7 @@ class Versions:
             self.mistakes.add("stale data", access.name, stories, advice, access.name)
 
     def _newer(self, cell: _DeviceCell, entry: Entry) -> Iterator[_HostCell]:
-        """Return the host's cells of which a newer version exists than the device's."""
+        """Yield the host cells for which a newer version exists than the one of this device cell."""
         shift = entry.host_begin - entry.device_begin
         for host in self._host.cut(cell.begin + shift, cell.end + shift):
             if cell.version < host.newest:
@@ -230,9 +231,9 @@ def _mend(access: Access, cell: _HostCell) -> str:
 
 
 def _surely_stale(cells: list[_HostCell]) -> list[_HostCell]:
-    """Leave out cells of an extent of which only some bytes were written, where another part of it is not stale.
+    """Leave out cells of a range that was written only in part if some other part of the range is not stale.
 
-    A copy may have moved just those that were written, as an update of a section with gaps does.
+    A copy may have moved just the written bytes, as an update of a section with gaps does.
     """
     lengths: Counter[tuple[int, int]] = Counter()
     for cell in cells:
@@ -246,9 +247,10 @@ def _length(cells: list[_HostCell]) -> int:
 
 
 def _surely_later(access: Access, newer: _HostCell, extent: tuple[int, int] | None) -> bool:
-    """Tell whether a read comes after the newest write, and surely meets it where that wrote some bytes of an extent.
+    """Tell whether a read comes after the newest write and surely touches its bytes.
 
-    What is not ordered is a race, and reported as that, whoever came first.
+    extent: the range of which that write touched only some bytes; None if it wrote all. Accesses that are not ordered
+    are a race, and reported as that, whoever came first.
     """
     if newer.writer is not None and not access.follows(newer.writer):
         return False

@@ -1,14 +1,14 @@
-"""Which transfers and allocations of a run were for nothing.
+"""Which transfers and allocations of a run were needless.
 
-Every range of bytes has a *content*: a number that changes with each write and that a copy carries along. A copy of
-what is there already is waste: a round trip where its target had made the content, else a duplicate. What a device
-held is remembered by host address after its block was freed, so a map that sends the same data again is seen too.
-A transfer is read by kernels, and by copies that carry its bytes on to where they were not yet.
+Every range of bytes has a *content*: a number that changes with each write and that a copy carries along. A copy of a
+content that its target already has is waste: a round trip if the target made the content, else a duplicate. What a
+device held is remembered by host address after its block was freed, so a map that sends the same data again is found
+too. A transfer is used if kernels read it, or if other copies carry its bytes on to where they were not yet.
 
-What the host does is not always seen. So the bytes of a copy count as well (`Brought`): the same range of the host that
-has the same bytes as before has its content of then. Bytes of different ranges are never compared, nor are bytes that
-a kernel has written since: that these are equal is a result, and no waste. Nothing is judged that is not certain: what
-may have been written has a new content, and what may have been read has been.
+Not all that the host does is visible. So the bytes of a copy count as well (`Brought`): if a range of the host has the
+same bytes as at an earlier time, it has the content of that time. Bytes of different ranges are never compared, nor are
+bytes that a kernel has written since: that these are equal is a result, and no waste. Only certain waste is reported:
+what may have been written has a new content, and what may have been read counts as read.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from offloadrt.runtime.mapping.present_table import Entry
 
 @attrs.frozen
 class Brought:
-    """The bytes of a copy. value: equal for equal bytes of one range of the host. nothing: its place had the same.
+    """The bytes that a copy transfers. value: a digest, equal for equal bytes of one range of the host.
 
-    The value is that of the bytes that the copy brings; where nothing is None, of those that the host had before it.
+    nothing: whether the target had the same bytes before. If it is None, `value` is the digest of what the host had
+    before the copy; otherwise of the bytes that the copy transfers.
     """
 
     value: object
     nothing: bool | None = None
     is_watched: bool = False
-    """Whether all is told that the host does there."""
+    """Whether every access of the host to this range is reported."""
 
 
 @attrs.define(eq=False)
 class DataOperation:
-    """A copy, an allocation or a free. read: somebody has used what it brought; left: bytes not yet overwritten."""
+    """A copy, an allocation or a free. read: its data or block was used; left: bytes of it not yet overwritten."""
 
     op: str
     story: Story
@@ -48,29 +49,30 @@ class DataOperation:
     address: int
     nbytes: int
     owner: object = None
-    """Of an allocation: what it is for, the same when it is made again."""
+    """For an allocation: an object that names what it is for, equal for a repeated allocation."""
     host: int = 0
-    """The address of the host's array, 0 where there is none."""
+    """The address of the host's array; 0 if there is none."""
     source: int = 0
-    """Of a copy: the address of its side on the host, of an array or not."""
+    """For a copy: the address on its host side, whether an array lies there or not."""
     role: Role = ""
     made: DataOperation | None = None
-    """Of a copy: the allocation of the block that it is from or to."""
+    """For a copy: the allocation of the block that it reads or writes."""
     freed: DataOperation | None = None
     again: bool = False
-    """Of an allocation: another one is made for the same, before or after it."""
+    """For an allocation: whether another one is made for the same owner, before or after it."""
     kind: WasteKind | None = None
     read: bool = False
     written: bool = False
-    """Of an allocation: a kernel has written there."""
+    """For an allocation: whether a kernel has written to the block."""
     left: int = 0
 
 
 @attrs.define(eq=False)
 class _Content(Cell):
-    """What is in the addresses [begin, end): byte `at` is number `at + shift` of a content.
+    """The content of addresses [begin, end): the byte at address `at` is byte `at + shift` of content `number`.
 
-    copied: a copy brought it here. carrier: the last copy to here, while it is not overwritten. valid: it is there now.
+    copied: a copy brought it here. carrier: the last copy that wrote here, until its bytes are overwritten. valid: the
+    block still exists.
     """
 
     number: int
@@ -83,7 +85,7 @@ class _Content(Cell):
         return _Content(begin, end, self.number, self.shift, self.copied, self.carrier, self.valid)
 
     def lose(self) -> None:
-        """Overwrite what a copy has brought."""
+        """Note that these bytes are overwritten: a copy that loses its last bytes unread is an unread transfer."""
         carrier, self.carrier = self.carrier, None
         if carrier is not None:
             carrier.left -= self.end - self.begin
@@ -95,7 +97,7 @@ class _Content(Cell):
             self.carrier.read = True
 
     def is_like(self, other: _Content) -> bool:
-        """Tell whether all but the addresses is the same."""
+        """Tell whether another cell is equal in everything but its addresses, so that both can be joined."""
         return (self.number, self.shift, self.copied, self.valid) == (
             other.number, other.shift, other.copied, other.valid,
         ) and self.carrier is other.carrier  # fmt: skip
@@ -109,25 +111,27 @@ _UNSEEN: Final = (
 
 
 class Wastes:
-    """The contents of all memories, and the operations of a run in their order."""
+    """Finds needless operations: follows the contents of all memories, and keeps a run's operations in order."""
 
     def __init__(self) -> None:
         self.operations: list[DataOperation] = []
         self._last = 0
         self._host = Intervals(self._new)
         self._mapped: dict[int, _Cells] = {}
-        """By device, what is mapped there, at its host addresses."""
+        """By device: contents of mapped memory, by host addresses."""
         self._other: dict[int, _Cells] = {}
-        """By device, blocks of no mapping, at their own addresses."""
+        """By device: contents of blocks that belong to no mapping, by device addresses."""
         self._blocks: dict[WatchedBlock, DataOperation] = {}
         self._last_for: dict[object, DataOperation] = {}
-        """By owner: its last allocation."""
+        """By owner: the last allocation for it."""
         self._values: dict[tuple[int, int, object], list[tuple[int, int, int, int]]] = {}
-        """By host address, bytes and value: the contents that it has in its parts (begin, end, number, shift)."""
+        """By (host address, bytes, digest): the contents of the range when it had these bytes, as (begin, end, number,
+        shift) of each part.
+        """
         self._on_both: set[int] = set()
         """The contents that a copy has carried between host and device."""
         self._shown: list[tuple[int, int]] = []
-        """Ranges of the host whose address code has that nobody watches."""
+        """Ranges of the host that unwatched code may read at any time, because it knows their address."""
         self._unseen = 0
 
     def _new(self, begin: int, end: int) -> _Content:
@@ -135,7 +139,7 @@ class Wastes:
         return _Content(begin, end, self._last)
 
     def _place(self, device: int, entry: Entry | None) -> tuple[_Cells, int]:
-        """Return where contents of a device are kept, and what to add to device addresses."""
+        """Return the cells of a device's memory, and what to add to a device address to find it there."""
         spaces = self._other if entry is None else self._mapped
         cells = spaces.get(device)
         if cells is None:
@@ -144,19 +148,19 @@ class Wastes:
 
     @property
     def unknown(self) -> str:
-        """Say of what nothing is known; empty where all is."""
+        """Return a sentence on copies that could not be judged; empty if there are none."""
         return _UNSEEN.format(count=self._unseen) if self._unseen else ""
 
     # memory comes and goes
 
     def array_made(self, begin: int, end: int) -> None:
-        """Forget what lay at the addresses of a new array."""
+        """Forget the contents at the addresses of a new array."""
         for cells in (self._host, *self._mapped.values()):
             cells.forget(begin, end)
         self._shown = [shown for shown in self._shown if shown[1] <= begin or end <= shown[0]]
 
     def block_made(self, block: WatchedBlock, owner: object, host: int) -> None:
-        """Take an allocation."""
+        """Note the allocation of a block."""
         made = DataOperation(
             "alloc", block.allocated, block.name, block.device, block.cause, block.begin, block.end - block.begin,
             owner, host,
@@ -171,7 +175,7 @@ class Wastes:
         cells.forget(block.begin, block.end)
 
     def block_freed(self, block: WatchedBlock, story: Story, cause: int) -> None:
-        """Take a free: what lay in the block is lost."""
+        """Note that a block is freed, with the contents in it."""
         made = self._blocks.pop(block)
         made.freed = attrs.evolve(made, op="free", story=story, cause=cause, made=made)
         self.operations.append(made.freed)
@@ -185,11 +189,11 @@ class Wastes:
     # uses
 
     def host_used(self, begin: int, end: int, writes: bool | None, exact: bool) -> None:
-        """Take a use by the host; writes: None where it is one of both."""
+        """Note an access by the host. writes: None if it may be a read or a write. exact: it touches every byte."""
         self._used(self._host, begin, end, writes is not True, writes is not False, exact and writes is True)
 
     def host_shown(self, begin: int, end: int) -> None:
-        """Take a range that code may read from now on whenever it likes."""
+        """Note that unwatched code may read a host range at any time from now on."""
         for cell in self._host.cut(begin, end):
             cell.set_read()
         if (begin, end) not in self._shown:
@@ -199,14 +203,14 @@ class Wastes:
         self, block: WatchedBlock | None, entry: Entry | None, memory: int, begin: int, end: int, *,
         reads: bool, writes: bool, exact: bool,
     ) -> None:  # fmt: skip
-        """Take a use of device memory by a kernel or a copy between devices; exact: every byte of it."""
+        """Note an access to device memory by a kernel, or by a copy between devices. exact: it touches every byte."""
         if (made := self._blocks.get(block) if block is not None else None) is not None:
             made.read, made.written = True, made.written or writes
         cells, shift = self._place(memory, entry)
         self._used(cells, begin + shift, end + shift, reads, writes, exact)
 
     def kernel_used(self, use: MemoryUse, memories: Memories) -> None:
-        """Take a use by a kernel."""
+        """Note what a kernel reads or writes."""
         begin, end = use.begin, use.begin + use.nbytes
         if use.memory == HOST:
             self.host_used(begin, end, None if use.maybe else use.writes, use.exact)
@@ -233,7 +237,7 @@ class Wastes:
     def attached(
         self, story: Story, name: str, entry: Entry | None, device: int, cause: int, begin: int, n: int, source: int
     ) -> None:
-        """Take the transfer of a pointer that the runtime attaches, which is no waste."""
+        """Note the transfer of a pointer that the runtime attaches; it is never waste."""
         self.operations.append(DataOperation("h2d", story, name, device, cause, begin, n, source=source, read=True))
         self.device_used(None, entry, device, begin, begin + n, reads=True, writes=True, exact=False)
 
@@ -241,9 +245,9 @@ class Wastes:
         self, copy: DataOperation, entry: Entry | None, block: WatchedBlock | None, brought: Brought | None,
         host_known: bool,
     ) -> None:  # fmt: skip
-        """Take a copy between the host and a device.
+        """Note a copy between the host and a device, and judge it.
 
-        copy.host: 0 where the host's side is no array. host_known: the program tells all that the host does there.
+        copy.host: 0 if the host side is no array. host_known: every access of the host to this range is reported.
         """
         self.operations.append(copy)
         copy.made = self._blocks.get(block) if block is not None else None
@@ -272,7 +276,7 @@ class Wastes:
                 self._values[host, nbytes, brought.value] = self._contents_of(host, nbytes)
 
     def _recognise(self, copy: DataOperation, cells: _Cells, begin: int, brought: Brought, host_known: bool) -> None:
-        """Let the host have the contents that its bytes show before a copy, whoever has written them."""
+        """Before a copy, give the host range the content that its bytes show, even if its writer was not seen."""
         host, nbytes = copy.host, copy.nbytes
         there = cells.cut(begin, begin + nbytes)
         move = host - begin
@@ -282,7 +286,7 @@ class Wastes:
             self._set(contents)
         elif host_known and contents == self._contents_of(host, nbytes):
             pass
-        elif brought.nothing is False and is_kept:  # somebody has written whom nobody saw
+        elif brought.nothing is False and is_kept:  # unseen code has written
             self._used(self._host, host, host + nbytes, False, True, False)
             if copy.op == "h2d":
                 self._values[host, nbytes, brought.value] = self._contents_of(host, nbytes)
@@ -299,7 +303,7 @@ class Wastes:
         return [(cell.begin, cell.end, cell.number, cell.shift) for cell in self._host.cut(begin, begin + nbytes)]
 
     def _set(self, contents: list[tuple[int, int, int, int]]) -> None:
-        """Give ranges of the host these contents."""
+        """Give ranges of the host these contents: (begin, end, number, shift) each."""
         for begin, end, number, shift in contents:
             for cell in self._host.cut(begin, end):
                 if (cell.number, cell.shift) != (number, shift):

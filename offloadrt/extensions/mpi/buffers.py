@@ -1,4 +1,4 @@
-"""What a call of MPI sends, receives or combines: `MpiBuffer`, and how a program's arrays become one."""
+"""The memory that an MPI call sends, receives or combines: `MpiBuffer`, and how to make one of a program's array."""
 
 from __future__ import annotations
 
@@ -19,53 +19,53 @@ ANY_SOURCE: Final = -2
 ANY_TAG: Final = -1
 """Receive a message with any tag."""
 PROC_NULL: Final = -3
-"""A rank that is nobody: what is sent to it vanishes, and a receive from it returns at once, with nothing."""
+"""A null process (MPI_PROC_NULL): a send to it does nothing, and a receive from it returns at once without data."""
 UNDEFINED: Final = -32766
-"""The color of a rank that gets no communicator of `Comm.Split`."""
+"""The color that a rank passes to `Comm.Split` if it wants no communicator."""
 TAG_UB: Final = (1 << 31) - 1
-"""The largest tag."""
+"""The largest tag that a message may have."""
 
 
 class MpiError(OffloadError):
-    """A call that MPI refuses, as a message that is longer than its receiver has room for."""
+    """An error that MPI reports for a call, for example for a message that is longer than its receive buffer."""
 
     @classmethod
     def of_call(cls, sim: Simulation, reason: str, call: str, place: str = "", array: str = "") -> MpiError:
-        """Make the error of a call that the running thread makes now, at `place` of the program."""
+        """Make the error of a call that the running thread makes at `place`, a line of the program."""
         return cls.now(sim, reason + (f"; at {place}" if place else ""), call=call, array=array)
 
 
 class InPlace:
-    """The type of `IN_PLACE`."""
+    """The type of the constant `IN_PLACE`."""
 
     def __repr__(self) -> str:
         return "MPI_IN_PLACE"
 
 
 IN_PLACE: Final = InPlace()
-"""Given instead of a send buffer: what is sent lies in the receive buffer already."""
+"""Passed in place of a send buffer: the data to send is in the receive buffer already (MPI_IN_PLACE)."""
 
 
 @attrs.frozen(eq=False)
 class MpiBuffer:
     """Memory that a call reads or writes: how many bytes, where, in how many pieces, and the bytes themselves.
 
-    A recorded program makes it from count, datatype and address; for a program in Python `buffer_of` makes it. Raises
-    ValueError for sizes that contradict one another.
+    The replay of a recording makes it from count, datatype and address; a program in Python makes it by `buffer_of`.
+    Raises ValueError for sizes that contradict one another.
     """
 
     nbytes: int
-    """The bytes of its data, without gaps."""
+    """The number of bytes of its data, without the gaps of a derived datatype."""
     device: int | None = None
-    """The number of the device, in its process, in whose memory it lies; None for memory of the host."""
+    """The number of the device whose memory holds it, as its process counts devices; None for host memory."""
     blocks: int = 1
-    """The pieces without gaps of which a derived datatype makes it; 1 where it is contiguous."""
+    """The number of contiguous pieces that a derived datatype describes; 1 if the buffer is contiguous."""
     values: NDArray[Any] | None = None
-    """The elements that are really sent, a view into the program's memory; None for a phantom, which has none."""
+    """A view of the program's memory with the elements to send; None for a phantom, which has no bytes."""
     dtype: np.dtype[Any] | None = None
-    """The type of its elements, for reductions of real values; None: bytes."""
+    """The type of its elements, for reductions that compute real values; None: single bytes."""
     name: str = ""
-    """What the program calls it, for messages."""
+    """The program's name for it, for messages."""
 
     def __attrs_post_init__(self) -> None:
         if self.nbytes < 0 or self.blocks < 0:
@@ -75,7 +75,7 @@ class MpiBuffer:
 
     @property
     def where(self) -> str:
-        """Return in whose memory it lies, as reports say it."""
+        """Return where it lies, in the words of reports: "host memory" or "device N"."""
         return "host memory" if self.device is None else f"device {self.device}"
 
     def read(self) -> Bytes | None:
@@ -83,7 +83,7 @@ class MpiBuffer:
         return None if self.values is None else np.ascontiguousarray(self.values).reshape(-1).view(np.uint8).copy()
 
     def write(self, packed: Bytes | None) -> None:
-        """Store packed bytes at its begin, as far as they reach; a phantom takes none."""
+        """Store packed bytes at its beginning, up to its length; does nothing for a phantom."""
         if packed is None or self.values is None or not packed.size:
             return
         if packed.size == self.nbytes:
@@ -95,29 +95,29 @@ class MpiBuffer:
             self.values.flat[:whole] = packed[: whole * self.values.itemsize].view(self.values.dtype)
 
     def part(self, begin: int, nbytes: int) -> MpiBuffer:
-        """Return a piece of a contiguous buffer, in bytes from its begin."""
+        """Return `nbytes` bytes of a contiguous buffer as a buffer; `begin` counts bytes from its start."""
         values = None if self.values is None else self.values.reshape(-1).view(np.uint8)[begin : begin + nbytes]
         return MpiBuffer(nbytes, self.device, 1, values, self.dtype, self.name)
 
     def temporary(self, nbytes: int | None = None) -> MpiBuffer:
-        """Return a contiguous buffer of its kind, as a library allocates one; real where this one is real."""
+        """Return a new contiguous buffer in the same memory, as a library allocates one; real if this one is real."""
         size = self.nbytes if nbytes is None else nbytes
         values = None if self.values is None else np.zeros(size, np.uint8)
         return MpiBuffer(size, self.device, 1, values, self.dtype, self.name)
 
 
 NOTHING: Final = MpiBuffer(0)
-"""A buffer of no bytes, as an empty message has."""
+"""A buffer of no bytes, for empty messages."""
 
 Given = MpiBuffer | HostArray | Section | None
-"""What a program can give to a call of MPI; None stands for a buffer of no bytes."""
+"""What a program can pass to an MPI call as a buffer; None stands for a buffer of no bytes."""
 
 
 def buffer_of(given: Given, call: str = "buffer_of") -> MpiBuffer:
     """Return the buffer of an array of the program, or of a section of one, in host memory.
 
-    A section with gaps is what a derived datatype describes: each piece without a gap counts as a block. Raises
-    TypeError for what is no array of the program.
+    A section with gaps becomes what a derived datatype describes: each piece without a gap counts as a block. Raises
+    TypeError for anything else.
     """
     if given is None:
         return NOTHING
@@ -134,13 +134,13 @@ def buffer_of(given: Given, call: str = "buffer_of") -> MpiBuffer:
 
 
 def _with_gaps(section: Section) -> MpiBuffer:
-    """Return the buffer of a section with gaps."""
+    """Return the buffer of an array section with gaps."""
     array, named = section.array, section.extents
     lengths = [*(extent.length for extent in named), *array.shape[len(named) :]]
     elements = 1
     for length in lengths:
         elements *= length
-    run = 1  # elements without a gap: of the last dimensions that are whole, and of the one before them
+    run = 1  # elements without a gap: the last dimensions, if whole, times the one before
     for dimension in reversed(range(len(lengths))):
         if dimension < len(named) and named[dimension].stride != 1 and lengths[dimension] > 1:
             break
@@ -155,7 +155,8 @@ def _with_gaps(section: Section) -> MpiBuffer:
 def device_buffer(process: Process, pointer: DevicePointer, nbytes: int | None = None) -> MpiBuffer:
     """Return the buffer of memory behind a device pointer: of `omp_target_alloc`, or of an array's `use_device_ptr`.
 
-    Without `nbytes` it is all that is known to lie behind the pointer. Raises ValueError for a pointer of no device.
+    Without `nbytes` it is everything that is known to lie behind the pointer. Raises ValueError if the process has no
+    device of the pointer's number.
     """
     size = pointer.nbytes if nbytes is None else nbytes
     devices = process.program.devices

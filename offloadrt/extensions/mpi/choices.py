@@ -27,7 +27,7 @@ from offloadrt.extensions.mpi import collectives as a
 from offloadrt.extensions.mpi.buffers import MpiBuffer
 
 Rule = Callable[[int, int, int], a.Algorithm]
-"""Chooses by (ranks, bytes, elements)."""
+"""Chooses the algorithm of one collective from (number of ranks, bytes, number of elements)."""
 
 
 def _is_power(size: int) -> bool:
@@ -76,7 +76,7 @@ def _mpich_reduce_scatter(size: int, nbytes: int, count: int) -> a.Algorithm:
 
 
 def _by_nodes(c: a.Channel, root: int = 0) -> list[list[int]]:
-    """Return the ranks of each node, the root's node first and the root as the first of it."""
+    """Return the ranks of each node as a list; the root's node comes first, and the root is the first in it."""
     nodes: dict[int, list[int]] = {c.nodes[root]: [root]}
     for rank, node in enumerate(c.nodes):
         if rank != root:
@@ -89,7 +89,7 @@ def _own(c: a.Channel, nodes: Sequence[Sequence[int]]) -> Sequence[int]:
 
 
 async def _barrier_by_nodes(c: a.Channel) -> None:
-    """Meet in each node, then among the nodes' first ranks, which tell the others of their nodes."""
+    """Synchronize the ranks of each node, then the nodes' first ranks, which finally release the others."""
     nodes = _by_nodes(c)
     if len(nodes) in (1, c.size):
         await a.barrier_dissemination(c)
@@ -114,7 +114,7 @@ async def _bcast_by_nodes(c: a.Channel, buffer: MpiBuffer, root: int) -> None:
 
 
 async def _allgather_by_nodes(c: a.Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
-    """Gather in each node, then from the nodes at rank 0, which broadcasts all."""
+    """Gather the parts of each node at its first rank, then these at rank 0, which broadcasts all of them."""
     nodes = _by_nodes(c)
     own = _own(c, nodes)
     await _at_first(c.among(own), [parts[rank] for rank in own])
@@ -127,7 +127,7 @@ async def _allgather_by_nodes(c: a.Channel, buffer: MpiBuffer, parts: Sequence[M
 
 
 async def _at_first(c: a.Channel, parts: Sequence[MpiBuffer]) -> None:
-    """Gather the part of each rank at the first one."""
+    """Gather the part of each rank at rank 0 of the channel."""
     if c.rank:
         await c.send(parts[c.rank], 0)
     else:
@@ -175,7 +175,9 @@ async def _chain_reduce(c: a.Channel, buffer: MpiBuffer, op: a.Op, root: int) ->
 
 
 _Table = tuple[tuple[int, str], ...]
-"""Rows of (the ranks below which it holds, names of algorithms with the bytes below which each one is taken)."""
+"""Rows of (number of ranks below which the row holds, its rule). A rule is a text such as "ring 64 doubling 4096
+rabenseifner": algorithms, each with the bytes below which it is taken; the last one has no limit.
+"""
 
 
 def _look_up(table: _Table, names: Mapping[str, a.Algorithm], size: int, nbytes: int) -> a.Algorithm:
@@ -319,7 +321,7 @@ def _openmpi_reduce(size: int, nbytes: int, count: int) -> a.Algorithm:
 
 
 def _openmpi_allreduce(size: int, nbytes: int, count: int) -> a.Algorithm:
-    """Choose as the table says; an algorithm that needs more elements than there are hands on to another one."""
+    """Choose as Open MPI's table says; an algorithm that needs more elements than there are is replaced by another."""
     names: dict[str, a.Algorithm] = {
         "doubling": a.allreduce_recursive_doubling,
         "ring": a.allreduce_recursive_doubling if count < size else a.allreduce_ring,
@@ -343,7 +345,7 @@ def _of(table: _Table, names: Mapping[str, a.Algorithm]) -> Rule:
 
 
 def always(algorithm: a.Algorithm) -> Rule:
-    """Return the rule that takes one algorithm for all sizes."""
+    """Return a rule that chooses the same algorithm for all sizes."""
     return lambda size, nbytes, count: algorithm
 
 
@@ -396,9 +398,9 @@ LIBRARIES: Final[Mapping[str, Mapping[str, Rule]]] = {
         "MPI_Exscan": always(partial(a.scan_linear, inclusive=False)),
     },
 }
-"""The rules of each library, by the name of the call."""
+"""The rules of each MPI library: by its name, then by the name of the call."""
 
 
 def algorithm(library: str, call: str, size: int, nbytes: int, count: int) -> a.Algorithm:
-    """Return the algorithm that a library takes for a call."""
+    """Return the algorithm that an MPI library chooses for a call. nbytes, count: as its sources count them."""
     return LIBRARIES[library][call](size, nbytes, count)

@@ -40,7 +40,7 @@ BXOR: Final = Op("MPI_BXOR", np.bitwise_xor)
 
 @attrs.frozen(eq=False)
 class Channel:
-    """The messages of one collective at one rank: they meet no other message, and no other collective's."""
+    """Sends and receives the messages of one collective at one rank, apart from all other messages and collectives."""
 
     rank: int
     size: int
@@ -48,16 +48,16 @@ class Channel:
     _call: str
     _at: str
     _background: bool
-    """Whether it is a nonblocking one, which an actor of its own carries out."""
+    """Whether the collective is nonblocking, so that an actor of its own carries it out."""
     isend: Callable[[MpiBuffer, int], Awaitable[MpiRequest]]
-    """Begins to send to a rank."""
+    """Begins to send a buffer to a rank."""
     irecv: Callable[[MpiBuffer, int], MpiRequest]
-    """Begins to receive from a rank."""
+    """Begins to receive into a buffer from a rank."""
     nodes: Sequence[int] = ()
-    """The node of each rank."""
+    """The number of the node on which each rank runs."""
 
     def among(self, ranks: Sequence[int]) -> Channel:
-        """Return the channel of some of the ranks, of which this one is one, numbered in their order."""
+        """Return a channel for some of the ranks, this one among them, renumbered in the given order."""
 
         def isend(buffer: MpiBuffer, rank: int) -> Awaitable[MpiRequest]:
             return self.isend(buffer, ranks[rank])
@@ -69,7 +69,7 @@ class Channel:
         return attrs.evolve(self, rank=rank, size=len(ranks), isend=isend, irecv=irecv, nodes=nodes)
 
     async def wait(self, *requests: MpiRequest) -> None:
-        """Wait for messages that have begun."""
+        """Wait until these sends and receives are complete."""
         if requests:
             endpoint = self._endpoint
             await endpoint.wait(requests, len(requests), self._call, self._at, background=self._background)
@@ -83,12 +83,12 @@ class Channel:
         await self.wait(self.irecv(buffer, source))
 
     async def exchange(self, sent: MpiBuffer, destination: int, received: MpiBuffer, source: int) -> None:
-        """Send to one rank and receive from one, at the same time."""
+        """Send one buffer and receive another at the same time, as MPI_Sendrecv does."""
         receive = self.irecv(received, source)
         await self.wait(receive, await self.isend(sent, destination))
 
     async def combine(self, op: Op, into: MpiBuffer, other: MpiBuffer) -> None:
-        """Combine the elements of two buffers in the first: on a core, or by a kernel where they lie on a device."""
+        """Store `op` of two buffers in the first one: on a core, or by a kernel if the first lies on a device."""
         costs, nbytes = self._endpoint.costs, other.nbytes
         if into.device is None:
             await self._endpoint.on_core(nbytes / costs.library.reduce_bw)
@@ -104,7 +104,7 @@ class Channel:
         mine[...] = op.function(mine, theirs)
 
     async def copy(self, into: MpiBuffer, source: MpiBuffer) -> None:
-        """Copy within the process, as to a temporary buffer."""
+        """Copy between two buffers of the process, for example to a temporary one."""
         if source.nbytes and into.device is None:
             await self._endpoint.machine.host_memory.copy(
                 source.nbytes, "ranks", rate=self._endpoint.costs.library.copy_bw
@@ -113,7 +113,7 @@ class Channel:
 
 
 def split(buffer: MpiBuffer, parts: int) -> list[MpiBuffer]:
-    """Return a buffer in so many parts of whole elements, nearly equal; the first are the longer ones."""
+    """Split a buffer into `parts` parts of whole elements and nearly equal length; the longer ones come first."""
     size = buffer.dtype.itemsize if buffer.dtype is not None else 1
     elements = buffer.nbytes // size
     short, longer = divmod(elements, parts)
@@ -126,18 +126,18 @@ def split(buffer: MpiBuffer, parts: int) -> list[MpiBuffer]:
 
 
 def span(buffer: MpiBuffer, parts: Sequence[MpiBuffer], first: int, end: int) -> MpiBuffer:
-    """Return the part of a buffer from one of its parts up to another."""
+    """Return parts `first` to `end` - 1 of a contiguous buffer as one buffer; `parts` are all of its parts."""
     begin = sum(part.nbytes for part in parts[:first])
     return buffer.part(begin, sum(part.nbytes for part in parts[first:end]))
 
 
 def segments(buffer: MpiBuffer, nbytes: int) -> list[MpiBuffer]:
-    """Return a buffer in pieces of so many bytes; the last one may be shorter."""
+    """Split a buffer into pieces of `nbytes` bytes; the last one may be shorter."""
     return [buffer.part(begin, min(nbytes, buffer.nbytes - begin)) for begin in range(0, buffer.nbytes, nbytes)]
 
 
 def below(size: int) -> int:
-    """Return the largest power of two up to a size."""
+    """Return the largest power of two that is not above `size`."""
     return 1 << (size.bit_length() - 1)
 
 
@@ -145,7 +145,7 @@ def below(size: int) -> int:
 
 
 async def barrier_dissemination(c: Channel) -> None:
-    """Meet by dissemination (Hensgen, Finkel and Manber, 1988): round k reaches the rank 2^k further on."""
+    """Synchronize by dissemination (Hensgen, Finkel and Manber, 1988): in round k each rank signals rank + 2^k."""
     distance = 1
     while distance < c.size:
         empty = MpiBuffer(0)
@@ -154,7 +154,7 @@ async def barrier_dissemination(c: Channel) -> None:
 
 
 async def barrier_doubling(c: Channel) -> None:
-    """Meet by recursive doubling; ranks beyond a power of two tell one of the others before, and hear after."""
+    """Synchronize by recursive doubling; a rank beyond a power of two signals a partner before, and waits after."""
     empty, power = MpiBuffer(0), below(c.size)
     if c.rank >= power:
         await c.exchange(empty, c.rank - power, empty, c.rank - power)
@@ -171,7 +171,7 @@ async def barrier_doubling(c: Channel) -> None:
 
 
 async def barrier_linear(c: Channel) -> None:
-    """Meet at rank 0, which hears of all and then tells all."""
+    """Synchronize at rank 0, which waits for a message from every rank and then answers all."""
     empty = MpiBuffer(0)
     if c.rank:
         await c.send(empty, 0)
@@ -184,11 +184,11 @@ async def barrier_linear(c: Channel) -> None:
 # ---------------------------------------------------------------------- trees
 
 Tree = Callable[[int, int], tuple[int, list[int]]]
-"""Gives the parent, and the children in their order, of a rank of so many; rank 0 is the root, and its own parent."""
+"""Returns parent and ordered children of (rank, number of ranks); rank 0 is the root and its own parent."""
 
 
 def binary_tree(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return the place in a tree whose levels are numbered through, as Open MPI's topo_build_tree makes it."""
+    """Return parent and children in a binary tree numbered level by level, as Open MPI's topo_build_tree makes it."""
     level = (rank + 1).bit_length() - 1
     width, place = 1 << level, rank + 1 - (1 << level)
     parent = place % (width // 2) + width // 2 - 1 if level else 0
@@ -196,7 +196,7 @@ def binary_tree(rank: int, size: int) -> tuple[int, list[int]]:
 
 
 def near_binomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return the place in the binomial tree whose nearest children come first (Open MPI's topo_build_bmtree)."""
+    """Return parent and children in a binomial tree, nearest children first (Open MPI's topo_build_bmtree)."""
     parent = rank - below(rank) if rank else 0
     mask = below(rank) * 2 if rank else 1
     children = []
@@ -207,7 +207,7 @@ def near_binomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
 
 
 def four_nomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return the place in a tree of radix 4 (Open MPI's topo_build_kmtree)."""
+    """Return parent and children in a tree of radix 4 (Open MPI's topo_build_kmtree)."""
     mask = 1
     while mask < size and rank % (4 * mask) == 0:
         mask *= 4
@@ -220,12 +220,12 @@ def four_nomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
 
 
 def star(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return the place in the tree in which all ranks hang on the root."""
+    """Return parent and children in a tree in which all other ranks are children of the root."""
     return 0, [] if rank else list(range(1, size))
 
 
 async def bcast_tree(c: Channel, buffer: MpiBuffer, root: int, *, tree: Tree) -> None:
-    """Broadcast down a tree: a rank begins to send to all its children, then waits (bcast_intra_generic)."""
+    """Broadcast down a tree: each rank begins the sends to all its children, then waits (bcast_intra_generic)."""
     relative = (c.rank - root) % c.size
     parent, children = tree(relative, c.size)
     if relative:
@@ -234,7 +234,7 @@ async def bcast_tree(c: Channel, buffer: MpiBuffer, root: int, *, tree: Tree) ->
 
 
 async def reduce_tree(c: Channel, buffer: MpiBuffer, op: Op, root: int, *, tree: Tree) -> None:
-    """Reduce up a tree into the root's buffer: what comes next is received while the last is combined."""
+    """Reduce up a tree into the root's buffer; the next message is received while the last one is combined."""
     relative = (c.rank - root) % c.size
     parent, children = tree(relative, c.size)
     came: list[tuple[MpiRequest, MpiBuffer]] = []
@@ -292,7 +292,7 @@ async def bcast_scatter_allgather(c: Channel, buffer: MpiBuffer, root: int, *, r
 
 
 async def bcast_pipeline(c: Channel, buffer: MpiBuffer, root: int, *, segment: int) -> None:
-    """Broadcast along a chain of ranks, in segments, so that all links of the chain are busy."""
+    """Broadcast along a chain of ranks in segments of `segment` bytes, so that all links of the chain are busy."""
     relative = (c.rank - root) % c.size
     ahead, behind = (c.rank + 1) % c.size, (c.rank - 1) % c.size
     sent: list[MpiRequest] = []
@@ -305,7 +305,7 @@ async def bcast_pipeline(c: Channel, buffer: MpiBuffer, root: int, *, segment: i
 
 
 async def _ring(c: Channel, parts: Sequence[MpiBuffer], root: int = 0) -> None:
-    """Hand each part on to the next rank until all have all; rank r begins with part r, counted from the root."""
+    """Allgather in a ring: pass each part on to the next rank. Rank r, counted from the root, begins with part r."""
     relative = (c.rank - root) % c.size
     right, left = (c.rank + 1) % c.size, (c.rank - 1) % c.size
     for step in range(c.size - 1):
@@ -314,7 +314,7 @@ async def _ring(c: Channel, parts: Sequence[MpiBuffer], root: int = 0) -> None:
 
 
 async def _doubling(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], root: int = 0) -> None:
-    """Exchange all that is there with a rank twice as far away each time; the size is a power of two."""
+    """Allgather by recursive doubling: exchange all parts so far, for a power of two of ranks."""
     relative, distance = (c.rank - root) % c.size, 1
     while distance < c.size:
         other = relative ^ distance
@@ -330,7 +330,7 @@ async def _doubling(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], r
 
 
 async def reduce_binomial(c: Channel, buffer: MpiBuffer, op: Op, root: int) -> None:
-    """Reduce up a binomial tree into the root's buffer; the others' buffers are used up."""
+    """Reduce up a binomial tree into the root's buffer; the buffers of the other ranks are overwritten."""
     relative, mask = (c.rank - root) % c.size, 1
     other = buffer.temporary()
     while mask < c.size:
@@ -344,7 +344,7 @@ async def reduce_binomial(c: Channel, buffer: MpiBuffer, op: Op, root: int) -> N
 
 
 async def reduce_pipeline(c: Channel, buffer: MpiBuffer, op: Op, root: int, *, segment: int) -> None:
-    """Reduce along a chain of ranks that ends at the root, in segments."""
+    """Reduce along a chain of ranks that ends at the root, in segments of `segment` bytes."""
     relative = (c.rank - root) % c.size
     nearer, farther = (c.rank - 1) % c.size, (c.rank + 1) % c.size
     sent: list[MpiRequest] = []
@@ -359,12 +359,12 @@ async def reduce_pipeline(c: Channel, buffer: MpiBuffer, op: Op, root: int, *, s
 
 
 async def reduce_rabenseifner(c: Channel, buffer: MpiBuffer, op: Op, root: int) -> None:
-    """Reduce by a reduce-scatter of recursive halving and a gather of its pieces at the root."""
+    """Reduce by a reduce-scatter with recursive halving, and a gather of the pieces at the root (Rabenseifner)."""
     active = await _fold(c, buffer, op)
     if active is not None:
         pieces, (first, end), given = await _halving(c, buffer, op, active)
         distance = below(c.size) // 2
-        while distance:  # gather at the first of those that are left
+        while distance:  # gather at the first active rank
             peer = _unfolded(c, active ^ distance)
             if active & distance:
                 await c.send(span(buffer, pieces, first, end), peer)
@@ -382,9 +382,9 @@ async def reduce_rabenseifner(c: Channel, buffer: MpiBuffer, op: Op, root: int) 
 
 
 async def _fold(c: Channel, buffer: MpiBuffer, op: Op) -> int | None:
-    """Leave a power of two of ranks: of the first 2r, the even ones give what they have to the odd ones.
+    """Leave a power of two of active ranks: with r more ranks, the even ones of the first 2r send to the odd ones.
 
-    Returns the number of this rank among those that are left; None for one that is not.
+    Returns the number of this rank among the active ones; None if it is not active.
     """
     rest = c.size - below(c.size)
     if c.rank >= 2 * rest:
@@ -399,13 +399,13 @@ async def _fold(c: Channel, buffer: MpiBuffer, op: Op) -> int | None:
 
 
 def _unfolded(c: Channel, active: int) -> int:
-    """Return the rank of a number among those that are left."""
+    """Return the rank that has this number among the active ranks of `_fold`."""
     rest = c.size - below(c.size)
     return active * 2 + 1 if active < rest else active + rest
 
 
 async def _unfold(c: Channel, buffer: MpiBuffer) -> None:
-    """Give the result back to those that were not among the power of two."""
+    """Send the result to the ranks that `_fold` made inactive."""
     rest = c.size - below(c.size)
     if c.rank < 2 * rest:
         if c.rank % 2:
@@ -415,14 +415,14 @@ async def _unfold(c: Channel, buffer: MpiBuffer) -> None:
 
 
 Range = tuple[int, int]
-"""Pieces of a buffer, from one number up to another."""
+"""A range of pieces of a buffer: the number of the first one, and that after the last one."""
 
 
 async def _halving(c: Channel, buffer: MpiBuffer, op: Op, active: int) -> tuple[list[MpiBuffer], Range, list[Range]]:
-    """Reduce-scatter among a power of two of ranks: half of what a rank has left goes to one twice as far away.
+    """Reduce-scatter by recursive halving: exchange half of the remaining pieces with a rank at twice the distance.
 
-    So the longest messages go to the nearest rank, which mostly is on the same node. Returns the pieces, which of them
-    this rank has, and what it has given away, step by step.
+    So the longest messages go to the nearest rank, which is mostly on the same node. Returns the pieces, the range of
+    them that this rank ends with, and the range that it gave away in each step.
     """
     power = below(c.size)
     pieces = split(buffer, power)
@@ -443,7 +443,7 @@ async def _halving(c: Channel, buffer: MpiBuffer, op: Op, active: int) -> tuple[
 
 
 async def allreduce_recursive_doubling(c: Channel, buffer: MpiBuffer, op: Op) -> None:
-    """Exchange and combine whole buffers with a rank twice as far away each time."""
+    """Allreduce by exchanging and combining whole buffers with a rank at twice the distance each time."""
     active = await _fold(c, buffer, op)
     if active is not None:
         other = buffer.temporary()
@@ -457,7 +457,7 @@ async def allreduce_recursive_doubling(c: Channel, buffer: MpiBuffer, op: Op) ->
 
 
 async def allreduce_rabenseifner(c: Channel, buffer: MpiBuffer, op: Op) -> None:
-    """Reduce-scatter by recursive halving, then gather for all by recursive doubling (Rabenseifner)."""
+    """Allreduce by a reduce-scatter with recursive halving, then an allgather by recursive doubling (Rabenseifner)."""
     active = await _fold(c, buffer, op)
     if active is not None:
         pieces, (first, end), given = await _halving(c, buffer, op, active)
@@ -471,7 +471,7 @@ async def allreduce_rabenseifner(c: Channel, buffer: MpiBuffer, op: Op) -> None:
 
 
 async def allreduce_ring(c: Channel, buffer: MpiBuffer, op: Op) -> None:
-    """Reduce-scatter in a ring, then gather for all in a ring."""
+    """Allreduce by a reduce-scatter in a ring, then an allgather in a ring."""
     parts = split(buffer, c.size)
     right, left = (c.rank + 1) % c.size, (c.rank - 1) % c.size
     other = parts[0].temporary()
@@ -487,7 +487,7 @@ async def allreduce_ring(c: Channel, buffer: MpiBuffer, op: Op) -> None:
 async def reduce_scatter_halving(
     c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], into: MpiBuffer, op: Op
 ) -> None:
-    """Reduce-scatter by recursive halving; with ranks beyond a power of two, one of a pair works for both."""
+    """Reduce-scatter by recursive halving; for ranks beyond a power of two, one of each pair works for both."""
     rest, power = c.size - below(c.size), below(c.size)
     active = await _fold(c, buffer, op)
     bounds = [2 * number if number < rest else number + rest for number in range(power + 1)]
@@ -516,7 +516,7 @@ async def reduce_scatter_halving(
 async def reduce_scatter_pairwise(
     c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], into: MpiBuffer, op: Op
 ) -> None:
-    """Reduce-scatter by pairwise exchange: every rank gets its part from each other one."""
+    """Reduce-scatter by pairwise exchange: every rank receives its part from each other rank and combines it."""
     mine = parts[c.rank]
     other = mine.temporary()
     for step in range(1, c.size):
@@ -529,7 +529,7 @@ async def reduce_scatter_pairwise(
 async def reduce_scatter_ring(
     c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], into: MpiBuffer, op: Op
 ) -> None:
-    """Reduce-scatter in a ring: a part comes around, and each rank adds its own to it; the last one keeps it."""
+    """Reduce-scatter in a ring: each part travels around, each rank adds its own data, and the last rank keeps it."""
     right, left = (c.rank + 1) % c.size, (c.rank - 1) % c.size
     for step in range(1, c.size):
         received = parts[(c.rank - step - 1) % c.size]
@@ -540,7 +540,7 @@ async def reduce_scatter_ring(
 
 
 async def scan_linear(c: Channel, buffer: MpiBuffer, result: MpiBuffer, op: Op, *, inclusive: bool) -> None:
-    """Give each rank the reduction over the ranks up to it, or before it: one after the other."""
+    """Compute prefix reductions one rank after the other; inclusive: with the rank's own data (Scan), else Exscan."""
     if inclusive:
         result.write(buffer.read())
     if c.rank:
@@ -556,7 +556,7 @@ async def scan_linear(c: Channel, buffer: MpiBuffer, result: MpiBuffer, op: Op, 
 
 
 async def scan_recursive_doubling(c: Channel, buffer: MpiBuffer, result: MpiBuffer, op: Op, *, inclusive: bool) -> None:
-    """Give each rank the reduction over the ranks up to it, or before it (Exscan), by recursive doubling."""
+    """Compute prefix reductions by recursive doubling; inclusive: with the rank's own data (Scan), else Exscan."""
     partial, other = buffer.temporary(), buffer.temporary()
     partial.write(buffer.read())
     if inclusive:
@@ -583,7 +583,7 @@ async def scan_recursive_doubling(c: Channel, buffer: MpiBuffer, result: MpiBuff
 
 
 async def gather_binomial(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer] | None, root: int) -> None:
-    """Gather equal parts up a binomial tree; only the root has `parts`."""
+    """Gather equal parts up a binomial tree; `parts` is None except at the root."""
     relative = (c.rank - root) % c.size
     count = 1  # parts of the tree below this rank
     while count < c.size and not relative & count:
@@ -606,7 +606,7 @@ async def gather_binomial(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer
 
 
 async def gather_linear(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer] | None, root: int) -> None:
-    """Send every part straight to the root."""
+    """Gather by sending every part straight to the root."""
     if parts is None:
         await c.send(mine, root)
         return
@@ -616,7 +616,7 @@ async def gather_linear(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer] 
 
 
 async def gather_synchronized(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer] | None, root: int) -> None:
-    """Send every part straight to the root, the first piece when the root asks for it (Open MPI's linear_sync)."""
+    """Gather with a first piece of each part sent when the root asks for it (Open MPI's linear_sync), then the rest."""
     empty = MpiBuffer(0)
     first = min(mine.nbytes, (32 << 10) if mine.nbytes > 92160 else 1 << 10)
     if parts is None:
@@ -636,7 +636,7 @@ async def gather_synchronized(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBu
 
 
 async def scatter_binomial(c: Channel, parts: Sequence[MpiBuffer] | None, mine: MpiBuffer, root: int) -> None:
-    """Scatter equal parts down a binomial tree; only the root has `parts`."""
+    """Scatter equal parts down a binomial tree; `parts` is None except at the root."""
     relative, mask = (c.rank - root) % c.size, 1
     while mask < c.size and not relative & mask:
         mask *= 2
@@ -659,7 +659,7 @@ async def scatter_binomial(c: Channel, parts: Sequence[MpiBuffer] | None, mine: 
 async def scatter_linear(
     c: Channel, parts: Sequence[MpiBuffer] | None, mine: MpiBuffer, root: int, *, at_once: bool = True
 ) -> None:
-    """Send every part straight from the root: all at once, or one after the other."""
+    """Scatter by sending every part straight from the root: all at once, or one after the other."""
     if parts is None:
         await c.recv(mine, root)
         return
@@ -677,17 +677,17 @@ async def scatter_linear(
 
 
 async def allgather_recursive_doubling(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
-    """Gather for all by recursive doubling; each rank's own part lies in its place. The size is a power of two."""
+    """Allgather by recursive doubling, for a power of two of ranks; each rank's own part is in its place already."""
     await _doubling(c, buffer, parts)
 
 
 async def allgather_ring(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
-    """Gather for all in a ring."""
+    """Allgather in a ring. Each rank's own part is in its place already."""
     await _ring(c, parts)
 
 
 async def allgather_neighbours(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
-    """Gather for all by exchange with the two neighbours in turn, two parts at a time; in a ring with odd ranks.
+    """Allgather by exchanges with the two neighbours in turn, two parts at a time; in a ring if ranks are odd.
 
     J. Chen, Y. Zhang, L. Zhang and W. Yuan, Performance Evaluation of Allgather Algorithms on Terascale Linux Cluster
     with Fast Ethernet, 2005.
@@ -711,7 +711,7 @@ async def allgather_neighbours(c: Channel, buffer: MpiBuffer, parts: Sequence[Mp
 
 
 async def allgather_bruck(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
-    """Gather equal or unequal parts for all by Bruck's algorithm, which takes any number of ranks."""
+    """Allgather by Bruck's algorithm, for any number of ranks and for equal or unequal parts."""
     order = [(c.rank + number) % c.size for number in range(c.size)]
     have = 1
     while have < c.size:
@@ -726,7 +726,7 @@ async def allgather_bruck(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuff
 
 
 def joined(parts: Sequence[MpiBuffer]) -> MpiBuffer:
-    """Return parts one after the other in a temporary buffer; a single one as it is."""
+    """Return a temporary buffer with the parts one after the other; a single part is returned itself."""
     if len(parts) == 1:
         return parts[0]
     room = parts[0].temporary(sum(part.nbytes for part in parts))
@@ -738,7 +738,7 @@ def joined(parts: Sequence[MpiBuffer]) -> MpiBuffer:
 
 
 def spread(whole: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
-    """Write what lies one after the other in a buffer to the parts."""
+    """Write the bytes of a buffer to the parts, one part after the other."""
     begin = 0
     for part in parts:
         part.write(whole.part(begin, part.nbytes).read())
@@ -749,7 +749,7 @@ def spread(whole: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
 
 
 async def alltoall_bruck(c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer]) -> None:
-    """Exchange equal short parts among all in log2 steps, by Bruck's algorithm."""
+    """Alltoall of equal short parts by Bruck's algorithm, in log2(number of ranks) steps."""
     room = [sent[(c.rank + number) % c.size].temporary() for number in range(c.size)]
     for number, part in enumerate(room):
         part.write(sent[(c.rank + number) % c.size].read())
@@ -768,7 +768,7 @@ async def alltoall_bruck(c: Channel, sent: Sequence[MpiBuffer], received: Sequen
 async def alltoall_scattered(
     c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer], *, throttle: int | None = None
 ) -> None:
-    """Send and receive all parts at once, beginning with the neighbours; or so many at a time."""
+    """Alltoall with all sends and receives at once, nearest ranks first; or `throttle` of them at a time."""
     width = throttle or c.size
     await c.copy(received[c.rank], sent[c.rank])
     for begin in range(1, c.size, width):
@@ -783,7 +783,7 @@ async def alltoall_scattered(
 async def alltoall_pairwise(
     c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer], *, in_pairs: bool = True
 ) -> None:
-    """Exchange with one other rank after the other: both with each other, if there is a power of two."""
+    """Alltoall with one rank at a time; `in_pairs`: with the same one both ways, if ranks are a power of two."""
     await c.copy(received[c.rank], sent[c.rank])
     for step in range(1, c.size):
         if in_pairs and c.size == below(c.size):

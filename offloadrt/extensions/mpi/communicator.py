@@ -41,7 +41,7 @@ ONE_SIDED = (
     "Get_accumulate", "Fetch_and_op", "Compare_and_swap", "Rput", "Rget", "Raccumulate", "Win_fence", "Win_lock",
     "Win_unlock", "Win_start", "Win_complete", "Win_post", "Win_wait", "Win_flush",
 )  # fmt: skip
-"""Calls of one-sided communication, which are refused by name."""
+"""Calls of one-sided communication, which are refused with an error that names them."""
 
 Run = Callable[[Channel], Awaitable[None]]
 
@@ -55,7 +55,11 @@ def _collective(
     Callable[Concatenate[Comm, P], Coroutine[Any, Any, None]],
     Callable[Concatenate[Comm, P], Coroutine[Any, Any, MpiRequest]],
 ]:
-    """Make a blocking call and a nonblocking one of what gets the call's name and arguments, and returns its steps."""
+    """Make a blocking and a nonblocking call of `body`.
+
+    `body` is called with the communicator, the call's name and its arguments; it returns a function that carries the
+    collective out on a `Channel`.
+    """
     call, begun = f"MPI_{name}", f"MPI_I{name.lower()}"
 
     async def blocking(self: Comm, /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -70,7 +74,7 @@ def _collective(
 
 
 class World:
-    """All ranks of a program, and what carries their messages."""
+    """What all ranks of a program share: their endpoints, the network, and the numbers of communicators."""
 
     def __init__(self, processes: Sequence[Process]) -> None:
         machine = processes[0].program.machine
@@ -80,7 +84,7 @@ class World:
         self.network = Network(self.sim, nodes, self.costs)
         self.transport = Transport(self.sim, self.costs, self.network)
         self.endpoints: list[Endpoint] = []
-        """The ends of all ranks; those of a node take its cards in turn."""
+        """The endpoint of each rank. The ranks of a node take its network cards in turn."""
         taken = [0] * nodes
         for process in processes:
             nic = self.network.nic_of(process.node, taken[process.node])
@@ -88,17 +92,18 @@ class World:
             self.endpoints.append(Endpoint(process, nic, self.costs, self.transport))
         self._contexts: dict[object, int] = {}
         self._calls: dict[tuple[int, int], tuple[str, str, int, str, set[int]]] = {}
-        """The first call of each collective, and who has come: (call, its arguments, rank, at, ranks) by communicator
-        and number, until all have come."""
+        """By (communicator, number of the collective on it), until all ranks have come: the first call, its arguments,
+        rank and line, and the set of ranks that have come.
+        """
 
     def context(self, key: object) -> int:
-        """Return the number of a communicator; all its ranks ask with the same key."""
+        """Return the number of a communicator; all its ranks pass the same key."""
         return self._contexts.setdefault(key, 2 * len(self._contexts))
 
     def agree(self, context: int, number: int, call: str, arguments: str, rank: int, size: int, at: str) -> None:
-        """Check that all ranks of a communicator make the same collective calls in one order. Raises MpiError.
+        """Check that all ranks of a communicator make the same collective calls in the same order. Raises MpiError.
 
-        Their arguments, as far as MPI wants them equal, are so, too: root, bytes, and the operation.
+        The arguments that MPI wants to be equal are compared too: root, bytes and operation.
         """
         key = context, number
         first, told, other, there, came = self._calls.setdefault(key, (call, arguments, rank, at, set()))
@@ -113,7 +118,7 @@ class World:
             )
 
     def absent(self, context: int, number: int, group: Sequence[int]) -> list[str]:
-        """Name the ranks of a communicator that have not come to a collective call."""
+        """Name the ranks of a communicator that have not reached a collective call."""
         came = self._calls.get((context, number))
         return [] if came is None else [
             f"rank {self.endpoints[member].rank}{self.endpoints[member].said_last()}"
@@ -121,18 +126,18 @@ class World:
         ]  # fmt: skip
 
     def mistakes(self) -> list[str]:
-        """List what is wrong with a program that came to its end: see `Comm.mistakes`."""
+        """List the mistakes of a program that came to its end, as `Comm.mistakes` does."""
         return [mistake for endpoint in self.endpoints for mistake in endpoint.mistakes()]
 
 
 class Comm:
-    """One rank's handle of a communicator: `rank` of `size` in a group of processes, with messages of its own."""
+    """One rank's handle of a communicator: `rank` of `size`; its messages meet those of no other communicator."""
 
     def __init__(self, world: World, endpoint: Endpoint, group: Sequence[int], context: int, name: str) -> None:
         self.world = world
         self.endpoint = endpoint
         self.group = tuple(group)
-        """The rank in MPI_COMM_WORLD of each of its ranks."""
+        """By rank of this communicator: the rank in MPI_COMM_WORLD."""
         self.context = context
         self.name = name
         self.rank = self.group.index(endpoint.rank)
@@ -140,19 +145,20 @@ class Comm:
         self._collectives = 0
         self._made = 0
         self._arguments = ""
-        """What all ranks give to the collective that is being called."""
+        """The arguments of the current collective that must be equal on all ranks, as text."""
 
     def __repr__(self) -> str:
         return f"<{self.name}: rank {self.rank} of {self.size}>"
 
     def statistics(self) -> dict[str, Any]:
-        """Return what carried the messages of all ranks, by name: cards, links between switches."""
+        """Return the statistics of what carried the messages of all ranks, by name: cards, links between switches."""
         return dict(self.world.network.statistics())
 
     def mistakes(self) -> list[str]:
-        """List, at the end of a program, what is wrong with it though it came to its end, with calls and lines.
+        """List mistakes in a program that came to its end, with calls and lines.
 
-        Messages that nobody received, requests that nobody waited for, and receives of another type than what came.
+        These are messages that nobody received, requests that nobody waited for, and receives of another element type
+        than the message has.
         """
         return self.world.mistakes()
 
@@ -168,12 +174,12 @@ class Comm:
     # ------------------------------------------------------------------ point to point
 
     async def Send(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
-        """Send; it returns when the buffer may be written again: at once for a short message (MPI_Send)."""
+        """Send a message (MPI_Send); returns when the buffer may be written again, for a short message at once."""
         with self.endpoint.call("MPI_Send", at):
             await self._blocking(await self.begin_send("MPI_Send", buffer_of(buf, "MPI_Send"), dest, tag, 0, at))
 
     async def Ssend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
-        """Send, and return when a receive has matched (MPI_Ssend)."""
+        """Send a message, and return when a receive has matched it (MPI_Ssend)."""
         buffer = buffer_of(buf, "MPI_Ssend")
         with self.endpoint.call("MPI_Ssend", at):
             await self._blocking(await self.begin_send("MPI_Ssend", buffer, dest, tag, 0, at, synchronous=True))
@@ -181,27 +187,27 @@ class Comm:
     async def Recv(
         self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
     ) -> None:
-        """Receive into a buffer, which may be longer than the message (MPI_Recv)."""
+        """Receive a message into a buffer, which may be longer than the message (MPI_Recv)."""
         request = self.begin_receive("MPI_Recv", buffer_of(buf, "MPI_Recv"), source, tag, 0, at)
         await self._blocking(request, status)
 
     async def Isend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
-        """Begin to send (MPI_Isend)."""
+        """Begin to send a message (MPI_Isend)."""
         with self.endpoint.call("MPI_Isend", at):
             return await self.begin_send("MPI_Isend", buffer_of(buf, "MPI_Isend"), dest, tag, 0, at)
 
     async def Issend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
-        """Begin to send; it is done when a receive has matched (MPI_Issend)."""
+        """Begin to send a message; the request completes when a receive has matched it (MPI_Issend)."""
         buffer = buffer_of(buf, "MPI_Issend")
         with self.endpoint.call("MPI_Issend", at):
             return await self.begin_send("MPI_Issend", buffer, dest, tag, 0, at, synchronous=True)
 
     async def Irecv(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> MpiRequest:
-        """Begin to receive (MPI_Irecv)."""
+        """Begin to receive a message (MPI_Irecv)."""
         return self.begin_receive("MPI_Irecv", buffer_of(buf, "MPI_Irecv"), source, tag, 0, at)
 
     def Send_init(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> PersistentRequest:
-        """Describe a send that is started again and again (MPI_Send_init)."""
+        """Create a persistent send request, which can be started many times (MPI_Send_init)."""
         buffer, call = buffer_of(buf, "MPI_Send_init"), "MPI_Send_init"
         self._check(call, dest, tag, at)
 
@@ -211,7 +217,7 @@ class Comm:
         return PersistentRequest(self.endpoint, call, self._told("to", dest, tag), begin)
 
     def Recv_init(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> PersistentRequest:
-        """Describe a receive that is started again and again (MPI_Recv_init)."""
+        """Create a persistent receive request, which can be started many times (MPI_Recv_init)."""
         buffer, call = buffer_of(buf, "MPI_Recv_init"), "MPI_Recv_init"
         self._check(call, source, tag, at, receives=True)
 
@@ -232,7 +238,7 @@ class Comm:
         *,
         at: str = "",
     ) -> None:
-        """Send and receive at one time (MPI_Sendrecv)."""
+        """Send one message and receive another at the same time (MPI_Sendrecv)."""
         call = "MPI_Sendrecv"
         with self.endpoint.call(call, at):
             receive = self.begin_receive(call, buffer_of(recvbuf, call), source, recvtag, 0, at)
@@ -243,7 +249,7 @@ class Comm:
     async def Probe(
         self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
     ) -> None:
-        """Wait for a message that could be received, and tell of it in `status` (MPI_Probe)."""
+        """Wait for a message that could be received, and put its source, tag and bytes into `status` (MPI_Probe)."""
         self._check("MPI_Probe", source, tag, at, receives=True)
         told = self._told("from", source, tag)
         message = await self.endpoint.wait_for_message(self.context, source, tag, told, at)
@@ -253,7 +259,7 @@ class Comm:
     async def Iprobe(
         self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
     ) -> bool:
-        """Tell whether there is a message that could be received (MPI_Iprobe)."""
+        """Tell whether there is a message that could be received; its properties go into `status` (MPI_Iprobe)."""
         self._check("MPI_Iprobe", source, tag, at, receives=True)
         await self.endpoint.look("MPI_Iprobe", at)
         message = self.endpoint.queues(self.context).probe(source, tag)
@@ -264,7 +270,7 @@ class Comm:
     async def begin_send(
         self, call: str, buffer: MpiBuffer, dest: int, tag: int, plane: int, at: str, *, synchronous: bool = False
     ) -> MpiRequest:
-        """Begin to send on behalf of a call; `plane`: 0 for the program's messages, 1 for those of collectives."""
+        """Begin to send on behalf of `call`; `plane`: 0 for the program's messages, 1 for those of collectives."""
         endpoint = self.endpoint
         self._check(call, dest, tag, at, array=buffer.name)
         self._check_device(call, buffer, at)
@@ -281,7 +287,7 @@ class Comm:
         return request
 
     def begin_receive(self, call: str, buffer: MpiBuffer, source: int, tag: int, plane: int, at: str) -> MpiRequest:
-        """Begin to receive on behalf of a call."""
+        """Begin to receive on behalf of `call`; `plane`: 0 for the program's messages, 1 for those of collectives."""
         self._check(call, source, tag, at, receives=True, array=buffer.name)
         self._check_device(call, buffer, at)
         peer = self.world.endpoints[self.group[source]] if source >= 0 else None
@@ -298,7 +304,7 @@ class Comm:
         await MpiRequest.Waitall([request], None if status is None else [status], at=request.at, call=request.call)
 
     def _told(self, way: str, rank: int, tag: int) -> str:
-        """Say with whom a call communicates."""
+        """Describe the other side of a call for reports: "to rank 1 with tag 0 on NAME"."""
         who = {ANY_SOURCE: "any rank", PROC_NULL: "MPI_PROC_NULL"}.get(rank, f"rank {rank}")
         return f"{way} {who} with {'any tag' if tag == ANY_TAG else f'tag {tag}'} on {self.name}"
 
@@ -320,11 +326,11 @@ class Comm:
     # ------------------------------------------------------------------ collectives
 
     def _barrier(self, call: str, *, at: str = "") -> Run:
-        """Return when all ranks have called it."""
+        """Return when all ranks have made the call."""
         return self._chosen(call, 0)
 
     def _bcast(self, call: str, buf: Given, root: int = 0, *, at: str = "") -> Run:
-        """Give all ranks what the root has."""
+        """Broadcast the root's buffer to all ranks."""
         self._check(call, root, 0, at)
         buffer = buffer_of(buf, call)
         self._same(root=root, nbytes=buffer.nbytes)
@@ -344,7 +350,7 @@ class Comm:
         return self._reducing(sent, work, into if at_root else work, chosen)
 
     def _allreduce(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> Run:
-        """Reduce the buffers of all ranks into those of all."""
+        """Reduce the buffers of all ranks into the buffer of each."""
         sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
         work = self._workplace(into)
         self._same(nbytes=sent.nbytes, op=op)
@@ -358,7 +364,7 @@ class Comm:
         self, call: str, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int] | None, root: int = 0, *,
         at: str = "",
     ) -> Run:  # fmt: skip
-        """Gather parts of `counts` bytes, which lie one after the other at the root."""
+        """Gather parts of `counts` bytes, one after the other in the root's buffer."""
         self._check(call, root, 0, at)
         parts = self._parts(call, buffer_of(recvbuf, call), counts, at) if self.rank == root else None
         if isinstance(sendbuf, InPlace):
@@ -376,7 +382,7 @@ class Comm:
         self, call: str, sendbuf: Given, counts: Sequence[int] | None, recvbuf: Given | InPlace, root: int = 0, *,
         at: str = "",
     ) -> Run:  # fmt: skip
-        """Scatter parts of `counts` bytes, which lie one after the other at the root."""
+        """Scatter parts of `counts` bytes, one after the other in the root's buffer."""
         self._check(call, root, 0, at)
         parts = self._parts(call, buffer_of(sendbuf, call), counts, at) if self.rank == root else None
         if isinstance(recvbuf, InPlace):
@@ -387,13 +393,13 @@ class Comm:
         return self._chosen(call, mine.nbytes, _elements(mine), parts, mine, root)
 
     def _allgather(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, *, at: str = "") -> Run:
-        """Gather equal parts, in order of rank, in all ranks' buffers."""
+        """Gather equal parts, in order of rank, in the buffers of all ranks."""
         return self._allgatherv(call, sendbuf, recvbuf, None, at=at)
 
     def _allgatherv(
         self, call: str, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int] | None, *, at: str = ""
     ) -> Run:
-        """Gather parts of `counts` bytes, one after the other, in all ranks' buffers."""
+        """Gather parts of `counts` bytes, one after the other, in the buffers of all ranks."""
         into = buffer_of(recvbuf, call)
         parts = self._parts(call, into, counts, at)
         mine = parts[self.rank]
@@ -408,14 +414,14 @@ class Comm:
         return body
 
     def _alltoall(self, call: str, sendbuf: Given, recvbuf: Given, *, at: str = "") -> Run:
-        """Give each rank its part of every rank's buffer."""
+        """Send one equal part of each rank's buffer to every rank."""
         return self._alltoallv(call, sendbuf, None, recvbuf, None, at=at)
 
     def _alltoallv(
         self, call: str, sendbuf: Given, sendcounts: Sequence[int] | None, recvbuf: Given,
         recvcounts: Sequence[int] | None, *, at: str = "",
     ) -> Run:  # fmt: skip
-        """Exchange parts of so many bytes, which lie one after the other, among all."""
+        """Send parts of `sendcounts` bytes to all ranks and receive parts of `recvcounts` bytes from them."""
         sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
         outgoing, incoming = self._parts(call, sent, sendcounts, at), self._parts(call, into, recvcounts, at)
         self._same(nbytes=sent.nbytes if sendcounts is None else None)
@@ -425,7 +431,7 @@ class Comm:
         self, call: str, sendbuf: Given, recvbuf: Given, counts: Sequence[int] | None = None, op: Op = SUM, *,
         at: str = "",
     ) -> Run:  # fmt: skip
-        """Reduce, and give each rank its part of `counts` bytes; equal parts without."""
+        """Reduce all buffers, and give each rank its part of `counts` bytes; equal parts if that is None."""
         sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
         work = self._workplace(sent).temporary()
         parts = self._parts(call, work, counts, at)
@@ -443,7 +449,7 @@ class Comm:
         return body
 
     def _scan(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> Run:
-        """Give each rank the reduction over the ranks up to it."""
+        """Give each rank the reduction over all ranks up to itself."""
         sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
         copy = sent.temporary()
         copy.write(sent.read())
@@ -451,7 +457,7 @@ class Comm:
         return self._chosen(call, sent.nbytes, _elements(sent), copy, into, op)
 
     def _exscan(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> Run:
-        """Give each rank but the first the reduction over the ranks before it."""
+        """Give each rank except the first the reduction over all ranks before it."""
         return self._scan(call, sendbuf, recvbuf, op)
 
     Barrier, Ibarrier = _collective("Barrier", _barrier)
@@ -474,13 +480,13 @@ class Comm:
 
     @staticmethod
     def _of_part(call: str, parts: Sequence[MpiBuffer] | None, mine: MpiBuffer, root: int) -> int | None:
-        """Return the bytes of a rank's part, as the root or another rank tells them; None where they may differ."""
+        """Return the bytes of one rank's part, to compare among ranks; None for calls whose parts may differ."""
         if call in ("MPI_Gatherv", "MPI_Scatterv"):
             return None
         return mine.nbytes if parts is None else parts[root].nbytes
 
     def _same(self, *, root: int | None = None, nbytes: int | None = None, op: Op | None = None) -> None:
-        """Note what all ranks have to give to the call."""
+        """Note the arguments of the current collective that must be equal on all ranks."""
         said = [f"root {root}" if root is not None else "", f"{nbytes} bytes" if nbytes is not None else ""]
         self._arguments = ", ".join(filter(None, [*said, op.name if op is not None else ""]))
 
@@ -489,13 +495,13 @@ class Comm:
         return lambda channel: chosen(channel, *args)
 
     async def run(self, call: str, at: str, body: Run) -> None:
-        """Run a blocking collective in the calling thread."""
+        """Run the steps `body` of a blocking collective in the calling thread."""
         channel = self._channel(call, at, background=False)
         with self.endpoint.call(call, at):
             await body(channel)
 
     def start(self, call: str, at: str, body: Run) -> MpiRequest:
-        """Begin a nonblocking one: an actor of its own goes from step to step as its messages are done."""
+        """Begin a nonblocking collective: an actor of its own runs the steps `body`."""
         channel = self._channel(call, at, background=True)
         request = MpiRequest(self.endpoint, call, f"on {self.name}", at=at)
         self.endpoint.begun[request] = None
@@ -534,13 +540,13 @@ class Comm:
         return lambda: self.world.absent(self.context, number, self.group)
 
     def _workplace(self, buffer: MpiBuffer) -> MpiBuffer:
-        """Return where a reduction is made: in the buffer itself, or for short ones of a device at the host."""
+        """Return the buffer in which a reduction is computed: a host copy for short device buffers, else `buffer`."""
         if buffer.device is None or buffer.nbytes > self.world.costs.device.collective_limit:
             return buffer
         return attrs.evolve(buffer.temporary(), device=None)
 
     def _reducing(self, sent: MpiBuffer, work: MpiBuffer, into: MpiBuffer, chosen: Run) -> Run:
-        """Return a reduction in `work` of what is sent, with the copies to the host and back if it is made there."""
+        """Return the steps that reduce `sent` in `work`, with copies from and to a device if `work` is on the host."""
 
         async def body(channel: Channel) -> None:
             for buffer in (sent, into):
@@ -560,7 +566,7 @@ class Comm:
         return buffer_of(recvbuf if isinstance(sendbuf, InPlace) else sendbuf, call)
 
     def _parts(self, call: str, buffer: MpiBuffer, counts: Sequence[int] | None, at: str) -> list[MpiBuffer]:
-        """Return the part of each rank: equal ones, or of so many bytes, one after the other. Raises MpiError."""
+        """Return each rank's part of a buffer: equal, or of `counts` bytes one after the other. Raises MpiError."""
         if counts is None:
             return split(buffer, self.size)
         if len(counts) != self.size or any(count < 0 for count in counts) or sum(counts) > buffer.nbytes:
@@ -578,9 +584,9 @@ class Comm:
     # ------------------------------------------------------------------ communicators
 
     async def Split(self, color: int = 0, key: int = 0, *, at: str = "") -> Comm | None:
-        """Return the communicator of all ranks of the same color, in the order of their keys (MPI_Comm_split).
+        """Return the communicator of all ranks with the same color, in the order of their keys (MPI_Comm_split).
 
-        None for a rank whose color is UNDEFINED.
+        Returns None for a rank whose color is UNDEFINED.
         """
         mine = np.array([color, key], np.int64)
         everybody = np.zeros(2 * self.size, np.int64)
@@ -597,7 +603,7 @@ class Comm:
         return Comm(self.world, self.endpoint, group, context, f"{self.name} split {number} color {color}")
 
     async def Dup(self, *, at: str = "") -> Comm:
-        """Return a communicator of the same ranks, whose messages meet none of this one (MPI_Comm_dup)."""
+        """Return a communicator of the same ranks; its messages meet none of this one's (MPI_Comm_dup)."""
         word = MpiBuffer(8)
         await self.run("MPI_Comm_dup", at, self._allreduce("MPI_Allreduce", IN_PLACE, word, SUM))
         self._made += 1
@@ -605,7 +611,7 @@ class Comm:
         return Comm(self.world, self.endpoint, self.group, context, f"{self.name} dup {self._made}")
 
     def Free(self) -> None:
-        """Give the communicator up (MPI_Comm_free); messages that have begun complete."""
+        """Release the communicator (MPI_Comm_free); messages that have begun still complete."""
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in ONE_SIDED:
@@ -618,9 +624,9 @@ def _elements(buffer: MpiBuffer) -> int:
 
 
 def worlds(processes: Sequence[Process]) -> list[Comm]:
-    """Return MPI_COMM_WORLD as each of the processes has it, by rank.
+    """Return each process's handle of MPI_COMM_WORLD, in order of rank.
 
-    Raises ProfileError when the machine's profile lacks what messages cost.
+    Raises ProfileError if the machine's profile lacks the costs of messages.
     """
     world = World(processes)
     context = world.context("MPI_COMM_WORLD")

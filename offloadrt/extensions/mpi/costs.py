@@ -1,4 +1,4 @@
-"""What messages cost: the entries of a machine's profile that the library, shared memory, NICs and network read."""
+"""What messages cost: the profile's entries for the MPI library, shared memory, network cards and network."""
 
 from __future__ import annotations
 
@@ -9,126 +9,134 @@ import attrs
 
 @attrs.frozen
 class LibraryCosts:
-    """What the MPI library does on a core, and when it does it."""
+    """What the MPI library does on a core and how long it takes, and the sizes at which it changes its protocol."""
 
     send: Annotated[float, "mpi.send"]
-    """Seconds on a core for a call that begins to send to another node."""
+    """Seconds on the sender's core for each message to another node."""
     receive: Annotated[float, "mpi.receive"]
-    """Seconds on a core to take in a message from another node, besides copying it."""
+    """Seconds on the receiver's core for each message from another node, besides copying its bytes."""
     test: Annotated[float, "mpi.test"]
-    """Seconds on a core for a look at what has arrived: Test, Iprobe and their kin."""
+    """Seconds on a core for a call that only looks for progress, such as MPI_Test or MPI_Iprobe."""
     eager_limit: Annotated[int, "mpi.eager_limit"]
-    """The largest message, in bytes, that goes to another node before its receiver asks for it."""
+    """The largest message, in bytes, that is sent to another node without waiting for its receive (eager protocol)."""
     inject_limit: Annotated[int, "mpi.inject_limit"]
-    """The largest message whose bytes go to the NIC with the command; it reads longer ones from memory."""
+    """The largest message, in bytes, whose data is written to the NIC with the command; the NIC reads longer ones from
+    memory.
+    """
     rendezvous: Annotated[float, "mpi.rendezvous"]
-    """Seconds that the receiver needs to ask for an announced message: registration of memory, the request."""
+    """Seconds that the receiver needs to ask for the data of an announced message: memory registration and request."""
     copy_bw: Annotated[float, "mpi.copy_bw"]
-    """Bytes per second at which a core copies between the program's memory and the library's."""
+    """Bytes per second at which a core copies between the program's and the library's memory."""
     block: Annotated[float, "mpi.block"]
-    """Seconds to pack or unpack each piece of memory that a derived datatype describes, besides its bytes."""
+    """Seconds to pack or unpack each contiguous piece that a derived datatype describes, besides copying its bytes."""
     reduce_bw: Annotated[float, "mpi.reduce_bw"]
-    """Bytes per second of one operand that a core combines with another."""
+    """Bytes per second at which a core combines one operand of a reduction with another."""
     progress: Annotated[str, "mpi.progress"]
-    """Who takes an announced message in: ``calls`` (the receiver, in any of its calls) or ``hardware`` (the NIC)."""
+    """Who fetches the data of an announced message: ``calls`` (the receiver, inside any MPI call) or ``hardware`` (its
+    NIC).
+    """
     collectives: Annotated[str, "mpi.collectives"]
-    """Whose rules choose the algorithm of a collective: ``mpich`` or ``openmpi``."""
+    """The library whose rules choose the algorithm of a collective: ``mpich``, ``cray`` or ``openmpi``."""
 
 
 @attrs.frozen
 class SharedMemoryCosts:
-    """What a message between two ranks of a node costs, which goes through shared memory."""
+    """What a message between two ranks of the same node costs; it goes through shared memory."""
 
     latency: Annotated[float, "shm.latency"]
-    """Seconds from the sender's store to the receiver's load of it, between two cores."""
+    """Seconds from a store by the sender's core until the receiver's core loads the value."""
     short: Annotated[float, "shm.short"]
-    """Seconds on each core for a message up to the short limit."""
+    """Seconds on each of the two cores for a message of at most `short_limit` bytes."""
     short_limit: Annotated[int, "shm.short_limit"]
     """The largest message in bytes that fits into the flags that the receiver polls (UCX's and Open MPI's fast box)."""
     message: Annotated[float, "shm.message"]
-    """Seconds on each core for a longer message."""
+    """Seconds on each of the two cores for a message of more than `short_limit` bytes."""
     copy_bw: Annotated[float, "shm.copy_bw"]
-    """Bytes per second of each of the two copies through shared memory: they stay in the caches."""
+    """Bytes per second of each of the two copies, into and out of shared memory; they stay in the caches."""
     eager_limit: Annotated[int, "shm.eager_limit"]
-    """The largest message, in bytes, that is copied into shared memory before anybody receives it."""
+    """The largest message, in bytes, that is copied into shared memory without waiting for its receive (eager
+    protocol).
+    """
     rendezvous: Annotated[float, "shm.rendezvous"]
-    """Seconds on the receiver's core to begin a single copy: the system call of CMA, an attachment of XPMEM."""
+    """Seconds on the receiver's core to begin a single copy: the system call of CMA, or an attachment of XPMEM."""
     single_copy_bw: Annotated[float, "shm.single_copy_bw"]
-    """Bytes per second of the receiver's single copy out of the sender's memory."""
+    """Bytes per second at which the receiver copies straight out of the sender's memory."""
 
 
 @attrs.frozen
 class NicCosts:
-    """What one network card of a node does; the ranks of the node take its cards in turn."""
+    """What one network card does; the ranks of a node take its cards in turn."""
 
     count: Annotated[int, "nic.count"]
     bandwidth: Annotated[float, "nic.bw"]
-    """Bytes per second in each direction, which all messages of the moment share."""
+    """Bytes per second in each direction; messages that are under way at the same time share it."""
     message_gap: Annotated[float, "nic.message_gap"]
-    """Seconds that the card needs for each message that it sends: the inverse of its message rate."""
+    """Seconds between two messages that the card sends: the inverse of its message rate."""
     fetch: Annotated[float, "nic.fetch"]
-    """Seconds to read what is sent from memory, where it did not come with the command."""
+    """Seconds for the card to read a message's data from memory, if it did not come with the command."""
     uncontended: Annotated[bool, "nic.uncontended"]
-    """Whether each message finds the card idle (an ablation)."""
+    """Whether each message finds the card idle, however many there are (an ablation)."""
 
 
 @attrs.frozen
 class NetworkCosts:
-    """What lies between the nodes: switches, each with so many nodes, and links from each to the others."""
+    """The network between the nodes: switches of `switch_nodes` nodes each, and links between the switches."""
 
     latency: Annotated[float, "net.latency"]
-    """Seconds from card to card below one switch, for an empty message."""
+    """Seconds from card to card for an empty message between nodes of the same switch."""
     switch_nodes: Annotated[int, "net.switch_nodes"]
-    """How many nodes hang on a switch."""
+    """The number of nodes on each switch."""
     hop: Annotated[float, "net.hop"]
-    """Seconds more between nodes of two switches."""
+    """Additional seconds between nodes of different switches."""
     uplink_bw: Annotated[float, "net.uplink_bw"]
-    """Bytes per second of all links of a switch to the others together, in each direction."""
+    """Bytes per second, in each direction, of all links from a switch to the other switches together."""
     uncontended: Annotated[bool, "net.uncontended"]
-    """Whether each message finds the links between switches idle (an ablation)."""
+    """Whether each message finds the links between switches idle, however many there are (an ablation)."""
 
 
 @attrs.frozen
 class DeviceBufferCosts:
-    """How messages reach memory of a device."""
+    """How messages reach the memory of a device."""
 
     path: Annotated[str, "mpi.device.path"]
-    """``gpudirect``: NICs read and write device memory; ``staged``: it is copied through the host's."""
+    """``gpudirect``: network cards read and write device memory; ``staged``: data is copied through host memory."""
     copy: Annotated[float, "mpi.device.copy"]
-    """Seconds on a core to copy a short message from or to device memory, besides its bytes."""
+    """Seconds for a core to copy a short message from or to device memory, besides its bytes."""
     copy_bw: Annotated[float, "mpi.device.copy_bw"]
-    """Bytes per second of such a copy."""
+    """Bytes per second at which a core copies a short message from or to device memory."""
     staged: Annotated[float, "mpi.device.staged"]
-    """Seconds on a core of a synchronous copy call of the library, besides the transfer (with ``staged``)."""
+    """Seconds on a core for a synchronous copy call of the library with ``staged``, besides the transfer."""
     direct_from: Annotated[int, "mpi.device.direct_from"]
-    """From so many bytes on the NIC reads an eager message from device memory itself (with ``gpudirect``)."""
+    """From this many bytes on, the NIC reads an eager message from device memory itself (with ``gpudirect``)."""
     setup: Annotated[float, "mpi.device.setup"]
-    """Seconds that each rendezvous of a buffer in device memory needs more: pointer queries, registration."""
+    """Additional seconds for each rendezvous of a buffer in device memory: pointer queries and registration."""
     nic_bw: Annotated[float, "mpi.device.nic_bw"]
     """Bytes per second at which a NIC can read device memory."""
     pipeline_from: Annotated[int, "mpi.device.pipeline_from"]
-    """From so many bytes on a rendezvous is staged through the host even with ``gpudirect``."""
+    """From this many bytes on, a rendezvous is staged through host memory even with ``gpudirect``."""
     chunk: Annotated[int, "mpi.device.chunk"]
-    """Bytes of each piece in which a staged message goes."""
+    """The bytes of each chunk in which a staged message is sent."""
     chunk_work: Annotated[float, "mpi.device.chunk_work"]
-    """Seconds that each piece takes at each stage, besides its bytes: the call, and noticing its end."""
+    """Seconds for each chunk at each stage, besides its bytes: the call, and the time until its end is noticed."""
     staged_chunk: Annotated[float, "mpi.device.staged_chunk"]
-    """The same with ``staged``, where each copy is a synchronous call."""
+    """The seconds of `chunk_work` for the path ``staged``, where each copy is a synchronous call."""
     ipc: Annotated[float, "mpi.device.ipc"]
-    """Seconds to open another process's device memory and to copy out of it, besides the bytes."""
+    """Seconds to open the device memory of another process and to begin a copy out of it, besides the bytes."""
     ipc_bw: Annotated[float, "mpi.device.ipc_bw"]
-    """Bytes per second of such a copy where no link of the profile carries it: within a device, on an APU."""
+    """Bytes per second of a copy between device memories that no link of the profile carries: within a device, or on an
+    APU.
+    """
     reduce: Annotated[float, "mpi.device.reduce"]
-    """Seconds for a kernel of the library that combines two operands in device memory: launch and synchronisation."""
+    """Seconds for the library's kernel that combines two operands in device memory: launch and synchronization."""
     reduce_bw: Annotated[float, "mpi.device.reduce_bw"]
-    """Bytes per second of one operand that such a kernel combines."""
+    """Bytes per second of one operand that this kernel combines."""
     collective_limit: Annotated[int, "mpi.device.collective_limit"]
-    """The longest reduction, in bytes, that is copied to the host and made there as a whole."""
+    """The largest reduction, in bytes, of a device buffer that is copied to the host and computed there."""
 
 
 @attrs.frozen
 class MessageCosts:
-    """All of them."""
+    """All costs of messages: library, shared memory, network cards, network and device memory."""
 
     library: LibraryCosts
     shared: SharedMemoryCosts

@@ -1,9 +1,9 @@
-"""MPI's matching: which receive gets which message. Pure: it is told of both and pairs them.
+"""MPI's matching: which receive gets which message. It is pure: receives and messages go in, pairs come out.
 
-A receive matches the first message, in the order in which messages arrived, whose communicator, source and tag it
-names, and a message the first receive, in the order in which receives were posted, that names its own (MPI 4.1, 3.5:
-messages do not overtake). A wildcard takes part in these orders as a name does, so that it is deterministic. Messages
-of one sender are given in the order in which they were sent; who hands them over sees to that.
+A receive matches the message that arrived first among those whose communicator, source and tag it names. A message
+matches the receive that was posted first among those that name its communicator, source and tag (MPI 4.1, 3.5: messages
+do not overtake). Receives with wildcards take part in these orders as others do, so matching is deterministic. The
+caller passes the messages of one sender in the order in which they were sent.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ M = TypeVar("M")
 
 
 def matches(wanted_source: int, wanted_tag: int, source: int, tag: int) -> bool:
-    """Tell whether a receive that wants this source and tag, or any, takes a message that has these."""
+    """Tell whether a receive with this source and tag, either of which may be a wildcard, takes this message."""
     return wanted_source in (source, ANY_SOURCE) and wanted_tag in (tag, ANY_TAG)
 
 
 class MatchQueues(Generic[R, M]):
-    """The two queues of one communicator at one rank: receives without a message, messages without a receive."""
+    """The two queues of one communicator at one rank: posted receives, and unexpected messages."""
 
     __slots__ = ("posted", "unexpected")
 
@@ -33,14 +33,14 @@ class MatchQueues(Generic[R, M]):
         """(source, tag, message) in the order in which they arrived."""
 
     def post(self, source: int, tag: int, receive: R) -> M | None:
-        """Post a receive; return the message that it takes, or None after it has been put into its queue."""
+        """Post a receive; return the message that matches it, or None if it was put into the queue."""
         if (place := self._first(source, tag)) is None:
             self.posted.append((source, tag, receive))
             return None
         return self.unexpected.pop(place)[2]
 
     def arrive(self, source: int, tag: int, message: M) -> R | None:
-        """Let a message arrive; return the receive that takes it, or None after it has been put into its queue."""
+        """Let a message arrive; return the receive that matches it, or None if it was put into the queue."""
         for place, (wanted_source, wanted_tag, receive) in enumerate(self.posted):
             if matches(wanted_source, wanted_tag, source, tag):
                 del self.posted[place]
@@ -49,11 +49,11 @@ class MatchQueues(Generic[R, M]):
         return None
 
     def probe(self, source: int, tag: int) -> M | None:
-        """Return the message that a receive would take now, and leave it where it is; None where there is none."""
+        """Return the message that such a receive would take now, and leave it in the queue; None if there is none."""
         return None if (place := self._first(source, tag)) is None else self.unexpected[place][2]
 
     def withdraw(self, receive: R) -> bool:
-        """Take a receive off its queue; False where it is not there, because it has a message already."""
+        """Remove a receive from its queue; return False if it is not there, because a message has matched it."""
         for place, (_, _, posted) in enumerate(self.posted):
             if posted is receive:
                 del self.posted[place]

@@ -1,8 +1,8 @@
 """What carries messages: the network cards of the nodes, the switches between them, and shared memory.
 
-``Nic`` sends one message after the other from its queue (its message rate), and all that are under way share its
-bandwidth; below one switch that is all, between two switches a message takes its share of their uplinks as well. A
-message's own actor is one of the card's, which carries it until it has arrived. No time here follows from a number of
+``Nic`` sends the messages of its queue one after the other (its message rate); messages that are under way share its
+bandwidth. Between nodes of one switch that is all. Between two switches a message also takes its share of the switches'
+uplinks. One actor of the card carries each message until it has arrived. No time here is a formula in the number of
 ranks, nodes or messages.
 """
 
@@ -21,21 +21,21 @@ from offloadrt.sim import Mailbox, Simulation, Station
 
 @attrs.frozen(eq=False)
 class NicPacket:
-    """What a card sends: a message, an announcement or a request of one, or the data that was asked for."""
+    """What a card sends: a message, the announcement of one, a request for announced data, or that data."""
 
     destination: Nic
     nbytes: int
     cap: float
-    """Bytes per second at which its bytes can be read at most."""
+    """The largest rate, in bytes per second, at which its bytes can be read."""
     is_fetched: bool
-    """Whether the card reads its bytes from memory."""
+    """Whether the card has to read its bytes from memory, which takes `nic.fetch` seconds."""
     arrived: Callable[[], None]
-    """Called when it has arrived."""
+    """Called when the packet has arrived."""
 
 
 @attrs.frozen(eq=False)
 class SharedMemoryPacket:
-    """A line in shared memory that another core of the node reads."""
+    """A cache line in shared memory that another core of the node is to read."""
 
     arrived: Callable[[], None]
 
@@ -44,12 +44,12 @@ MESSAGES = (NicPacket, SharedMemoryPacket)
 
 
 def _alike(name: str) -> Callable[[int], str]:
-    """Give the actors of one part one name: a report adds them up."""
+    """Return a function that gives all actors of one part the same name, so that reports add them up."""
     return lambda _: name
 
 
 class Nic:
-    """One card of a node: `send` a packet. Its two directions are independent."""
+    """One network card of a node. `send` queues a packet; its two directions are independent."""
 
     def __init__(self, sim: Simulation, network: Network, node: int, number: int, costs: MessageCosts) -> None:
         self.name = f"node {node} nic {number}"
@@ -65,10 +65,10 @@ class Nic:
         mailbox = Mailbox(sim, self.name)
         self._servers: Servers[NicPacket] = Servers(sim, mailbox, self._run, _alike(self.name), grow=True, service=True)
         self.send = self._servers.submit
-        """Queue a packet."""
+        """Put a packet into the card's queue."""
 
     async def _run(self) -> None:
-        """Carry one packet after the other, for ever."""
+        """Carry one packet after the other, for ever, as one of the card's actors."""
         get, sim, costs = self._servers.mailbox.get, self._sim, self._costs
         gap = costs.nic.message_gap
         while True:
@@ -87,7 +87,7 @@ class Nic:
 
 
 class Network:
-    """All nodes' cards, and the switches between the nodes."""
+    """The cards of all nodes, and the switches between the nodes."""
 
     def __init__(self, sim: Simulation, nodes: int, costs: MessageCosts) -> None:
         self._sim = sim
@@ -95,7 +95,7 @@ class Network:
         self.nics = [
             [Nic(sim, self, node, number, costs) for number in range(costs.nic.count)] for node in range(nodes)
         ]
-        """The cards of each node."""
+        """The cards of each node, by node number."""
         per_switch = costs.network.switch_nodes
         self._switch = [node // per_switch for node in range(nodes)]
         uplink, uncontended = costs.network.uplink_bw, costs.network.uncontended
@@ -112,17 +112,17 @@ class Network:
             )
 
     def nic_of(self, node: int, local: int) -> Nic:
-        """Return the card of a rank by its number on its node: ranks take the node's cards in turn."""
+        """Return the card of a rank; `local` is the rank's number on its node: ranks take the node's cards in turn."""
         cards = self.nics[node]
         return cards[local % len(cards)]
 
     def latency(self, source: int, destination: int) -> float:
-        """Return the seconds from one node's card to another's."""
+        """Return the latency in seconds from one node's card to another's."""
         costs = self._costs.network
         return costs.latency + (costs.hop if self._switch[source] != self._switch[destination] else 0.0)
 
     def way(self, source: Nic, destination: Nic) -> Shared:
-        """Return what the bytes of a packet pass."""
+        """Return the links that the bytes of a packet pass, as one shared way."""
         if (way := self._ways.get((source, destination))) is None:
             links: list[Shared] = [source.out, destination.into]
             here, there = self._switch[source.node], self._switch[destination.node]
@@ -132,7 +132,7 @@ class Network:
         return way
 
     def to_core(self, node: int, arrived: Callable[[], None]) -> None:
-        """Call `arrived` when another core of the node has seen what was just written to shared memory."""
+        """Call `arrived` when another core of the node sees what was just written to shared memory."""
         self._shared[node].submit(SharedMemoryPacket(arrived))
 
     def _memory(self, mailbox: Mailbox, node: int) -> Callable[[], Awaitable[None]]:
@@ -148,7 +148,7 @@ class Network:
         return run
 
     def statistics(self) -> dict[str, LinkStatistics]:
-        """Return by name what the links did that something has been transferred over."""
+        """Return the statistics of all links that have transferred something, by name."""
         cards: Sequence[Nic] = [nic for cards in self.nics for nic in cards]
         links = [*(link for nic in cards for link in (nic.out, nic.into)), *self._up, *self._down]
         return {link.name: link.statistics() for link in links if link.used}

@@ -1,10 +1,10 @@
 """Requests, and the progress of a rank's messages: `Endpoint` is a process's end of all its communicators.
 
-What the library has to do on a core when a message has come (take it in, copy it, ask for an announced one) is `Work`
-that lies here until a thread of the process is in a call that waits or tests, because an MPI library makes progress
-only there. A thread that waits does the work of the whole process, as a real progress engine does; where there is none,
-it parks and is woken by the next work or by the end of what it waits for. A waiting thread gives its core up here; real
-libraries poll and keep it, so that more threads than cores are predicted too fast.
+When a message has arrived, the library has to do something on a core: copy it out, or ask for the data of an announced
+one. This is `Work`. It waits in the endpoint until a thread of the process is in an MPI call that waits or tests,
+because an MPI library makes progress only there. A thread that waits does the work of the whole process, as a real
+progress engine does. If there is none, it parks until new work comes or its wait ends. A parked thread gives its core
+up; real libraries poll and keep it, so runs with more threads than cores are predicted too fast.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from offloadrt.sim import Actor, Signal, Simulation
 from offloadrt.trace import events
 
 Work = Callable[[], Awaitable[None]]
-"""What a progress engine does on a core for one message."""
+"""What the library has to do on a core for one message."""
 
 
 class Carrier(Protocol):
-    """What an endpoint needs of the transport."""
+    """The part of the transport that an endpoint calls."""
 
     def receive(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
-        """Take in a message that a receive has matched."""
+        """Begin to receive a message that a receive has matched."""
 
     def stage(self, endpoint: Endpoint, device: int, direction: str, nbytes: int) -> Awaitable[None]:
-        """Copy between a device's memory and the host's by a synchronous call."""
+        """Copy `nbytes` between a device's memory and the host's by a synchronous call. direction: h2d or d2h."""
 
 
 @attrs.define
 class Status:
-    """What came with a receive, or would come with one (`Comm.Probe`)."""
+    """Source, tag and bytes of a message that was received, or that could be received (`Comm.Probe`)."""
 
     source: int = ANY_SOURCE
     tag: int = ANY_TAG
@@ -55,56 +55,56 @@ class Status:
         return self.tag
 
     def Get_count(self) -> int:
-        """Return the bytes that came."""
+        """Return the number of bytes of the message."""
         return self.nbytes
 
 
 @attrs.frozen(eq=False)
 class MpiMessage:
-    """A message from one rank to another, or the announcement of a long one."""
+    """A message from one rank to another, or the announcement of a long message whose data is still with the sender."""
 
     number: int
-    """Its number in the run, from 1."""
+    """The number of the message in the run, from 1."""
     context: int
-    """Of the communicator."""
+    """The number of its communicator."""
     source: int
-    """The sender's rank in the communicator."""
+    """The sender's rank in that communicator."""
     tag: int
     nbytes: int
     sequence: int
-    """Its place among all that its sender has sent to its receiver."""
+    """Its place among all messages from its sender to its receiver."""
     sender: Endpoint
     send: MpiRequest
-    """The sender's request; of an announced message, the data lies in its buffer."""
+    """The sender's request; the data of an announced message is in the buffer of this request."""
     eager: bool
     values: Bytes | None = None
-    """What an eager message carries; None for a phantom."""
+    """The bytes of an eager message; None for a phantom, and for an announced message."""
 
 
 class PendingWait:
-    """One call that waits for requests: it ends when so many of them are done."""
+    """One MPI call that waits for requests; it ends when `left` more of them are complete."""
 
     __slots__ = ("left", "parked")
 
     def __init__(self, left: int) -> None:
         self.left = left
         self.parked: _Parked | None = None
-        """Where its thread is parked."""
+        """The signal on which its thread is parked; None if it is not parked."""
 
     def count(self, request: MpiRequest) -> None:
-        """Note that a request is done."""
+        """Count a request that is complete, and wake the thread if none is left to wait for."""
         self.left -= 1
         if self.left <= 0:
             self.wake()
 
     def wake(self) -> None:
-        """Let the thread look again, if it is parked."""
+        """Wake the thread, if it is parked, so that it looks for work and for complete requests."""
         if self.parked is not None and not self.parked.is_set:
             self.parked.set()
 
 
 class _Parked(Signal):
-    """A thread that waits in a call of MPI; a deadlock's story asks it on whom."""
+    """The signal of a thread that waits in an MPI call; the report of a deadlock asks it for whom it waits."""
 
     __slots__ = ("_called", "_waits_for")
 
@@ -114,7 +114,7 @@ class _Parked(Signal):
 
     @property
     def name(self) -> str:
-        """Say what the thread waits for, and which of the ranks that it waits for have ended."""
+        """Return the text of reports: the call, and which of the ranks it waits for have ended."""
         waits = [one for one in self._waits_for if not one.is_done and one.absent is None]
         peers = dict.fromkeys(one.peer for one in waits if one.peer is not None)
         ended = [f"{peer} has ended{peer.said_last()}" for peer in peers if peer.has_ended]
@@ -125,12 +125,12 @@ class _Parked(Signal):
         self._called = called
 
     def missing(self) -> list[str]:
-        """Return the ranks that have not come to a collective that the thread waits for."""
+        """Return the ranks that have not reached the collective for which the thread waits."""
         absent = next((one.absent for one in self._waits_for if one.absent is not None), None)
         return [] if absent is None else absent()
 
     def holders(self) -> list[Actor]:
-        """Return the ranks on which the end of the wait depends, as far as they are known."""
+        """Return the threads of the ranks on which the end of the wait depends, as far as they are known."""
         peers = [request.peer for request in self._waits_for if request.peer is not None and not request.is_done]
         return list(dict.fromkeys(peer.actor for peer in peers if peer.actor is not None and not peer.has_ended))
 
@@ -138,8 +138,8 @@ class _Parked(Signal):
 class MpiRequest:
     """A send, a receive or a collective that has begun: `Wait` for it, or `Test` it.
 
-    Several are waited for by `MpiRequest.Waitall`, `Waitany` and `Waitsome`, and tested by `Testall`, `Testany` and
-    `Testsome`.
+    `MpiRequest.Waitall`, `Waitany` and `Waitsome` wait for several requests; `Testall`, `Testany` and `Testsome` test
+    several.
     """
 
     __slots__ = (
@@ -157,23 +157,23 @@ class MpiRequest:
     ) -> None:
         self.endpoint = endpoint
         self.call = call
-        """The call that made it, as "MPI_Isend"."""
+        """The MPI call that made the request, for example "MPI_Isend"."""
         self.what = what
-        """What it does, as "to rank 1 with tag 0", for messages."""
+        """The other side of the request for messages, for example "to rank 1 with tag 0"."""
         self.buffer = buffer
         self.peer = peer
-        """The other rank; None for any, and for a collective."""
+        """The endpoint of the other rank; None for a receive from any rank, and for a collective."""
         self.at = at
-        """File and line of the call, where the program tells them."""
+        """File and line of the call; empty if they are not known."""
         self.is_done = False
         self.status = Status()
         self.error: MpiError | None = None
         self.waits: list[PendingWait] = []
-        """The calls that wait for it."""
+        """The calls that wait for this request."""
         self.absent: Callable[[], list[str]] | None = None
-        """Of a collective's: names the ranks that have not come to it."""
+        """For a collective: returns the names of the ranks that have not reached it."""
         self.wanted: tuple[int, int, int] | None = None
-        """Of a receive that has been posted: context, source and tag."""
+        """For a posted receive: (communicator, source, tag)."""
 
     def __repr__(self) -> str:
         return f"<{self} of rank {self.endpoint.rank}{', done' if self.is_done else ''}>"
@@ -183,11 +183,11 @@ class MpiRequest:
 
     @property
     def called(self) -> str:
-        """Name the call and the rank: with the line of the program, or else with what it does."""
+        """Describe the request for reports: rank and call, with the line of the program or else the other side."""
         return f"{self.endpoint}'s {self.call} {f'({self.at})' if self.at else self.what}"
 
     def finish(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, nbytes: int = 0) -> None:
-        """End it, and wake who waits for it."""
+        """Complete the request, and wake the calls that wait for it."""
         self.is_done = True
         self.status = Status(source, tag, nbytes, self.status.is_cancelled)
         if self.waits:
@@ -198,24 +198,24 @@ class MpiRequest:
     # ------------------------------------------------------------------ MPI's calls
 
     async def Wait(self, status: Status | None = None, *, at: str = "") -> None:
-        """Wait until it is done (MPI_Wait). Raises MpiError for what it came to."""
+        """Wait until the request is complete (MPI_Wait). Raises MpiError if the operation failed."""
         await self.Waitall([self], [status] if status is not None else None, at=at, call="MPI_Wait")
 
     async def Test(self, status: Status | None = None, *, at: str = "") -> bool:
-        """Make progress, and tell whether it is done (MPI_Test)."""
+        """Make progress and tell whether the request is complete (MPI_Test). Raises MpiError if it failed."""
         await self.endpoint.look("MPI_Test", at)
         if self.is_done:
             self.take(status)
         return self.is_done
 
     def Cancel(self) -> None:
-        """Cancel a receive that has no message yet (MPI_Cancel): it is done, and its status says so."""
+        """Cancel a receive that no message has matched (MPI_Cancel): it completes, and its status says so."""
         if self.wanted is not None and self.endpoint.withdraw(self):
             self.status.is_cancelled = True
             self.finish()
 
     def take(self, status: Status | None) -> None:
-        """Give its status to the caller. Raises MpiError for what it came to."""
+        """Copy the result into the caller's status, if there is one. Raises MpiError if the operation failed."""
         if self.error is not None:
             raise self.error
         if status is not None:
@@ -225,7 +225,7 @@ class MpiRequest:
         self.completed()
 
     def completed(self) -> None:
-        """Note that the program knows of its end; a persistent request can be started again."""
+        """Note that the program has learned of the completion; a persistent request can then be started again."""
         self.endpoint.begun.pop(self, None)
 
     @staticmethod
@@ -236,7 +236,7 @@ class MpiRequest:
         at: str = "",
         call: str = "MPI_Waitall",
     ) -> None:
-        """Wait until all are done (MPI_Waitall)."""
+        """Wait until all requests are complete (MPI_Waitall)."""
         if requests:
             await requests[0].endpoint.wait(requests, len(requests), call, at)
         for number, request in enumerate(requests):
@@ -244,7 +244,7 @@ class MpiRequest:
 
     @staticmethod
     async def Waitany(requests: Sequence[MpiRequest], status: Status | None = None, *, at: str = "") -> int:
-        """Wait until one is done, and return its place: of several the first (MPI_Waitany); -1 for no request."""
+        """Wait until a request is complete; return the index of the first that is, -1 without any (MPI_Waitany)."""
         if not requests:
             return -1
         await requests[0].endpoint.wait(requests, 1, "MPI_Waitany", at)
@@ -254,14 +254,14 @@ class MpiRequest:
 
     @staticmethod
     async def Waitsome(requests: Sequence[MpiRequest], *, at: str = "") -> list[int]:
-        """Wait until one at least is done, and return the places of those that are (MPI_Waitsome)."""
+        """Wait until at least one request is complete, and return the indices of all that are (MPI_Waitsome)."""
         if requests:
             await requests[0].endpoint.wait(requests, 1, "MPI_Waitsome", at)
         return _taken(requests)
 
     @staticmethod
     async def Testall(requests: Sequence[MpiRequest], *, at: str = "") -> bool:
-        """Make progress, and tell whether all are done (MPI_Testall)."""
+        """Make progress, and tell whether all requests are complete (MPI_Testall)."""
         if requests:
             await requests[0].endpoint.look("MPI_Testall", at)
         if all(request.is_done for request in requests):
@@ -271,7 +271,7 @@ class MpiRequest:
 
     @staticmethod
     async def Testany(requests: Sequence[MpiRequest], *, at: str = "") -> int:
-        """Make progress, and return the place of the first that is done; -1 for none (MPI_Testany)."""
+        """Make progress, and return the index of the first complete request; -1 if there is none (MPI_Testany)."""
         if requests:
             await requests[0].endpoint.look("MPI_Testany", at)
         place = next((number for number, request in enumerate(requests) if request.is_done), -1)
@@ -281,7 +281,7 @@ class MpiRequest:
 
     @staticmethod
     async def Testsome(requests: Sequence[MpiRequest], *, at: str = "") -> list[int]:
-        """Make progress, and return the places of those that are done (MPI_Testsome)."""
+        """Make progress, and return the indices of the complete requests (MPI_Testsome)."""
         if requests:
             await requests[0].endpoint.look("MPI_Testsome", at)
         return _taken(requests)
@@ -295,7 +295,7 @@ def _taken(requests: Sequence[MpiRequest]) -> list[int]:
 
 
 class PersistentRequest(MpiRequest):
-    """A send or a receive that is described once and started again and again (MPI_Send_init, MPI_Recv_init)."""
+    """A send or a receive that can be started again and again (MPI_Send_init, MPI_Recv_init)."""
 
     __slots__ = ("_begin", "_current")
 
@@ -306,7 +306,7 @@ class PersistentRequest(MpiRequest):
         self.is_done = True  # an inactive request: a wait for it ends at once
 
     async def Start(self, *, at: str = "") -> None:
-        """Begin it once more (MPI_Start). Raises MpiError where it has begun and nobody has waited for it."""
+        """Start the operation once more (MPI_Start). Raises MpiError if it was started and not yet waited for."""
         if self._current is not None:
             raise MpiError.of_call(
                 self.endpoint.sim, f"MPI_ERR_REQUEST: {self} is active; wait for it first", "MPI_Start", at
@@ -320,7 +320,7 @@ class PersistentRequest(MpiRequest):
             current.waits.append(_Follower(self))
 
     def follow(self, current: MpiRequest) -> None:
-        """End with the send or receive that it has begun."""
+        """Complete as the operation `current` did, which it has started."""
         self.error = current.error
         self.finish(current.status.source, current.status.tag, current.status.nbytes)
 
@@ -331,13 +331,13 @@ class PersistentRequest(MpiRequest):
 
     @staticmethod
     async def Startall(requests: Sequence[PersistentRequest], *, at: str = "") -> None:
-        """Begin all, in order (MPI_Startall)."""
+        """Start all requests, in order (MPI_Startall)."""
         for request in requests:
             await request.Start(at=at)
 
 
 class _Follower(PendingWait):
-    """Ends a persistent request when the send or receive that it has begun ends."""
+    """Completes a persistent request when the operation that it has started completes."""
 
     __slots__ = ("_followed",)
 
@@ -346,17 +346,17 @@ class _Follower(PendingWait):
         self._followed = followed
 
     def count(self, request: MpiRequest) -> None:
-        """Note that the request is done."""
+        """Complete the persistent request with `request`, the operation that it has started."""
         self._followed.follow(request)
 
 
 class Endpoint:
-    """One process's end of all its communicators: its queues, what it has still to do, and who waits."""
+    """One process's end of all its communicators: message queues, pending work, and threads that wait."""
 
     def __init__(self, process: Process, nic: Nic, costs: MessageCosts, carrier: Carrier) -> None:
         self.process = process
         self.nic = nic
-        """The card that it sends with."""
+        """The network card with which it sends."""
         self.costs = costs
         self.carrier = carrier
         self.rank = process.rank
@@ -365,26 +365,26 @@ class Endpoint:
         self.sim = process.program.sim
         self.trace = process.program.trace
         self.actor: Actor | None = None
-        """The thread of the process that made the last call, for reports."""
+        """The thread of the process that made the last MPI call, for reports."""
         self.last_call = ""
-        """The last call, with its line where the program tells it."""
+        """The name of the last MPI call, with its line if that is known."""
         self.begun: dict[MpiRequest, None] = {}
-        """What the program has begun, and does not know the end of."""
+        """Requests that the program has begun and of whose completion it does not know yet (an ordered set)."""
         self.unmatched: dict[int, MpiMessage] = {}
-        """Messages of the program that no receive has matched, by number."""
+        """Sent messages of the program that no receive has matched, by number."""
         self.mismatches: dict[str, None] = {}
-        """Receives of another type of elements than that of what came."""
+        """Messages whose element type is not that of their receive, as texts (an ordered set)."""
         self._queues: dict[int, MatchQueues[MpiRequest, MpiMessage]] = {}
         self._work: deque[Work] = deque()
         self._parked: list[_Parked] = []
         self.inside: set[int] = set()
-        """The threads that are in a call, by their actors' numbers."""
+        """The threads that are in an MPI call, by their actors' numbers."""
         self._probing: list[PendingWait] = []
-        """Threads that wait for a message that they could receive."""
+        """Calls of MPI_Probe that wait for a message."""
         self._sent: dict[int, int] = {}
         self._expected: dict[int, int] = {}
         self._early: dict[tuple[int, int], MpiMessage] = {}
-        """Messages that came before one that was sent earlier, by sender and sequence."""
+        """By (sender, sequence): messages that arrived before one that their sender had sent earlier."""
 
     def __repr__(self) -> str:
         return f"rank {self.rank}"
@@ -392,19 +392,19 @@ class Endpoint:
     # ------------------------------------------------------------------ matching
 
     def queues(self, context: int) -> MatchQueues[MpiRequest, MpiMessage]:
-        """Return the queues of a communicator."""
+        """Return the matching queues of a communicator, by its number."""
         if (queues := self._queues.get(context)) is None:
             queues = self._queues[context] = MatchQueues()
         return queues
 
     def next_sequence(self, receiver: Endpoint) -> int:
-        """Return the number of the next message to another rank."""
+        """Return the sequence number of the next message to another rank, and count it."""
         number = self._sent.get(receiver.rank, 0)
         self._sent[receiver.rank] = number + 1
         return number
 
     def deliver(self, message: MpiMessage) -> None:
-        """Take a message in, in the order in which its sender has sent: it is matched, and its work begins."""
+        """Handle an arrived message once all earlier ones of its sender have arrived: match it, and begin its work."""
         sender = message.sender.rank
         self._early[sender, message.sequence] = message
         expected = self._expected.get(sender, 0)
@@ -419,27 +419,27 @@ class Endpoint:
                     probing.wake()
 
     def post(self, receive: MpiRequest, context: int, source: int, tag: int) -> None:
-        """Post a receive; it takes a message that is there already."""
+        """Post a receive; a message that has arrived already may match it."""
         receive.wanted = context, source, tag
         if (message := self.queues(context).post(source, tag, receive)) is not None:
             self._matched(receive, message)
 
     def withdraw(self, receive: MpiRequest) -> bool:
-        """Take a receive back that has no message yet."""
+        """Withdraw a receive; returns False if a message has matched it."""
         assert receive.wanted is not None
         return self.queues(receive.wanted[0]).withdraw(receive)
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether the thread that made the last call is at its end."""
+        """Tell whether the thread that made the last MPI call has ended."""
         return self.actor is not None and self.actor.finished
 
     def said_last(self) -> str:
-        """Say which call was the last one."""
+        """Return " after CALL" with the last MPI call, for reports; empty if there was none."""
         return f" after {self.last_call}" if self.last_call else ""
 
     def mistakes(self) -> list[str]:
-        """List what the rank has left undone: messages that nobody received, requests that it never waited for."""
+        """List what the rank left undone: messages that nobody received, requests that it never waited for."""
         messages = {message.send: message for message in self.unmatched.values()}
         undone = [f"{sent.called} is never received, {one.nbytes} bytes" for sent, one in messages.items()]
         undone += [f"{request.called} is never waited for" for request in self.begun if request not in messages]
@@ -467,7 +467,7 @@ class Endpoint:
     # ------------------------------------------------------------------ progress
 
     def add_work(self, work: Work) -> None:
-        """Leave work for a thread that is in a call, or comes into one."""
+        """Leave work for a thread that is in an MPI call or enters one later."""
         self._work.append(work)
         for parked in self._parked:
             if not parked.is_set:
@@ -475,28 +475,28 @@ class Endpoint:
                 return
 
     async def on_core(self, seconds: float) -> None:
-        """Spend so many seconds of the library's time on a core."""
+        """Let the library work for so many seconds on a core."""
         if seconds > 0.0:
             await self.machine.work(seconds, "ranks")
 
     def came_to(self, name: str, at: str = "") -> Actor:
-        """Note which call the running thread makes; return the thread."""
+        """Note the MPI call that the running thread makes; return the thread."""
         me = self.actor = self.sim.current
         if me.index not in self.inside:
             self.last_call = f"{name} ({at})" if at else name
         return me
 
     def call(self, name: str, at: str = "") -> AbstractContextManager[None]:
-        """Account for a call of MPI, and trace it as a directive; what it calls in turn is part of it."""
+        """Return a context manager around an MPI call, which traces it as a directive; nested calls belong to it."""
         me = self.came_to(name, at)
         return _NESTED if me.index in self.inside else _Call(self, me, name, at)
 
     async def wait(
         self, requests: Sequence[MpiRequest], needed: int, call: str, at: str, *, background: bool = False
     ) -> None:
-        """Make progress until so many of the requests are done.
+        """Make progress until `needed` of the requests are complete.
 
-        In the `background` of a nonblocking collective nobody makes progress: that is left to the threads in calls.
+        With `background`, for a nonblocking collective, only wait: threads that are in MPI calls make the progress.
         """
         pending = [request for request in requests if not request.is_done]
         waiting = PendingWait(needed - (len(requests) - len(pending)))
@@ -517,7 +517,7 @@ class Endpoint:
                             break
                     else:
                         await self._park(waiting, pending, call, at)
-                if self._work:  # somebody else who waits goes on with it
+                if self._work:  # another waiting thread goes on with the work
                     self._wake_one()
         finally:
             if waiting.left > 0 or needed < len(requests):
@@ -526,7 +526,7 @@ class Endpoint:
                         request.waits.remove(waiting)
 
     async def wait_for_message(self, context: int, source: int, tag: int, what: str, at: str) -> MpiMessage:
-        """Make progress until there is a message to receive, and return it (MPI_Probe)."""
+        """Make progress until there is a message that could be received, and return it (MPI_Probe)."""
         with self.call("MPI_Probe", at):
             while (message := self.queues(context).probe(source, tag)) is None:
                 if self._work:
@@ -541,7 +541,7 @@ class Endpoint:
         return message
 
     async def look(self, call: str, at: str) -> None:
-        """Make progress without waiting: do what work there is."""
+        """Do the work that is there, without waiting for more, on behalf of a call such as MPI_Test."""
         with self.call(call, at):
             await self.on_core(self.costs.library.test)
             for _ in range(len(self._work)):
@@ -574,7 +574,7 @@ _NESTED: Final = nullcontext()
 
 
 class _Call:
-    """A call of MPI that a thread is in."""
+    """Context manager around an MPI call of a thread: traces it and notes that the thread is inside."""
 
     __slots__ = ("_actor", "_at", "_begin", "_endpoint", "_name", "_number", "_outer")
 
@@ -607,7 +607,7 @@ class _Call:
 
 
 def _waits(requests: Sequence[MpiRequest], call: str, at: str) -> str:
-    """Say what a thread waits for in a call."""
+    """Describe for reports what a thread waits for in a call."""
     if len(requests) == 1 and requests[0].call == call:
         return str(requests[0])
     called = f"{call} ({at})" if at else call

@@ -1,13 +1,15 @@
-"""How a message travels: eager or by rendezvous, through shared memory or over the network, from any memory.
+"""How a message travels: eager or by rendezvous, through shared memory or over the network, from host or device memory.
 
 A short message is *eager*: its sender copies it into memory of the library and goes on, and its receiver copies it out
-when it takes it in. A long one is announced; when a receive matches, the receiver fetches the data out of the sender's
-memory, by a single copy of its core on the same node (CMA, XPMEM), by a read of its card (RDMA) between nodes, and
-tells the sender that it has it. So MPI libraries do over UCX and libfabric ("get" rendezvous: UCX's UCX_RNDV_SCHEME
-get_zcopy, Open MPI's cm and ob1, MPICH's ch4 over ofi). Bytes in a device's memory are copied by the core for an eager
-message, or read by the card (such copies stay in the caches, and take a core only; a single copy takes its share of
-the memory's bandwidth as well); in a rendezvous the card reads device memory (GPUDirect RDMA), or they pass the host's
-memory in chunks, a pipeline of the devices' copy engines and the card (`mpi.device.path`).
+later. A long message is announced. When a receive matches, the receiver fetches the data out of the sender's memory and
+tells the sender when it has all of it. On the same node a core copies the data (CMA, XPMEM); between nodes the network
+card reads it (RDMA). MPI libraries do so over UCX and libfabric ("get" rendezvous: UCX's UCX_RNDV_SCHEME get_zcopy,
+Open MPI's cm and ob1, MPICH's ch4 over ofi).
+
+For an eager message in device memory, a core copies the bytes or the card reads them. Copies of eager messages stay in
+the caches and take a core only; a single copy also takes its share of the memory's bandwidth. In a rendezvous the card
+reads device memory (GPUDirect RDMA), or the bytes pass through host memory in chunks, by a pipeline of copy engines and
+card (`mpi.device.path`).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from offloadrt.trace import events
 
 
 class Transport:
-    """Sends and receives for all ranks of a run."""
+    """Sends and receives messages for all ranks of a run."""
 
     def __init__(self, sim: Simulation, costs: MessageCosts, network: Network) -> None:
         self._sim = sim
@@ -44,7 +46,7 @@ class Transport:
         tag: int,
         synchronous: bool = False,
     ) -> None:
-        """Begin to send the buffer of a request; it is done at once, or when the receiver has it."""
+        """Begin to send the buffer of a request, which completes at once (eager) or when the receiver has the data."""
         buffer = request.buffer
         near = receiver.node == endpoint.node
         limit = self._costs.shared.eager_limit if near else self._costs.library.eager_limit
@@ -66,7 +68,7 @@ class Transport:
         await (self._send_near if near else self._send_far)(endpoint, message, receiver)
 
     def receive(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
-        """Take in a message that a receive has matched: leave the work to the process's threads, or to its card."""
+        """Begin to receive a matched message: leave the work to the process's threads, or to its network card."""
         near = message.sender.node == endpoint.node
         if message.eager:
             endpoint.add_work(lambda: self._take_in(endpoint, request, message, near))
@@ -80,12 +82,12 @@ class Transport:
             endpoint.add_work(lambda: self._ask(endpoint, request, message))
 
     async def _pack(self, endpoint: Endpoint, buffer: MpiBuffer) -> None:
-        """Copy the pieces of a derived datatype one after the other, or back to their places."""
+        """Pack the pieces of a derived datatype into contiguous memory, or unpack them."""
         library = self._costs.library
         await endpoint.on_core(buffer.blocks * library.block + buffer.nbytes / library.copy_bw)
 
     async def _short_device_copy(self, endpoint: Endpoint, device: int | None, direction: str, nbytes: int) -> None:
-        """Copy a short message from or to a device's memory: by a core (gdrcopy), or by a synchronous copy."""
+        """Copy a short message from or to device memory: by a core (gdrcopy), or by a synchronous copy call."""
         if device is None:
             return
         costs = self._costs.device
@@ -95,14 +97,14 @@ class Transport:
             await self.stage(endpoint, device, direction, nbytes)
 
     async def stage(self, endpoint: Endpoint, device: int, direction: str, nbytes: int) -> None:
-        """Copy between a device's memory and the host's by a synchronous call."""
+        """Copy `nbytes` between a device's memory and the host's by a synchronous call. direction: h2d or d2h."""
         await endpoint.on_core(self._costs.device.staged)
         since = endpoint.sim.now
         await self._engine(endpoint, device, direction, nbytes)
         endpoint.machine.host_time.add("ranks", endpoint.sim.now - since)
 
     async def _take_in(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage, near: bool) -> None:
-        """Copy an eager message to where it belongs."""
+        """Copy an eager message out of the library's memory into the receive buffer, and complete the receive."""
         nbytes, library, shared = message.nbytes, self._costs.library, self._costs.shared
         if not near:
             await endpoint.on_core(library.receive)
@@ -137,7 +139,7 @@ class Transport:
         self.network.to_core(endpoint.node, lambda: receiver.deliver(message))
 
     async def _copy_over(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
-        """Copy an announced message out of the sender's memory, on the receiver's core or by its device."""
+        """Copy an announced message out of the memory of a sender on the same node, by a core or by a device."""
         sent, received, nbytes = message.send.buffer, request.buffer, message.nbytes
         shared, device = self._costs.shared, self._costs.device
         if sent.device is None and received.device is None:
@@ -153,7 +155,7 @@ class Transport:
     async def _between_devices(
         self, endpoint: Endpoint, here: int | None, sender: Endpoint, there: int | None, nbytes: int
     ) -> None:
-        """Copy between the memories of two processes of a node, at least one of which is a device's."""
+        """Copy between the memories of two processes of one node; at least one of the two is device memory."""
         since, machine = endpoint.sim.now, endpoint.machine
         if here is None or there is None:
             device, direction = (sender, "d2h") if here is None else (endpoint, "h2d")
@@ -171,7 +173,7 @@ class Transport:
         machine.host_time.add("ranks", endpoint.sim.now - since)
 
     async def _engine(self, endpoint: Endpoint, device: int | None, direction: str, nbytes: int) -> None:
-        """Have a device's copy engine transfer between its memory and the host's; an APU has one memory for both."""
+        """Let a device's copy engine transfer data between device and host; an APU needs none."""
         assert device is not None
         accelerator = endpoint.machine.devices[device]
         if isinstance(accelerator, DiscreteGpu):
@@ -208,16 +210,16 @@ class Transport:
         cap: float = UNLIMITED,
         fetched: bool = False,
     ) -> None:
-        """Have a rank's card send something."""
+        """Let the network card of `source` send a packet to that of `destination`."""
         source.nic.send(NicPacket(destination.nic, nbytes, cap, fetched, arrived))
 
     async def _ask(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
-        """Ask for an announced message, as the receiver's core does."""
+        """Ask for the data of an announced message on the receiver's core."""
         await endpoint.on_core(self._setup(request, message))
         self._begin(endpoint, request, message)
 
     async def _fetch(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
-        """Ask for an announced message, as the receiver's card does by itself."""
+        """Ask for the data of an announced message by the receiver's network card alone."""
         await endpoint.sim.sleep(self._setup(request, message))
         self._begin(endpoint, request, message)
 
@@ -248,13 +250,13 @@ class Transport:
         self._post(endpoint, message.sender, 0, asked)
 
     async def _fetched(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage, values: object) -> None:
-        """End a rendezvous: the data is there, and the sender is told so."""
+        """End a rendezvous: tell the sender that its data has arrived, and complete the receive."""
         await endpoint.on_core(self._costs.library.receive)
         self._post(endpoint, message.sender, 0, message.send.finish)
         await self._end(endpoint, request, message, values)
 
     def _stage(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
-        """Send a long message through the memories of the hosts, in chunks: each stage is an actor of its own."""
+        """Send a long message in chunks through the memories of the hosts; each stage is an actor of its own."""
         sender, sent, received = message.sender, message.send.buffer, request.buffer
         device = self._costs.device
         chunk = device.chunk

@@ -1,8 +1,8 @@
-"""How sure the numbers of a recording are: what looks wrong in its host times and its kernels' costs, and their ranges.
+"""How certain the numbers of a recording are: suspicious host times and kernel costs, and their ranges.
 
-`doubts_of` names threads, repeats and single intervals that took far longer than their like, with the place in the
-source, and kernels whose traced launches do not stand for the others. `as_drawn` plays a recording with host times and
-costs from their ranges, which are inputs of the program (`study/inputs.py`) as those of a script are.
+`doubts_of` names threads, repeats and single intervals that took far longer than comparable ones, with the place in the
+source, and kernels whose traced launches do not represent the others. `RecordedRanges` draws host times and costs from
+their ranges, which are inputs of the program (`study/inputs.py`) as those of a script are.
 """
 
 from __future__ import annotations
@@ -25,19 +25,22 @@ from offloadrt.study.errors import UserError
 from offloadrt.study.inputs import InputRange
 
 _LATE: Final = 2.0
-"""What is late takes this many times what its like takes in the middle,"""
+"""Something is late if it takes this many times the median of comparable times,"""
 _LATE_S: Final = 1e-3
-"""and so many seconds more: less is the noise of any system."""
+"""and at least this many seconds more than the median: smaller differences are the noise of any system."""
 _LIKE: Final = 8
-"""So many intervals before one place tell what is usual there."""
+"""The number of intervals before one place of the source that are needed to say what is usual there."""
 _OUTLIER: Final = 10.0
-"""An interval of a single run is an outlier with this many times the usual: programs do vary."""
+"""In a recording without repeats, an interval is an outlier if it takes this many times the median: programs do vary.
+"""
 _WORK_S: Final = 2e-5
-"""Where less is usual, an interval with more is another part of the program, as that after an inner loop."""
+"""Seconds. If the median is shorter, a long interval is taken for another part of the program, for example the code
+after an inner loop.
+"""
 _NAMED: Final = 3
-"""Doubts of a kind that are named."""
+"""How many doubts of each kind are named."""
 _AWAY: Final = 0.1
-"""By so much a kernel's counted work has to differ from the traced launches' to be named."""
+"""A kernel is named if its counted work differs by more than this fraction from that of the traced launches."""
 _AGAIN: Final = {True: "record it again", False: "record it again, with --repeat 5"}
 
 
@@ -51,7 +54,7 @@ def loaded(path: Path) -> list[Recording]:
 
 
 def doubts(runs: Iterable[Recording]) -> Iterable[str]:
-    """Name what is doubtful in the numbers of each run, and what to do about it."""
+    """Yield what is doubtful in the numbers of each run, and what to do about it: a sentence each."""
     for run in runs:
         for text in doubts_of(run):
             again = "" if text.startswith("costs") else f"; if the host was busy, {_AGAIN[bool(run.meta.host_times)]}"
@@ -59,7 +62,7 @@ def doubts(runs: Iterable[Recording]) -> Iterable[str]:
 
 
 def doubts_of(recording: Recording) -> list[str]:
-    """Name what makes the numbers of a recording doubtful, each in a sentence with its place in the source."""
+    """Return what makes the numbers of a recording doubtful: a sentence each, with the place in the source."""
     found = [f"straggler: {text}" for text in stragglers_of(threads_of(recording), recording)]
     repeats = recording.columns["record.repeats"]
     late = slow_repeats(repeats, _places(recording)) if repeats.shape[1] else _slow_intervals(recording)
@@ -82,9 +85,10 @@ def _cost_doubts(meta: Meta) -> Iterator[str]:
 
 
 def stragglers_of(threads: Sequence[ThreadSummary], recording: Recording | None = None) -> list[str]:
-    """Say which host threads took far longer than others that did as much, as on a host that others used as well.
+    """Name host threads that took far longer than others with as many directives, as on a host that others used too.
 
-    A replay has each thread's CPU time: a straggler makes all wait for it. The recording tells where it was late.
+    A replay has each thread's CPU time, so all threads wait for a straggler. With `recording`, each sentence says where
+    in the source the thread was late.
     """
     found = []
     for thread in threads:
@@ -106,7 +110,7 @@ def stragglers_of(threads: Sequence[ThreadSummary], recording: Recording | None 
 
 
 def _where_late(recording: Recording, late: ThreadSummary, alike: Sequence[ThreadSummary]) -> str:
-    """Say at which place of the source most of the time was lost."""
+    """Return, in words, the place of the source at which a late thread lost most time against others' median."""
     places = _places(recording)
     columns = recording.columns
     of_record = np.repeat(columns["task.thread"], columns["task.count"].astype("i8"))
@@ -123,7 +127,7 @@ def _where_late(recording: Recording, late: ThreadSummary, alike: Sequence[Threa
 
 
 def _places(recording: Recording) -> list[str]:
-    """Name where the time before each record was spent: before the next directive of its task, or after the last."""
+    """Return where each record's CPU time was spent: "before" the task's next directive, or "after" its last one."""
     columns, dictionaries = recording.columns, recording.dictionaries
     names: list[str] = []
     steps, subjects = columns["record.step"].tolist(), columns["record.subject"].tolist()
@@ -154,9 +158,10 @@ class SlowPlace:
 
 
 def slow_repeats(repeats: Column, places: Sequence[str]) -> list[SlowPlace]:
-    """Name where a repeat took far longer than is usual, the longest first.
+    """Find places at which one repeat took far longer than the median of all, the longest first.
 
-    `repeats` has a row for each record, and `places` a text: those with the same are added up.
+    `repeats` has a row of nanoseconds for each record, and `places` its place as text; rows with equal places are added
+    up.
     """
     numbers: dict[str, int] = {}
     of = np.array([numbers.setdefault(place, len(numbers)) for place in places], "i8")
@@ -166,7 +171,7 @@ def slow_repeats(repeats: Column, places: Sequence[str]) -> list[SlowPlace]:
 
 
 def _slow_intervals(recording: Recording) -> list[SlowPlace]:
-    """Name single intervals that took far longer than all others at their place; not the first, which may set up."""
+    """Find intervals that took far longer than the median at their place; the first is left out, as it may set up."""
     cpu = recording.columns["record.cpu"].tolist()
     found: dict[str, list[float]] = {}
     for place, nanoseconds in zip(_places(recording), cpu, strict=True):
@@ -198,12 +203,12 @@ def _longest(one: SlowPlace) -> tuple[float, str, str]:
 # ---------------------------------------------------------------------- ranges
 @attrs.frozen
 class RepeatRange(InputRange):
-    """The host time of a program over that of the medians: any of what its repeats took, each as likely."""
+    """The range of a program's host time over that of the medians: each value that a repeat took is equally likely."""
 
     ratios: tuple[float, ...] = attrs.field(kw_only=True)
 
     def _value(self, where: str | float) -> float:
-        """Return 1 at the mean, where the medians are played; a quantile is a place among the repeats."""
+        """Return 1 at the mean, for which the medians are played, or the given quantile of the repeats' ratios."""
         if where == "mean":
             return 1.0
         quantile = {"low": 0.0, "high": 1.0}.get(where, -1.0) if isinstance(where, str) else where
@@ -217,14 +222,14 @@ class RepeatRange(InputRange):
 
 @attrs.frozen
 class RecordedRanges:
-    """What of a recorded program is known as a range."""
+    """The ranges of a recorded program's host times and kernel costs; None where a value is not a range."""
 
     host_times: RepeatRange | None
     kernel_costs: InputRange | None
 
     @classmethod
     def of(cls, program: str, metas: Iterable[Meta]) -> RecordedRanges:
-        """Make the ranges of the processes of a run; `program` begins their names."""
+        """Make the ranges for the processes of a run; the ranges' names begin with `program`."""
         metas = list(metas)
         ratios = metas[0].host_times
         times, costs = None, None
@@ -240,7 +245,7 @@ class RecordedRanges:
         return cls(times, costs)
 
     def drawn(self, recording: Recording) -> Recording:
-        """Return the recording with the host times and costs of the run's place in the ranges."""
+        """Return the recording with host times and kernel costs at the place in their ranges that the run has drawn."""
         meta, columns = recording.meta, recording.columns
         if self.host_times is not None and (wanted := self.host_times.at()) != 1.0:
             columns = at_times(columns, meta.host_times, wanted)
@@ -256,13 +261,13 @@ _SECTOR: Final = 32
 def _at_costs(
     recording: Recording, columns: Mapping[str, Column], factors: Mapping[str, float]
 ) -> Mapping[str, Column]:
-    """Return the columns with the work of traced launches times the factors of their kernels."""
+    """Return the columns with the work of each traced launch multiplied by the factor of its kernel."""
     dictionaries = recording.dictionaries
     by_kernel = np.array([factors.get(name, 1.0) for name in dictionaries.kernels] + [1.0])
     kernels = np.array([site.kernel for site in dictionaries.sites] or [NONE], "i4")
     launched = (columns["record.step"] == Step.DIRECTIVE) & (columns["record.launch"] != NONE)
     traces = columns["launch.trace"][columns["record.launch"][launched]]
-    of_trace = np.ones(len(columns["trace.launch"]) + 1)  # the last is what -1 finds
+    of_trace = np.ones(len(columns["trace.launch"]) + 1)  # index -1 finds the last entry
     of_trace[traces] = by_kernel[kernels[columns["record.subject"][launched]]]
     of_trace = of_trace[:-1]
     of_use = np.repeat(of_trace, np.diff(columns["trace.first"].astype("i8")))
@@ -285,7 +290,7 @@ def _times(column: Column, factors: Column) -> Column:
 def ranges_by_threads(
     program: str, metas: Iterable[tuple[int, Meta]], known: Sequence[int]
 ) -> dict[int, RecordedRanges]:
-    """Make the ranges of each number of host threads that a program was recorded with."""
+    """Make the ranges for each number of host threads with which the program was recorded."""
     ordered = sorted(metas, key=lambda one: known.index(one[0]))
     return {
         threads: RecordedRanges.of(

@@ -1,4 +1,4 @@
-"""`Recordings`: recordings as files that are programs, for `offloadrt run`, `show`, `stats` and `kernels`."""
+"""Reads recordings as programs, for the commands `offloadrt run`, `show`, `stats` and `kernels`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 _COMPILERS: Final = {
     ".c": "cc", **dict.fromkeys((".cc", ".cpp", ".cxx"), "cxx"), **dict.fromkeys((".f", ".f90", ".f95"), "fc")
 }  # fmt: skip
-"""Ends of names of sources, and the command that compiles each for recording."""
+"""File name endings of source files, and the offloadrt command that compiles each for recording."""
 
 
 class Recordings:
-    """Reads recordings; `study/scripts/definition.py` says what its methods give. Each imports what it needs."""
+    """Reads recordings for the commands; its methods are those that `study/scripts/definition.py` asks for.
+
+    Each method imports what it needs, so that other commands start fast.
+    """
 
     sources = tuple(_COMPILERS)
 

@@ -1,4 +1,4 @@
-"""The tool interface, after OMPT's callbacks: what a performance tool is told of each operation of the runtime."""
+"""The tool interface, after OMPT's callbacks: a performance tool is called for each operation of the runtime."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ from offloadrt.runtime.mapping.map_item import MapItem
 
 
 class Tool(Protocol):
-    """Told at the host call of each operation, in order.
+    """Called at each operation on the host, in order.
 
-    Addresses are emulated; array is None where no host memory is.
+    Addresses are those of the emulated machine; array is None if no host memory takes part.
     """
 
     def target_map(self, device: int, call: str, items: Sequence[MapItem]) -> None:
-        """Note that a directive begins to work on these items (`target_map_emi`); a target region says so once."""
+        """Note that a directive begins to work on these items (`target_map_emi`); a target region calls it once."""
 
     def target_data_op(
         self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int
     ) -> None:
-        """`target_data_op_emi`. op: alloc, h2d, d2h, delete, attach, associate, disassociate."""
+        """Note a data operation (`target_data_op_emi`), whose kind is `op`.
+
+        op: alloc, h2d, d2h, delete, attach, associate, disassociate.
+        """
 
     def target_submit(self, device: int, kernel: str) -> None:
         """Note that a kernel is about to be launched (`target_submit_emi`)."""
 
 
 def start_tool(device: OffloadDevice, tool: Tool) -> None:
-    """Let a tool be called back for what happens on a device from now on."""
+    """Call a tool for all that happens on a device from now on."""
     op = tool.target_data_op
 
     def block(name: str) -> Callable[[events.BlockAllocated | events.BlockFreed], None]:

@@ -1,4 +1,4 @@
-"""A recording as a scenario: `offloadrt run app.rec threads=4 configuration=managed`."""
+"""Makes a scenario of a recording: `offloadrt run app.rec threads=4 configuration=managed`."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _Configuration = Literal[
 ]  # fmt: skip
 _Switch = Literal["auto", "on", "off"]
 _TOGETHER: Final = -1
-"""Instead of a process: all ranks."""
+"""The value of the parameter `process` for all ranks together."""
 _MISTAKES: Final = 20
-"""As many mistakes of the ranks are told as this."""
+"""The largest number of mistakes of the ranks that are reported."""
 UNIFIED: Final = "unified"
-"""The configuration that a program asks for that requires unified shared memory."""
+"""The configuration for a program that requires unified shared memory: usm or managed, whichever the machine offers."""
 _OF_THE_PROGRAM = (RecordingError, OffloadError, DriverError, MemoryAccessFault)
-"""Errors that end a replay with a message: the recording, or what was asked of it, is then wrong."""
+"""Errors that end a replay with a message: the recording is wrong, or what was asked of it."""
 
 
 def scenario_of(path: Path) -> Scenario:
@@ -115,7 +115,7 @@ def scenario_of(path: Path) -> Scenario:
 
 
 def _parameters(replayed: Callable[..., Any], runs: Sequence[RunSummary]) -> dict[str, Parameter]:
-    """Return the parameters of a recording: those of ranks only where it has some."""
+    """Return the parameters of a recording's scenario; those about ranks only if it has some."""
     parameters = parameters_of(replayed)
     known = list(dict.fromkeys(run.threads for run in runs))
     if not any(run.ranks for run in runs):
@@ -128,7 +128,7 @@ def _parameters(replayed: Callable[..., Any], runs: Sequence[RunSummary]) -> dic
 
 
 def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, RecordedRanges]) -> Scenario:
-    """Make a scenario of a recorded program of C++ parallel algorithms."""
+    """Make the scenario of a recorded program of C++ parallel algorithms."""
     known = list(dict.fromkeys(run.threads for run in runs))
 
     async def replayed(
@@ -176,7 +176,7 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, 
 
         try:
             chosen = stdpar.variant(implementation, pool=pool, elision=elision, prefetch=prefetch, heuristic=heuristic)
-        except ValueError as error:  # the implementation has nothing of the kind
+        except ValueError as error:  # the implementation has no such feature
             raise UserError(str(error)) from None
         if (sampling != "none" or database) and not chosen.heuristic:
             name = "database" if database else "sampling"
@@ -212,7 +212,7 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, 
 
 
 async def _replay(run: Run, recording: Recording, host_compute: float, costs: str) -> dict[str, Value]:
-    """Replay one process alone."""
+    """Replay one process alone, and return what it measured."""
     run.configure(num_devices=recording.devices_used)
     chosen = _chosen_configuration(run, [recording])
     outcome = await replay(
@@ -227,7 +227,7 @@ async def _replay(run: Run, recording: Recording, host_compute: float, costs: st
 
 
 def _tell_deaths(run: Run, file: RecordingFile, others: Sequence[RunSummary]) -> None:
-    """Tell who checks one process which of the others has died."""
+    """Report to the checker of one process how others of the run have died."""
     for one in others if run.is_observed else ():
         death = file.meta(one).died
         if death is not None and run.openmp.tell is not None:
@@ -235,7 +235,7 @@ def _tell_deaths(run: Run, file: RecordingFile, others: Sequence[RunSummary]) ->
 
 
 async def _replay_ranks(run: Run, recordings: Sequence[Recording], host_compute: float, costs: str) -> dict[str, Value]:
-    """Replay all ranks of a program together. Their repeated phases are all run, as each depends on the others'."""
+    """Replay all ranks of a program together, with all instances of phases, as each depends on other ranks."""
     chosen = _chosen_configuration(run, recordings)
     declared = read_declared(Path(costs)) if costs else None
     total = sum(recording.directives for recording in recordings)
@@ -266,7 +266,7 @@ async def _replay_ranks(run: Run, recordings: Sequence[Recording], host_compute:
 
 
 def _chosen_configuration(run: Run, recordings: Sequence[Recording]) -> str:
-    """Make the program that replays the processes, and return its memory configuration. Raises ReplayRefused."""
+    """Configure the run for the recorded processes; return its memory configuration. Raises ReplayRefused."""
     unified = requires_unified_shared_memory(recordings[0].meta)
     run.configure(phantom=True, requires_unified_shared_memory=unified)
     if run.configuration == UNIFIED:
@@ -278,7 +278,7 @@ def _chosen_configuration(run: Run, recordings: Sequence[Recording]) -> str:
 
 
 def _measured(recordings: Sequence[Recording], outcomes: Sequence[Outcome], configuration: str) -> dict[str, Value]:
-    """Return what came of the replays of one process, or of all ranks."""
+    """Return what the replays of one process, or of all ranks, measured, by name."""
     measured: dict[str, Value] = {"directives": sum(outcome.directives for outcome in outcomes)}
     for recording in reversed(recordings):
         measured |= _ending(recording)
@@ -299,7 +299,7 @@ def _measured(recordings: Sequence[Recording], outcomes: Sequence[Outcome], conf
 
 
 def _ending(recording: Recording) -> dict[str, Value]:
-    """Say how the recorded program ended, if it did not come to its end."""
+    """Return how the recorded program ended, in words by name; empty if it came to its end."""
     if recording.meta.died is not None:
         return {"recording": f"the program {recording.meta.died}"}
     if recording.meta.ended == "exit":
@@ -320,7 +320,7 @@ def opened(path: Path) -> RecordingFile:
 
 @contextmanager
 def _of_recordings() -> Iterator[None]:
-    """Turn what is wrong with a recording into a UserError."""
+    """Turn errors of a recording into a UserError."""
     try:
         yield
     except RecordingError as error:
@@ -328,7 +328,7 @@ def _of_recordings() -> Iterator[None]:
 
 
 def _as_drawn(run: Run, path: Path, chosen: RunSummary, ranges: Mapping[int, RecordedRanges]) -> Recording:
-    """Load a process with host times and costs from their ranges, and let the run warn of what is doubtful in it."""
+    """Load a process with host times and costs drawn from their ranges, and add its doubts to the run's warnings."""
     recording = loaded(path, chosen)
     if run.is_observed:
         return recording
@@ -342,7 +342,7 @@ def _doubts(path: Path, run: RunSummary, recording: Recording) -> tuple[str, ...
 
 
 def loaded(path: Path, run: RunSummary) -> Recording:
-    """Load a run; it is kept until the file is written again. Raises RecordingError."""
+    """Load a run; it is cached until the file changes. Raises RecordingError."""
     return _loaded(path, run, (path / "meta.json" if path.is_dir() else path).stat().st_mtime_ns)
 
 

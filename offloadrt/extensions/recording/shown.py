@@ -1,4 +1,4 @@
-"""What `offloadrt show` and `stats` print of a recording."""
+"""Prints recordings for `offloadrt show`, `stats` and `kernels`, as tables or as records for JSON."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _ENDED = {
     "cut": "cut off: the program crashed or was killed",
 }
 _MOST_KERNELS = 3
-"""Kernels that are named for an array."""
+"""How many kernels are named for an array."""
 
 
 def recording(path: Path) -> Iterable[RenderableType]:
-    """Show a recording: its runs, and of the first one directives, kernels, arrays and threads. Raises UserError."""
+    """Yield what `show` prints: runs, and of the first one directives, kernels, arrays, threads. Raises UserError."""
     runs = loaded(path)
     yield f"[bold]{escape(path.name)}[/]: {escape(' '.join(runs[0].meta.program))}  ({escape(str(path))})"
     yield _runs(runs)
@@ -50,7 +50,7 @@ def recording(path: Path) -> Iterable[RenderableType]:
 
 
 def _host_times(runs: Iterable[Recording]) -> Iterable[str]:
-    """Say of repeats, whose host times are medians, how they differ."""
+    """Yield a sentence for each run with repeats on how much their host times differ."""
     for run in runs:
         if ratios := run.meta.host_times:
             least, most = min(ratios), max(ratios)
@@ -61,7 +61,7 @@ def _host_times(runs: Iterable[Recording]) -> Iterable[str]:
 
 
 def statistics(path: Path) -> Iterable[RenderableType]:
-    """Show what the real runtime did when the program was recorded. Raises UserError."""
+    """Yield what `stats` prints: what the real runtime did in the recorded runs. Raises UserError."""
     for run in loaded(path):
         yield f"\n[bold]{escape(run.name)}[/]"
         shown = table_of("what the real runtime did", "operation", "times", "bytes", right=(1, 2))
@@ -72,7 +72,7 @@ def statistics(path: Path) -> Iterable[RenderableType]:
 
 
 def kernels(path: Path) -> Iterable[RenderableType]:
-    """Show the kernels of each run of a recording. Raises UserError."""
+    """Yield the kernels of each run of a recording. Raises UserError."""
     for run in loaded(path):
         yield f"[bold]{escape(run.name)}[/]"
         yield _kernels(run)
@@ -92,7 +92,7 @@ def _runs(runs: list[Recording]) -> RenderableType:
 
 
 def _ending(meta: Meta) -> str:
-    """Say how a run ended, unless it did as it should."""
+    """Return how a run ended, in words, unless it came to its end."""
     return _ENDED.get(meta.ended, meta.ended) if meta.died is None else f"the program {meta.died}"
 
 
@@ -200,19 +200,19 @@ class RecordedRunRecord:
     died: str
     """How, where and with which message it died; empty if it did not."""
     host_times: list[float]
-    """Of each repeat, its host time over that of the medians; empty without repeats."""
+    """For each repeat, its host time divided by that of the medians; empty without repeats."""
     doubts: list[str]
-    """What is doubtful in its numbers."""
+    """What is doubtful in its numbers: a sentence each."""
     phases: dict[str, int]
-    """How often each range of the program's own was begun."""
+    """How often each named range of the program began."""
     messages: list[MessageSummary]
-    """Its calls of MPI; empty without any."""
+    """The MPI calls of the rank, by place in the source; empty without any."""
     last_call: str
-    """The last of them, and whether it came back."""
+    """The last MPI call, in words that also say whether it never returned."""
 
     @classmethod
     def of(cls, run: Recording) -> RecordedRunRecord:
-        """Describe a run."""
+        """Make the record of a run."""
         meta = run.meta
         threads = meta.asked_threads or meta.threads
         known = (meta.costs, meta.host_touches, meta.oracle)
@@ -225,7 +225,7 @@ class RecordedRunRecord:
 
 @attrs.frozen
 class DirectiveRecord:
-    """The directives of one place in the source, and how often the real runtime did what for them."""
+    """The directives of one place in the source, and how often the real runtime did each operation for them."""
 
     source: str
     call: str
@@ -237,7 +237,7 @@ class DirectiveRecord:
 
 @attrs.frozen
 class RecordingRecord:
-    """What `show` prints of a recording; all but `runs` is of the first run."""
+    """What `show` prints of a recording; all fields except `runs` are about the first run."""
 
     program: list[str]
     runs: list[RecordedRunRecord]
@@ -248,7 +248,7 @@ class RecordingRecord:
 
     @classmethod
     def of(cls, path: Path) -> RecordingRecord:
-        """Describe a recording. Raises UserError."""
+        """Make the record of a recording. Raises UserError."""
         runs = loaded(path)
         first = runs[0]
         directives = [
@@ -274,7 +274,7 @@ class RecordingRecord:
 
 @attrs.frozen
 class OperationRecord:
-    """How often the real runtime did something, and the bytes that it moved or allocated by it."""
+    """How often the real runtime did an operation, and the bytes that it moved or allocated by it."""
 
     count: int
     bytes: int
@@ -282,7 +282,7 @@ class OperationRecord:
 
 @attrs.frozen
 class RealRuntimeRecord:
-    """What `stats` prints of a run of a recording."""
+    """What `stats` prints about one run of a recording."""
 
     run: str
     operations: dict[str, OperationRecord]
@@ -290,7 +290,7 @@ class RealRuntimeRecord:
 
     @classmethod
     def all_of(cls, path: Path) -> list[RealRuntimeRecord]:
-        """Describe every run of a recording. Raises UserError."""
+        """Make the records of all runs of a recording. Raises UserError."""
         return [
             cls(
                 run.run,
@@ -303,14 +303,14 @@ class RealRuntimeRecord:
 
 @attrs.frozen
 class RecordedKernelsRecord:
-    """What `kernels` prints of a run of a recording."""
+    """What `kernels` prints about one run of a recording."""
 
     run: str
     kernels: list[KernelSummary]
 
     @classmethod
     def all_of(cls, path: Path) -> list[RecordedKernelsRecord]:
-        """Describe every run of a recording. Raises UserError."""
+        """Make the records of all runs of a recording. Raises UserError."""
         return [cls(run.run, list(summary.kernels_of(run))) for run in loaded(path)]
 
 

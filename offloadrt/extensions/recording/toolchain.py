@@ -1,8 +1,8 @@
-"""The user's compilers, and the native parts of the recorder, which they compile at first use.
+"""The user's compilers, and the native parts of the recorder, which are compiled at first use.
 
-`find_compiler` finds clang or flang; `recorder_library`, `device_runtime` and `compiler_plugin` give a compiled part
-each. They lie in a cache whose folder is named after the compiler's version and the digest of the sources, so that a
-new compiler or a new offloadrt compiles them anew.
+`find_compiler` finds clang or flang; `recorder_library`, `device_runtime` and `compiler_plugin` return one compiled
+part each. The parts are kept in a cache folder that is named after the compiler's version and a digest of the sources,
+so a new compiler or a new offloadrt compiles them anew.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from offloadrt.extensions.recording.format.slots import (
 
 
 class RecordingRefused(Exception):
-    """Something that is needed to record is missing, or nothing was recorded; `str(error)` says what to do."""
+    """Something that recording needs is missing, or nothing was recorded; `str(error)` says what to do."""
 
 
 class ToolchainMissing(RecordingRefused):
-    """A compiler, its headers or a library is not there, or too old; the message says what to install."""
+    """A compiler, its headers or a library is missing or too old; the message says what to install."""
 
 
 Language = Literal["cc", "cxx", "fc"]
 
 OLDEST = 22
-"""The oldest LLVM whose device code and plugin interface are known to fit."""
+"""The oldest major version of LLVM whose device code and plugin interface are known to work."""
 
 _NEWEST = 40
 _NATIVE = Path(__file__).parent / "native"
@@ -70,7 +70,7 @@ _WARNINGS = ("-Wall", "-Wextra")
 
 @frozen
 class Compiler:
-    """A compiler of LLVM: which language it compiles, where it is, and its version as it says it."""
+    """An LLVM compiler: its language, its path, and the version that it prints."""
 
     language: Language
     path: Path
@@ -113,7 +113,7 @@ def _candidates(tool: str) -> list[str]:
 
 
 def _version_of(path: Path) -> str | None:
-    """Return the version that a compiler of LLVM prints; None for other programs, and for what is no program."""
+    """Return the version that an LLVM compiler prints; None for other programs, and if the program cannot be run."""
     try:
         printed = subprocess.run([str(path), "--version"], capture_output=True, check=False).stdout
     except OSError:
@@ -123,26 +123,26 @@ def _version_of(path: Path) -> str | None:
 
 
 def recorder_library(compiler: Compiler) -> Path:
-    """Return the library that is loaded before a program to record it. Raises ToolchainMissing."""
+    """Return the library that is preloaded into a program to record it. Raises ToolchainMissing."""
     # Each malloc and free of the program looks at its thread: hence no lookup of symbols, and a model of TLS.
     flags = ["-std=gnu17", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-pthread"]
     return _compiled(compiler, "recorder.so", _sources("recorder", "c"), [*flags, _layout()], ["-shared", "-ldl"])
 
 
 def device_runtime(compiler: Compiler) -> Path:
-    """Return the object that is linked into device images: it plays the grid. Raises ToolchainMissing."""
+    """Return the object that is linked into device images and executes kernels' grids. Raises ToolchainMissing."""
     flags = ["-std=gnu17", "-O2", "-g", "-fPIC", _layout()]
     return _compiled(compiler, "device.o", _sources("device", "c"), flags, ["-r", "-nostdlib"])
 
 
 def program_markers(compiler: Compiler) -> Path:
-    """Return the object that stands for the libraries of NVTX and rocTX in programs. Raises ToolchainMissing."""
+    """Return the object that stands in for the NVTX and rocTX libraries in programs. Raises ToolchainMissing."""
     flags = ["-std=gnu17", "-O2", "-fPIC"]
     return _compiled(compiler, "program.o", _sources("markers", "c"), flags, ["-r", "-nostdlib"])
 
 
 def compiler_plugin(compiler: Compiler) -> Path | None:
-    """Return the plugin that makes code count; None where LLVM's headers are not installed. Raises ToolchainMissing."""
+    """Return the compiler plugin that adds counters to code; None without LLVM's headers. Raises ToolchainMissing."""
     headers = _llvm_headers(compiler)
     if headers is None:
         return None
@@ -157,10 +157,10 @@ _LAUNCHERS: Final = ("mpiexec", "mpirun", "orterun", "prterun")
 
 
 def mpi_library(command: Sequence[str]) -> Path | None:
-    """Return the library that records a program's calls of MPI, made for its MPI; None for a program without.
+    """Return the library that records MPI calls, built for the program's MPI; None for a program without MPI.
 
-    MPI's libraries differ in what their handles are, so the headers are those of the `mpicc` whose programs have the
-    same library. Raises ToolchainMissing where there is no such `mpicc`.
+    MPI libraries differ in the types of their handles. So the headers of an `mpicc` are used that links with the same
+    library. Raises ToolchainMissing if there is no such `mpicc`.
     """
     programs = [Path(found) for word in command if (found := shutil.which(word)) is not None]
     linked = next((library for program in programs if (library := _mpi_of(program)) is not None), None)
@@ -173,7 +173,7 @@ def mpi_library(command: Sequence[str]) -> Path | None:
         if made_with is not None and linked in (None, made_with[0]):
             return _mpi_recorder(made_with[1])
         tried.append(str(mpicc))
-    if linked is None:  # a launcher of programs that need not have MPI
+    if linked is None:  # a launcher may start programs without MPI
         return None
     advice = f"install what brings it (libmpich-dev, libopenmpi-dev), or name it by {_MPICC}"
     others = f"; {', '.join(tried)} is for another one" if tried else ""
@@ -183,7 +183,7 @@ def mpi_library(command: Sequence[str]) -> Path | None:
 
 
 def _mpi_of(program: Path) -> Path | None:
-    """Return the MPI library that a program, or a library, is linked with."""
+    """Return the MPI library that a program or a library is linked with; None if there is none."""
     with program.open("rb") as file:
         if file.read(4) != b"\x7fELF":
             return None
@@ -194,7 +194,7 @@ def _mpi_of(program: Path) -> Path | None:
 
 
 def _mpiccs(launcher: Path | None, linked: Path | None) -> list[Path]:
-    """List the compilers of MPI at hand, first the one that the environment names, then those beside the launcher."""
+    """Return the MPI compilers to try: the one that the environment names, or else first those beside the launcher."""
     if own := os.environ.get(_MPICC):
         return [Path(found) for found in [shutil.which(own)] if found is not None]
     names = ["mpicc", "mpicc.mpich", "mpicc.openmpi"]
@@ -210,7 +210,7 @@ def _mpiccs(launcher: Path | None, linked: Path | None) -> list[Path]:
 
 @cache
 def _mpi_of_compiler(mpicc: str) -> tuple[Path, tuple[str, ...]] | None:
-    """Return the library of MPI that an `mpicc` links programs with, and where it finds its headers."""
+    """Return the MPI library with which an `mpicc` links programs, and its flags for headers; None if it fails."""
     shown = subprocess.run([mpicc, "-show"], capture_output=True, text=True, check=False).stdout
     headers = tuple(word for word in shlex.split(shown) if word.startswith(("-I", "-D")))
     links = [word for word in shlex.split(shown) if word.startswith(("-L", "-l", "-Wl,-rpath"))]
@@ -234,7 +234,7 @@ def _mpi_recorder(headers: Sequence[str]) -> Path:
 
 
 def headers_package(compiler: Compiler) -> str:
-    """Return the name of the package that brings the headers that `compiler_plugin` needs."""
+    """Return the name of the package that has the headers for `compiler_plugin`."""
     return f"llvm-{compiler.major}-dev"
 
 
@@ -255,7 +255,7 @@ def _major_of(config: Path) -> int | None:
 
 
 def _layout() -> str:
-    """Define LAYOUT for native code: a digest of the headers that recorder and device images share."""
+    """Return the flag that defines LAYOUT: a digest of the headers that recorder and device images share."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(_NATIVE.glob("*.h")):
         digest.update(path.read_bytes())
@@ -267,7 +267,7 @@ def _sources(folder: str, suffix: str) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """Return where compiled parts are kept: $OFFLOADRT_CACHE, or offloadrt/ in the user's cache."""
+    """Return the folder for compiled parts: $OFFLOADRT_CACHE, or offloadrt/ in the user's cache folder."""
     own = os.environ.get("OFFLOADRT_CACHE")
     return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "offloadrt"
 
@@ -275,9 +275,10 @@ def cache_folder() -> Path:
 def _compiled(
     compiler: Compiler, name: str, sources: list[Path], flags: list[str], linked: list[str], *, units: int = 0
 ) -> Path:
-    """Return the part of that name from the cache; it is compiled with `flags`, then linked, if it is not there.
+    """Return a native part from the cache, after compiling it with `flags` and linking it if it is not there.
 
-    units: into so many the sources are joined, 0: not at all. LLVM's headers take 2 seconds each time, all the rest 6.
+    units: the sources are joined into so many files before; 0: they are not. Reading LLVM's headers takes 2 seconds for
+    each file, everything else 6.
     """
     digest = hashlib.blake2b(digest_size=8)
     for part in (str(compiler.path), compiler.version, *flags, *linked):
@@ -300,14 +301,14 @@ def _compiled(
 
 
 def _joined(folder: Path, name: str, sources: list[Path], number: int) -> Path:
-    """Write a source that includes others."""
+    """Write a source file that includes other ones, and return it."""
     joined = folder / f"{name}-{number}{sources[0].suffix}"
     joined.write_text("".join(f'#include "{source}"\n' for source in sources), encoding="utf-8")
     return joined
 
 
 def _compile(compiler: Compiler, sources: list[Path], flags: list[str], linked: list[str], target: Path) -> None:
-    """Compile the sources side by side, and link them; says how far it is."""
+    """Compile the sources in parallel and link them; prints its progress."""
     steps = len(sources) + 1
     told = _tell_step(compiler, target, 1, steps, 0.0)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
@@ -330,7 +331,7 @@ _TOLD_EVERY_S = 5.0
 
 
 def _tell_step(compiler: Compiler, target: Path, step: int, steps: int, told: float) -> float:
-    """Say which step begins unless a step was said just before; returns when one was said last."""
+    """Print which step begins, unless one was printed just before; return when the last one was printed."""
     now = time.monotonic()
     if told and now - told < _TOLD_EVERY_S:
         return told
@@ -350,7 +351,7 @@ def _make(compiler: Compiler, arguments: list[str], made: Path, target: Path) ->
 
 
 _OPENMP = ("-fopenmp", "-fiopenmp", "-qopenmp", "-mp", "-qsmp=omp", "-homp")
-"""Flags by which compilers switch OpenMP on."""
+"""Flags with which various compilers switch OpenMP on."""
 
 # Flags that choose a GPU or its libraries, or that LLVM's compilers do not have: single ones, beginnings of others, and
 # those that take the next argument with them.
@@ -376,13 +377,13 @@ _DROPPED_PREFIXES = (
 )
 _DROPPED_WITH_NEXT = ("-Xopenmp-target", "-Xcuda-ptxas", "-Xarch_device")
 _OF_GFORTRAN = ("-fallow-", "-ffile-prefix-map=", "-fstack-protector")
-"""Beginnings of flags that an `mpifort` for gfortran adds, and that flang does not have."""
+"""Prefixes of flags that an `mpifort` for gfortran adds, and that flang does not know."""
 _ALGORITHMS = ("-stdpar", "-stdpar=gpu", "--acpp-stdpar", "--hipsycl-stdpar", "--hipstdpar", "-fsycl-pstl-offload")
-"""Flags by which compilers offload the parallel algorithms of C++."""
+"""Flags that make compilers offload the parallel algorithms of C++."""
 _ALGORITHMS_PREFIXES = ("--acpp-stdpar-", "--acpp-targets=", "--hipstdpar-", "-fsycl-pstl-offload=", "-fsycl-targets=")
-"""Beginnings of flags that say more of that."""
+"""Prefixes of further flags about this offloading."""
 _OTHER_PROCESSORS = ("sm_", "gfx", "pwr", "power")
-"""Beginnings of the names of processors in `-march=` that are not this one."""
+"""Prefixes of processor names in `-march=` that are not the host's."""
 _NOT_LINKING = {"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"}
 """Flags with which a compiler makes no program or library."""
 _INPUTS = (".c", ".cc", ".cpp", ".cxx", ".C", ".f", ".F", ".f90", ".F90", ".f95", ".f03", ".f08", ".o", ".a", ".so")
@@ -390,9 +391,9 @@ _HOST = "x86_64-pc-linux-gnu"
 
 
 def rewrite(arguments: Sequence[str], language: Language = "cc") -> tuple[list[str], bool]:
-    """Return the arguments without what chooses a GPU or another compiler's OpenMP, and whether OpenMP is on.
+    """Return the arguments without flags for a GPU or another compiler's OpenMP, and whether OpenMP is on.
 
-    Where C++ is to offload its parallel algorithms, they are directives of OpenMP, from a header.
+    If C++ parallel algorithms are to be offloaded, a header is included that makes OpenMP directives of them.
     """
     kept: list[str] = []
     openmp = False
@@ -415,14 +416,14 @@ def _offloads_algorithms(argument: str) -> bool:
 
 
 def _chooses_gpu(argument: str) -> bool:
-    """Tell whether a flag chooses a GPU, or is of another compiler's OpenMP."""
+    """Tell whether a flag chooses a GPU or is one of another compiler's OpenMP."""
     if argument in (*_DROPPED, *_ALGORITHMS) or argument.startswith((*_DROPPED_PREFIXES, *_ALGORITHMS_PREFIXES)):
         return True
     return argument.startswith(("-march=", "-mtune=")) and argument.partition("=")[2].startswith(_OTHER_PROCESSORS)
 
 
 def links(arguments: Sequence[str]) -> bool:
-    """Tell whether the command makes a program or a library of its input files."""
+    """Tell whether the command links a program or a library."""
     return not _NOT_LINKING & set(arguments) and any(_is_input(argument) for argument in arguments)
 
 
@@ -437,7 +438,7 @@ def compiler_command(language: Language, arguments: Sequence[str]) -> list[str]:
     if language == "fc":
         kept = [argument for argument in kept if not argument.startswith(_OF_GFORTRAN)]
     has_input = any(_is_input(argument) for argument in kept)
-    if not has_input:  # as `--version`, or a test of which flags it takes
+    if not has_input:  # for example `--version`, or a test for a flag
         return [str(compiler.path), *(["-fopenmp"] if openmp else []), *kept]
     added = ["-g"] if not any(argument.startswith("-g") for argument in kept) else []
     plugin = _plugin_of(compiler)
@@ -474,16 +475,16 @@ def compile_for_recording(language: Language, arguments: Sequence[str]) -> None:
 
 _PROGRESS_INTERVAL_S = 0.5
 _ALL_LAUNCHES = 1 << 30
-"""As a number of samples: no program launches a kernel as often."""
+"""The number of samples for a check: no program launches a kernel that often."""
 
 
 @frozen
 class RecordOptions:
     """How a program is recorded.
 
-    `samples` launches of each kernel and shape are traced; `stop_after` ends the program after so many directives or
-    seconds; `host_touches` asks for the pages that host code touches. `check` asks for what a check needs: every launch
-    is traced, and each byte that host code touches is told apart. It is run `repeats` times.
+    `samples` launches of each kernel and shape are traced; `stop_directives` and `stop_seconds` end the program early;
+    `host_touches` asks for the pages that host code touches. `check` asks for what a check needs: every launch is
+    traced, and host touches are recorded byte by byte. The program runs `repeats` times.
     """
 
     samples: int = 1
@@ -496,7 +497,7 @@ class RecordOptions:
 
 @frozen
 class RecordedRun:
-    """One run of the program: where its raw files are and how it ended."""
+    """One recorded run of the program: the folder of its raw files, and how it ended."""
 
     folder: str
     threads: int | None
@@ -508,11 +509,11 @@ class RecordedRun:
     host_touches: bool
     exact: bool = False
     message: str = ""
-    """What the program, or the runtime, has written last before it died."""
+    """The last message of the program or the runtime before it died."""
     pid: int | None = None
-    """The number of the process that was started."""
+    """The process number of the command that was started."""
     repeat: int = 0
-    """Which repeat of the run it is; 0 is the first."""
+    """The number of the repeat among those of this run; 0 is the first."""
     directives: int = field(kw_only=True)
 
     def ending(self) -> str:
@@ -545,9 +546,9 @@ def record(
 ) -> list[RecordedRun]:
     """Run the program for each number of threads, as often as the options say, and return what was recorded.
 
-    `raw` is made anew. `progress` is told the directives and seconds so far, about twice a second. Raises
-    RecordingRefused where the program cannot be run, or calls no offloading runtime, and where something else has the
-    name of `raw`; ToolchainMissing.
+    The folder `raw` is made anew. `progress` is called with directives and seconds so far, about twice a second. Raises
+    RecordingRefused if the program cannot be run, if it calls no offloading runtime, or if something else has the name
+    of `raw`; ToolchainMissing.
     """
     program = shutil.which(command[0])
     if program is None:
@@ -582,7 +583,7 @@ def _write_record(raw: Path, command: Sequence[str], runs: Sequence[RecordedRun]
 
 
 _ASKED_FOR_RECORDER: Final = ("NVTX_INJECTION64_PATH", "KOKKOS_TOOLS_LIBS")
-"""Variables by which NVTX's headers and Kokkos find the library that wants a program's own ranges."""
+"""Environment variables by which NVTX's headers and Kokkos find the library that gets a program's named ranges."""
 
 
 def _environment(
@@ -595,7 +596,7 @@ def _environment(
         "OFFLOADRT_RECORDING": str(folder.resolve()),
         "OFFLOADRT_SAMPLES": str(_ALL_LAUNCHES if options.check else options.samples),
         "OFFLOADRT_HOST_TOUCHES": "2" if options.check else "1" if options.host_touches else "0",
-        # A second team shows what teams do to one another, however few iterations there are.
+        # With a second team, races between teams show even if there are few iterations.
         "OFFLOADRT_LEAST_TEAMS": "2" if options.check else "1",
     }
     for variable in _ASKED_FOR_RECORDER:
@@ -631,7 +632,7 @@ def _run(
                 stopped = True
                 process.terminate()
         except KeyboardInterrupt:
-            continue  # the terminal sent it to the program as well, which decides what it means
+            continue  # the terminal sent SIGINT to the program too, which decides how to react
     stopped = stopped or _was_stopped(folder)
     code = process.returncode
     words.end()
@@ -656,7 +657,7 @@ _STDERR: Final = 2
 
 
 class _LastWords:
-    """Passes on what a program writes to its standard error, and keeps the end of it."""
+    """Passes on what a program writes to its standard error, and keeps the last part of it."""
 
     _KEPT: Final = 1 << 14
     _FATAL: Final = re.compile(r"omptarget|fatal|error|terminat|assert|abort", re.IGNORECASE)
@@ -674,11 +675,11 @@ class _LastWords:
                 self._tail = (self._tail + written)[-self._KEPT :]
 
     def end(self) -> None:
-        """Wait for what the program has written; a process that it left behind may hold the pipe for ever."""
+        """Wait up to a second for the rest of the output; a process left behind may keep the pipe open for ever."""
         self._thread.join(1.0)
 
     def message(self, code: int) -> str:
-        """Return why the program died, in one line; empty where nobody has said so."""
+        """Return why the program died, in one line; empty if no message says so."""
         lines = [line.strip() for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()]
         runtime = [line for line in lines if line.startswith("omptarget message:")]
         last = [line for line in lines[-1:] if code == -signal.SIGABRT or self._FATAL.search(line)]
@@ -690,7 +691,7 @@ def _symbolizer() -> str | None:
 
 
 def _name_places(folder: Path, recorder: Path) -> None:
-    """Write where in the source the processes of a run have called MPI, and died, as far as the program has lines."""
+    """Write the file PLACES: where in the source processes called MPI and died, if the program has line numbers."""
     begins = '{"k":"place"'
     lines = [
         json.loads(text)
@@ -709,7 +710,7 @@ def _name_places(folder: Path, recorder: Path) -> None:
 
 
 def _places_of_calls(asked: Sequence[tuple[str, int]], symbolizer: str) -> dict[str, str]:
-    # A caller is at the instruction behind its call.
+    # A return address is that of the instruction behind the call.
     text = "\n".join(f'"{module}" {offset - 1:#x}' for module, offset in asked)
     command = [symbolizer, "--output-style=JSON", "--relativenames"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
@@ -718,21 +719,21 @@ def _places_of_calls(asked: Sequence[tuple[str, int]], symbolizer: str) -> dict[
         symbols = json.loads(answer).get("Symbol") or [{}]
         own = next((one for one in symbols if not str(one.get("FileName", "")).startswith("/usr/")), symbols[0])
         if own.get("Line"):
-            function = str(own["FunctionName"]).partition(".")[0]  # without the name of a version of it
+            function = str(own["FunctionName"]).partition(".")[0]  # without a suffix that the compiler added
             words = [own["FileName"].removeprefix("./"), function, str(own["Line"]), str(own["Column"])]
             places[f"{offset} {module}"] = ";".join(words)
     return places
 
 
 def _places_of_deaths(folder: Path, recorder: Path, symbolizer: str) -> dict[str, str]:
-    """Return the innermost line of the program's own code on the stack of each process that a signal ended."""
+    """Return, for each process that a signal ended, the innermost line of the program's own code on its stack."""
     found: dict[str, str] = {}
     for path in sorted(folder.glob("*.jsonl")):
         for text in path.read_text(encoding="ascii", errors="replace").splitlines():
             if not text.startswith('{"k":"died"') or not text.endswith("}"):
                 continue
             frames = [frame for frame in json.loads(text)["frames"] if isinstance(frame, list)]
-            # A frame other than the innermost is at the instruction behind its call.
+            # The address of an outer frame is that of the instruction behind its call.
             asked = [
                 f'"{module}" {offset - 1:#x}'
                 for module, offset in frames
@@ -747,7 +748,7 @@ def _places_of_deaths(folder: Path, recorder: Path, symbolizer: str) -> dict[str
 
 
 def _was_stopped(folder: Path) -> bool:
-    """Tell whether a process of the run says that it reached the number of directives to stop after."""
+    """Tell whether a process of the run ended because it reached the number of directives to stop after."""
     return any('"how":"stopped"' in path.read_text(encoding="ascii") for path in folder.glob("*.jsonl"))
 
 
@@ -760,7 +761,7 @@ class DirectiveCounter:
         self._directives = 0
 
     def count(self) -> int:
-        """Return how many calls of the runtime that are not inside another one were written so far."""
+        """Return how many runtime calls have been written so far, without calls inside other calls."""
         for path in sorted(self._folder.glob("*.slots")):
             self._read[path] = self._read_from(path, self._read.get(path, 0))
         return self._directives

@@ -1,7 +1,7 @@
-"""The recording of a program: what it asked of the offloading runtime, in which order, and what its kernels cost.
+"""The recording of a program: its calls of the offloading runtime in order, and the costs of its kernels.
 
 Open `recording.py` first: it has the tables. `convert` makes a recording of the recorder's raw files (`slots.py`),
-`RecordingFile` opens one. The format is described in `README.md`.
+`RecordingFile` opens one. `README.md` describes the format.
 """
 
 from offloadrt.extensions.recording.format.container import RecordingFile, is_recording

@@ -1,4 +1,4 @@
-"""Memory as a recording comes to it: which array of the host, and which block of a device, an address lies in."""
+"""Memory while a recording is made: in which host array, and in which block of a device, an address lies."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from offloadrt.extensions.recording.format.slots import LOADS, MAYBE_STORED, STO
 
 _ADDRESS_BITS = 48
 _SERIALS = 1 << 15
-"""How many blocks of omp_target_alloc have addresses of their own, above the bits that addresses have."""
+"""The number of distinct prefixes, in bits above those of addresses, that tell blocks of omp_target_alloc apart."""
 
 
 @attrs.define(eq=False)
 class HostBlock:
-    """An array of the host while it lives; `number` is its place in the recording's table, given at its first use."""
+    """An array of the host while it lives; `number` is its index in the recording's table, given at its first use."""
 
     address: int
     nbytes: int
@@ -36,11 +36,11 @@ class HostBlock:
     name: str = ""
     number: int = NONE
     pointer: int = 0
-    """Of a `declare target link` global: where the pointer to it is."""
+    """For a `declare target link` global: the address of the pointer by which the device finds it."""
     own: int = 0
-    """The bytes that the program has there, where a map reaches beyond them; 0: all."""
+    """The size in bytes that the program gave it, if a map reaches beyond its end; 0: `nbytes` is that size."""
     parts: list[int] = attrs.field(factory=list)
-    """The numbers of arrays that have become a part of it."""
+    """The numbers of arrays that were merged into this one."""
 
     def holds(self, address: int, nbytes: int) -> bool:
         return self.address <= address and address + nbytes <= self.address + self.nbytes
@@ -48,9 +48,9 @@ class HostBlock:
 
 @attrs.frozen
 class ArrayPlace:
-    """What has become of an array: its number in the recording's table, and the address where it begins.
+    """The final place of an array: its index in the recording's table, and the address where it begins.
 
-    Both are known at the end only: an array may have grown downwards, or into another one.
+    Both are known at the end only: an array may have grown downwards, or been merged into another one.
     """
 
     number: int
@@ -59,37 +59,38 @@ class ArrayPlace:
 
 @attrs.define(eq=False)
 class HostArrays:
-    """The arrays of the host, as far as they are known: allocations, globals, and what items span besides.
+    """The arrays of the host, as far as they are known: allocations, globals, and other memory that map items span.
 
-    Of memory that nobody told of (stacks, small blocks) the spans of items are all that is known: those that overlap
-    are one array, which grows.
+    Stacks and small blocks are not reported to the recorder. For them only the spans of items are known: spans that
+    overlap make one array, which grows.
     """
 
     used: list[HostBlock] = attrs.field(factory=list)
-    """Arrays that directives or kernels use, in order of their numbers."""
+    """The arrays that directives or kernels use, by number."""
     on_new: Callable[[HostBlock], None] = lambda block: None
-    """Told of each array that becomes known as it is mapped."""
+    """Called with each array that becomes known because an item maps it."""
     _live: AddressMap[HostBlock] = attrs.field(factory=AddressMap)
     _ended: dict[tuple[int, int, str], HostBlock] = attrs.field(factory=dict)
-    """Variables of the stack whose scope has ended, by address, bytes and name: the next call of their function has
-    them again."""
+    """By (address, bytes, name): stack variables whose scope has ended. The next call of their function finds them
+    again.
+    """
 
     def allocate(self, address: int, nbytes: int, origin: str, name: str = "") -> HostBlock:
-        """Add an allocation; what was known of its place before has ended."""
+        """Add an allocation; arrays that were known at these addresses have ended."""
         block = HostBlock(address, nbytes, origin, name)
-        if nbytes:  # what has no bytes, as an empty text, may lie where others do
+        if nbytes:  # an empty array may lie inside another one
             for old in self.overlapping(address, nbytes):
                 self._live.pop(old.address)
             self._live[address] = block
         return block
 
     def free(self, address: int) -> HostBlock | None:
-        """End an allocation; None if none begins there."""
+        """End the allocation that begins at an address, and return it; None if none does."""
         block = self._live.get(address)
         return None if block is None or block.origin not in ("malloc", "scratch") else self._live.pop(address)
 
     def end_mapped(self, address: int, nbytes: int) -> list[HostBlock]:
-        """End all that lies in a range of which nobody told when it was allocated, and return it."""
+        """End all arrays in a range that are known from map items only, and return them."""
         ended = [
             block
             for block in self.overlapping(address, nbytes)
@@ -103,12 +104,12 @@ class HostArrays:
         return ended
 
     def at(self, address: int) -> HostBlock | None:
-        """Find what is known to lie at an address."""
+        """Return the array at an address; None if none is known there."""
         found = self._live.before(address)
         return None if found is None or address >= found[0] + max(1, found[1].nbytes) else found[1]
 
     def spanned(self, address: int, nbytes: int, name: str) -> HostBlock:
-        """Find the array of an item that spans some bytes; make one, or let it grow, where none is known."""
+        """Return the array of a map item that spans these bytes; if none is known, make one or let one grow."""
         block = self.at(address)
         if block is None or (block.origin == "mapped" and not block.holds(address, nbytes)):
             block = self._grown(address, max(1, nbytes), name)
@@ -117,7 +118,7 @@ class HostArrays:
         return self.use(block, name)
 
     def _lengthen(self, block: HostBlock, end: int) -> None:
-        """Let a map reach beyond the end of an array, where nothing else is known to be."""
+        """Let an array grow to `end`, because a map reaches that far, if no other array is known there."""
         after = block.address + block.nbytes
         if not self.overlapping(after, end - after):
             block.own, block.nbytes = block.own or block.nbytes, end - block.address
@@ -138,7 +139,7 @@ class HostArrays:
         for block in others:
             if block.number == NONE:
                 continue
-            # What refers to it, or to one of its parts, means the array that it has become a part of.
+            # References to it or to its parts now mean the array into which it was merged.
             first.parts += [block.number, *block.parts]
             for number in (block.number, *block.parts):
                 self.used[number] = first
@@ -148,7 +149,7 @@ class HostArrays:
         return first
 
     def use(self, block: HostBlock, name: str = "") -> HostBlock:
-        """Give an array a number at its first use."""
+        """Return an array, which gets a number at its first use, and the name if it had none."""
         if block.number == NONE:
             block.number = len(self.used)
             self.used.append(block)
@@ -156,7 +157,7 @@ class HostArrays:
         return block
 
     def overlapping(self, address: int, nbytes: int) -> list[HostBlock]:
-        """List the live arrays that have bytes of a range."""
+        """Return the live arrays that overlap a range of addresses, lowest first."""
         blocks = []
         place = address + max(1, nbytes) - 1
         while (found := self._live.before(place)) is not None and found[0] + found[1].nbytes > address:
@@ -165,7 +166,7 @@ class HostArrays:
         return blocks[::-1]
 
     def table(self) -> tuple[tuple[RecordedArray, ...], list[ArrayPlace]]:
-        """Return the arrays without those that became a part of others, and the new place of each number."""
+        """Return the final arrays, and for each number the array's final place, which may be in another array."""
         places: dict[int, int] = {}
         known: list[ArrayPlace] = []
         arrays: list[RecordedArray] = []
@@ -182,9 +183,10 @@ class HostArrays:
 class DeviceBlock:
     """A block of device memory while it lives.
 
-    `host` is what it is a copy of, 0 for omp_target_alloc and for a region's private values, which lie together.
-    `recorded` is its address in the recording. Of a block of omp_target_alloc that is an address of its own: several
-    blocks have one place one after the other, and a replay may make the next one before it frees the one before.
+    `host` is the host address that it is a copy of; 0 for omp_target_alloc and for the block with a region's private
+    values. `recorded` is its address in the recording. For omp_target_alloc that address is made unique: several blocks
+    may have used the same memory one after the other, and a replay may allocate the next one before it frees the one
+    before.
     """
 
     device: int
@@ -192,25 +194,25 @@ class DeviceBlock:
     nbytes: int
     recorded: int
     task: TaskRow | None = None
-    """The task that maps it."""
+    """The task whose directive maps it."""
     is_given: bool = False
-    """Whether omp_target_alloc has given it."""
+    """Whether omp_target_alloc allocated it."""
 
 
 @attrs.define(eq=False)
 class DeviceBlocks:
-    """The blocks of device memory, by the addresses that the recording machine gave them."""
+    """The blocks of device memory, by their addresses on the recording machine."""
 
     _live: AddressMap[DeviceBlock] = attrs.field(factory=AddressMap)
     _copies: AddressMap[list[DeviceBlock]] = attrs.field(factory=AddressMap)
-    """By the address of the host that each is a copy of; several devices may have one."""
+    """By host address: the blocks that are copies of it, of which several devices may have one."""
     _gone: AddressMap[DeviceBlock] = attrs.field(factory=AddressMap)
-    """Blocks that were freed, until others lie there."""
+    """Blocks that were freed, until other blocks overlap their addresses."""
     _given: int = 0
-    """Blocks that omp_target_alloc has given."""
+    """How many blocks omp_target_alloc has allocated."""
 
     def add(self, device: int, host: int, nbytes: int, task: TaskRow | None = None, *, of_region: bool = False) -> None:
-        """Add a block. of_region: a region allocates it, so that it is not omp_target_alloc's."""
+        """Add a block. of_region: a target region allocates it; without `host` it is otherwise omp_target_alloc's."""
         recorded, is_given = device, not host and not of_region
         if is_given:
             recorded += self._given % _SERIALS << _ADDRESS_BITS
@@ -225,12 +227,12 @@ class DeviceBlocks:
             self._copies[host] = [block]
 
     def recorded(self, address: int) -> int:
-        """Return what stands for an address in the recording: itself, but within a block of omp_target_alloc."""
+        """Return the address that the recording has for a device address; they differ for omp_target_alloc only."""
         block = self.at(address) or self.gone_at(address)
         return address if block is None else block.recorded + address - block.device
 
     def given(self, address: int) -> int:
-        """Return what stands for an address in a block of omp_target_alloc; 0 for one that is elsewhere."""
+        """Return the recording's address for a device address in a block of omp_target_alloc; 0 for other addresses."""
         block = self.at(address) or self.gone_at(address)
         return self.recorded(address) if block is not None and block.is_given else 0
 
@@ -245,7 +247,7 @@ class DeviceBlocks:
                 self._copies.pop(block.host)
 
     def copy_of(self, host: int, nbytes: int) -> DeviceBlock | None:
-        """Return a block that has a copy of some of these bytes of the host, the last of several; or None."""
+        """Return a block that is a copy of some of these host bytes, the last of several; None if there is none."""
         found = self._copies.before(host + nbytes - 1)
         copies = [] if found is None else found[1]
         return next((copy for copy in copies if host < copy.host + copy.nbytes), None)
@@ -255,23 +257,23 @@ class DeviceBlocks:
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
     def gone_at(self, address: int) -> DeviceBlock | None:
-        """Return the block that lay at an address until it was freed, if no other one lies there since."""
+        """Return the freed block that covered an address, unless another block lies there since."""
         found = self._gone.before(address)
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
 
 STRETCH: Final = 64 << 10
 _MOST_FINDINGS: Final = 20
-"""Findings that are kept; more say nothing new."""
+"""The largest number of findings that are kept."""
 
 
 @attrs.define(eq=False)
 class SeparateCopies:
-    """Notes what host and device do with arrays, and finds where they part."""
+    """Finds where a program relies on separate copies of host and device, by who wrote each 64 KiB last."""
 
     findings: dict[str, None] = attrs.field(factory=dict)
     _mapped: dict[int, int] = attrs.field(factory=dict)
-    """How many blocks of device memory hold a stretch."""
+    """By stretch: how many blocks of device memory have held it since it was last unmapped."""
     _host_newer: set[int] = attrs.field(factory=set)
     _device_newer: dict[int, str] = attrs.field(factory=dict)
 
@@ -289,19 +291,19 @@ class SeparateCopies:
             self._device_newer.pop(stretch, None)
 
     def unmap(self, block: HostBlock, address: int, nbytes: int) -> None:
-        """Note that the block is gone; what only it had is lost."""
+        """Note that the block of these bytes is freed; what a kernel wrote there and nobody copied is lost."""
         for stretch in self._stretches(block, address, nbytes):
             self._mapped.pop(stretch, None)
             self._host_newer.discard(stretch)
 
     def copied(self, block: HostBlock, address: int, nbytes: int) -> None:
-        """Note that host and device have the same values now, whichever way they were copied."""
+        """Note that host and device have equal values now, because one was copied to the other."""
         for stretch in self._stretches(block, address, nbytes):
             self._host_newer.discard(stretch)
             self._device_newer.pop(stretch, None)
 
     def host(self, block: HostBlock, address: int, nbytes: int, kind: int) -> None:
-        """Note that the host loads (1) or stores (2)."""
+        """Note that the host loads (kind 1) or stores (2) these bytes; it must not read what only the device has."""
         for stretch in self._stretches(block, address, nbytes):
             kernel = self._device_newer.pop(stretch, None)
             if kernel is not None and kind & LOADS:
@@ -310,7 +312,7 @@ class SeparateCopies:
                 self._host_newer.add(stretch)
 
     def on_device(self, block: HostBlock, address: int, nbytes: int, kind: int, who: str) -> None:
-        """Note that a kernel, or a call of MPI, loads (1) or stores (2) what the device has."""
+        """Note that `who`, a kernel or an MPI call, loads (kind 1) or stores (2) these bytes in device memory."""
         for stretch in self._stretches(block, address, nbytes):
             if kind == LOADS and stretch in self._host_newer:
                 self._host_newer.discard(stretch)
@@ -324,10 +326,11 @@ class SeparateCopies:
 
 
 _LINK: Final = 1
-"""OMP_DECLARE_TARGET_LINK among the flags of an entry."""
+"""The flag OMP_DECLARE_TARGET_LINK of an offload entry."""
 Touch = tuple[HostBlock, int, int, int]
-"""Array, address, bytes, loads (1) or stores (2); plus 4: each byte; 8: code that nobody watched may have stored;
-16: atomically."""
+"""(array, address, bytes, kind). The kind is the sum of 1: loads; 2: stores; 4: every byte; 8: code that is not
+instrumented may have stored; 16: atomically.
+"""
 
 
 _MOST_UNPLACED: Final = 4096
@@ -335,7 +338,7 @@ _MOST_UNPLACED: Final = 4096
 
 @attrs.frozen(eq=False)
 class _UnplacedTouch:
-    """A touch where no array is known yet, and the place in a list that it gets once one is."""
+    """A touch where no array is known yet, and the entry in the list `pending` that it fills once one is."""
 
     pending: list[Touch | None]
     place: int
@@ -346,37 +349,38 @@ class _UnplacedTouch:
 
 @attrs.define(eq=False)
 class MemoryEvents:
-    """Follows the memory of a process. Tables are made at the end, of the arrays that are used by then."""
+    """Follows the memory of a process. The tables are made at the end, from the arrays that were used by then."""
 
     arrays: HostArrays = attrs.field(factory=HostArrays)
     device: DeviceBlocks = attrs.field(factory=DeviceBlocks)
     copies: SeparateCopies = attrs.field(factory=SeparateCopies)
     allocated: list[tuple[TaskRow, int, HostBlock]] = attrs.field(factory=list)
-    """The records of allocations and frees."""
+    """The records of allocations and frees: (task, place in it, array)."""
     has_host_touches: bool = False
     links: dict[int, str] = attrs.field(factory=dict)
-    """Names of `declare target link` globals by the address of the pointer through which the device finds each."""
+    """Names of `declare target link` globals, by the address of the pointer through which the device finds each."""
     ends: dict[ArrayEnd, int] = attrs.field(factory=dict)
-    """Where arrays end that are mapped, in order of their numbers."""
+    """The places where mapped arrays end, with their numbers."""
     _pending: dict[int, list[Touch | None]] = attrs.field(factory=dict)
     _taken: list[list[Touch | None]] = attrs.field(factory=list)
     _regions: set[int] = attrs.field(factory=set)
-    """The parallel regions that have begun and not ended."""
+    """The parallel regions that are running."""
     _made_target: set[int] = attrs.field(factory=set)
     """The threads that have made a deferred target task."""
     _unplaced: dict[int, deque[_UnplacedTouch]] = attrs.field(factory=dict)
-    """By thread: touches where no array is known yet, which its tasks may map, or another thread of its team."""
+    """By thread: touches where no array is known yet; a task of the thread, or a thread of its team, may map one later.
+    """
 
     def __attrs_post_init__(self) -> None:
         self.arrays.on_new = self._place
 
     def makes_task(self, thread: int, is_target: bool) -> None:
-        """Note that a thread makes a task; what it has touched before a target task comes before that."""
+        """Note that a thread makes a task; earlier touches are kept for a target task, which may map their memory."""
         if is_target:
             self._made_target.add(thread)
 
     def parallel(self, region: int, begins: bool) -> None:
-        """Note that a parallel region begins or ends. Nothing behind the last end runs beside what came before."""
+        """Note that a parallel region begins or ends. After the last one has ended, no team runs beside other code."""
         if begins:
             self._regions.add(region)
             return
@@ -385,7 +389,7 @@ class MemoryEvents:
             self._unplaced = {thread: kept for thread, kept in self._unplaced.items() if thread in self._made_target}
 
     def _place(self, block: HostBlock) -> None:
-        """Give an array that becomes known, as it is mapped, what was touched of it before."""
+        """Give a newly known array the touches that came before it was mapped."""
         for unplaced in self._unplaced.values():
             for touch in unplaced:
                 low = max(touch.address, block.address)
@@ -394,23 +398,23 @@ class MemoryEvents:
                     touch.pending[touch.place] = block, low, high - low, touch.kind
 
     def add_global(self, address: int, nbytes: int, name: str, flags: int) -> None:
-        """Add an entry of the program's image that is no kernel."""
+        """Add an offload entry of the program's image that is no kernel: a global variable."""
         if flags & _LINK:
             self.links[address] = name.removesuffix("_decl_tgt_ref_ptr")
         else:
             self.arrays.use(self.arrays.allocate(address, nbytes, "global", name))
 
     def freed(self, address: int, nbytes: int) -> list[HostBlock]:
-        """End what lies in memory that the program gives back: an allocation, or all that is known of it besides."""
+        """End the arrays in memory that the program frees: an allocation, or all that map items made known there."""
         block = self.arrays.free(address)
         return self.arrays.end_mapped(address, nbytes) if block is None else [block]
 
     def end_of(self, end: ArrayEnd) -> int:
-        """Return the number of a place where an array ends that is mapped."""
+        """Return the number of a place of the program where a mapped array ends."""
         return self.ends.setdefault(end, len(self.ends))
 
     def touched(self, thread: int, row: Row) -> None:
-        """Note that the host has touched some stretches since the thread's last record."""
+        """Note the touches of a slot: what the host touched since the thread's last record."""
         self.has_host_touches = True
         kind, address, nbytes = a_of(row), row[2], row[3]
         if kind & MAYBE_STORED and (given := self.arrays.at(address)) is not None:
@@ -437,7 +441,7 @@ class MemoryEvents:
         return bool(self._pending.get(thread))
 
     def take_touches(self, thread: int) -> int:
-        """Return the number of a thread's touches up to now, for its record; -1 without any."""
+        """Return the number of the list with a thread's touches since its last record; -1 if there are none."""
         touches = self._pending.pop(thread, None)
         if not touches:
             return NONE
@@ -447,7 +451,7 @@ class MemoryEvents:
     def operation(
         self, kind: int, source: int, destination: int, nbytes: int, task: TaskRow | None, *, of_region: bool = False
     ) -> None:
-        """Follow what the real runtime did with device memory, for a directive of `task`, which may be a region."""
+        """Follow an operation of the real runtime on device memory by `task`; of_region: in a target region."""
         if kind == OmptOperation.ALLOC:
             self.device.add(destination, source, nbytes, task, of_region=of_region)
             if source and (block := self.arrays.at(source)) is not None:
@@ -466,7 +470,7 @@ class MemoryEvents:
                     self.copies.copied(block, host, nbytes)
 
     def columns(self, arrays: Sequence[ArrayPlace]) -> tuple[dict[str, Column], Column]:
-        """Make the columns of touches, and the new number of each list; `arrays`: what each became at last."""
+        """Make the columns of touches, and the new number of each list. arrays: the final place of each array."""
         table = ListTable("touches", "touch", ("array", "offset", "bytes", "kind"))
         places = [
             table.add(
@@ -478,4 +482,4 @@ class MemoryEvents:
             else NONE
             for taken in self._taken
         ]
-        return table.columns(), np.array([*places, NONE], "i4")  # the last is what -1 finds
+        return table.columns(), np.array([*places, NONE], "i4")  # index -1 finds the last entry

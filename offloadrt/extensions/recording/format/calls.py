@@ -1,4 +1,4 @@
-"""The directives and routines of a recording: their sites, items, kernels, and what the real runtime made of them."""
+"""Makes tasks and records from a process's raw events, with what the real runtime did for each directive."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ _KERNELS: Final = (7, 8)
 _FIRST_ROUTINE, _LAST_ROUTINE = 20, 39
 _FORTRAN: Final = (".f", ".for", ".f90", ".f95", ".f03", ".f08", ".f18")
 _ASYNC: Final = 16
-"""What OMPT adds to the number of an operation that is asynchronous."""
+"""The difference between OMPT's numbers of asynchronous and synchronous data operations."""
 
 
 @attrs.define(eq=False)
 class _OpenCall:
-    """A call that has not returned."""
+    """A call of the runtime that has not returned, while its record is incomplete."""
 
     function: int
     row: Row
@@ -70,31 +70,31 @@ class _OpenCall:
     items: list[Row]
     arguments: list[int]
     mapped: dict[int, tuple[int, HostBlock]]
-    """The host's address and the array, for each argument that is an address of a mapped array's device memory."""
+    """By argument that is a device address of mapped memory: (host address, array)."""
     blocks: list[HostBlock | None]
     task: TaskRow
     place: int
     dimensions: dict[int, list[tuple[int, int, int]]] = attrs.field(factory=dict)
-    """The dimensions of strided items, by the identity of their slots."""
+    """The dimensions of strided items, by the `id` of their slots."""
     components: list[tuple[Row, HostBlock | None]] = attrs.field(factory=list)
-    """What mappers made of its items, with the arrays that these were in then."""
+    """The items that mapper functions pushed, each with its array at that time."""
     operations: list[tuple[int, int]] = attrs.field(factory=list)
     copies: list[tuple[int, int, int, int, int]] = attrs.field(factory=list)
     launch: int = NONE
     returned: int = 0
     deferred: bool = False
-    """Whether a task does it, which may end after the call has returned."""
+    """Whether a task executes it, which may end after the call has returned."""
     algorithm: _OpenCall | None = None
-    """The parallel algorithm that launches it."""
+    """The parallel algorithm that launches this kernel; None for other calls."""
     kernels: list[int] = attrs.field(factory=list)
-    """Of a parallel algorithm: the addresses of its kernels, each once, in the order of their first launches."""
+    """For a parallel algorithm: the addresses of its kernels, each once, in order of their first launches."""
     launches: int = 0
-    """Of a parallel algorithm: how many kernels it launched."""
+    """For a parallel algorithm: how many kernels it has launched."""
 
 
 @attrs.define(eq=False)
 class RuntimeCalls:
-    """Follows the calls of a process to the runtime."""
+    """Follows a process's calls of the offloading runtime, and completes their records."""
 
     _process: RawProcess
     memory: MemoryEvents
@@ -109,18 +109,18 @@ class RuntimeCalls:
     has_operations: bool = False
     has_launches: bool = False
     last_place: str = ""
-    """Where the last call was made."""
+    """The place in the source of the last call."""
     _open: dict[int, _OpenCall] = attrs.field(factory=dict)
     _roots: dict[int, int] = attrs.field(factory=dict)
-    """The outermost call that a nested one belongs to."""
+    """By nested call: the outermost call that it belongs to."""
     _entries: dict[int, str] = attrs.field(factory=dict)
     _forms: dict[tuple[int, int], ItemForm] = attrs.field(factory=dict)
-    """What the source says of items, by their type bits and the address of their text."""
+    """The source's description of items, by (type bits, address of the item's text)."""
     _numbers: dict[tuple[object, ...], int] = attrs.field(factory=dict)
-    """Numbers of sites, by the words of the slots that describe them."""
+    """Numbers of sites, by the slots' words that describe them."""
     _touched: dict[tuple[int, ...], list[tuple[int, HostBlock, int, Run]]] = attrs.field(factory=dict)
     _contents: dict[tuple[int, int, int], int] = attrs.field(factory=dict)
-    """Numbers of what ranges of the host have held, by address, bytes and digest."""
+    """By (host address, bytes, digest): a number for this content of the range."""
 
     _devices: int = attrs.field(init=False)
     """The number of the initial device, which comes after all others."""
@@ -131,7 +131,7 @@ class RuntimeCalls:
         self._entries = {int(line["at"]): str(line["name"]) for line in self._process.lines if line["k"] == "entry"}
 
     def is_nested(self, row: Row, parts: Sequence[Row]) -> bool:
-        """Tell whether a call is made inside another one; what it does is then the outer one's."""
+        """Tell whether a call is made inside another one; its operations then count for the outermost call."""
         outer = self._roots.get(row[3], row[3])
         if not outer or self._algorithm_of(row) is not None:
             return False
@@ -142,28 +142,29 @@ class RuntimeCalls:
         return True
 
     def _algorithm_of(self, row: Row) -> _OpenCall | None:
-        """Return the parallel algorithm in which the call of a kernel is made."""
+        """Return the parallel algorithm inside which a kernel is launched; None for other calls."""
         outer = self._open.get(row[3])
         return outer if outer is not None and outer.function == ALGORITHM and a_of(row) in _KERNELS else None
 
     def is_in_algorithm(self, row: Row) -> bool:
-        """Tell whether a call is that of a kernel of a parallel algorithm."""
+        """Tell whether a call launches a kernel of a parallel algorithm."""
         return self._algorithm_of(row) is not None
 
     def _where(self, row: Row) -> str:
-        """Name the place of a call in the source."""
+        """Return the place of a call in the source; the name of the call if that is not known."""
         file, _, line, _ = self._location(row[5])
         return f"{file}:{line}" if line not in ("", "0") else CALLS.get(a_of(row), f"call {a_of(row)}")
 
     def _location(self, address: int) -> list[str]:
-        """Split the string that the compiler makes for a place in the source: ``;FILE;FUNCTION;LINE;COLUMN;;``.
+        """Split the compiler's string for a place in the source: ``;FILE;FUNCTION;LINE;COLUMN;;``.
 
-        That of an item begins with its text and its file. All are empty where the program has no such string.
+        For a map item it begins with the item's text and its file. All parts are empty if the program has no such
+        string.
         """
         return (self._process.strings.get(address, "") + ";;;;;").split(";")[1:5]
 
     def begin(self, event: RecordedEvent, task: TaskRow, place: int) -> None:
-        """Note a call, with the arrays that its items are in now."""
+        """Note the begin of a call, with the arrays in which its items lie at this moment."""
         parts = event.parts
         items = [part for part in parts if kind_of(part) == Slot.ITEM]
         kernel = next((part for part in parts if kind_of(part) == Slot.KERNEL), None)
@@ -180,7 +181,7 @@ class RuntimeCalls:
             call.blocks = [self._pointed_at(word) for word in AlgorithmWords(arguments).pointers]
         elif kernel is not None and (algorithm := self._algorithm_of(event.row)) is not None:
             call.algorithm, algorithm.launches = algorithm, algorithm.launches + 1
-            call.blocks = [  # pointers are among the words that it is given by value
+            call.blocks = [  # pointers are among the words passed by value
                 self._pointed_at(item[1]) if item[4] & LITERAL else block
                 for item, block in zip(items, blocks, strict=True)
             ]
@@ -193,7 +194,7 @@ class RuntimeCalls:
         self.last_place = self._where(event.row)
 
     def _routine_memory(self, function: int, arguments: Sequence[int]) -> dict[int, tuple[int, HostBlock]]:
-        """Note the host's memory that a routine uses; returns which arguments are device memory of mapped arrays."""
+        """Note host memory that a routine uses; return the arguments that are device memory of mapped arrays."""
         mapped: dict[int, tuple[int, HostBlock]] = {}
         if CALLS.get(function) == "omp_target_associate_ptr":
             self.memory.arrays.spanned(arguments[0], arguments[2], "")
@@ -209,7 +210,7 @@ class RuntimeCalls:
         return mapped
 
     def _pointed_at(self, address: int) -> HostBlock | None:
-        """Find the array that an argument of an algorithm points into."""
+        """Return the array into which an argument of an algorithm points; None if none is known."""
         block = self.memory.arrays.at(address)
         return None if block is None else self.memory.arrays.use(block, "")
 
@@ -217,9 +218,9 @@ class RuntimeCalls:
         return device >> 63 != 0 or device == self._devices
 
     def _names(self, items: Sequence[Row]) -> list[str]:
-        """Return the names of items; a member of a structure without one has that of the member before it.
+        """Return the names of items; an item without a name gets that of the structure member before it.
 
-        flang makes several items of a variable: its descriptor, the address in that, and the data.
+        flang makes several items of a variable: its descriptor, the address in the descriptor, and the data.
         """
         names = [self._form(item).name for item in items]
         if all(names):
@@ -237,9 +238,9 @@ class RuntimeCalls:
 
     def _block_of(self, item: Row, text: str) -> HostBlock | None:
         begin, size, type_bits = item[2], signed(item[3]), item[4]
-        if type_bits & NON_CONTIG:  # its begin is that of its dimensions, its size their number
+        if type_bits & NON_CONTIG:  # `begin` is the address of its dimensions, `size` their number
             begin, size = item[1], 0
-        elif type_bits & ATTACH:  # its size is that of the pointer
+        elif type_bits & ATTACH:  # `size` is that of the pointer itself
             size = 0
         if type_bits & LITERAL or (not begin and size <= 0):
             return None  # a null pointer with a size is an array at 0: the runtime gives it a block of the device
@@ -266,7 +267,7 @@ class RuntimeCalls:
         return ItemForm(item[4], name, file, int(line) if line.isdigit() else 0)
 
     def operation(self, kind: int, row: Row, in_task: int) -> None:
-        """Note what the real runtime did in a call; `in_task`: the call whose task runs, 0 if it is of no call."""
+        """Note an operation of the real runtime; `in_task`: the routine call whose task runs now, 0 for none."""
         self.has_operations = True
         call = self._open.get(self._roots.get(row[2], row[2]) or in_task)
         if kind == Slot.SUBMIT:
@@ -283,17 +284,17 @@ class RuntimeCalls:
                 self._copied(call, found[0], row)
 
     def _copied(self, call: _OpenCall, kind: int, row: Row) -> None:
-        """Note what a copy brings."""
+        """Note the bytes that a copy transfers: a number for their content, and whether the target had them already."""
         host, nbytes = row[3] if kind == OmptOperation.H2D else row[4], row[5]
         content = self._contents.setdefault((host, nbytes, row[1]), len(self._contents))
         call.copies.append((kind, host, nbytes, content, int(bool(b_of(row) & BRINGS_NOTHING))))
 
     def has_open(self, task: TaskRow) -> bool:
-        """Tell whether a task is in a call."""
+        """Tell whether a task is inside a call of the runtime."""
         return any(call.task is task for call in self._open.values())
 
     def launched(self, row: Row, parts: Sequence[Row]) -> None:
-        """Note what a launch cost."""
+        """Note the counters and the trace of a launch."""
         self.has_launches = True
         call = self._open.get(self._roots.get(row[2], row[2]))
         if call is None or call.kernel is None:
@@ -303,7 +304,7 @@ class RuntimeCalls:
         self._kernel_touches((kernel, *row[3:6]), call, touched)
 
     def _caller(self, call: _OpenCall) -> str:
-        """Return the line where the parallel algorithm was called that launches a kernel; empty for other kernels."""
+        """Return the line of the parallel algorithm that launches a kernel; empty for other kernels."""
         if call.algorithm is None:
             return ""
         file, _, line, _ = self._location(call.algorithm.row[5])
@@ -312,7 +313,7 @@ class RuntimeCalls:
     def _kernel_touches(
         self, shape: tuple[int, ...], call: _OpenCall, touched: list[tuple[HostBlock, int, Run]]
     ) -> None:
-        """Tell what watches for separate copies; an untraced launch touches what the traced one of its shape did."""
+        """Report a kernel's touches to `SeparateCopies`; an untraced launch has those of its shape's traced one."""
         if touched:
             begins = {item[2]: number for number, item in enumerate(call.items) if not item[4] & LITERAL}
             self._touched[shape] = [(begins.get(host, NONE), block, host, run) for block, host, run in touched]
@@ -330,14 +331,14 @@ class RuntimeCalls:
         address, symbol = call.kernel[1], self._entries.get(call.kernel[1], "")
         if call.algorithm is None:
             name = symbol or f"kernel at {address:#x}"
-        else:  # the real name is that of a template
+        else:  # the symbol is that of a template instance
             _, algorithm, *_ = self._location(call.algorithm.row[5])
             then = f", kernel {number + 1}" if (number := call.algorithm.kernels.index(address)) else ""
             name = f"{algorithm} at {self._caller(call)}{user_of_helper(symbol)}{then}"
         return self.kernels.setdefault(name, len(self.kernels))
 
     def returned(self, row: Row) -> None:
-        """Complete the record of a call, unless a task does it."""
+        """Complete the record of a call that has returned, unless a task executes it."""
         call = self._open.get(row[2])
         if call is not None:
             call.returned = self.memory.device.recorded(row[3])
@@ -345,7 +346,7 @@ class RuntimeCalls:
                 self.done(row[2])
 
     def defer(self, identifier: int, made: TaskRow) -> tuple[TaskRow, int]:
-        """Move the record of a call to the task that does it; returns the place that it had, for the making of it."""
+        """Move the record of a call to the task that executes it; return its old task and place."""
         call = self._open[identifier]
         place = call.task, call.place
         call.task, call.place, call.deferred = made, made.add(Step.DIRECTIVE, 0, 0), True
@@ -358,12 +359,12 @@ class RuntimeCalls:
             self._complete(call, whole=True)
 
     def finish(self) -> None:
-        """Complete the calls that never returned; what the runtime did in them is not known as a whole."""
+        """Complete the records of calls that never returned, without their operations, which may be incomplete."""
         for call in self._open.values():
             self._complete(call, whole=False, unfinished=call.launch == NONE)
 
     def fatal_call(self) -> int:
-        """Return the call in which the program died; 0 if that was in none, or nobody knows."""
+        """Return the number of the call in which the program died; 0 if it was in none, or if that is not known."""
         ending = self._process.ending
         number = self._roots.get(number := int(ending.get("call", 0)), number)
         if not ending and len(self._open) == 1:
@@ -371,7 +372,7 @@ class RuntimeCalls:
         return number if number in self._open else 0
 
     def died_at(self) -> str:
-        """Return the place of the directive or algorithm in which the program died; empty if that was in none."""
+        """Return the place of the directive or algorithm in which the program died; empty if it was in none."""
         call = self._open.get(self.fatal_call())
         return "" if call is None else self._where((call.algorithm or call).row)
 
@@ -409,9 +410,9 @@ class RuntimeCalls:
             call.task.put(call.place, "copies", self.copies.add(call.copies))
 
     def _expanded(self, call: _OpenCall) -> tuple[list[Row], list[HostBlock | None], list[int]]:
-        """Put what a mapper made of an item behind it; returns items, their arrays, and how many each has behind it.
+        """Put the items that a mapper pushed behind its item; return items, arrays, and the number behind each item.
 
-        A target region calls a mapper twice, to map and to unmap; the first time counts.
+        A target region calls a mapper twice, to map and to unmap; only the first call counts.
         """
         if not call.components:
             return call.items, call.blocks, [0] * len(call.items)
@@ -425,7 +426,7 @@ class RuntimeCalls:
         return items, blocks, behind
 
     def _by_item(self, call: _OpenCall) -> list[list[tuple[Row, HostBlock | None]]]:
-        """Return what mappers made of each item. What a mapper of a member made lies elsewhere, and comes behind it."""
+        """Return the items that mappers pushed for each item; those of a member's own mapper follow the others."""
         made = call.components[: len(call.components) // 2] if call.kernel is not None else call.components
         found: list[list[tuple[Row, HostBlock | None]]] = [[] for _ in call.items]
         spans = [(item[2], item[2] + max(1, signed(item[3]))) if item[6] else (0, 0) for item in call.items]
@@ -436,7 +437,7 @@ class RuntimeCalls:
         return found
 
     def _site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int], unfinished: bool) -> int:
-        """Find the number of a call's site; looked up by the slots' words, as most calls come again."""
+        """Return the number of a call's site. It is looked up by the slots' words, as most calls come again."""
         plain = not (call.dimensions or call.components or unfinished)
         kernel = (0, 0, 0, 0) if call.kernel is None else (*call.kernel[1:4], call.kernel[5])
         forms = tuple([(item[4], item[5]) for item in items])
@@ -483,7 +484,7 @@ class RuntimeCalls:
 
 
 _BARRIERS: Final = (1, 2, 3, 8)
-"""Sync regions that are barriers of a team, by OMPT's numbers; the one that ends a parallel region is 9."""
+"""OMPT's numbers of the sync regions that are barriers of a team; 9 is the barrier that ends a parallel region."""
 _REGION_END, _TASKWAIT, _TASKGROUP = 9, 5, 6
 _BEGIN, _END = 1, 2
 _ACQUIRED, _RELEASED = 2, 3
@@ -494,21 +495,21 @@ _INITIAL_TASK = 1
 
 @attrs.define(eq=False)
 class _Thread:
-    """Where a thread is: the task that it runs, those below it, and the CPU time that no record has yet."""
+    """The state of a thread: the task that it runs, the tasks below it, and CPU time that no record has yet."""
 
     number: int
     task: TaskRow | None = None
     below: list[TaskRow | None] = attrs.field(factory=list)
     since: int | None = None
-    """Its CPU time when it last did something that is known."""
+    """Its CPU time in ns at its last known event."""
     work: int = 0
     moving: list[tuple[TaskRow, int, int, int]] = attrs.field(factory=list)
-    """Records of what it has freed last, perhaps by a realloc: task, place, the block's address, number of its end."""
+    """Records of its last free, maybe by a realloc: (task, place, address of the block, number of its end)."""
     deferring: int = 0
-    """The call of a routine that it is in, which makes a task of what is to be done; 0: none."""
+    """The call of a routine in which it is and that is about to make a deferred task; 0: none."""
 
     def worked(self, cpu: int) -> None:
-        """Count the time up to now as work of the program, unless the thread was waiting."""
+        """Count the CPU time up to now as work of the program, unless the thread was waiting."""
         waiting = self.task is not None and self.task.waiting
         if self.since is not None and not waiting and cpu > self.since:
             self.work += cpu - self.since
@@ -521,25 +522,25 @@ class _Thread:
 
 @attrs.define(eq=False)
 class Assembler:
-    """Makes tasks with their records of the events of one process, taken in order; `finish` completes them."""
+    """Makes tasks with their records from the events of one process, taken in order; `finish` completes them."""
 
     process: RawProcess
     memory: MemoryEvents = attrs.field(factory=MemoryEvents)
     tasks: list[TaskRow] = attrs.field(factory=list)
     teams: dict[int, int] = attrs.field(factory=dict)
-    """The number of each parallel region's team."""
+    """By parallel region: the number of its team."""
     locks: dict[tuple[int, int], int] = attrs.field(factory=dict)
     dependences: ListTable = attrs.field(factory=lambda: ListTable("dependences", "dependence", ("address", "kind")))
     _threads: dict[int, _Thread] = attrs.field(factory=dict)
     _by_identifier: dict[int, TaskRow] = attrs.field(factory=dict)
     _made: dict[int, tuple[TaskRow, int]] = attrs.field(factory=dict)
-    """The record that makes a task."""
+    """By task identifier: the record that makes the task, as (task, place)."""
     _depends: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
     _turns: dict[int, int] = attrs.field(factory=dict)
     initial: InitialTasks = attrs.field(factory=InitialTasks)
     calls: RuntimeCalls = attrs.field(init=False)
     touches: bool = True
-    """Whether it is recorded what the host touches; exact: each byte of it."""
+    """Whether host touches are recorded; exact: for each byte."""
     exact: bool = False
     ranks: RankCalls = attrs.field(init=False)
     phases: RecordedPhases = attrs.field(init=False)
@@ -549,7 +550,7 @@ class Assembler:
         self.ranks = RankCalls(self.process, self.memory, self.touches, self.exact)
 
     def take(self, event: RecordedEvent) -> None:
-        """Take the next event."""
+        """Handle the next event of the process."""
         row = event.row
         thread = self._threads.get(event.thread)
         if thread is None:
@@ -596,19 +597,19 @@ class Assembler:
             self.initial.did_something(thread.task)
 
     def add(self, thread: _Thread, step: Step, subject: int, detail: int = NONE) -> int:
-        """Add a record to the task that a thread runs, with the time and the touches since the last one."""
+        """Add a record to a thread's task, with CPU time and touches since the last one; return its place."""
         task = self.task_of(thread)
         touches = self.memory.take_touches(thread.number)
         return task.add(step, subject, thread.take_work(), touches, detail)
 
     def task_of(self, thread: _Thread) -> TaskRow:
-        """Return the task that a thread runs; a thread that OpenMP did not make has an initial task of its own."""
+        """Return the task that a thread runs; a thread that OpenMP did not make gets an initial task."""
         if thread.task is None:
             thread.task = self.make_task(TaskKind.INITIAL, thread.number)
         return thread.task
 
     def make_task(self, kind: TaskKind, thread: int, identifier: int = 0) -> TaskRow:
-        """Add a task; it may run in another thread than the one that makes it."""
+        """Add a task; another thread than `thread`, which makes it, may run it."""
         task = TaskRow(len(self.tasks), kind, thread)
         self.tasks.append(task)
         if kind == TaskKind.INITIAL:
@@ -618,14 +619,14 @@ class Assembler:
         return task
 
     def _is_busy(self, task: TaskRow) -> bool:
-        """Tell whether an initial task is in a call or in a parallel region, which its last record stands for."""
+        """Tell whether an initial task is inside a call or a parallel region, of which its last record is the begin."""
         thread = self._threads.get(task.thread)
         return self.calls.has_open(task) or (thread is not None and thread.task is not task)
 
     def _call(self, thread: _Thread, event: RecordedEvent) -> None:
         if self.calls.is_nested(event.row, event.parts):
             return
-        if not self.calls.is_in_algorithm(event.row):  # what an algorithm does besides its kernels is the library's
+        if not self.calls.is_in_algorithm(event.row):  # other code in an algorithm is the library's
             thread.worked(event.row[4])
         place = self.add(thread, Step.DIRECTIVE, 0)
         self.calls.begin(event, self.task_of(thread), place)
@@ -661,9 +662,10 @@ class Assembler:
             thread.moving.append((elsewhere or task, place, row[2], end))
 
     def _is_strange(self, task: TaskRow, mapping: TaskRow) -> bool:
-        """Tell whether OpenMP made none of the threads of two tasks, of which the second one maps what the first frees.
+        """Tell whether `task` frees what `mapping` maps, where both are initial tasks of threads that nothing orders.
 
-        No recorded synchronization orders such threads. So the free stands where it came, between two directives.
+        No recorded synchronization orders such threads. So the free is recorded where it happened, between two
+        directives.
         """
         both_initial = task.kind == mapping.kind == TaskKind.INITIAL
         return both_initial and task.thread != mapping.thread and not self.calls.has_open(mapping)
@@ -690,7 +692,7 @@ class Assembler:
         thread.since = row[4]
         thread.below.append(thread.task)
         initial = row[6] & 0xF == _INITIAL_TASK
-        if initial and self.ranks.begins_in(thread.task):  # it called MPI before OpenMP came to know of it
+        if initial and self.ranks.begins_in(thread.task):  # it called MPI before OpenMP reported the thread
             return
         task = self.make_task(TaskKind.INITIAL if initial else TaskKind.IMPLICIT, thread.number, row[3])
         if not initial:
@@ -698,7 +700,7 @@ class Assembler:
         thread.task = task
 
     def _leave(self, thread: _Thread) -> None:
-        """End a task: what it did since its last record is its rest."""
+        """End a task; CPU time and touches since its last record become a record of the kind REST."""
         if thread.task is not None and (thread.work or self.memory.has_touches(thread.number)):
             self.add(thread, Step.REST, 0)
         thread.task = thread.below.pop() if thread.below else None
@@ -786,7 +788,7 @@ class Assembler:
     # the end
 
     def finish(self) -> None:
-        """Complete what a crash may have left open, and what is known only at the end."""
+        """Complete what a crash left open, and what is known only at the end."""
         self.calls.finish()
         self.ranks.finish()
         self.phases.finish()

@@ -1,7 +1,7 @@
 """The file of a recording: a zip, or a folder, of text (JSON) and columns (NumPy's .npy).
 
-meta.json                       {"format": "offloadrt recording", "version": 1, "runs": [...]}
-RUN/dictionaries.json           meta, sites, kernels, arrays
+meta.json                       {"format": "offloadrt recording", "version": 1 to 3, "runs": [...]}
+RUN/dictionaries.json           the fields of `recording.Dictionaries`: meta, sites, kernels, arrays, …
 RUN/columns/NAME.npy            one for each name of `recording.COLUMNS`
 """
 
@@ -54,7 +54,7 @@ _LISTS: Final = {
     "use.first_run": "run.kind",
     "use.first_range": "range.kind",
 }
-"""The columns that say where lists begin, each with a column of the entries of these lists."""
+"""The columns with the first entry of each list, and for each a column of the lists' entries."""
 _KINDS: Final = {
     "record.step": (min(Step), max(Step)),
     "task.kind": (min(TaskKind), max(TaskKind)),
@@ -65,13 +65,13 @@ _KINDS: Final = {
     "part.kind": (min(PartKind), max(PartKind)),
     "part.memory": (min(BufferPlace), max(BufferPlace)),
 }
-"""The smallest and the largest number that a column of kinds may hold."""
+"""The smallest and the largest number that each column of kinds may hold."""
 
 
 _ADDRESSES: Final = 1 << 47
-"""The bytes that a process of x86-64 or of ARMv8 can have: no size and no offset is larger."""
+"""The bytes that a process of x86-64 or ARMv8 can have: no size and no offset is larger."""
 _COUNTS: Final = 1 << 50
-"""More than a program counts in days, while it is recorded."""
+"""An upper bound of counters: more than a program can count in days of recording."""
 _THREADS: Final = 1 << 16
 _THREAD_LEVELS: Final = 4
 _FACTOR: Final = 1e6
@@ -92,7 +92,7 @@ _MOST: Final = {
     "run.page": _ADDRESSES >> 12,
     "run.pages": _ADDRESSES >> 12,
 }
-"""The largest number that a column of sizes or counts may hold."""
+"""The largest number that each column of sizes or counts may hold."""
 
 
 def check(recording: Recording) -> None:
@@ -113,7 +113,7 @@ def check(recording: Recording) -> None:
 
 
 def _check_shapes(recording: Recording) -> None:
-    """Check that the columns of a table have one length, and hold only kinds that there are."""
+    """Check that all columns of a table have the same length, and that columns of kinds hold known kinds only."""
     for name, column in recording.columns.items():
         widths = {"launch.counts": len(COUNTERS), "record.repeats": len(recording.meta.host_times)}
         if column.shape[1:] != ((widths[name],) if name in widths else ()):
@@ -133,7 +133,7 @@ def _check_shapes(recording: Recording) -> None:
 
 
 def _check_lists(recording: Recording) -> None:
-    """Check that lists follow one another without a gap, and end where their entries end."""
+    """Check that lists follow one another without gaps, and that the last one ends where the entries end."""
     for name, entries in _LISTS.items():
         first = recording.columns[name]
         if not len(first) or int(first[-1]) != len(recording.columns[entries]):
@@ -147,7 +147,7 @@ def _check_lists(recording: Recording) -> None:
 
 
 def _check_tasks(recording: Recording) -> None:
-    """Check that the records of tasks follow one another without a gap, and that no task contains itself."""
+    """Check that the records of tasks follow one another without gaps, and that no task contains itself."""
     columns = recording.columns
     first, counts = columns["task.first"].tolist(), columns["task.count"].tolist()
     expected = 0
@@ -190,7 +190,7 @@ def _check_references(recording: Recording) -> None:
 
 
 def _check_steps(recording: Recording) -> None:
-    """Check what records refer to by their steps."""
+    """Check what the records refer to: which table depends on the record's step."""
     columns, dictionaries = recording.columns, recording.dictionaries
     steps = columns["record.step"]
     dependences = len(columns["dependences.first"]) - 1
@@ -216,10 +216,10 @@ def _check_steps(recording: Recording) -> None:
 
 
 def _check_items(recording: Recording) -> None:
-    """Check that directives have as many items as their sites, and as their kernels refer to."""
+    """Check that directives have as many items as their sites, and that kernels refer to existing items."""
     columns, sites = recording.columns, recording.dictionaries.sites
     directives = columns["record.step"] == Step.DIRECTIVE
-    lengths = np.append(np.diff(columns["items.first"].astype("i8")), 0)  # the last is what -1 finds
+    lengths = np.append(np.diff(columns["items.first"].astype("i8")), 0)  # index -1 finds the last entry
     counts = lengths[columns["record.detail"][directives]]
     expected = np.array([NONE if site.is_routine else len(site.items) for site in sites], "i8")
     forms = expected[columns["record.subject"][directives]]
@@ -234,7 +234,7 @@ def _check_items(recording: Recording) -> None:
 
 
 def _check_threads(recording: Recording) -> None:
-    """Check that threads of the program's own began and ended between records of its first thread."""
+    """Check that threads that OpenMP did not make began and ended between records of the first thread."""
     columns, beside = recording.columns, recording.dictionaries.beside
     if not beside:
         return
@@ -251,7 +251,7 @@ _OF_NO_RANK: Final = (
 
 
 def _check_ranks(recording: Recording) -> None:
-    """Check that calls of MPI name ranks that there are, of communicators that there are."""
+    """Check that MPI calls name existing communicators, and ranks of these."""
     columns, dictionaries = recording.columns, recording.dictionaries
     world = dictionaries.meta.mpi
     if world is None:
@@ -279,7 +279,7 @@ def _check_ranks(recording: Recording) -> None:
 
 
 def _refer(recording: Recording, name: str, column: Column, least: int, count: int, what: str = "") -> None:
-    """Check that numbers of a column are those of things that exist, of which there are `count`."""
+    """Check that the numbers in a column are at least `least` and below `count`, the number of things they refer to."""
     if not len(column):
         return
     low, high = int(column.min()), int(column.max())
@@ -288,7 +288,7 @@ def _refer(recording: Recording, name: str, column: Column, least: int, count: i
 
 
 def _check_sizes(recording: Recording) -> None:
-    """Check that sizes and counts can be those of a program: nothing is negative, and nothing larger than a process."""
+    """Check that sizes and counts are possible for a program: none is negative, and none larger than a process."""
     dictionaries = recording.dictionaries
     sizes = [(name, recording.columns[name], most) for name, most in _MOST.items()]
     meta = dictionaries.meta
@@ -310,7 +310,7 @@ def _check_sizes(recording: Recording) -> None:
 
 
 def _check_sectors(recording: Recording) -> None:
-    """Check that a use of an array counts no more sectors of 32 bytes than the array has or its accesses reach."""
+    """Check that a use of an array counts no more sectors of 32 bytes than the array has, or its accesses reach."""
     columns = recording.columns
     room = columns["use.nbytes"] // 32 + 2  # with both ends
     for verb, accessed in (("read", columns["use.load_bytes"]), ("written", columns["use.store_bytes"])):
@@ -336,25 +336,25 @@ def _check_sectors(recording: Recording) -> None:
 FORMAT: Final = "offloadrt recording"
 VERSION: Final = 3
 _FIRST, _OF_RANKS = 1, 2
-"""The versions of recordings without phases of the program's own, and without calls of MPI: readers of before can read
-them.
+"""The format versions of recordings with neither MPI calls nor named phases, and with MPI calls only: older readers can
+read them.
 """
 
 
 class RunSummary(msgspec.Struct, frozen=True):
-    """One process of one run of the program."""
+    """One process of one run of the program, as the file's `meta.json` describes it."""
 
     folder: str
     threads: int
-    """Host threads: as `offloadrt record --threads` asked for, or the most of a parallel region."""
+    """The number of host threads: as `offloadrt record --threads` asked for, or of the largest team."""
     rank: int | None = None
     ranks: int = 0
-    """How many ranks of MPI there were; 0: it calls no MPI, or was recorded without."""
+    """The number of MPI ranks; 0: it calls no MPI, or its MPI calls were not recorded."""
     pid: int = 0
     ended: str = "exit"
     directives: int = 0
     died: str = ""
-    """How, where and with which message it died; empty if it did not."""
+    """How, where and with which message the program died; empty if it did not die."""
 
 
 class _Index(msgspec.Struct, frozen=True):
@@ -364,13 +364,13 @@ class _Index(msgspec.Struct, frozen=True):
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """What the dictionaries of a run say of the run."""
+    """The part of a run's dictionaries that `RecordingFile.meta` reads."""
 
     meta: Meta
 
 
 class _Members(Protocol):
-    """The files inside a recording."""
+    """The files inside a recording, whether it is a zip or a folder."""
 
     def read(self, name: str) -> bytes: ...
 
@@ -385,7 +385,7 @@ class _Folder:
 
 @attrs.frozen
 class RecordingFile:
-    """A file with one or more runs of a program; `load` reads one of them.
+    """A recording's file, with one or more runs of a program; `load` loads one of these.
 
     `read` raises NotARecording, RecordingDamaged and RecordingTooNew.
     """
@@ -395,7 +395,7 @@ class RecordingFile:
 
     @classmethod
     def read(cls, path: Path) -> RecordingFile:
-        """Read what a file says of its runs."""
+        """Read the list of a file's runs."""
         with _opened(path) as members:
             text = _part(path, members, "meta.json")
             if text is None:
@@ -412,7 +412,7 @@ class RecordingFile:
         return cls(path, tuple(index.runs))
 
     def meta(self, run: RunSummary) -> Meta:
-        """Read what a run says of itself. Raises RecordingDamaged."""
+        """Read the `Meta` of a run. Raises RecordingDamaged."""
         name = f"{run.folder}/dictionaries.json"
         with _opened(self.path) as members:
             head: _Head = _decoded(self.path, name, self._needed(members, name), _Head)
@@ -448,7 +448,7 @@ class RecordingFile:
 
 
 def _whole(column: Column, kind: str) -> Column:
-    """Return a column of whole numbers as the type that it has when loaded. Raises ValueError for what does not fit."""
+    """Return a column of whole numbers with the type that it has when loaded. Raises ValueError if one does not fit."""
     if column.size:
         limits = np.iinfo(kind)
         if column.dtype.kind not in "iu":
@@ -467,7 +467,7 @@ def is_recording(path: Path) -> bool:
 
 
 def write(path: Path, recordings: Sequence[tuple[RunSummary, Dictionaries, Mapping[str, Column]]]) -> None:
-    """Write a recording: a zip, which replaces what was there; or into a folder when `path` is one."""
+    """Write a recording: a zip, which replaces an existing file; if `path` is a folder, files in that folder."""
     parts: dict[str, bytes] = {}
     version = _FIRST
     if any(dictionaries.phases for _, dictionaries, _ in recordings):
@@ -497,7 +497,7 @@ def write(path: Path, recordings: Sequence[tuple[RunSummary, Dictionaries, Mappi
 
 @attrs.define
 class _opened:
-    """Opens a zip or a folder: ``with _opened(path) as members``."""
+    """Opens a recording, a zip or a folder: ``with _opened(path) as members``."""
 
     path: Path
     _archive: zipfile.ZipFile | None = None
@@ -524,7 +524,7 @@ class _opened:
 
 
 def _part(path: Path, members: _Members, name: str) -> bytes | None:
-    """Read a part of a recording; None when it is missing. Raises RecordingDamaged."""
+    """Return the bytes of one file of a recording; None if it is missing. Raises RecordingDamaged."""
     try:
         return members.read(name)
     except (KeyError, FileNotFoundError):

@@ -1,6 +1,6 @@
-"""From the recorder's raw files to a recording.
+"""Makes a recording of the recorder's raw files.
 
-When the program crashed, or was stopped, the recording has what there was, and says so (`Meta.ended`).
+If the program crashed or was stopped, the recording has what there is, and says so (`Meta.ended`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from offloadrt.extensions.recording.format.slots import RAW_VERSION, RawProcess,
 
 
 def convert(raw: Path, out: Path) -> list[RunSummary]:
-    """Make a recording of the folder of raw files; returns what it has of each process that offloads or calls MPI.
+    """Make a recording of a folder of raw files; return a summary of each process that offloads or calls MPI.
 
-    Raises NotARecording without any, RecordingDamaged and RecordingTooNew.
+    Raises NotARecording if there is no such process, RecordingDamaged and RecordingTooNew.
     """
     record = _record(raw)
     made: list[tuple[RunSummary, Dictionaries, Mapping[str, Column]]] = []
@@ -67,11 +67,11 @@ def convert(raw: Path, out: Path) -> list[RunSummary]:
 
 
 _Process = tuple[str, Dictionaries, Mapping[str, Column]]
-"""The name of a process, and what was recorded of it."""
+"""The name of a process, and what was recorded of it: dictionaries and columns."""
 
 
 def _processes(raw: Path, record: Mapping[str, Any], run: Mapping[str, Any]) -> list[_Process]:
-    """Make the tables of the processes of a run that offload or call MPI."""
+    """Make the tables of those processes of a run that offload or call MPI."""
     found: list[_Process] = []
     for process in processes_of(raw / run["folder"]):
         dictionaries, columns = tables_of(process, record, run)
@@ -81,7 +81,7 @@ def _processes(raw: Path, record: Mapping[str, Any], run: Mapping[str, Any]) -> 
 
 
 def _repeated(runs: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """Yield each run with its repeats, which follow it."""
+    """Yield each run together with its repeats, which follow it in the list."""
     together: list[Mapping[str, Any]] = []
     for run in runs:
         if together and not run.get("repeat"):
@@ -92,7 +92,7 @@ def _repeated(runs: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, A
 
 
 def _joined(name: str, repeats: Sequence[Sequence[_Process]]) -> list[_Process]:
-    """Join the repeats of a run, process by process: by ranks, or in the order in which they began."""
+    """Join the repeats of a run process by process: by MPI rank, or in the order in which they began."""
     ordered = [
         sorted(processes, key=lambda one: NONE if one[1].meta.rank is None else one[1].meta.rank)
         for processes in repeats
@@ -111,7 +111,7 @@ def _joined(name: str, repeats: Sequence[Sequence[_Process]]) -> list[_Process]:
 
 
 def _record(raw: Path) -> dict[str, Any]:
-    """Read what `offloadrt record` knows; without it, every folder is a run, or this one is."""
+    """Read `record.json` of `offloadrt record`; without it, each folder in `raw` is a run, or `raw` itself is one."""
     file = raw / "record.json"
     if not file.is_file():
         folders = sorted(path.name for path in raw.iterdir() if path.is_dir()) if raw.is_dir() else []
@@ -136,7 +136,7 @@ def tables_of(
     for line in process.lines:
         if line["k"] == "variable":
             memory.arrays.allocate(int(line["at"]), int(line["size"]), "variable", str(line["name"]))
-        elif line["k"] == "constant":  # items name it: the compiler makes one of constants that are equal
+        elif line["k"] == "constant":  # items give its name: the compiler merges equal constants
             memory.arrays.allocate(int(line["at"]), int(line["size"]), "constant")
     for line in _globals(process):
         memory.add_global(int(line["at"]), int(line["size"]), str(line["name"]), int(line.get("flags", 0)))
@@ -178,14 +178,14 @@ def tables_of(
 
 
 def _globals(process: RawProcess) -> list[dict[str, Any]]:
-    """List the lines of declare target globals; entries without a size are kernels."""
+    """Return the lines about declare target globals, which are offload entries with a size; kernels have none."""
     return [line for line in process.lines if line["k"] == "entry" and line.get("size")]
 
 
 def _unmerged(table: ListTable, numbers: list[int]) -> dict[str, Column]:
-    """Make the columns of items or parts, with the new numbers of arrays.
+    """Make the columns of items or parts, with the final numbers of arrays.
 
-    Lists keep their numbers though some may be equal.
+    Lists keep their numbers, although some may be equal now.
     """
     columns = table.columns()
     name = f"{table.row}.array"
@@ -196,7 +196,7 @@ def _unmerged(table: ListTable, numbers: list[int]) -> dict[str, Column]:
 
 
 def _place_allocations(assembler: Assembler, columns: dict[str, Column], numbers: list[int]) -> None:
-    """Name the arrays that records allocate and free; those that nothing uses leave no more than their time."""
+    """Put the final array numbers into records of allocations and frees; for unused arrays, only their time is left."""
     first = columns["task.first"]
     for task, place, block in assembler.memory.allocated:
         record = int(first[task.index]) + place // FIELDS
@@ -207,14 +207,14 @@ def _place_allocations(assembler: Assembler, columns: dict[str, Column], numbers
 
 
 _FROM_OUTSIDE: Final = (signal.SIGINT,)
-"""Signals by which a user ends a program that would go on."""
+"""Signals by which a user ends a program that would have gone on."""
 
 
 def _death(assembler: Assembler, run: Mapping[str, Any]) -> Death | None:
-    """Say how a process died; None of one that came to its end, that was stopped, or of which nobody knows.
+    """Return how a process died; None if it came to its end or was stopped, or if that is not known.
 
-    A signal of the run is that of the process that was started; others that have said nothing died with it. A process
-    that ends by itself behind a signal has handled it.
+    The signal in `run` ended the process that was started; other processes without a last message died with it. A
+    process that ends normally after a signal has handled the signal.
     """
     process, calls = assembler.process, assembler.calls
     ending, end = process.ending, process.line("end")

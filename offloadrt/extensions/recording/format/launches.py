@@ -1,4 +1,4 @@
-"""The launches of kernels in a recording: counters of each, and of traced ones what they did with each array."""
+"""The launches of kernels in a recording: the counters of each, and what traced launches did with each array."""
 
 from __future__ import annotations
 
@@ -41,37 +41,41 @@ from offloadrt.runtime.mapping.map_types import ATTACH, LITERAL
 
 PAGE: Final = 4096
 ALGORITHMS_HEADER: Final = "offload_algorithms.hpp"
-"""The header in which algorithms access the elements of their ranges; nobody has written a line of it."""
+"""The header in which parallel algorithms access their elements; lines in it are not the user's, so they are not
+reported.
+"""
 F = TypeVar("F", KernelRace, KernelStray)
 Run = tuple[int, int, int, int, int]
-"""Loads (1) or stores (2), first page of 4 KiB counted from the array's, pages, and the teams that touched the first
-and the last of them.
+"""(1: loads or 2: stores, first page of 4 KiB counted from the array's first page, number of pages, the teams that
+touched the first and the last page).
 """
 
 
 @attrs.frozen
 class ArrayTouches:
-    """What a traced launch did with a mapped block, or with a part of an array."""
+    """What a traced launch did with a mapped block, or with a block of omp_target_alloc."""
 
     item: int
-    """The item of the directive that has it; -1: it was mapped before, and the kernel follows a pointer to it."""
+    """The index of the directive's item that maps it; -1: it was mapped before, and the kernel follows a pointer to it.
+    """
     array: int
-    """-1: memory of omp_target_alloc."""
+    """The number of the array; -1: memory of omp_target_alloc."""
     begin: int
-    """The address of the host where the block begins, or of omp_target_alloc's memory; 0: it has none."""
+    """The host address that the block is a copy of, or the recorded address of a block of omp_target_alloc; 0: neither.
+    """
     nbytes: int
     load_bytes: int
     store_bytes: int
     sectors: tuple[int, int, int, int]
-    """Distinct 32 B sectors loaded and stored, and the sums of these over teams."""
+    """Distinct 32 B sectors loaded, and stored; then both as sums over the teams."""
     runs: tuple[Run, ...]
     ranges: tuple[tuple[int, int, int], ...] = ()
-    """Loads (1) or stores (2), first byte of the block, and the byte after the last: all of these, and no others."""
+    """(1: loads or 2: stores, first byte in the block, byte after the last): exactly these bytes were accessed."""
 
 
 @attrs.frozen
 class TracedLaunch:
-    """What a traced launch did with memory."""
+    """What a traced launch did with memory: instructions and sectors of its warps, its uses of arrays, its findings."""
 
     warp_instructions: int
     warp_sectors: int
@@ -83,7 +87,7 @@ class TracedLaunch:
 
 @attrs.frozen
 class LaunchRow:
-    """One launch as it was played; equal ones are one row."""
+    """One launch as it was executed while recording; equal launches share a row."""
 
     trip: int
     teams: int
@@ -93,12 +97,12 @@ class LaunchRow:
     trace: int
     counts: tuple[int, ...]
     traced: bool = False
-    """Whether the trace is its own."""
+    """Whether `trace` is a trace of this launch, and not of an earlier one of the same shape."""
 
 
 @attrs.define(eq=False)
 class _TracedParts:
-    """What the slots of one traced launch say, by the number that the launch gives each array."""
+    """The slots of one traced launch, by the number that the launch gives each array."""
 
     warp: Row | tuple[int, ...] = (0,) * 8
     heads: dict[int, Row] = attrs.field(factory=dict)
@@ -108,7 +112,7 @@ class _TracedParts:
     findings: list[Row] = attrs.field(factory=list)
 
     def add(self, part: Row) -> None:
-        """Take the next slot."""
+        """Take the next slot of the launch."""
         match kind_of(part):
             case Slot.WARP:
                 self.warp = part
@@ -127,26 +131,26 @@ class _TracedParts:
 
 @attrs.define(eq=False)
 class LaunchTables:
-    """The tables of launches and traces. ``add`` takes what the recorder wrote of one."""
+    """The tables of launches and traces. ``add`` reads what the recorder wrote about one launch."""
 
     _arrays: HostArrays
     _device: DeviceBlocks
     _strings: Mapping[int, str]
-    """The strings of the process by their addresses."""
+    """Strings of the process, by their addresses."""
     _rows: dict[LaunchRow, int] = attrs.field(factory=dict)
     _traces: dict[TracedLaunch, int] = attrs.field(factory=dict)
     _by_shape: dict[tuple[int, ...], int] = attrs.field(factory=dict)
-    """The last trace of a kernel and shape."""
+    """By kernel and shape: the last trace."""
     _launch_of: dict[int, int] = attrs.field(factory=dict)
-    """The launch that was traced."""
+    """By trace: the number of the launch that was traced."""
 
     def add(
         self, kernel: int, row: Row, parts: Sequence[Row], items: Sequence[Row], within: str = ""
     ) -> tuple[int, list[tuple[HostBlock, int, Run]]]:
-        """Add a launch; returns its number, and the stretches of arrays that it touched as far as that is known.
+        """Add a launch; return its number, and the page runs of arrays that it touched, empty if it was not traced.
 
-        kernel: where it begins in the program. within: the line of the parallel algorithm that it is of. A launch that
-        was not traced has the trace of the one before it with the same kernel and shape.
+        kernel: its address in the program. within: the line of the parallel algorithm that launches it. A launch that
+        was not traced refers to the last trace of the same kernel and shape.
         """
         counts: list[int] = []
         touched: list[tuple[HostBlock, int, Run]] = []
@@ -166,7 +170,7 @@ class LaunchTables:
         return number, touched
 
     def uncounted(self, trip: int) -> int:
-        """Add a launch of which only the trip count is known."""
+        """Add a launch of which only the trip count is known; return its number."""
         return self._rows.setdefault(LaunchRow(trip, 0, 0, 0, 0, NONE, ()), len(self._rows))
 
     def _trace(
@@ -221,7 +225,7 @@ class LaunchTables:
         return Findings(tuple(races), tuple(strays))
 
     def _array_at(self, host: int) -> tuple[int, int]:
-        """Return the array at an address of the host, and the address; 0: of none."""
+        """Return the number of the array at a host address, and that address; (NONE, 0) if there is none."""
         block = self._arrays.at(host) if host else None
         if block is None:
             return NONE, 0
@@ -235,7 +239,7 @@ class LaunchTables:
         return Party(where, bool(way & STORES), bool(way & SYNC), who >> 32, who & 0xFFFFFFFF)
 
     def findings(self, arrays: Sequence[ArrayPlace]) -> dict[int, Findings]:
-        """Return what the traces have found, by their numbers; `arrays`: what has become of each array."""
+        """Return races and stray accesses by the number of the trace; `arrays`: the final place of each array."""
 
         def renumbered(one: F) -> F:
             if one.array == NONE:
@@ -253,7 +257,7 @@ class LaunchTables:
         }
 
     def columns(self, arrays: Sequence[ArrayPlace]) -> dict[str, Column]:
-        """Make the columns; `arrays`: what has become of each array."""
+        """Make the columns; `arrays`: the final place of each array."""
         traces = list(self._traces)
         uses = [use for trace in traces for use in trace.uses]
         use_fields = (
@@ -294,7 +298,7 @@ class LaunchTables:
 
 
 def _item_of(items: Sequence[Row], host: int, device: int, nbytes: int) -> int:
-    """Find the item that maps a block: by its host address, or by its address on the device, if a value."""
+    """Return the index of the item that maps a block, or passes its device address by value; NONE if none does."""
     for number, item in enumerate(items):
         begin, size, type_bits = item[2], item[3], item[4]
         if type_bits & LITERAL:
@@ -308,19 +312,19 @@ def _item_of(items: Sequence[Row], host: int, device: int, nbytes: int) -> int:
 _FLOPS: Final = ("f64", "f32", "f16", "div64", "div32", "div16", "special64", "special32")
 _BYTES: Final = ("load_bytes", "store_bytes")
 _OF_A_THREAD: Final = {_FLOPS: 3, _BYTES: 32}
-"""What each thread of a traced launch may do besides its iterations, which a launch that is only counted does once:
-it loads, adds and stores partial sums.
+"""Operations, and bytes, that each thread of a traced launch may add for partial sums, besides its iterations. A launch
+that is only counted does them once.
 """
 _AS_TRACED: Final = 0.02
-"""Work that differs by no more is as that of the traced launch."""
+"""Work that differs by at most this fraction counts as equal to that of the traced launch."""
 _FARTHEST: Final = 1e3
 
 
 def cost_errors(dictionaries: Dictionaries, columns: Mapping[str, Column]) -> dict[str, float]:
-    """Compare what launches were counted to do with the traced launches that stand for them, by kernel.
+    """Compare, for each kernel, the counted work of its launches with the traced launches that stand for them.
 
-    Returns the quotient of the two over all launches: of arithmetic or of loaded and stored bytes, whichever differs
-    more. A kernel whose launches are as those that were traced is left out.
+    Returns the quotient of both over all launches, of arithmetic or of loaded and stored bytes, whichever differs more.
+    Kernels whose launches equal the traced ones are left out.
     """
     directive = (columns["record.step"] == Step.DIRECTIVE) & (columns["record.launch"] != NONE)
     kernels = np.array([site.kernel for site in dictionaries.sites] or [NONE], "i4")
@@ -344,7 +348,7 @@ def cost_errors(dictionaries: Dictionaries, columns: Mapping[str, Column]) -> di
 
 
 def _work_as_played(columns: Mapping[str, Column], work: Column, of_a_thread: int) -> Column:
-    """Return for each launch the work of the traced one that stands for it, without what only traced threads do."""
+    """Return for each launch the work of its traced launch, without what only traced threads add."""
     played: Column = work.copy()
     for trace, own in enumerate(columns["trace.launch"].tolist()):
         rows = np.flatnonzero((columns["launch.trace"] == trace) & (columns["launch.traced"] == 0))

@@ -1,7 +1,8 @@
-"""The phases that a program names itself, as it is recorded: ranges of NVTX, rocTX, Kokkos and `omp_control_tool`.
+"""The phases that a program names itself, while it is recorded: ranges of NVTX, rocTX, Kokkos and `omp_control_tool`.
 
-A range of a thread's stack ends in the task that began it, or not: so may one that has a number (`nvtxRangeStartA`).
-`Step.PHASE_BEGIN` and `PHASE_END` then have the number of that range as `detail`, by which its end finds it.
+A range that is pushed on a thread's stack ends in the task that began it, or in another one. A range with a number
+(`nvtxRangeStartA`) may do so, too. If it ends in another task, its records `Step.PHASE_BEGIN` and `PHASE_END` have the
+same number as `detail`, which connects them.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from offloadrt.extensions.recording.format.recording import RecordingDamaged, St
 from offloadrt.extensions.recording.format.slots import RawProcess, Row, a_of
 
 _PUSH, _POP, _START, _STOP = range(1, 5)
-"""`native/phases.h` has the same numbers."""
+"""What a slot does with a range; `native/phases.h` has the same numbers."""
 _UNNAMED: Final = "(no name)"
 
 Add = Callable[[Step, int], int]
-"""Adds a record of a step and a subject to the task that runs; returns its place."""
+"""Adds a record with this step and subject to the running task; returns its place."""
 
 
 @attrs.frozen
 class _Open:
-    """A range that has not ended: its name, and the record that began it."""
+    """A range that has not ended: its name, and the task and place of the record that began it."""
 
     name: int
     task: TaskRow
@@ -33,18 +34,18 @@ class _Open:
 
 @attrs.define(eq=False)
 class RecordedPhases:
-    """Follows the ranges of a process. `names` are those of all, in the order in which they came."""
+    """Follows the ranges of a process. `names` has all of their names, in the order in which they came."""
 
     _process: RawProcess
     names: dict[str, int] = attrs.field(factory=dict)
     _stacks: dict[tuple[int, int], list[_Open]] = attrs.field(factory=dict)
-    """By thread and domain."""
+    """By (thread, domain): the ranges that the thread has pushed and not popped."""
     _started: dict[int, _Open] = attrs.field(factory=dict)
     _crossing: int = 0
-    """Ranges that ended in another task than the one that began them."""
+    """How many ranges ended in another task than the one that began them."""
 
     def take(self, row: Row, thread: int, task: TaskRow, add: Add) -> None:
-        """Take a slot of a range: it adds a record, but for an end without a begin. Raises RecordingDamaged."""
+        """Add the record for a slot of a range; an end without a begin adds none. Raises RecordingDamaged."""
         what, domain = a_of(row), row[3]
         stack = self._stacks.setdefault((thread, domain), [])
         if what in (_PUSH, _START):
@@ -62,7 +63,7 @@ class RecordedPhases:
             raise RecordingDamaged(f"thread {thread}: a range is of unknown kind {what}")
 
     def finish(self) -> None:
-        """End what the program left open, with the task that began it."""
+        """End the ranges that the program left open, in the tasks that began them."""
         left = [*self._started.values(), *(one for stack in self._stacks.values() for one in stack)]
         for one in sorted(left, key=lambda one: (one.task.index, -one.place)):
             one.task.add(Step.PHASE_END, one.name, 0)
@@ -77,7 +78,7 @@ class RecordedPhases:
             self._crossing += 1
 
     def _text(self, address: int) -> str:
-        """Return a text of the program's: its bytes were kept as Latin-1, and most are UTF-8."""
+        """Return a string of the program; the recorder kept its bytes as Latin-1, and most are UTF-8."""
         return self._process.strings.get(address, "").encode("latin-1", "replace").decode("utf-8", "replace")
 
     def _named(self, text: str, domain: str) -> int:

@@ -1,4 +1,4 @@
-"""A rank's calls of MPI, as the raw files have them: their parts, and where their buffers lie."""
+"""Makes records of a rank's MPI calls from the raw files: the parts of each call, and where its buffers lie."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from offloadrt.extensions.recording.format.slots import EXACT, LOADS, STORES, Ra
 PART: Final = (
     "kind", "flags", "communicator", "peer", "tag", "request", "bytes", "blocks", "memory", "array", "address",
 )  # fmt: skip
-"""The fields of a part, in order."""
+"""The fields of a part, in the order of the table's columns."""
 POLLS: Final = ("MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_Iprobe", "MPI_Improbe")
 _LOOP_NS: Final = 1000
-"""What less than a microsecond between two polls is: the loop that polls, and no work of the program."""
+"""Nanoseconds. Less work between two polls is the polling loop itself, and no work of the program."""
 _READ: Final = (PartKind.SEND, PartKind.GIVES)
 WRITTEN: Final = (PartKind.RECEIVE, PartKind.TAKES)
 BUFFERS: Final = (*_READ, *WRITTEN)
-"""The kinds of parts that have a buffer: those that are read, and those that are written."""
+"""The kinds of parts that have a buffer, which MPI reads or writes."""
 
 
 @attrs.define(eq=False)
 class _Part:
-    """A part of a call while it is read."""
+    """A part of an MPI call while it is read."""
 
     kind: int
     flags: int
@@ -55,7 +55,7 @@ class _Part:
 
     @classmethod
     def of(cls, row: Row) -> _Part:
-        """Read a slot. Raises RecordingDamaged."""
+        """Read a part from its slot. Raises RecordingDamaged."""
         kind, ranks = a_of(row), row[1]
         if not min(PartKind) <= kind <= max(PartKind):
             raise RecordingDamaged(f"a part of a call of MPI is of unknown kind {kind}")
@@ -75,7 +75,7 @@ def _signed(word: int) -> int:
 
 @attrs.define(eq=False)
 class _RankCall:
-    """A call whose record is not complete yet."""
+    """An MPI call whose record is not complete yet."""
 
     name: int
     caller: int
@@ -84,47 +84,47 @@ class _RankCall:
     parts: list[_Part]
     returned: bool = False
     pending: int = 0
-    """Receives of which it is not known yet what they match."""
+    """How many of its receives have not been matched yet."""
 
 
 @attrs.define(eq=False)
 class RankCalls:
-    """Follows the calls of MPI of a process."""
+    """Follows a process's MPI calls, and completes their records."""
 
     _process: RawProcess
     _memory: MemoryEvents
     _touches: bool
-    """Whether it is recorded what the host touches."""
+    """Whether host touches are recorded."""
     _exact: bool
     sites: dict[MpiCall, int] = attrs.field(factory=dict)
     parts: ListTable = attrs.field(factory=lambda: ListTable("parts", "part", PART))
     last_place: str = ""
-    """The last call of the process, and where it is."""
+    """The name and the place of the process's last MPI call."""
     _open: dict[int, _RankCall] = attrs.field(factory=dict)
-    """By thread."""
+    """By thread: the call in which it is."""
     _receives: dict[int, tuple[_RankCall, _Part]] = attrs.field(factory=dict)
-    """Receives that nobody has waited for yet, by request."""
+    """By request: receives that nobody has waited for yet."""
     _tasks: set[int] = attrs.field(factory=set)
     _read: dict[tuple[int, int, bool], MpiCall] = attrs.field(factory=dict)
     _places: Mapping[int, str] = attrs.field(init=False)
-    """By the address of a caller: ``file;function;line;column``."""
+    """By return address of a call: ``file;function;line;column``."""
 
     def __attrs_post_init__(self) -> None:
         places = [line for line in self._process.lines if line["k"] == "place"]
         self._places = {int(line["at"]): self._process.place_of(line) for line in places}
 
     def begins_in(self, task: TaskRow | None) -> bool:
-        """Tell whether a task has made calls of MPI."""
+        """Tell whether a task has made MPI calls."""
         return task is not None and task.index in self._tasks
 
     def reads(self, thread: int, parts: Sequence[Row]) -> None:
-        """Note what a call that begins reads of the host's memory."""
+        """Note the host memory that a beginning call reads."""
         for part in map(_Part.of, parts):
             if part.kind in _READ and self._memory.device.at(part.address) is None:
                 self._touch(thread, part, LOADS)
 
     def begin(self, thread: int, row: Row, parts: Sequence[Row], task: TaskRow, place: int) -> None:
-        """Note a call that begins."""
+        """Note the begin of a call."""
         call = _RankCall(row[2], row[3], task, place, [_Part.of(part) for part in parts])
         self._tasks.add(task.index)
         for part in call.parts:
@@ -139,7 +139,7 @@ class RankCalls:
         self.last_place = f"{site.call} at {site.where}" if site.line else site.call
 
     def end(self, thread: int, parts: Sequence[Row]) -> None:
-        """Note what came of the call that a thread is in."""
+        """Note the results of the call in which a thread is."""
         call = self._open.pop(thread, None)
         if call is None:
             return
@@ -165,9 +165,9 @@ class RankCalls:
                 self._join_polls(call)
 
     def _join_polls(self, call: _RankCall) -> None:
-        """Drop the record of a poll that found nothing, where the one before it is of the same poll.
+        """Drop the record of an unsuccessful poll if the record before it is of the same poll.
 
-        A program that polls in a loop waits: the times that it came around say how fast the recording machine was.
+        A program that polls in a loop waits: the number of its polls only says how fast the recording machine was.
         """
         records, before = call.task.records, call.place - FIELDS
         same = ("step", "subject", "detail")
@@ -220,7 +220,7 @@ class RankCalls:
             self._memory.touch(thread, kind | exact, part.address, part.span)
 
     def _on_device(self, call: _RankCall, part: _Part, kind: int) -> None:
-        """Tell what watches for separate copies that MPI uses the device's."""
+        """Report to `SeparateCopies` that MPI uses the device's copy of an array."""
         array, site = self._memory.arrays.at(part.address), self._site(call)
         if array is not None:
             self._memory.copies.on_device(array, part.address, part.span, kind, f"{site.call} at {site.where}")
@@ -243,13 +243,13 @@ class RankCalls:
         call.task.put(call.place, "detail", self.parts.add(part.row() for part in call.parts))
 
     def finish(self) -> None:
-        """Complete the calls that never returned, and those with receives that nobody waited for."""
+        """Complete the calls that never returned, and those whose receives nobody waited for."""
         left = {id(call): call for call, _ in self._receives.values()}
         for call in [*left.values(), *(call for call in self._open.values() if id(call) not in left)]:
             self._complete(call)
 
     def communicators(self) -> tuple[Communicator, ...]:
-        """Return the communicators of the process, by their numbers."""
+        """Return the communicators of the process in the order of their numbers."""
         return tuple(
             Communicator(str(line["key"]), _ranks(line["ranks"]), _ranks(line["remote"]))
             for line in self._process.lines
@@ -257,7 +257,7 @@ class RankCalls:
         )
 
     def world(self) -> MpiWorld | None:
-        """Return what the process asked of MPI when it began; None without."""
+        """Return the process's rank and what it asked of MPI at its begin; None if it did not begin MPI."""
         line = self._process.line("mpi")
         if not line:
             return None

@@ -1,7 +1,7 @@
-"""The tables of a recording: what `README.md` describes, as a program sees it that has loaded one.
+"""The tables of a loaded recording; `README.md` describes them.
 
 A *site* is a directive of the source as the compiler lowered it; a *record* is one thing that a task did: a directive
-(with the site, its list of items, the kernel's costs and the operations that the real runtime made of it) or a step of
+(with the site, its list of items, the kernel's costs and the operations that the real runtime did for it) or a step of
 synchronization. Records are columns, in the order of tasks; each task has its own in program order. Lists that many
 records share (items, operations, host touches) are stored once: list n has entries first[n] to first[n + 1].
 """
@@ -19,88 +19,91 @@ import numpy as np
 import numpy.typing as npt
 
 NONE: Final = -1
-"""In a column: no list, no launch, no array."""
+"""Stands in a column for "no list", "no launch" or "no array"."""
 
 GONE: Final = -2
-"""In the column of a use's items: device memory that was freed before the launch."""
+"""Stands in the column `use.item` for device memory that was freed before the launch."""
 
 ORDERED: Final = 7
-"""The kind of a lock that is an ordered region, by OMPT's numbers of mutual exclusion."""
+"""The kind of a lock that is an ordered region, among OMPT's numbers of mutual exclusion."""
 
 FLAG: Final = 8
-"""The kind of one that is an atomic variable: who acquires it comes after those who have released it before."""
+"""The kind of a lock that is an atomic variable: an acquire comes after all earlier releases."""
 
 
 class Step(enum.IntEnum):
-    """What a record is; `subject` and `detail` are columns."""
+    """The kind of a record; `subject` and `detail` are its columns, whose meaning depends on the kind."""
 
     DIRECTIVE = 0
-    """subject: site; detail: list of items."""
+    """subject: number of the site; detail: number of the list of items."""
     FORK = 1
-    """A parallel region; subject: team. It ends with the record."""
+    """A whole parallel region, from fork to join; subject: number of the team."""
     BARRIER = 2
     TASK = 3
-    """An explicit or target task is made; subject: task; detail: list of dependences."""
+    """An explicit or target task is made; subject: number of the task; detail: list of dependences."""
     TASKWAIT = 4
-    """detail: list of dependences, or none."""
+    """detail: list of dependences; NONE: the wait is for all child tasks."""
     GROUP_BEGIN = 5
     GROUP_END = 6
     ACQUIRE = 7
-    """subject: lock; detail: for an ordered region, whose turn it is; for a flag, after how many releases."""
+    """subject: number of the lock; detail: for an ordered region its turn, for a flag the number of releases to wait
+    for.
+    """
     RELEASE = 8
     ALLOCATE = 9
-    """subject: array."""
+    """subject: number of the array."""
     FREE = 10
-    """subject: array; detail: of one that is mapped to a device, its place in `Dictionaries.ends`."""
+    """subject: number of the array; detail: if it is mapped to a device, an index of `Dictionaries.ends`."""
     REST = 11
-    """Nothing more than the time and the touches up to the end of a task."""
+    """No operation: only CPU time and touches, mostly those before the end of a task."""
     STOP = 12
-    """What ends the window of the parallel algorithms before; subject: site."""
+    """The window of the parallel algorithms before ends here, so that their barrier stays; subject: number of the site.
+    """
     MPI = 13
-    """A call of MPI; subject: its place in `Dictionaries.mpi_calls`; detail: list of parts."""
+    """An MPI call; subject: index of `Dictionaries.mpi_calls`; detail: list of parts."""
     PHASE_BEGIN = 14
-    """A range that the program names begins; subject: its name in `Dictionaries.phases`; detail: its number, where it
-    ends in another task.
+    """A range that the program names begins; subject: index of `Dictionaries.phases`; detail: if it ends in another
+    task, a number that its end has too.
     """
     PHASE_END = 15
 
 
 class PartKind(enum.IntEnum):
-    """What a part of a call of MPI is; `native/ranks.h` has the same numbers."""
+    """The kind of a part of an MPI call; `native/ranks.h` has the same numbers."""
 
     SEND = 1
-    """To a peer; it blocks where it has no request. A persistent one is here when it is started."""
+    """A send to the peer; it blocks if it has no request. A persistent send is recorded when it is started."""
     RECEIVE = 2
-    """From the peer that it matched, where it asked for any."""
+    """A receive; peer: the rank whose message it matched."""
     PROBE = 3
     MATCHED = 4
-    """What a blocking receive or a probe has found."""
+    """The message that a blocking receive or a probe has matched."""
     AWAITED = 5
-    """A request that is waited for or tested."""
+    """A request that the call waits for or tests."""
     COMPLETED = 6
-    """One that is complete then; of a receive, with what it matched."""
+    """A request that the call found complete; for a receive, with the message that it matched."""
     COLLECTIVE = 7
-    """peer: the root, or -1."""
+    """A collective; peer: the root, or -1."""
     GIVES = 8
-    """What it brings to a collective call; peer: for whom alone, or -1."""
+    """Data that the process passes to a collective; peer: the only rank that gets it, or -1: all."""
     TAKES = 9
     MAKES = 10
-    """communicator: a new one; -1: this process is not in it."""
+    """communicator: the new one; -1: the process is not in it."""
     FREES = 11
-    """communicator: it ends."""
+    """communicator: the one that is freed."""
     DROPS = 12
-    """MPI_Request_free."""
+    """A request is freed (MPI_Request_free)."""
     CANCELS = 13
     PREPARES = 14
-    """A persistent request is made."""
+    """A persistent request is created."""
     OPAQUE = 15
-    """Nothing but its name is known of the call."""
+    """A call of which only the name is recorded."""
     REFUSED = 16
-    """The call returned an error, and did nothing: it has no other part."""
+    """The call returned an error and did nothing; it has no other part."""
 
 
 class PartFlag(enum.IntFlag):
-    """What else is known of a part; `native/ranks.h` has the same bits."""
+    """Further properties of a part; `native/ranks.h` has the same bits."""
 
     STRIDED = 1
     SYNCHRONOUS = 2
@@ -114,26 +117,26 @@ class PartFlag(enum.IntFlag):
 
 
 ELEMENT_KINDS: Final = ("", "i", "f", "c", "b")
-"""NumPy's letters of the kinds of elements that the bits of a part's flags from `ELEMENTS` on name."""
+"""NumPy's letters for kinds of elements, indexed by 3 bits of a part's flags from bit `ELEMENTS` on."""
 ELEMENTS: Final = 9
 
 
 class BufferPlace(enum.IntEnum):
-    """Where the buffer of a part lies."""
+    """The memory in which the buffer of a part lies."""
 
     HOST = 0
     MAPPED = 1
-    """In the device's copy of an array; the address is that of the host."""
+    """The device's copy of an array; the recorded address is the host's."""
     GIVEN = 2
-    """In a block of omp_target_alloc."""
+    """A block of omp_target_alloc."""
 
 
 NOBODY: Final = -2
-"""Of a peer: MPI_PROC_NULL."""
+"""The peer MPI_PROC_NULL."""
 
 
 class MpiCall(msgspec.Struct, frozen=True):
-    """A call of MPI in the source."""
+    """An MPI call in the source."""
 
     call: str
     file: str = ""
@@ -141,51 +144,51 @@ class MpiCall(msgspec.Struct, frozen=True):
     line: int = 0
     column: int = 0
     returned: bool = True
-    """Whether it came back before the recording ended."""
+    """Whether the call returned before the recording ended."""
 
     @property
     def where(self) -> str:
-        """Name the place in the source; the call where the program was built without lines."""
+        """Return the place in the source; the call's name if the program was built without line numbers."""
         return f"{self.file}:{self.line}" if self.line else self.call
 
 
 class Communicator(msgspec.Struct, frozen=True):
-    """A communicator of a process."""
+    """A communicator, as one process sees it."""
 
     key: str
-    """The same in each of its processes: its parent's, how it was made, and as which of its parent's."""
+    """A text that is equal in all processes of the communicator: its parent's key, how it was made, and a number."""
     ranks: tuple[int, ...]
-    """Its members, as ranks of MPI_COMM_WORLD."""
+    """The members, as ranks of MPI_COMM_WORLD."""
     remote: tuple[int, ...] = ()
-    """Those of the other group of an intercommunicator."""
+    """The members of the other group of an intercommunicator."""
 
 
 class MpiWorld(msgspec.Struct, frozen=True):
-    """What a process asked of MPI when it began."""
+    """A process's place in MPI_COMM_WORLD, and what it asked of MPI at its begin."""
 
     library: str = ""
     rank: int = 0
     ranks: int = 1
     level: int = 0
-    """The thread level that it was given: 0 single, 1 funneled, 2 serialized, 3 multiple."""
+    """The thread level that MPI granted: 0 single, 1 funneled, 2 serialized, 3 multiple."""
 
 
 class TaskKind(enum.IntEnum):
-    """Where a task's records come from."""
+    """The kind of a task."""
 
     INITIAL = 0
     IMPLICIT = 1
     EXPLICIT = 2
     TARGET = 3
-    """The task of a ``nowait`` construct."""
+    """The task of a construct with ``nowait``."""
     UNDEFERRED = 4
-    """Runs at once in the thread that makes it."""
+    """A task that the thread that makes it executes at once."""
     TASKWAIT = 5
-    """The empty task of a ``taskwait nowait depend``, for which LLVM 22 lets the thread wait."""
+    """The empty task of a ``taskwait nowait depend``; LLVM 22 lets the thread wait for it."""
 
 
 class OmptOperation(enum.IntEnum):
-    """Data operations, by OMPT's numbers, and the launch of a kernel."""
+    """Operations of the runtime: OMPT's numbers of data operations, and the launch of a kernel."""
 
     ALLOC = 1
     H2D = 2
@@ -198,25 +201,25 @@ class OmptOperation(enum.IntEnum):
 
 
 class StrayKind(enum.IntEnum):
-    """Why an access of a kernel is to no memory that it may use."""
+    """How an access of a kernel misses the memory that it may use."""
 
     AFTER = 1
-    """It runs over the end of a mapped block."""
+    """The address is behind the end of a mapped block."""
     BEFORE = 2
     HOST = 3
-    """It is memory of the host's own."""
+    """The address is unmapped host memory."""
     CRASH = 4
-    """There is no memory; the program ended there."""
+    """There is no memory at the address; the program crashed there."""
     STACK = 5
-    """The thread's stack has no more room; the program ended there."""
+    """The thread's stack overflowed; the program crashed there."""
     FREED = 6
-    """It is a block of device memory that was freed, by a routine or because its mapping ended."""
+    """The address is in a block of device memory that was freed, by a routine or by the end of its mapping."""
     LOST = 7
-    """It is a copy of the kernel's own (firstprivate), and nobody uses what the kernel computes there."""
+    """It is a private copy of the kernel (firstprivate), and nobody uses what the kernel computes there."""
 
 
 class Party(msgspec.Struct, frozen=True):
-    """An access of a kernel that a finding is about: at which line, and by which thread of which team."""
+    """One of the accesses of a kernel in a finding: its line, whether it writes, and the thread and the team."""
 
     where: str
     writes: bool
@@ -226,7 +229,7 @@ class Party(msgspec.Struct, frozen=True):
 
 
 class KernelRace(msgspec.Struct, frozen=True):
-    """Two accesses of a launch to the same bytes that nothing orders. array, offset: bytes from its beginning."""
+    """Two accesses of one launch to the same bytes that nothing orders. array, offset: where, in bytes."""
 
     array: int
     offset: int
@@ -234,33 +237,33 @@ class KernelRace(msgspec.Struct, frozen=True):
 
 
 class KernelStray(msgspec.Struct, frozen=True):
-    """An access of a launch to memory that it may not use. array: the one that it runs over, or NONE."""
+    """An access of a launch to memory that it may not use. array: the one that it misses, or NONE."""
 
     kind: StrayKind
     array: int
     offset: int
-    """Bytes from the array's beginning; the address where there is none."""
+    """Bytes from the beginning of the array; if there is no array, the address."""
     party: Party
     name: str = ""
-    """Of a variable of the kernel's own."""
+    """The name of a private variable of the kernel."""
 
 
 class Findings(msgspec.Struct, frozen=True):
-    """What a traced launch did that no launch may do."""
+    """Races and stray accesses in a traced launch."""
 
     races: tuple[KernelRace, ...] = ()
     strays: tuple[KernelStray, ...] = ()
 
 
 class StopKind(enum.IntEnum):
-    """Why AdaptiveCpp's compiler lets the barrier of parallel algorithms stay at a place."""
+    """Why AdaptiveCpp's compiler cannot remove the barrier of parallel algorithms at a place of the program."""
 
     ACCESS = 1
-    """The host loads or stores."""
+    """The host loads or stores memory there."""
     CALL = 2
-    """A function is called that is not inlined."""
+    """A function is called there that is not inlined."""
     EXIT = 3
-    """The function ends."""
+    """The function returns there."""
     ALLOCATION = 4
 
 
@@ -268,39 +271,39 @@ class EndKind(enum.IntEnum):
     """How the memory of an array ends."""
 
     FREE = 0
-    """free, or delete."""
+    """By free or delete."""
     REALLOC = 1
-    """realloc has moved the array elsewhere."""
+    """By a realloc that has moved the array elsewhere."""
     MUNMAP = 2
     SCOPE = 3
-    """The program leaves the scope of a variable of the stack."""
+    """The program leaves the scope of a stack variable."""
 
 
 class ArrayEnd(msgspec.Struct, frozen=True):
-    """A place of the program where the memory of an array ends that is mapped to a device."""
+    """A place of the program where the memory of an array ends while it is mapped to a device."""
 
     where: str
-    """Its line; empty where none is known."""
+    """The line; empty if it is not known."""
     how: EndKind
     elsewhere: bool = False
-    """Whether a thread that OpenMP did not make does so, and not the one that has the record."""
+    """Whether a thread that OpenMP did not make ends it, and not the thread of the task with the record."""
 
 
 class ItemForm(msgspec.Struct, frozen=True):
-    """What the source says of a map item: type bits, its text and its line."""
+    """The source's description of a map item: type bits, text and line."""
 
     type: int
     name: str = ""
     file: str = ""
     line: int = 0
     components: int = 0
-    """How many of the items after it are what its mapper function made of it."""
+    """How many of the following items its mapper function pushed."""
     dimensions: tuple[tuple[int, int, int], ...] = ()
-    """Of a strided section: offset, count and stride of each dimension."""
+    """For a strided section: (offset, count, stride) of each dimension."""
 
 
 class Site(msgspec.Struct, frozen=True):
-    """A directive or a routine in the source."""
+    """A directive, a routine or a parallel algorithm in the source."""
 
     call: str
     file: str = ""
@@ -310,27 +313,27 @@ class Site(msgspec.Struct, frozen=True):
     device: int = -1
     kernel: int = NONE
     teams: int = 0
-    """num_teams: 0 is left open, -1 none."""
+    """num_teams; 0: the program leaves it open, -1: the kernel has no teams."""
     threads: int = 0
-    """thread_limit: 0 is left open."""
+    """thread_limit; 0: the program leaves it open."""
     flags: int = 0
     items: tuple[ItemForm, ...] = ()
     died: bool = False
-    """Whether the process ended before it was done: what it did is not known as a whole."""
+    """Whether the process ended during it, so that its operations are not all known."""
 
     @property
     def is_routine(self) -> bool:
-        """Tell whether its items are the arguments of a call, and not what a directive maps."""
+        """Tell whether it is a call of a routine or algorithm, whose items are arguments and not map items."""
         return not self.call.startswith("__tgt_")
 
     @property
     def is_algorithm(self) -> bool:
-        """Tell whether it is a parallel algorithm of C++, whose kernels are the records behind it."""
+        """Tell whether it is a parallel algorithm of C++; the records of its kernels follow it."""
         return self.call.startswith("std::")
 
     @property
     def where(self) -> str:
-        """Name the place in the source; the call where the program was built without lines."""
+        """Return the place in the source; the call's name if the program was built without line numbers."""
         return f"{self.file}:{self.line}" if self.line else self.call
 
 
@@ -341,31 +344,34 @@ class RecordedArray(msgspec.Struct, frozen=True):
     address: int
     nbytes: int
     origin: str
-    """malloc and scratch of an algorithm's own (ALLOCATE and FREE say when), global, link, variable or constant (of the
-    host's code), or mapped: unknown.
+    """How the array comes to be. malloc, and scratch (memory of an algorithm): records ALLOCATE and FREE say when.
+    global and link: declare target variables. variable and constant: of host code. mapped: only known because items map
+    it.
 
-    All but the first two are there from the beginning.
+    All but malloc and scratch exist from the beginning.
     """
     pointer: int = 0
-    """Of a link: the address of the pointer through which the device finds it."""
+    """For a link: the address of the pointer by which the device finds it."""
     own: int = 0
-    """The bytes that the program has there, where a map reaches beyond them; 0: all."""
+    """The size in bytes that the program gave it, if a map reaches beyond its end; 0: `nbytes` is that size."""
 
     @property
     def is_there(self) -> bool:
-        """Tell whether it is there from the beginning."""
+        """Tell whether the array exists from the beginning."""
         return self.origin not in ("malloc", "scratch")
 
 
 class Death(msgspec.Struct, frozen=True):
-    """How a program died: by a signal, or by an exit inside of the runtime."""
+    """How a program died: by a signal, or by an exit inside the runtime."""
 
     how: str
-    """With a verb: ``is ended by SIGSEGV``."""
+    """A phrase that begins with a verb: ``is ended by SIGSEGV``."""
     where: str = ""
-    """The line of the directive that it was in, or that of its own code; ``after`` the last directive's if neither."""
+    """The line of the directive in which it died, or of its own code; if neither is known, ``after`` the last
+    directive.
+    """
     message: str = ""
-    """What it, or the runtime, has written last."""
+    """The last message that the program or the runtime wrote."""
 
     def __str__(self) -> str:
         where = f"{' ' if self.where.startswith('after ') else ' at '}{self.where}" if self.where else ""
@@ -373,66 +379,66 @@ class Death(msgspec.Struct, frozen=True):
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """How a process was recorded, and what is known of it besides the tables."""
+    """How a process was recorded, and what else is known of it."""
 
     program: list[str] = []
     pid: int = 0
     rank: int | None = None
     threads: int = 1
-    """The most host threads of a parallel region."""
+    """The number of threads of the largest parallel region."""
     asked_threads: int | None = None
-    """What `offloadrt record --threads` asked for."""
+    """The number of threads that `offloadrt record --threads` asked for."""
     ended: str = "exit"
-    """exit, exec, stopped, or cut: it crashed or was killed, and what was recorded up to then is here."""
+    """exit, exec, stopped, or cut: it crashed or was killed, and the recording ends there."""
     exit: int | None = None
     signal: int | None = None
     runtime: str = ""
     compiler: str = ""
     costs: bool = False
-    """Whether launches have counters."""
+    """Whether kernels were counted, so that launches have costs."""
     oracle: bool = False
-    """Whether the real runtime's operations were recorded."""
+    """Whether the operations of the real runtime were recorded, to compare a replay with."""
     host_touches: bool = False
     exact: bool | None = None
-    """Whether it was recorded for a check (`record --check`); None in recordings of before."""
+    """Whether it was recorded for a check (`record --check`); None in recordings that do not say so yet."""
     instrumented: bool | None = None
-    """Whether some of its host code was compiled by `offloadrt cc`; None in recordings of before."""
+    """Whether some of its host code was compiled by `offloadrt cc`; None in recordings that do not say so yet."""
     died: Death | None = None
     separate_copies: list[str] = []
-    """Where the program relies on host and device having copies of their own; found by `blocks.py`."""
+    """Sentences that say where the program relies on separate copies of host and device; `blocks.py` finds them."""
     globals: dict[str, int] = {}
-    """Bytes of each declare target global."""
+    """By name: the bytes of each declare target global."""
     algorithms: bool = False
     """Whether it calls parallel algorithms of C++."""
     requires: int = 0
     devices: int = 0
-    """Devices of the machine that it was recorded on, which is the number of the initial device; 0: not known."""
+    """The number of devices of the recording machine, which is also the number of the initial device; 0: not known."""
     mpi: MpiWorld | None = None
-    """None: it does not begin MPI, or was recorded without its calls."""
+    """None if the program did not begin MPI, or its MPI calls were not recorded."""
     host_times: tuple[float, ...] = ()
-    """Of each repeat (`record --repeat`), the host time of all its processes over that of the medians."""
+    """For each repeat (`record --repeat`): the host time of all its processes, divided by that of the medians."""
     cost_errors: dict[str, float] = {}
-    """By kernel: the work that its launches were counted to do, over what its traced launches stand for."""
+    """By kernel: the counted work of its launches, divided by the work of the traced launches that stand for them."""
 
 
 class Dictionaries(msgspec.Struct, frozen=True):
-    """The parts of a recording that hold text."""
+    """The parts of a recording that are not numbers in columns."""
 
     meta: Meta
     sites: tuple[Site, ...]
     kernels: tuple[str, ...]
     arrays: tuple[RecordedArray, ...]
     findings: dict[int, Findings] = {}
-    """By trace; those without any are left out."""
+    """By number of the trace; traces without findings are left out."""
     ends: tuple[ArrayEnd, ...] = ()
-    """What the details of `Step.FREE` name."""
+    """The places to which `detail` refers in records of `Step.FREE`."""
     mpi_calls: tuple[MpiCall, ...] = ()
     communicators: tuple[Communicator, ...] = ()
     phases: tuple[str, ...] = ()
-    """The names of ranges of the program's own, with their domains."""
+    """The names of ranges that the program names, with their domains."""
     beside: dict[int, tuple[int, int]] = {}
-    """By the initial task of a thread that OpenMP did not make: how many records of the first thread (the first that is
-    not idle) had been done when it began, and how many had begun when it ended.
+    """By initial task of a thread that OpenMP did not make: how many records of the first thread were done when it
+    began, and how many had begun when it ended. The first thread is the first one that is not idle.
     """
 
 
@@ -465,7 +471,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "part.array": "i4", "part.address": "u8",
     "record.repeats": "u8",
 }  # fmt: skip
-"""Every column and its type when loaded; files hold the narrowest type of the same kind that fits."""
+"""By name of the column: its type when loaded. Files have the narrowest type of the same kind that fits."""
 
 
 LATER: Final = (
@@ -474,11 +480,11 @@ LATER: Final = (
     "parts.first", "part.kind", "part.flags", "part.communicator", "part.peer", "part.tag", "part.request",
     "part.bytes", "part.blocks", "part.memory", "part.array", "part.address", "record.repeats",
 )  # fmt: skip
-"""Columns that the first recordings do not have."""
+"""Columns that recordings of earlier offloadrts lack."""
 
 
 def with_later_columns(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """Return columns of a file with those that were not made yet when it was recorded, without entries."""
+    """Return the columns of a file, with empty ones in place of those that its offloadrt did not know yet."""
     made = dict(columns)
     if "use.first_range" not in columns and "use.first_run" in columns:
         made |= {name: np.zeros(0, COLUMNS[name]) for name in LATER if name.startswith("range.")}
@@ -497,7 +503,7 @@ def with_later_columns(columns: Mapping[str, Column]) -> dict[str, Column]:
 
 
 def directives_in(columns: Mapping[str, Column], sites: Sequence[Site]) -> int:
-    """Count directives and routines; of parallel algorithms these, and not their kernels."""
+    """Count directives and routines; of a parallel algorithm only itself, and not its kernels."""
     within = any(site.is_algorithm for site in sites)
     counted = np.array([not within or site.is_routine for site in sites] or [True])
     subjects = columns["record.subject"][columns["record.step"] == Step.DIRECTIVE]
@@ -506,10 +512,10 @@ def directives_in(columns: Mapping[str, Column], sites: Sequence[Site]) -> int:
 
 @attrs.frozen(eq=False)
 class Recording:
-    """One recorded process."""
+    """One recorded process, loaded: its dictionaries and columns."""
 
     name: str
-    """Where it was read, for messages."""
+    """The file and the run from which it was loaded, for messages."""
     dictionaries: Dictionaries
     columns: Mapping[str, Column]
 
@@ -519,12 +525,12 @@ class Recording:
 
     @property
     def run(self) -> str:
-        """Name the run in its file."""
+        """Return the name of the run in its file."""
         return self.name.rpartition(":")[2]
 
     @property
     def directives(self) -> int:
-        """Count directives and routines; of parallel algorithms these, and not their kernels."""
+        """Count directives and routines; of a parallel algorithm only itself, and not its kernels."""
         return directives_in(self.columns, self.dictionaries.sites)
 
     def on_initial_device(self, site: Site) -> bool:
@@ -533,16 +539,16 @@ class Recording:
 
     @property
     def device_numbers(self) -> set[int]:
-        """Return the numbers of the devices that directives name; the initial device is none of them."""
+        """Return the numbers of the devices that directives name, without the initial device."""
         return {max(0, site.device) for site in self.dictionaries.sites if not self.on_initial_device(site)}
 
     @property
     def devices_used(self) -> int:
-        """Count the devices up to the last that a directive names."""
+        """Return the number of devices that the program needs: one more than the largest device number."""
         return 1 + max(self.device_numbers, default=0)
 
     def range_of(self, table: str, number: int) -> range:
-        """Return the places of list `number` of a table: ``items``, ``operations``, ``touches``, ``dependences``."""
+        """Return the row indices of a list by its number. table: its name, such as ``items`` or ``operations``."""
         if number < 0:
             return range(0)
         first = self.columns[f"{table}.first"]
@@ -550,13 +556,13 @@ class Recording:
 
 
 RECORD: Final = ("step", "subject", "detail", "cpu", "launch", "operations", "touches", "copies")
-"""The fields of a record, in order."""
+"""The fields of a record, in the order in which `TaskRow` has them."""
 FIELDS: Final = len(RECORD)
 
 
 @attrs.define(eq=False)
 class ListTable:
-    """Lists of rows of whole numbers; equal lists are one. ``add`` returns a list's number."""
+    """Lists of rows of whole numbers; equal lists are stored once. ``add`` returns the number of a list."""
 
     table: str
     row: str
@@ -577,7 +583,7 @@ class ListTable:
 def list_columns(
     table: str, row: str, fields: Sequence[str], lists: Sequence[Sequence[Sequence[int]]]
 ) -> dict[str, Column]:
-    """Join lists of rows to columns: the index at which each list begins, and the rows of all lists in order."""
+    """Join lists of rows to columns: the index at which each list begins, and all rows in order."""
     first = np.zeros(len(lists) + 1, "u8")
     first[1:] = np.cumsum([len(rows) for rows in lists], dtype="u8")
     rows = [entry for entries in lists for entry in entries]
@@ -585,7 +591,7 @@ def list_columns(
 
 
 def row_columns(table: str, fields: Sequence[str], rows: Sequence[Sequence[int]]) -> dict[str, Column]:
-    """Make the columns of a table of rows."""
+    """Make the columns of a table from its rows."""
     names = [f"{table}.{field}" for field in fields]
     if not rows:
         return {name: np.zeros(0, COLUMNS[name]) for name in names}
@@ -597,7 +603,7 @@ def row_columns(table: str, fields: Sequence[str], rows: Sequence[Sequence[int]]
 
 @attrs.define(eq=False)
 class TaskRow:
-    """A task while its records come in: eight numbers each, one record after the other."""
+    """A task while it is recorded. `records` has eight numbers for each record, one record after the other."""
 
     index: int
     kind: int
@@ -606,33 +612,33 @@ class TaskRow:
     number: int = 0
     size: int = 1
     waiting: bool = False
-    """Whether it waits at a barrier, or for tasks."""
+    """Whether it is waiting at a barrier or for tasks."""
     call: int = 0
-    """The call of a routine that it does; 0: none."""
+    """The routine call that the task executes; 0: none."""
     records: array[int] = attrs.field(factory=lambda: array("q"))
 
     @property
     def count(self) -> int:
-        """Return how many records it has."""
+        """Return the number of its records."""
         return len(self.records) // FIELDS
 
     def add(self, step: int, subject: int, cpu: int, touches: int = -1, detail: int = -1) -> int:
-        """Add a record; returns its place."""
+        """Add a record; return its place, an index of `records`. cpu: ns of CPU time since the record before."""
         place = len(self.records)
         self.records.extend((step, subject, detail, cpu, -1, -1, touches, -1))
         return place
 
     def get(self, place: int, field: str) -> int:
-        """Return a field of a record."""
+        """Return a field of the record at a place."""
         return self.records[place + RECORD.index(field)]
 
     def put(self, place: int, field: str, value: int) -> None:
-        """Change a field of a record."""
+        """Change a field of the record at a place."""
         self.records[place + RECORD.index(field)] = value
 
 
 def task_columns(tasks: Sequence[TaskRow]) -> dict[str, Column]:
-    """Make the columns of tasks and of their records, task by task."""
+    """Make the columns of tasks and of their records."""
     counts = [len(task.records) // FIELDS for task in tasks]
     words = [np.zeros(0, "i8"), *(np.frombuffer(task.records, "i8") for task in tasks if len(task.records))]
     fields = np.concatenate(words).reshape(-1, FIELDS)
@@ -648,7 +654,7 @@ def task_columns(tasks: Sequence[TaskRow]) -> dict[str, Column]:
 
 
 def narrowed(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """Return the columns in the narrowest types that hold them, as files have them."""
+    """Return the columns with the narrowest types that hold their numbers, as files have them."""
     return {name: _narrowest(column) for name, column in columns.items()}
 
 
@@ -669,11 +675,11 @@ _IDLE = (Step.FORK, Step.BARRIER, Step.REST)
 
 @attrs.define(eq=False)
 class TaskTree:
-    """The tasks of a recording by team."""
+    """The tasks of a recording, by team."""
 
     columns: Mapping[str, Column]
     members: dict[int, list[int]] = attrs.field(factory=dict)
-    """The implicit tasks of each team, by their numbers in it."""
+    """By team: its implicit tasks, in the order of their numbers in the team."""
 
     def __attrs_post_init__(self) -> None:
         numbers = self.columns["task.number"].tolist()
@@ -684,12 +690,12 @@ class TaskTree:
             members.sort(key=lambda task: int(numbers[task]))
 
     def roots(self) -> list[int]:
-        """Return the initial tasks that do something of the program's, the one of its first thread first."""
+        """Return the initial tasks in which the program does something, that of its first thread first."""
         initial = [task for task, kind in enumerate(self.columns["task.kind"].tolist()) if kind == TaskKind.INITIAL]
         return [task for task in initial if self._works(task)]
 
     def first_threads(self) -> list[int]:
-        """Return the initial tasks, with that of the program's first thread first: the first one that is not idle."""
+        """Return all initial tasks, beginning with that of the program's first thread: the first that is not idle."""
         kinds = self.columns["task.kind"].tolist()
         initial = [task for task, kind in enumerate(kinds) if kind == TaskKind.INITIAL]
         first = next(
@@ -698,12 +704,12 @@ class TaskTree:
         return [] if first == NONE else [first, *(task for task in initial if task != first)]
 
     def widest(self) -> int:
-        """Return the most threads of a team below these."""
+        """Return the number of threads of the largest team."""
         teams = [team for root in self.roots() for team in self._teams_below(root)]
         return max([1, *(len(self.members.get(team, ())) for team in teams)])
 
     def rows(self, task: int) -> slice:
-        """Return where the records of a task are."""
+        """Return the row indices of a task's records."""
         first = int(self.columns["task.first"][task])
         return slice(first, first + int(self.columns["task.count"][task]))
 

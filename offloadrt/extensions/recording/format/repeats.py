@@ -1,8 +1,8 @@
-"""Several recordings of one program as one: its host times are medians, and those of each repeat stay beside them.
+"""Several recordings of one program as one: host times are medians, and those of each repeat are kept as well.
 
 Each task of a repeat is found by its way from the first thread: a team by its region, a member by its number in the
-team, an explicit task by the record that makes it. Records without an operation of their own (`REST`) may come or not.
-What a program does in all repeats is aligned; where two part, the recording is refused with the place.
+team, an explicit task by the record that makes it. Records without an operation (`REST`) may differ. The operations of
+all repeats are aligned; where two repeats differ, the recording is refused with the place.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from offloadrt.extensions.recording.format.recording import (
 )
 
 Tables = tuple[Dictionaries, Mapping[str, Column]]
-"""What was recorded of one process."""
+"""What was recorded of one process: dictionaries and columns."""
 
 
 class RepeatsDiffer(RecordingError):
-    """Two repeats of a program did other operations, so that their times cannot be compared one by one."""
+    """Two repeats of a program did different operations, so that their times cannot be compared one by one."""
 
 
 def together(name: str, processes: Sequence[Sequence[Tables]]) -> tuple[list[dict[str, Column]], tuple[float, ...]]:
-    """Join the repeats of a run: return the columns of each process, and the host time of each repeat over the median.
+    """Join the repeats of a run; return the columns of each process, and each repeat's host time over the medians'.
 
     `processes` has for each process its repeats, in the same order; `name` names the run in messages. Raises
     RepeatsDiffer.
@@ -66,12 +66,12 @@ def longest_of(repeats: Sequence[Tables]) -> Dictionaries:
 
 @attrs.frozen(eq=False)
 class _Repeat:
-    """A recorded process, with a number for what each record does that is the same in all repeats."""
+    """One repeat of a process, with a number for the operation of each record that is the same in all repeats."""
 
     columns: Mapping[str, Column]
     tree: TaskTree
     signs: Column
-    """-1: nothing but time."""
+    """By record: the number of its operation; -1: the record has CPU time only."""
 
     @classmethod
     def of(cls, tables: Tables, known: dict[Hashable, int]) -> _Repeat:
@@ -88,13 +88,13 @@ class _Repeat:
         return cls(columns, tree, numbers)
 
     def does(self, task: int) -> Column:
-        """Return the places of a task's records that do something."""
+        """Return the row indices of a task's records that have an operation."""
         rows = self.tree.rows(task)
         found: Column = np.flatnonzero(self.signs[rows] >= 0) + rows.start
         return found
 
     def gaps(self, task: int) -> Column:
-        """Return the host time before each record of a task that does something, and that after the last one."""
+        """Return the CPU time in ns before each record of a task that has an operation, then after the last one."""
         rows, does = self.tree.rows(task), self.does(task)
         total = np.concatenate([[0], np.cumsum(self.columns["record.cpu"][rows].astype("u8"))]).astype("u8")
         ends = np.concatenate([does - rows.start + 1, [rows.stop - rows.start]]).astype("i8")
@@ -102,7 +102,7 @@ class _Repeat:
         return gaps
 
     def roots(self) -> list[int]:
-        """Return the initial tasks that do something: that of the first thread, then others by what they do."""
+        """Return the initial tasks that do something: the first thread's, then the others sorted by what they do."""
         first, *others = self.tree.roots() or [NONE]
         return [] if first == NONE else [first, *sorted(others, key=lambda task: (*self._sign_of(task), task))]
 
@@ -112,9 +112,10 @@ class _Repeat:
 
 
 def _shared_out(first: _Repeat, rows: slice, own: Column, other: Column) -> Column:
-    """Share the gaps of another repeat among the records of a task as its own time is shared; the last takes the rest.
+    """Divide another repeat's gaps among a task's records as this one's are; a gap without own time goes to its last.
 
-    A gap has more than one record where the task rests.
+    A gap is the CPU time between two operations. It has several records if the task rests in it. own, other: the gaps
+    of both repeats in ns.
     """
     does = first.signs[rows] >= 0
     gap: Column = np.cumsum(does) - does
@@ -129,10 +130,10 @@ def _shared_out(first: _Repeat, rows: slice, own: Column, other: Column) -> Colu
 def _sign(
     dictionaries: Dictionaries, columns: Mapping[str, Column], tree: TaskTree, step: int, subject: int, detail: int
 ) -> Hashable | None:
-    """Return what a record does, without numbers that one repeat alone gives; None for a record of time alone."""
+    """Return what a record does, without numbers that differ from repeat to repeat; None if it has CPU time only."""
     match step:
         case Step.REST | Step.ALLOCATE | Step.FREE:
-            # Which blocks are used decides whether an allocation is one, and addresses are others in each repeat.
+            # Only used blocks have records of allocations, and addresses differ from repeat to repeat.
             return None
         case Step.DIRECTIVE | Step.STOP:
             site = dictionaries.sites[subject]
@@ -157,7 +158,7 @@ def _sign(
 
 
 def _aligned(name: str, views: Sequence[_Repeat], names: Mapping[int, Hashable]) -> Iterator[tuple[int, ...]]:
-    """Yield each task as its number in all repeats. Raises RepeatsDiffer."""
+    """Yield each task as a tuple of its numbers in all repeats. Raises RepeatsDiffer."""
     roots = [view.roots() for view in views]
     if len({*map(len, roots)}) > 1:
         counts = " and ".join(str(count) for count in dict.fromkeys(map(len, roots)))
@@ -184,7 +185,7 @@ def _aligned(name: str, views: Sequence[_Repeat], names: Mapping[int, Hashable])
 def _compare(
     name: str, names: Mapping[int, Hashable], views: Sequence[_Repeat], tasks: Sequence[int], number: int
 ) -> None:
-    """Raise RepeatsDiffer where a task does other things in a repeat than in the first one."""
+    """Raise RepeatsDiffer if a task does other operations in repeat `number` than in the first one."""
     own, others = (views[repeat].signs[views[repeat].does(tasks[repeat])] for repeat in (0, number))
     if np.array_equal(own, others):
         return
@@ -211,7 +212,7 @@ def _key(sign: Hashable) -> tuple[object, ...]:
 
 
 def _words(sign: Hashable) -> str:
-    """Name an operation with its place and the bytes that it maps."""
+    """Return an operation in words, with its place and the bytes that it maps."""
     step, what, *rest = _key(sign)
     if step in (Step.DIRECTIVE, Step.STOP):
         where, sizes = rest[0], rest[-1]
@@ -228,10 +229,10 @@ def _words(sign: Hashable) -> str:
 
 
 def at_times(columns: Mapping[str, Column], ratios: Sequence[float], wanted: float) -> dict[str, Column]:
-    """Return the columns with host times between those of the repeats, so that all take `wanted` times the median.
+    """Return the columns with host times that sum up to `wanted` times those of the medians.
 
-    `ratios` are the repeats' host times over the medians'. The two nearest are mixed, the medians among them; a repeat
-    keeps what was slow in it.
+    `ratios` are the repeats' host times over the medians'. The columns are a linear mix of the two nearest of repeats
+    and medians, so what was slow in a repeat stays slow.
     """
     cpu, times = columns["record.cpu"], columns["record.repeats"]
     known = sorted([(1.0, -1), *((ratio, number) for number, ratio in enumerate(ratios))])

@@ -1,4 +1,4 @@
-"""The raw files that the recorder writes: for each process JSON lines, for each of its threads an array of slots.
+"""Reads the recorder's raw files: for each process JSON lines, for each of its threads an array of slots.
 
 A slot is eight words of 64 bits. Word 0 has its kind (bits 0 to 7), `a` (16 to 31) and `b` (32 to 63); a slot of kind 0
 is unused, as the last ones are after a crash. `native/slots.h` has the same numbers.
@@ -29,7 +29,7 @@ SLOT_BYTES: Final = 64
 
 
 class Slot(enum.IntEnum):
-    """What a slot is about."""
+    """The kinds of slots."""
 
     THREAD = 1
     CALL = 2
@@ -91,43 +91,43 @@ CALLS: Final = {
     31: "omp_target_memcpy_rect_async",
     32: "omp_target_memset_async",
 }
-"""The runtime's entry points by their number in a slot."""
+"""By number in a slot: the runtime's entry points and OpenMP's routines."""
 ALGORITHM: Final = 60
-"""A parallel algorithm of C++'s standard library, in which calls of kernels are made."""
+"""The call number of a parallel algorithm of C++'s standard library; its kernels are calls inside it."""
 STOP: Final = 61
-"""Where the barrier of the algorithms before stays."""
+"""The call number of a place where the barrier of the algorithms before it stays."""
 SCRATCH: Final = 5
-"""`a` of ALLOC: memory of an algorithm's own."""
+"""`a` of an ALLOC slot: an algorithm allocates memory for its own use."""
 MAPPER_COMPONENT: Final = 9
 DEFERRED: Final = (28, 31, 32)
-"""The routines that make a task do what they are called for."""
+"""The call numbers of asynchronous routines: they make a task, which does the copy or the memset."""
 
 BRINGS_KNOWN: Final = 1
-"""In `b` of OP, of a copy: its word 1 is a digest of the bytes that it brings."""
+"""A bit in `b` of the OP slot of a copy: word 1 is a digest of the bytes that it transfers."""
 BRINGS_NOTHING: Final = 2
-"""Likewise: its place had the same bytes before."""
+"""A bit in `b` of the OP slot of a copy: the target had the same bytes before."""
 REALLOC: Final = 3
-"""`a` of ALLOC: realloc has given the block."""
+"""`a` of an ALLOC slot: the block is the result of realloc."""
 LOADS: Final = 1
 STORES: Final = 2
 SYNC: Final = 8
-"""The bits of the kind of an access. SYNC: the access is atomic or volatile."""
+"""A bit in the kind of an access: it is atomic or volatile."""
 ATOMIC_RANGE: Final = 3
-"""Of a range of bytes, beside loads and stores: all accesses to it were atomic or volatile."""
+"""The kind of a range of bytes to which all accesses were atomic or volatile; others are loads and stores."""
 EXACT: Final = 4
-"""Of a touch by the host: each of its bytes was touched."""
+"""A bit in the kind of a host touch: every byte of the range was touched."""
 MAYBE_STORED: Final = 8
-"""Of a touch by the host: code that is not instrumented was given the address, and may have stored there."""
+"""A bit in the kind of a host touch: code that is not instrumented got the address, and may have stored there."""
 MAYBE_LOADED: Final = MAYBE_STORED | LOADS
-"""Likewise, and may load there, then or later."""
+"""The kind of a host touch if code that is not instrumented got the address and may load there, then or later."""
 ATOMICALLY: Final = 16
-"""Of a touch by the host: all accesses were atomic or volatile."""
+"""A bit in the kind of a host touch: all accesses were atomic or volatile."""
 
 COUNTERS: Final = (
     "f64", "f32", "f16", "div64", "div32", "div16", "special64", "special32", "integer", "loads", "load_bytes",
     "stores", "store_bytes", "atomics", "stack", "branches", "unknown_calls", "atomic_bytes",
 )  # fmt: skip
-"""What is counted of a launch, in the order of the slots."""
+"""The counters of a launch, in the order of the COUNTS slots."""
 COUNTERS_A_SLOT: Final = 7
 
 Row = tuple[int, int, int, int, int, int, int, int]
@@ -139,52 +139,52 @@ def kind_of(row: Row) -> int:
 
 
 def a_of(row: Row) -> int:
-    """Return the first number beside the kind of a slot."""
+    """Return `a` of a slot; its meaning depends on the slot's kind."""
     return row[0] >> 16 & 0xFFFF
 
 
 def b_of(row: Row) -> int:
-    """Return the second number beside the kind of a slot; of a call or a launch, how many slots belong to it."""
+    """Return `b` of a slot; for a call or a launch it is the number of slots that belong to it."""
     return row[0] >> 32
 
 
 def signed(word: int) -> int:
-    """Read a word as a signed number."""
+    """Return a word as a signed number."""
     return word - (1 << 64) if word >> 63 else word
 
 
 @attrs.frozen(eq=False)
 class RawProcess:
-    """The raw files of one process."""
+    """The raw files of one process: its JSON lines, and the files with the slots of its threads."""
 
     pid: int
     lines: tuple[dict[str, Any], ...]
     strings: dict[int, str]
     files: tuple[Path, ...]
-    """The slots of its threads, in order of their numbers."""
+    """The files with the slots of its threads, by thread number."""
     places: Mapping[str, str] = attrs.field(factory=dict)
-    """``file;function;line;column`` of places in modules: ``OFFSET MODULE``."""
+    """By ``OFFSET MODULE``: the place in the source, as ``file;function;line;column``."""
     place_of_death: str = ""
-    """The innermost line of the program's own code where a signal ended it, if that is known."""
+    """The innermost line of the program's own code where a signal ended it; empty if not known."""
     name: str = ""
-    """Its number, and which part of it this is, where it has replaced itself by exec."""
+    """The process number; if it has replaced itself by exec, also which of its programs this is."""
     is_replaced: bool = False
 
     def place_of(self, line: Mapping[str, Any]) -> str:
-        """Return what is known of the place that a line of the kind `place` names; empty for nothing."""
+        """Return the place in the source that a line of the kind `place` refers to; empty if it is not known."""
         return self.places.get(f"{line['offset']} {line['module']}", "")
 
     def line(self, kind: str) -> dict[str, Any]:
-        """Return the first line of a kind; empty if there is none."""
+        """Return the first JSON line of a kind; an empty dict if there is none."""
         return next((line for line in self.lines if line["k"] == kind), {})
 
     @property
     def ending(self) -> dict[str, Any]:
-        """The last line that says how the process ended: of an exit (`end`), or of a signal (`died`); empty if none."""
+        """The last line on how the process ended: by exit (`end`) or by a signal (`died`); an empty dict if none."""
         return next((line for line in reversed(self.lines) if line["k"] in ("end", "died")), {})
 
     def slots(self) -> Iterator[np.ndarray[Any, np.dtype[np.uint64]]]:
-        """Read the used slots of each thread; what a crash has cut off is left out."""
+        """Yield the used slots of each thread; an incomplete last slot is left out."""
         for file in self.files:
             words = np.fromfile(file, "<u8", count=file.stat().st_size // SLOT_BYTES * SLOT_WORDS)
             rows = words.reshape(-1, SLOT_WORDS)
@@ -192,7 +192,7 @@ class RawProcess:
 
 
 def processes_of(folder: Path) -> list[RawProcess]:
-    """Find the processes of a run's folder, in order of their numbers. Raises NotARecording, RecordingTooNew."""
+    """Return the processes in a run's folder, ordered by number. Raises NotARecording, RecordingTooNew."""
     found = []
     places = _places(folder / PLACES)
     for file in sorted(folder.glob("*.jsonl"), key=lambda path: (len(path.stem), path.stem)):
@@ -214,11 +214,11 @@ def processes_of(folder: Path) -> list[RawProcess]:
 
 
 PLACES: Final = "places.json"
-"""The file of a run's folder that says where in the source its processes call MPI, and where they died."""
+"""The file in a run's folder with the places in the source where its processes call MPI, and where they died."""
 
 
 def died_key(process: Path) -> str:
-    """Return the name in PLACES of where the process died that has this file of lines."""
+    """Return the key in PLACES for the death of a process; `process` is its file of JSON lines."""
     return f"died {process.stem}"
 
 
@@ -232,7 +232,7 @@ def _places(file: Path) -> dict[str, str]:
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:
-    """Read JSON lines; a last line that a crash has cut off is left out."""
+    """Read JSON lines; an incomplete last line is left out."""
     texts = file.read_bytes().split(b"\n")
     lines = []
     for number, text in enumerate(texts, 1):
@@ -257,7 +257,7 @@ _EACH: Final = 5
 
 @attrs.frozen
 class RoutineMemory:
-    """Memory that a routine reads or writes: the place of its pointer among the arguments, and where it begins."""
+    """Memory that a routine reads or writes: the index of its pointer in the arguments, address, bytes and device."""
 
     argument: int
     address: int
@@ -267,7 +267,7 @@ class RoutineMemory:
 
 @attrs.frozen
 class Box:
-    """The boxes of omp_target_memcpy_rect: an entry for each dimension, the outermost first, lengths in elements."""
+    """The arguments of omp_target_memcpy_rect, with an entry per dimension, the outermost first, in elements."""
 
     element: int
     volume: tuple[int, ...]
@@ -278,7 +278,7 @@ class Box:
 
     @classmethod
     def of(cls, arguments: Sequence[int]) -> Box | None:
-        """Read the recorded arguments; None where it has no dimensions, or more than were recorded."""
+        """Read the recorded arguments; None if there are no dimensions, or more than were recorded."""
         dimensions = arguments[3] if len(arguments) > 3 else 0
         if not 0 < dimensions <= (len(arguments) - _RECT_ARGUMENTS) // _EACH:
             return None
@@ -286,7 +286,7 @@ class Box:
         return cls(arguments[2], *(tuple(words[place::_EACH]) for place in range(_EACH)))
 
     def span(self, offsets: Sequence[int], dimensions: Sequence[int]) -> tuple[int, int]:
-        """Return the offset of the first byte in an array of these dimensions, and the bytes up to the last one."""
+        """Return where the box begins in an array of these dimensions, and its bytes from the first to the last one."""
         strides = [math.prod(dimensions[axis + 1 :]) for axis in range(len(dimensions))]
         first = sum(offset * stride for offset, stride in zip(offsets, strides, strict=True))
         last = sum((count - 1) * stride for count, stride in zip(self.volume, strides, strict=True))
@@ -294,7 +294,7 @@ class Box:
 
 
 def memory_of(function: int, arguments: Sequence[int]) -> list[RoutineMemory]:
-    """List the memory that a call of a routine reads, writes or associates."""
+    """Return the memory that a call of a routine reads or writes."""
     name = CALLS.get(function, "")
     if name in ("omp_target_memcpy", "omp_target_memcpy_async"):
         to, out_of, length, to_offset, from_offset, to_device, from_device = arguments[:7]
@@ -313,7 +313,7 @@ def memory_of(function: int, arguments: Sequence[int]) -> list[RoutineMemory]:
 
 @attrs.frozen
 class AlgorithmWords:
-    """What the recorder says of a call of a parallel algorithm."""
+    """The words in which the recorder describes a call of a parallel algorithm."""
 
     words: Sequence[int]
 
@@ -325,8 +325,8 @@ class AlgorithmWords:
     def items(self, kernels: int, arrays: Sequence[int]) -> list[tuple[int, int, int, int]]:
         """Make the items of a recording: elements, policy, whether it is on the host, kernels; then its pointers.
 
-        arrays: for each pointer the array that it points into, or NONE. An item of one has its array, or the size 1
-        where it is to the thread's stack. Others are of no known memory.
+        arrays: for each pointer the array that it points into, or NONE. The item of a pointer has its array, or size 1
+        if it points to the thread's stack. Pointers to unknown memory have no item.
         """
         elements, policy, on_host, _, on_stack = self.words[:5]
         found: dict[tuple[int, int, int, int], None] = {}
@@ -340,12 +340,12 @@ class AlgorithmWords:
 
 _CHUNK: Final = 1 << 15
 _TIMES: Final = {Slot.OP: 7, Slot.SUBMIT: 7}
-"""The word that says when something happened, where it is not the first: operations are told of when they end."""
+"""By kind of slot: the word with the event's time, if that is not word 1: operations are written when they end."""
 
 
 @attrs.frozen(eq=False)
 class RecordedEvent:
-    """A slot of a thread, and those that follow and belong to it."""
+    """A slot of a thread, with the slots that follow and belong to it."""
 
     kind: int
     thread: int
@@ -354,15 +354,15 @@ class RecordedEvent:
 
 
 def events_of(process: RawProcess) -> Iterator[RecordedEvent]:
-    """Merge the threads' slots by time. Raises RecordingDamaged."""
+    """Yield the events of all threads in the order of time. Raises RecordingDamaged."""
     threads = [_of_thread(number, rows) for number, rows in enumerate(process.slots())]
     return (event for _, _, _, event in heapq.merge(*threads, key=lambda found: found[:3]))
 
 
 def _of_thread(thread: int, rows: np.ndarray[Any, Any]) -> Iterator[tuple[int, int, int, RecordedEvent]]:
-    """Yield (time, thread, place, event); times never go back.
+    """Yield (time, thread, place, event) of one thread; times never decrease.
 
-    A program may be killed while it writes a call or a launch: one whose parts are not all there is left out.
+    A program may be killed while it writes a call or a launch: an event with missing parts is left out.
     """
     now = place = 0
     slots = _rows(rows)
@@ -395,10 +395,10 @@ _OPENS: Final = {")": "(", ">": "<"}
 
 @functools.cache
 def user_of_helper(symbol: str) -> str:
-    """Name the function whose lambda the program's own template gave to an algorithm: ` for FUNCTION`, or nothing.
+    """Return ` for FUNCTION` with the function whose lambda was passed through a template; "" if there is none.
 
-    Such a template (CloverLeaf's `par_ranged2`) has one line for the kernels of many functions. The symbol of a kernel
-    has the types of all lambdas around it; the C++ library reads it.
+    A template (such as CloverLeaf's `par_ranged2`) has one line for the kernels of many functions. The symbol of a
+    kernel has the types of all lambdas around it, which the C++ library can demangle.
     """
     owners: dict[str, bool] = {}
     text = _demangled(symbol)
@@ -418,7 +418,7 @@ def user_of_helper(symbol: str) -> str:
 
 
 def _demangled(symbol: str) -> str:
-    """Return the C++ name in the symbol of a kernel; empty where there is none, or no C++ library reads it."""
+    """Return the C++ name in the symbol of a kernel; empty if it has none, or no C++ library can demangle it."""
     mangled = re.search(r"_Z\w[\w$.]*(?=_l\d+$)", symbol)
     try:
         library, status = ctypes.CDLL("libstdc++.so.6"), ctypes.c_int()

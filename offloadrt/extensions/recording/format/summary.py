@@ -1,4 +1,4 @@
-"""What a recording says in numbers, for people: directives by site, kernels, arrays, threads, and how runs differ."""
+"""Summaries of a recording for people: directives by site, kernels, arrays, threads, and how runs differ."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class SiteSummary:
     site: Site
     directives: int
     mapped_bytes: int
-    """Bytes of its items, all directives together."""
+    """The bytes of their map items, all directives together."""
     operations: dict[str, int]
-    """How often the real runtime did what."""
+    """By name: how often the real runtime did each operation for them."""
 
 
 @attrs.frozen
@@ -42,73 +42,76 @@ class KernelSummary:
     name: str
     launches: int
     traced: int
-    """Kinds of launches of which it is known what they touched."""
+    """The number of different traces, which say what memory a launch touched."""
     teams: int
     threads: int
-    """Threads of a team, as the most frequent launch was played."""
+    """The threads of a team in the most frequent launch, as it was executed while recording."""
     trip: int
     flops: int
     single_flops: int
     loaded: int
     stored: int
-    """Bytes that the code loads and stores."""
+    """The bytes that the kernel's code stores."""
     moved: int
-    """Bytes of the distinct sectors that it touched; 0: not known."""
+    """The bytes of the distinct 32 B sectors of each launch, all launches together; 0: not known."""
 
     @property
     def intensity(self) -> float | None:
-        """Arithmetic intensity: operations for each byte of memory; of loads and stores, where no more is known."""
+        """Arithmetic intensity: operations per byte of memory traffic, or per byte loaded and stored.
+
+        Loads and stores count only if the traffic is not known. None if there are no bytes.
+        """
         moved = self.moved or self.loaded + self.stored
         return (self.flops + self.single_flops) / moved if moved else None
 
 
 @attrs.frozen
 class ArraySummary:
-    """Who touches an array."""
+    """The arrays of one name and size: who accesses them."""
 
     name: str
     nbytes: int
     origin: str
     count: int
-    """Arrays of this name and size: as many as the program allocated."""
+    """The number of arrays with this name and size."""
     items: int
-    """Items of directives that are in it."""
+    """The number of map items that are in them."""
     host: str
-    """What the host does with it between directives: `r`, `w`, `rw`, or nothing."""
+    """What the host does with them between directives: `r`, `w`, `rw`, or nothing."""
     kernels: tuple[str, ...]
-    """Kernels that load from it or store to it, as far as they were traced: `name r`, `name w`, `name rw`."""
+    """The traced kernels that access them: `name r`, `name w`, `name rw`."""
 
 
 @attrs.frozen
 class ThreadSummary:
-    """What a host thread did."""
+    """The work of one host thread."""
 
     number: int
     tasks: int
     directives: int
     seconds: float
-    """CPU time between directives."""
+    """Its CPU time between directives, in seconds."""
 
 
 @attrs.frozen
 class MessageSummary:
-    """The calls of MPI at one place of the source, added up."""
+    """The MPI calls at one place of the source, added up."""
 
     source: str
     call: str
     times: int
     messages: int
-    """Sends that it begins, or collective calls."""
+    """The number of sends that begin there, or of collective calls."""
     bytes: int
-    """What it gives to other ranks."""
+    """The bytes that the rank sends to others there."""
     memory: str
-    """Where the data lies that it gives or takes: `host`, `device`, or both."""
+    """The memory of the buffers: `host`, `device`, or both."""
     ranks: str
-    """To which ranks it sends, as numbers of its communicators."""
+    """The ranks to which it sends, as numbers of its communicators."""
 
 
 def messages_of(recording: Recording) -> list[MessageSummary]:
-    """Return the calls of MPI in order of the source; the begin and the end of MPI are none."""
+    """Return the MPI calls in the order of the source, without MPI_Init and MPI_Finalize."""
     columns = recording.columns
     rows = columns["record.step"] == Step.MPI
     pairs, often = np.unique(
@@ -122,7 +125,7 @@ def messages_of(recording: Recording) -> list[MessageSummary]:
 
 
 def phases_of(recording: Recording) -> dict[str, int]:
-    """Return how often each range of the program's own was begun, by its name."""
+    """Return how often each named range of the program began."""
     columns = recording.columns
     begun = columns["record.subject"][columns["record.step"] == Step.PHASE_BEGIN]
     times = np.bincount(begun, minlength=len(recording.dictionaries.phases)).tolist()
@@ -130,7 +133,7 @@ def phases_of(recording: Recording) -> dict[str, int]:
 
 
 def last_call_of(recording: Recording) -> str:
-    """Name the last call of MPI of a rank, with its place, and say so if it never returned."""
+    """Return the last MPI call of a rank with its place, in words, and whether it never returned."""
     columns, calls = recording.columns, recording.dictionaries.mpi_calls
     made = columns["record.subject"][columns["record.step"] == Step.MPI].tolist()
     if not made:
@@ -177,7 +180,7 @@ _MOST_RANKS: Final = 6
 
 
 def sites_of(recording: Recording) -> list[SiteSummary]:
-    """Return the sites in order of the source."""
+    """Return the sites in the order of the source."""
     columns = recording.columns
     directive = columns["record.step"] == Step.DIRECTIVE
     subjects, details = columns["record.subject"][directive], columns["record.detail"][directive]
@@ -187,7 +190,7 @@ def sites_of(recording: Recording) -> list[SiteSummary]:
     found = []
     for number, site in enumerate(recording.dictionaries.sites):
         of_site = subjects == number
-        if not of_site.any():  # where the barrier of algorithms stays
+        if not of_site.any():  # a place where the barrier of algorithms stays
             continue
         lists, times = np.unique(operations[of_site], return_counts=True)
         done: Counter[str] = Counter()
@@ -201,7 +204,7 @@ def sites_of(recording: Recording) -> list[SiteSummary]:
 
 
 def kernels_of(recording: Recording) -> list[KernelSummary]:
-    """Return the kernels, those with most operations first."""
+    """Return the kernels, those with most arithmetic operations first."""
     columns, sites = recording.columns, recording.dictionaries.sites
     directive = (columns["record.step"] == Step.DIRECTIVE) & (columns["record.launch"] != NONE)
     kernel_of_site = np.array([site.kernel for site in sites], "i4")
@@ -237,7 +240,7 @@ def kernels_of(recording: Recording) -> list[KernelSummary]:
 
 
 def arrays_of(recording: Recording) -> list[ArraySummary]:
-    """Return the arrays, the largest first; those of one name and size are one line."""
+    """Return the arrays, the largest first; arrays with the same name and size are one entry."""
     columns, dictionaries = recording.columns, recording.dictionaries
     items = np.bincount(columns["item.array"][columns["item.array"] >= 0], minlength=len(dictionaries.arrays))
     host: dict[int, int] = {}
@@ -265,7 +268,7 @@ _ACCESS: Final = {0: "", 1: "r", 2: "w", 3: "rw"}
 
 
 def _kernels_of_arrays(recording: Recording) -> dict[int, dict[str, int]]:
-    """Find for each array the kernels that load (1) or store (2), as far as launches were traced."""
+    """Return by array and traced kernel whether the kernel loads (1) or stores (2); 3 is both."""
     columns, dictionaries = recording.columns, recording.dictionaries
     users: dict[int, dict[str, int]] = {}
     steps, launches = columns["record.step"], columns["record.launch"]
@@ -287,7 +290,7 @@ def _kernels_of_arrays(recording: Recording) -> dict[int, dict[str, int]]:
 
 
 def threads_of(recording: Recording) -> list[ThreadSummary]:
-    """Return the host threads that did something."""
+    """Return the host threads that have records."""
     columns = recording.columns
     counts = columns["task.count"].astype("i8")
     of_record = np.repeat(columns["task.thread"], counts)
@@ -302,7 +305,7 @@ def threads_of(recording: Recording) -> list[ThreadSummary]:
 
 
 def operations_of(recording: Recording) -> dict[str, tuple[int, int]]:
-    """Return how often the real runtime did each operation, and the bytes of them."""
+    """Return how often the real runtime did each operation, and the bytes of all of these."""
     columns = recording.columns
     lists = columns["record.operations"]
     times = np.bincount(lists[lists >= 0], minlength=len(columns["operations.first"]) - 1)
@@ -316,7 +319,7 @@ def operations_of(recording: Recording) -> dict[str, tuple[int, int]]:
 
 
 def directives_of(recording: Recording) -> Counter[tuple[Any, ...]]:
-    """Count the directives by site and by the bytes of their items: the same program does the same ones."""
+    """Count directives by site and by the bytes of their items; equal programs have equal counts."""
     columns = recording.columns
     directive = columns["record.step"] == Step.DIRECTIVE
     pairs, times = np.unique(
@@ -335,7 +338,7 @@ def directives_of(recording: Recording) -> Counter[tuple[Any, ...]]:
 
 
 def differences_of(recordings: Sequence[Recording]) -> Iterator[str]:
-    """Say where the directives of other runs differ from those of the first."""
+    """Yield where the directives of other runs differ from those of the first one: a sentence each."""
     first = directives_of(recordings[0])
     for other in recordings[1:]:
         found = directives_of(other)
@@ -346,7 +349,7 @@ def differences_of(recordings: Sequence[Recording]) -> Iterator[str]:
 
 
 def _sums(first: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Add up the values of each list."""
+    """Return the sum of the values of each list."""
     total = np.concatenate([[0], np.cumsum(values.astype("i8"))])
     places = first.astype("i8")
     sums: np.ndarray[Any, Any] = total[places[1:]] - total[places[:-1]]

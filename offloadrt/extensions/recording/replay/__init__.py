@@ -1,9 +1,8 @@
-"""A recording as a program of `models/openmp`: its host threads are actors, its kernels have the recorded costs.
+"""Replays a recording as a program of `models/openmp`: host threads are actors, kernels have the recorded costs.
 
-Open `program.py` first: it runs directives; `tasks.py` walks the records of a task, and has what the threads of a
-parallel region share. `lowered.py` makes directives of what a compiler had lowered (`omp.LoweredProgram`).
-`observed.py` compares the operations with those of the real runtime. `README.md` says what a replay may change and
-what not.
+Open `program.py` first: it runs directives. `tasks.py` walks the records of a task, and has what the threads of a
+parallel region share. `lowered.py` makes directives from what a compiler had lowered (`omp.LoweredProgram`).
+`observed.py` compares the operations with those of the real runtime. `README.md` says what a replay may change.
 """
 
 from offloadrt.extensions.recording.replay.observed import OperationDifference, Outcome

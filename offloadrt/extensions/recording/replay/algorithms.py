@@ -1,11 +1,12 @@
-"""A recorded program of C++ parallel algorithms, on the model of C++ standard parallelism.
+"""Replays a recorded program of C++ parallel algorithms on the model of C++ standard parallelism.
 
-Each algorithm of the recording is a call of that model, with the recorded counts of its kernels. The program's
-allocations are the model's, which takes them over or leaves them to the host, at addresses of its own; what the host
-touches, and where AdaptiveCpp's compiler lets a barrier stay, is what the program did. Nothing has values.
+Each recorded algorithm becomes a call of that model, with the recorded counts of its kernels. The program's allocations
+become the model's, at addresses of its own; the model takes them over or leaves them to the host. What the host
+touches, and where AdaptiveCpp's compiler lets a barrier stay, is as recorded. All arrays are phantoms.
 
-Under `sycl` and `native` the program has device memory and copies of its own: what kernels use lies there, what the
-host touches of it is copied, and the program waits for results, for copies, and where its clock is read.
+Under `sycl` and `native` the program has device memory and explicit copies. Arrays that kernels use lie in device
+memory, what the host touches of them is copied, and the program waits for results, for copies, and before it reads the
+clock.
 """
 
 from __future__ import annotations
@@ -51,18 +52,20 @@ _MARKERS: Final = {
     StopKind.ALLOCATION: Marker.ALLOCATION,
 }
 _ELEMENTS, _POLICY, _ON_HOST, _KERNELS = range(4)
-"""The first items of an algorithm; those behind them are its pointers."""
+"""The indices of an algorithm's first items: elements, policy, whether it runs on the host, kernels. Its pointers
+follow.
+"""
 _STACK_BYTES: Final = 1 << 20
-"""The bytes of a thread's stack that stand for the variables in it which kernels are given by reference."""
+"""The assumed size of the stack variables that kernels get by reference, in bytes."""
 
 
 _Kernel = tuple[int, int, int]
-"""A recorded kernel: site, launch and list of items."""
+"""The numbers of a recorded kernel's site, launch and list of items."""
 
 
 @attrs.define(eq=False)
 class _OpenCall:
-    """An algorithm whose kernels come, as it was recorded."""
+    """An algorithm whose kernels have not all come yet in the recording."""
 
     site: int
     items: int
@@ -71,27 +74,28 @@ class _OpenCall:
 
 
 class _TimedPartOver(Exception):
-    """Ends a replay of which the rest is not wanted."""
+    """Ends a replay when the timed part is over and the rest is not needed."""
 
 
 @attrs.define(eq=False)
 class Timed:
-    """Which part of a program is measured: from each call of an algorithm at one place to the next call at another.
+    """Measures a part of a program: from each algorithm call at place `begin` to the next one at place `end`.
 
-    Where both are the same place, that is all from its first call to its last, so many rounds of a loop less one.
+    If both are the same place, it measures from the first call there to the last one: one round of the loop less than
+    there are calls.
     """
 
     begin: str
     end: str
     measure: Callable[[], AbstractAsyncContextManager[None]]
     left: int
-    """Calls at `end` that are to come."""
+    """The number of calls at `end` that are still to come."""
     is_all: bool
-    """Whether the program ends with the part."""
+    """Whether the replay ends with the measured part."""
     skipped: int = 0
-    """Calls at `begin` that come before the part."""
+    """The number of calls at `begin` before the measured part."""
     laps: dict[str, list[float]] | None = None
-    """Filled with the seconds from each call in the part to the next one, by place; None: those are not timed."""
+    """By place: filled with the seconds from each call in the part to the next call; None: calls are not timed."""
     _open: AbstractAsyncContextManager[None] | None = None
     _lap: tuple[str, float] = ("", 0.0)
 
@@ -106,9 +110,10 @@ class Timed:
         skipped: int = 0,
         laps: dict[str, list[float]] | None = None,
     ) -> Timed:
-        """Read `PLACE` or `PLACE-PLACE`, each a file and a line. Raises ReplayRefused where no algorithm is there.
+        """Read `PLACE` or `PLACE-PLACE`, each `FILE:LINE`. Raises ReplayRefused if no algorithm is called there.
 
-        rounds: after so many of them the program ends; 0: all, and it goes on. skipped, laps: as the attributes.
+        rounds: the replay ends after so many of them; 0: all are measured, and it goes on. skipped, laps: see the
+        attributes.
         """
         both = re.fullmatch(r"(.+?:\d+)-(.+:\d+)", places)  # files may have hyphens in their names
         begin, end = (both[1], both[2]) if both else (places, places)
@@ -130,7 +135,7 @@ class Timed:
         return cls(begin, end, measure, left, bool(rounds), skipped, laps)
 
     async def passes(self, t: HostThread, place: str) -> None:
-        """Come to a call of an algorithm. A program with copies of its own waits before it reads the clock."""
+        """Begin or end the measurement at an algorithm call; a program with explicit copies first waits."""
         is_open, is_end = self._open is not None, place == self.end
         begins = place == self.begin and not self.skipped and self.left > is_end
         if t.runtime.is_explicit and ((is_end and is_open) or begins or (self.laps is not None and is_open)):
@@ -158,28 +163,28 @@ class ReplayedAlgorithms:
     recording: Recording
     offload: StdPar
     host_time: float
-    """Virtual seconds of the host for each second that the program worked when it was recorded."""
+    """Virtual seconds of host work for each second of it in the recording."""
     progress: Callable[[int, int], object]
     timed: Timed | None = None
     policy: ExecutionPolicy | None = None
-    """The policy of all parallel algorithms; None: as recorded."""
+    """The execution policy for all parallel algorithms; None: as recorded."""
     algorithms: int = 0
-    """How many were called."""
+    """How many algorithms were called."""
     helpers: HiddenHelpers = attrs.field(init=False)
     _arrays: list[UsmArray | None] = attrs.field(init=False)
-    """The arrays of the recording, by number; None: not allocated, or freed."""
+    """By number: the recording's arrays; None: not allocated yet, or freed."""
     _kernels: RecordedKernels = attrs.field(init=False)
     _open: dict[ProgramThread, _OpenCall] = attrs.field(factory=dict)
-    """The algorithm that a thread is in."""
+    """By thread: the algorithm that it has begun and that lacks kernels."""
     _calls: dict[tuple[object, ...], AlgorithmCall] = attrs.field(factory=dict)
-    """By thread, algorithm and kernels, while the arrays are the same."""
+    """By thread, algorithm and kernels: prepared calls, valid until an array is allocated or freed."""
     _placed: dict[int, tuple[Launch, dict[tuple[int, ...], Launch]]] = attrs.field(factory=dict)
-    """By the identity of a launch: itself, and as it is with its arrays at other places among the arguments."""
+    """By `id` of a launch: the launch, and its variants whose arrays have other positions among the arguments."""
     _stacks: dict[ProgramThread, UsmArray] = attrs.field(factory=dict)
     _of_devices: frozenset[int] = attrs.field(init=False)
-    """The numbers of the arrays that a program with copies of its own has in device memory."""
+    """The numbers of arrays that lie in device memory if the program has explicit copies."""
     _computed: set[int] = attrs.field(factory=set)
-    """Numbers of arrays in device memory that kernels may have written since the host copied them."""
+    """The numbers of arrays in device memory that kernels may have written since the host last copied them."""
     _total: int = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -194,13 +199,13 @@ class ReplayedAlgorithms:
     # memory
 
     def place_arrays(self, t: HostThread) -> None:
-        """Place the variables of the program, which are the host's."""
+        """Place the program's variables in host memory."""
         for number, array in enumerate(self.recording.dictionaries.arrays):
             if array.is_there:
                 self._arrays[number] = t.array(array.name, array.nbytes, np.uint8, phantom=True)
 
     async def allocates(self, t: ProgramThread, number: int) -> None:
-        """Allocate an array; memory of an algorithm's own is that of the implementation, which keeps it."""
+        """Allocate an array; an algorithm's own scratch memory belongs to the implementation, which keeps it."""
         thread, array = cast(HostThread, t), self.recording.dictionaries.arrays[number]
         self._calls.clear()
         name = array.name or f"array {number}"
@@ -219,7 +224,7 @@ class ReplayedAlgorithms:
             await cast(HostThread, t).free(array)
 
     async def touch(self, t: ProgramThread, number: int) -> None:
-        """Touch what the host touched before a record, but not what an algorithm touched itself."""
+        """Touch what the host touched before a record, unless an algorithm itself did so."""
         thread, columns = cast(HostThread, t), self.recording.columns
         if thread in self._open:
             return
@@ -235,7 +240,7 @@ class ReplayedAlgorithms:
                 await thread.host_access(section(array, offset, nbytes), writes=bool(kind & STORES))
 
     async def _copy(self, t: HostThread, number: int, offset: int, nbytes: int, kind: int) -> None:
-        """Copy what the host touches of device memory: what kernels may have written to it, what it stores back."""
+        """Copy what the host touches of device memory: to the host if a kernel may have written, back if it stores."""
         array = self._arrays[number]
         assert array is not None
         part = attrs.evolve(array, address=array.address + offset, shape=(nbytes,))
@@ -246,15 +251,15 @@ class ReplayedAlgorithms:
             await t.write(part)
 
     async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None:
-        """Leave a call of MPI out: the process is played alone."""
+        """Leave an MPI call out, because the process is played alone."""
 
     def knows_copies(self, number: int) -> None:
-        """Pass what copies bring: the model has none."""
+        """Ignore what the copies of the next directive bring: algorithms have no map clauses."""
 
     # algorithms
 
     async def stops(self, t: ProgramThread, site_number: int, items: int) -> None:
-        """Come to what ends the window of the algorithms before."""
+        """Reach a place at which the barrier of the algorithms before it stays."""
         site = self.recording.dictionaries.sites[site_number]
         kind = self._words(site, items, 1)[0]
         if kind not in _MARKERS:
@@ -263,7 +268,7 @@ class ReplayedAlgorithms:
             await thread.executor.meets(_MARKERS[StopKind(kind)], site.call, site.file, site.line)
 
     async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None:
-        """Begin an algorithm, or take a kernel of the one that the thread is in; with the last one it is called."""
+        """Begin an algorithm, or add a kernel to the thread's algorithm; call the algorithm when it has all kernels."""
         thread, site = cast(HostThread, t), self.recording.dictionaries.sites[site_number]
         t.sim.current.data["place"] = site.where
         if site.is_algorithm:
@@ -331,9 +336,9 @@ class ReplayedAlgorithms:
         return AlgorithmCall(name, policy, kernel, tuple(arguments), elements, 0, place=place, launches=tuple(launches))
 
     def _with_arguments(self, launch: Launch, used: Sequence[HostArray], arguments: list[Any]) -> Launch:
-        """Put the arrays that a kernel uses among the arguments of its algorithm, where its counts then find them.
+        """Return a launch whose arrays have positions among the algorithm's arguments; its counts refer to these.
 
-        Those that are not there yet come behind them, as arrays that the kernel finds behind a pointer in memory.
+        Arrays that are not among the arguments are appended as ones that the kernel finds through a pointer in memory.
         """
         numbers = {id(array): number for number, array in enumerate(direct(arguments))}
         places: list[int] = []
@@ -362,7 +367,7 @@ class ReplayedAlgorithms:
         return words
 
     def _pointers(self, t: HostThread, items: int) -> list[Any]:
-        """List what an algorithm's pointers point into: arrays, and the thread's stack."""
+        """Return what the algorithm's pointers point to: arrays, and the thread's stack."""
         columns, found = self.recording.columns, dict[int, UsmArray]()
         for place in self.recording.range_of("items", items)[_KERNELS + 1 :]:
             number = int(columns["item.array"][place])
@@ -378,15 +383,15 @@ class ReplayedAlgorithms:
 
 
 def _copies(t: HostThread) -> bool:
-    """Tell whether the program has device memory and copies of its own, and there is a device for them."""
+    """Tell whether the program has device memory and explicit copies, and runs on a device."""
     return t.runtime.is_explicit and t.executor.queue is not None
 
 
 def _arrays_of_devices(recording: Recording) -> frozenset[int]:
-    """Return the numbers of the arrays that programs with copies of their own have in device memory.
+    """Return the numbers of the arrays that lie in device memory if the program has explicit copies.
 
-    They are those that a kernel loads from, or stores to without the host storing to them too: what only the host loads
-    and both store to (the coefficients of a solver, which a kernel sets to zero) is the host's.
+    These are the arrays that a kernel loads from, or that a kernel but not the host stores to. Others stay on the host,
+    for example the coefficients of a solver that a kernel only sets to zero.
     """
     columns, loads, stores = recording.columns, set[int](), set[int]()
     launches = set(zip(columns["record.detail"].tolist(), columns["record.launch"].tolist(), strict=True))
@@ -412,7 +417,7 @@ def _at(place: int) -> dict[str, Any]:
 
 
 def check_recorded(recording: Recording) -> None:
-    """Raise ReplayRefused unless it is known what the kernels and the host touch: pages migrate by that."""
+    """Raise ReplayRefused unless it was recorded what kernels and host touch, on which migrating pages depend."""
     columns, meta = recording.columns, recording.meta
     if not meta.costs:
         lacks = "the costs of its kernels; build the program with `offloadrt cxx -stdpar`"
@@ -435,9 +440,9 @@ async def replay_algorithms(
     timed: Timed | None = None,
     policy: ExecutionPolicy | None = None,
 ) -> int:
-    """Run a recorded program of parallel algorithms, and return how many it called. Raises ReplayRefused.
+    """Run a recorded program of parallel algorithms; return how many it called. Raises ReplayRefused.
 
-    Where a part of it is `timed`, no repeated phase is left out, for its windows lie within those.
+    With `timed`, no instance of a repeated phase is left out, because measured parts may lie within phases.
     """
     run, walk = _begun(recording, program, host_time, progress, phases, timed, policy)
     roots = walk.roots()
@@ -453,9 +458,9 @@ async def replay_algorithms(
 
 
 async def replay_on(t: HostThread, program: StdPar, recording: Recording, timed: Timed) -> None:
-    """Run a recorded program of one thread on this one, up to the end of what is timed, without the host's own work.
+    """Run a recorded program of one thread on `t` up to the end of the timed part, without host work.
 
-    Its parallel algorithms are under `par_unseq`, which all implementations offload everywhere. Raises ReplayRefused.
+    Its parallel algorithms run under `par_unseq`, which all implementations offload everywhere. Raises ReplayRefused.
     """
     run, walk = _begun(recording, program, 0.0, lambda done, total: None, None, timed, ExecutionPolicy.PAR_UNSEQ)
     run.place_arrays(t)

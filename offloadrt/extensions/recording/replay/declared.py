@@ -26,7 +26,7 @@ FIELDS: Final = {
     "bytes_per_load": float,
     "precision": str,
 }
-"""What may be declared of a kernel: the fields of `Kernel` of these names."""
+"""The fields of `Kernel` that may be declared for a kernel, with their types."""
 
 
 def read_declared(path: Path) -> dict[str, Kernel]:

@@ -1,9 +1,9 @@
-"""A kernel whose counts come from a recording, as a launch that the compute units run as any other.
+"""Makes kernel launches from a recording's counts; the compute units run them as any other launch.
 
-Arithmetic is counted one by one, a division or a function as one operation, as in kernels that are read from source.
-Half precision counts as single. Memory moves the sectors of 32 B that the traced launch touched, each once; those that
-several teams touched come from the cache as far as the array fits into it. The pages are those that were touched.
-Where a launch has no trace, it moves all the bytes that it loads and stores, of the sections that its items map.
+Arithmetic operations are counted one by one; a division or a function is one operation, as in kernels that are read
+from source. Half precision counts as single. Memory moves the 32 B sectors that the traced launch touched, each once;
+sectors that several teams touched come from the cache as far as the array fits into it. The touched pages are the
+recorded ones. A launch without a trace moves all bytes that it loads and stores, in the sections that its items map.
 """
 
 from __future__ import annotations
@@ -32,26 +32,27 @@ from offloadrt.runtime.plugins.plugin import GridDefaults
 SECTOR: Final = 32
 _KINDS: Final = {LOADS: "read", STORES: "write", ATOMIC_RANGE: "atomic"}
 _MOST_RANGES: Final = 512
-"""Ranges of an array that are told apart; of more, the ones that lie nearest together are joined."""
+"""The largest number of ranges of an array that are kept apart; beyond it, the nearest neighbours are joined."""
 _DOUBLE: Final = ("f64", "div64", "special64")
 _SINGLE: Final = ("f32", "div32", "special32", "f16", "div16")
 Range = tuple[int, int]
-"""First byte, and the byte after the last."""
+"""The first byte and the byte after the last; in `_Used.touched` the first and the last byte."""
 
 
 @attrs.frozen
 class _Used:
-    """What a launch did with an array, or with a block of omp_target_alloc's, in bytes from its first."""
+    """What a launch did with an array or with a block of omp_target_alloc; offsets in bytes from its beginning."""
 
     place: Literal["array", "block", "unknown"]
-    """unknown: device memory that is not there now, which has its costs all the same."""
+    """unknown: device memory that does not exist in this run. Its accesses cost time all the same."""
     array: HostArray | None
     address: int
     nbytes: int
     item: int
     ranges: tuple[Range, ...]
     touched: dict[str, tuple[Range, ...]]
-    """Every byte that is read or written, by kind, and those only atomically; empty where only pages are known."""
+    """By kind ("read", "write", "atomic"): ranges of which every byte was accessed so. Empty if only pages are known.
+    """
     sectors: tuple[int, int, int, int]
     loads: bool
     """Whether it loads anything that it has not stored itself before."""
@@ -61,9 +62,10 @@ class _Used:
 
 @attrs.frozen
 class RecordedLaunch:
-    """A launch, and what it reaches besides its arguments.
+    """A launch, and the memory that it uses besides its arguments.
 
-    reaches: host memory, where the device uses that in place. blocks: memory of omp_target_alloc.
+    reaches: host memory that the kernel accesses through pointers. blocks: bytes of omp_target_alloc's blocks, and of
+    such host memory, that it accesses.
     """
 
     launch: Launch
@@ -73,25 +75,27 @@ class RecordedLaunch:
 
 @attrs.define(eq=False)
 class RecordedKernels:
-    """Makes launches of a recording's rows. declared: costs by name of kernels whose costs were not recorded."""
+    """Makes launches from the rows of a recording. declared: by name, kernels whose costs were not recorded."""
 
     recording: Recording
     most_threads: int
-    """The most threads of a team on this machine. As in the runtime, a launch takes no more, whatever it asks for."""
+    """The largest number of threads in a team on this machine; a launch gets no more, as in the runtime."""
     grid: GridDefaults
-    """What a region gets that leaves its teams or its threads open."""
+    """The teams and threads of a region that leaves them open."""
     block_at: Callable[[int, bool], DevicePointer | None]
-    """Find the block of omp_target_alloc by an address in it that was recorded; whether it had been freed by then."""
+    """Called with (recorded address, had it been freed when recorded); returns the block of omp_target_alloc there, or
+    None.
+    """
     declared: dict[str, Kernel] = attrs.field(factory=dict)
     _of_algorithms: dict[tuple[object, ...], Launch] = attrs.field(factory=dict)
-    """By all that a launch of an algorithm follows from; of the arrays, that is their places in a page and sizes."""
+    """By everything that decides a launch of an algorithm; for its arrays that is position in a page and size."""
     _uses_of: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
-    """Of each trace: item and array of each use."""
+    """By number of the trace: (item, array) of each use."""
 
     def launch(
         self, site: Site, number: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]
     ) -> RecordedLaunch:
-        """Make the launch of a directive; `arrays`: those of the recording, as they are now."""
+        """Return the launch of a directive; `arrays`: by number, the recording's arrays as they are now."""
         columns = self.recording.columns
         name = self.recording.dictionaries.kernels[site.kernel]
         declared = self.declared.get(name, Kernel(name))
@@ -113,10 +117,10 @@ class RecordedKernels:
     def algorithm_launch(
         self, site: Site, number: int, items: int, arrays: Sequence[HostArray | None], elements: int
     ) -> tuple[Launch, tuple[HostArray, ...]]:
-        """Make a launch of a parallel algorithm, and list the arrays that it uses, in the order of its arguments.
+        """Return the launch of an algorithm's kernel, and the arrays that it uses in the order of its arguments.
 
-        It has an iteration for each element, as compilers offload algorithms, whatever the loop was that was recorded.
-        items: the list of its words; a pointer among them has an array.
+        It has one iteration per element, as compilers offload algorithms, whatever loop was recorded. items: the list
+        of the words that the kernel gets; a word that is a pointer has an array.
         """
         places = self.recording.range_of("items", items)
         given = self.recording.columns["item.array"][places.start : places.stop].tolist()
@@ -147,7 +151,7 @@ class RecordedKernels:
         own: Sequence[tuple[_Used, int]],
         sizes: tuple[int, int, int],
     ) -> Launch:
-        """Make a launch of the recorded counts. own: its arguments, with their positions; sizes: of its grid."""
+        """Make a launch with the recorded counts. own: arguments with positions; sizes: iterations, teams, threads."""
         columns, (iterations, teams, threads) = self.recording.columns, sizes
         trace = int(columns["launch.trace"][number])
         traced = number if trace == NONE else int(columns["trace.launch"][trace])
@@ -181,7 +185,7 @@ class RecordedKernels:
     def _sizes(self, site: Site, number: int, declared: int | None) -> tuple[int, int, int]:
         """Return iterations, teams and threads of a launch.
 
-        declared: threads of a team, where a file of kernels that were not recorded says how many
+        declared: the threads of a team that a file of declared kernels gives; None if it gives none.
         """
         columns = self.recording.columns
         trip, played = int(columns["launch.trip"][number]), int(columns["launch.teams"][number])
@@ -205,7 +209,7 @@ class RecordedKernels:
         return iterations, *self.grid.over_threads(iterations, given if trip else threads)
 
     def _is_team_loop(self, site: Site, number: int) -> bool:
-        """Tell whether each iteration has a team of its own: a `distribute` that is not combined with `parallel`."""
+        """Tell whether each iteration was a team of its own: a `distribute` that is not combined with `parallel`."""
         columns = self.recording.columns
         return not site.teams and int(columns["launch.teams"][number]) == int(columns["launch.trip"][number]) > 1
 
@@ -216,7 +220,7 @@ class RecordedKernels:
         arrays: Sequence[HostArray | None],
         given: Sequence[int] = (),
     ) -> list[_Used]:
-        """List what a launch uses; nothing where it has no trace. given: the arrays of words that it gets by value."""
+        """Return what a launch uses; an empty list if it has no trace. given: arrays of words that it gets by value."""
         columns = self.recording.columns
         first, trace = columns["trace.first"], int(columns["launch.trace"][number])
         if trace == NONE:
@@ -275,19 +279,19 @@ class RecordedKernels:
     def _array_of(
         self, use: tuple[int, int], arrays: Sequence[HostArray | None], given: Sequence[int]
     ) -> HostArray | None:
-        """Find the array of a use among those of a launch that gets them by value."""
+        """Return the array of a use (item, array) of a launch that gets its arrays by value; None if there is none."""
         place, number = use
         if 0 <= place < len(given) and given[place] != NONE:
             number = given[place]
         return arrays[number] if number != NONE and place != GONE else None
 
     def _block(self, recorded: int, item: MapItem | None, was_freed: bool) -> DevicePointer | None:
-        """Find a block of omp_target_alloc: the one that the launch is given, or that of the traced launch."""
+        """Return the block of omp_target_alloc that the launch gets by address, or else the traced launch's."""
         address = item.base if item is not None and item.type & LITERAL else recorded
         return self.block_at(address, was_freed) if address else None
 
     def _touched(self, use: int, shift: int) -> dict[str, tuple[Range, ...]]:
-        """Return the bytes of the array that were all loaded, all stored, and all accessed atomically."""
+        """Return by kind the ranges (first, last) of bytes that were all loaded, stored, or accessed atomically."""
         columns = self.recording.columns
         first = columns["use.first_range"]
         found: dict[str, list[Range]] = {}
@@ -297,15 +301,15 @@ class RecordedKernels:
         return {kind: tuple(ranges) for kind, ranges in found.items()}
 
     def _loads_pages(self, use: int) -> bool:
-        """Return whether there are pages of loads: those of what the launch has stored before are its stores'."""
+        """Tell whether a use has pages of loads; pages that the launch had stored before do not count as loads."""
         columns = self.recording.columns
         runs = slice(int(columns["use.first_run"][use]), int(columns["use.first_run"][use + 1]))
         return bool((columns["run.kind"][runs] == LOADS).any())
 
     def _ranges(self, use: int, begin: int, phase: int, end: int) -> tuple[Range, ...]:
-        """Return the touched pages of a block as far as the block reaches, in bytes of the array.
+        """Return the touched pages of a block as byte ranges of the array, clipped to the block.
 
-        phase: where in a page the block begins, since pages are counted from that one.
+        phase: the offset of the block's beginning in its page; the recorded pages count from that page.
         """
         columns = self.recording.columns
         first = columns["use.first_run"]
@@ -322,7 +326,7 @@ def _where(array: HostArray | None) -> tuple[int, int] | None:
 
 
 def _joined(ranges: Sequence[Range]) -> tuple[Range, ...]:
-    """Join ranges that meet; more than are told apart are joined over the smallest gaps."""
+    """Join ranges that meet; if more than `_MOST_RANGES` are left, also those with the smallest gaps."""
     found: list[Range] = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1]:
@@ -355,12 +359,12 @@ def _array_use(used: _Used, position: int, iterations: int) -> ArrayUse:
 
 
 def _atomic_bytes(uses: Sequence[_Used]) -> int:
-    """Count the bytes that atomic accesses alone came to."""
+    """Return the number of bytes that were accessed atomically only."""
     return sum(last + 1 - first for used in uses for first, last in used.touched.get("atomic", ()))
 
 
 def _array_counts(used: _Used, position: int) -> ArrayCounts:
-    """Say what the launch does with an argument, with bytes as elements."""
+    """Return the counts of a launch for one argument; its elements are bytes."""
     read, written = used.sectors[0] if used.loads else 0, used.sectors[1]
     touched = float(sum(high - low for low, high in used.ranges))
     reach = Reach(tuple((low, high - 1) for low, high in used.ranges), _sectors(read), _sectors(written))
@@ -391,7 +395,7 @@ def _sectors(count: int) -> tuple[ElementRuns, ...]:
 
 
 def _moves(uses: Sequence[_Used]) -> list[Moved]:
-    """Say what moves: the distinct sectors, and those again that teams share, where the array does not fit."""
+    """Return what a launch moves: distinct sectors once, and shared ones again where caches do not hold them."""
     return [
         Moved(distinct * SECTOR, 0, distinct * SECTOR, float(max(0, of_teams - distinct)), ordered=False)
         for used in uses
@@ -405,9 +409,10 @@ def _pointers(used: _Used) -> list[DevicePointer]:
 
 
 def _block_uses(uses: Sequence[_Used]) -> Iterator[BlockUse]:
-    """Yield what a launch does with memory that it reaches by a pointer, reads first.
+    """Yield what a launch does with memory that it reaches through pointers, reads first.
 
-    Of omp_target_alloc's blocks also the pages, where no bytes are known; those of arrays are among `reaches`.
+    For blocks of omp_target_alloc without known bytes that is their pages; for arrays pages are in
+    `RecordedLaunch.reaches`.
     """
     for kind in ("read", "write"):
         for used in uses:

@@ -51,10 +51,11 @@ _NAMES: Final[dict[DataCall, str]] = {
 
 @attrs.frozen
 class LoweredItem:
-    """One argument of a call of the runtime: addresses of the host, bytes, and the bits of `OMP_TGT_MAPTYPE_*`.
+    """One argument of a runtime call: addresses of the host, bytes, and the bits of `OMP_TGT_MAPTYPE_*`.
 
-    pointee: what the pointer at `base` holds, of an ATTACH or PTR_AND_OBJ item; None if it is not known. dimensions: of
-    a NON_CONTIG item, whose size is their number. components: of an item with a mapper function, what it pushes.
+    pointee: for an ATTACH or PTR_AND_OBJ item, the value of the pointer at `base`; None if it is not known. dimensions:
+    for a NON_CONTIG item, whose `size` is their number. components: the items that the mapper function of this item
+    pushes.
     """
 
     base: int
@@ -71,7 +72,7 @@ class LoweredItem:
 
 
 class LoweredProgram:
-    """The arrays of a lowered program by address, and its directives, each to be given to ``t.run``."""
+    """The arrays of a lowered program by address; makes its directives, each of which is run by ``t.run``."""
 
     def __init__(self, program: OpenMP) -> None:
         self._program = program
@@ -82,9 +83,9 @@ class LoweredProgram:
     def array(
         self, name: str, address: int, nbytes: int, kind: Kind = "heap", *, written: bool = False, pointer: int = 0
     ) -> HostArray:
-        """Add a phantom array at an address. ValueError where another one lies.
+        """Add a phantom array at an address. Raises ValueError if it would overlap another one.
 
-        written: the program has populated its pages. kind, pointer: as of `HostArray`; a `global` or a `link` is put
+        written: the program has populated its pages. kind, pointer: as in `HostArray`; a `global` or a `link` is put
         into the image of every device, with a reference pointer at the address `pointer`.
         """
         if address < 0 or nbytes < 0:
@@ -99,7 +100,7 @@ class LoweredProgram:
         return array
 
     def free(self, array: HostArray, freed: bool = True) -> None:
-        """Forget an array. freed: the program frees it now; else it has ended unseen. KeyError if it is not there."""
+        """Forget an array. freed: the program frees it now; else it ended unnoticed. KeyError if it is unknown."""
         if self._arrays.pop(array.address) is not array:
             raise KeyError(f"array {array.name!r} is none of the program's")
         self._program.arrays.forget(array, freed)
@@ -110,16 +111,16 @@ class LoweredProgram:
         return before[1] if before is not None and address <= before[0] + before[1].nbytes else None
 
     def overlapped(self, address: int, nbytes: int) -> HostArray | None:
-        """Return an array that has bytes of a range, the last one of several."""
+        """Return an array that overlaps a range of addresses, the last of several; None if there is none."""
         before = self._arrays.before(address + max(nbytes, 1) - 1)
         return before[1] if before is not None and address < before[0] + max(before[1].nbytes, 1) else None
 
     # directives
 
     def items(self, lowered: Iterable[LoweredItem]) -> MapItems:
-        """Prepare the items of one call, which may be used for any number of calls while their arrays live.
+        """Prepare the items of a call; they can be used for any number of calls while their arrays live.
 
-        Raises ValueError for an item of which not all bytes belong to one array.
+        Raises ValueError for an item whose bytes do not all belong to one array.
         """
         return MapItems(self._lowered(list(lowered), False))
 
@@ -151,7 +152,7 @@ class LoweredProgram:
         return items
 
     def _owner_of(self, item: LoweredItem) -> HostArray | None:
-        """Return the array that holds the pointer of an item."""
+        """Return the array that holds the pointer at an item's `base`; None if none does."""
         array = self.at(item.base)
         return array if array is not None and array.holds(item.base, POINTER_BYTES) else None
 
@@ -173,7 +174,7 @@ class LoweredProgram:
         return array
 
     def _array_of_pieces(self, item: LoweredItem) -> HostArray | None:
-        """Return the array of the first piece of a section with gaps that lies in one; the base may lie in none."""
+        """Return the array that holds the first piece of a section with gaps that any array holds, or its base."""
         specification = self._program.declarations.strided_update == "specification"
         section = MapItem(None, item.base, item.begin, item.size, item.type, item.dimensions)
         for begin, nbytes in strided_pieces(section, specification):
@@ -192,7 +193,7 @@ class LoweredProgram:
         depend: Sequence[Depend] = (),
         name: str = "",
     ) -> Construct:
-        """Make a call of `__tgt_target_data_begin_mapper`, `__tgt_target_data_end_mapper` or `…_update_mapper`."""
+        """Return the construct of a call of `__tgt_target_data_begin_mapper`, `…_end_mapper` or `…_update_mapper`."""
         name = name or _NAMES[call]
         if call == "update":
             work = updating(items, name, self._program.declarations.strided_update == "specification")
@@ -214,12 +215,12 @@ class LoweredProgram:
         follows: Sequence[object] = (),
         blocks: Sequence[BlockUse] = (),
     ) -> Construct:
-        """Make a call of `__tgt_target_kernel`; 0 teams or threads: the program left it open.
+        """Return the construct of a call of `__tgt_target_kernel`; 0 teams or threads: the program leaves them open.
 
-        follows, blocks: what the kernel reaches besides, as of an `OffloadedRegion`.
+        follows, blocks: memory that the kernel uses besides its arguments, as in `OffloadedRegion`.
 
-        The kernel's arguments are the items with TARGET_PARAM, in order: arrays, and numbers of those with LITERAL. A
-        Launch is taken as it is.
+        The kernel's arguments are the items with TARGET_PARAM, in order: arrays, or numbers for items with LITERAL. A
+        Launch is used as it is.
         """
         arguments: list[Any] = [
             item.value if item.type & LITERAL else item.array for item in items if item.type & TARGET_PARAM
@@ -235,5 +236,5 @@ class LoweredProgram:
 
 
 def _padding(item: LoweredItem, has_members: bool) -> int:
-    """Return the bytes before a part of a struct, whose block has to begin at an address as aligned as the struct."""
+    """Return the bytes before a struct's part that its block needs to begin at an address aligned for the struct."""
     return item.begin % required_alignment(item.base) if has_members else 0

@@ -1,8 +1,8 @@
-"""What an observer of a replayed program is told beside what every program tells: its lines, and the host's touches.
+"""Events of a replay for an observer besides those of every program: lines, and the host's touches; the oracle.
 
-Touches are recorded in stretches of 64 KiB. One that several arrays share says of none of them that it was touched, so
-it is not told of. How threads that OpenMP did not make are ordered is not recorded: in a program that has some, every
-directive comes after those that began before it.
+Touches are recorded in stretches of 64 KiB. A touch of a stretch that several arrays share may be of any of them, so it
+is not reported. How threads that OpenMP did not make are ordered is not recorded: in a program that has some, every
+directive counts as ordered behind those that began before it.
 """
 
 from __future__ import annotations
@@ -82,19 +82,19 @@ _MOST_NAMES: Final = 6
 
 
 class ObservedReplay:
-    """Tells the observer of one replay."""
+    """Sends the events of one replay to its observer."""
 
     def __init__(self, tell: Tell, recording: Recording) -> None:
         self.in_run_order = False
-        """Whether directives are ordered as they ran."""
+        """Whether directives count as ordered in the way they run here."""
         self._tell = tell
         self.tells_bytes = bool((recording.columns["touch.kind"] & EXACT).any())
-        """Whether it is recorded which bytes the host touches."""
+        """Whether it was recorded which single bytes the host touches."""
         self._recording = recording
         self._given: dict[str, None] = {}
         self._partly: dict[str, None] = {}
         self._shared: Counter[int] = Counter()
-        """By stretch: how many arrays begin or end there."""
+        """By number of a 64 KiB stretch: how many arrays begin or end in it."""
         for array in recording.dictionaries.arrays:
             self._shared.update(_ends(array.address, array.address + array.nbytes))
             if array.origin == "constant":
@@ -106,7 +106,7 @@ class ObservedReplay:
             tell(ProgramCut())
 
     def ends(self) -> None:
-        """Tell how the program has died, if it did, and what is not known of it."""
+        """Report how the program died, if it did, and what is not known about it."""
         death = self._recording.meta.died
         if death is not None:
             self._tell(ProgramDied(death.how, death.where, death.message))
@@ -134,22 +134,22 @@ class ObservedReplay:
             yield f"the host's accesses to {_listed(self._partly)} are too scattered to tell each byte apart"
 
     def comes_to(self, where: str) -> None:
-        """Tell that the running thread comes to a directive."""
+        """Report that the running thread reaches a directive at the line `where`."""
         if self.in_run_order:
             self._tell(Awaited(self))
         self._tell(SourceNamed(where))
 
     def knows_copies(self, copies: tuple[KnownCopy, ...]) -> None:
-        """Tell what the copies of the running thread's next directive bring."""
+        """Report what the copies of the running thread's next directive bring."""
         self._tell(CopiesKnown(copies))
 
     def leaves(self) -> None:
-        """Tell that the running thread has done what it came to."""
+        """Report that the running thread has finished its directive."""
         if self.in_run_order:
             self._tell(Signalled(self))
 
     def frees(self, array: HostArray, end: ArrayEnd | None) -> None:
-        """Tell that the running thread frees an array. end: where, of one that is mapped."""
+        """Report that the running thread frees an array; end: where and how, for a mapped array."""
         if self.in_run_order:
             self._tell(Awaited(self))
         if end is not None:
@@ -164,9 +164,10 @@ class ObservedReplay:
         device: int,
         freed: Callable[[int], int | None],
     ) -> None:
-        """Tell what a traced launch did that no launch may do.
+        """Report races and stray accesses of a traced launch.
 
-        freed: where a block of omp_target_alloc lay that was freed, by its recorded address; None of one that is there.
+        freed: returns where a freed block of omp_target_alloc lay in this run, by its recorded address; None if it is
+        not freed.
         """
 
         def name_of(number: int) -> str:
@@ -190,13 +191,13 @@ class ObservedReplay:
             elif stray.kind == StrayKind.FREED:
                 address = freed(stray.offset)
                 if address is None:
-                    continue  # here it is freed later, and what the kernel does is told of as any use is
+                    continue  # in this run it is freed later, so this is an ordinary use
                 was = device, address, 0
             host = stray.offset if stray.kind == StrayKind.HOST and not name else 0
             self._tell(KernelStrayed(kernel, name, _access(stray.party), how, was, host))
 
     def uses_device(self, where: str, call: str, cause: int, device: int, use: MemoryUse) -> None:
-        """Tell that the running thread lets a call of MPI use memory of a device, which no kernel does."""
+        """Report that an MPI call of the running thread uses device memory, as a directive with one use."""
         self.comes_to(where)
         self._tell(DirectiveBegan(cause, device, call))
         self._tell(KernelSubmitted(cause, device, call, (use,)))
@@ -205,15 +206,15 @@ class ObservedReplay:
         self.leaves()
 
     def maps_beyond(self, name: str, nbytes: int, there: int) -> None:
-        """Tell that the running thread maps more bytes than an array has from where the section begins."""
+        """Report that the running thread maps `nbytes` bytes where the array has only `there` left."""
         self._tell(MapStrayed(name, nbytes, there))
 
     def maps_freed(self, address: int) -> None:
-        """Tell that the running thread maps memory that the program has freed."""
+        """Report that the running thread maps memory at an address that the program has freed."""
         self._tell(FreedMapped(address))
 
     def touched(self, array: HostArray, begin: int, nbytes: int, kind: int) -> None:
-        """Tell of a touch of the running thread, where it is certainly one of this array."""
+        """Report a touch by the running thread, unless its stretch might belong to another array."""
         if kind == MAYBE_LOADED:
             self._tell(HostUsed(array, begin, nbytes, False, exact=False, later=True))
             return
@@ -240,7 +241,7 @@ class ObservedReplay:
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Join names, of which only a few are told."""
+    """Join names to a text, of which only the first few are listed."""
     first = list(names)
     more = len(first) - _MOST_NAMES
     return ", ".join(first[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
@@ -255,7 +256,7 @@ def _ends(begin: int, end: int) -> set[int]:
 
 
 Operations = Counter[tuple[int, int]]
-"""How often each (kind, bytes) occurs."""
+"""How often each operation (kind, bytes) occurs."""
 
 _KINDS: Final = {
     "alloc": OmptOperation.ALLOC,
@@ -271,7 +272,7 @@ _WITHOUT_BYTES: Final = (OmptOperation.DELETE, OmptOperation.DISASSOCIATE)
 
 @attrs.frozen
 class OperationDifference:
-    """Operations of a site that only the emulator, or only the real runtime, did; of how many of its directives."""
+    """Operations of a site that only the emulator or only the real runtime did, and in how many directives."""
 
     where: str
     call: str
@@ -290,19 +291,19 @@ class OperationDifference:
 
 @attrs.frozen
 class Outcome:
-    """What came of a replay."""
+    """The result of a replay: its directives, and how their operations compare with the recorded ones."""
 
     directives: int
     compared: int
-    """Directives whose operations were recorded; 0 under another configuration than copy."""
+    """The number of directives whose operations were compared; 0 under a configuration other than the recorded one."""
     equal: int
     moved: int
-    """Directives that differ as LLVM's table allows: which of several threads maps a shared array first, and so copies
-    it, and which one unmaps it last depends on the order in which they come.
+    """Directives that differ only because threads came in another order: LLVM's present table lets the first of several
+    threads that map a shared array copy it, and the last one unmap it.
     """
     differences: tuple[OperationDifference, ...]
     calls_left_out: int = 0
-    """Calls of MPI of a process that was played without the others."""
+    """MPI calls that were left out because the process is played without the other ranks."""
 
     @property
     def agrees(self) -> bool:
@@ -310,19 +311,19 @@ class Outcome:
 
 
 class OperationLog:
-    """The tool of a device: notes what is done in the directive that an actor runs."""
+    """A tool on all devices that counts the operations of the directive that each actor runs."""
 
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
         self._of_actor: dict[object, Operations] = {}
 
     def begin(self) -> Operations:
-        """Begin a directive in the current actor; its operations come into what is returned."""
+        """Begin a directive in the current actor; its operations are counted in the returned Counter."""
         operations = self._of_actor[self._sim.current] = Counter()
         return operations
 
     def target_map(self, device: int, call: str, items: Sequence[MapItem]) -> None:
-        """Note nothing; items are not compared."""
+        """Do nothing; items are not compared."""
 
     def target_data_op(
         self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int
@@ -341,22 +342,23 @@ class OperationLog:
 
 @attrs.define(eq=False)
 class Oracle:
-    """Compares directive by directive; `outcome` sums up by site."""
+    """Compares the operations of each directive with the recorded ones; `outcome` sums up by site."""
 
     recording: Recording
     directives: int = 0
     compared: int = 0
     calls_left_out: int = 0
-    """Calls of MPI that were not made, because their process is played without the others."""
+    """MPI calls that were left out because the process is played without the other ranks."""
     _differing: list[tuple[int, Operations, Operations, bool]] = attrs.field(factory=list)
-    """Site, operations emulated, operations recorded, and whether another order of the threads explains them."""
+    """Differing directives: (site, emulated operations, recorded ones, whether another order of threads explains it).
+    """
     _shared: set[int] | None = None
     _lists: dict[int, Operations] = attrs.field(factory=dict)
 
     def compare(self, site: int, items: int, number: int, emulated: Operations) -> None:
-        """Compare a directive's operations with list `number`; nothing was recorded of it where that is -1.
+        """Compare a directive's operations with the recorded list `number`; -1: nothing was recorded.
 
-        items: the number of the list of its items.
+        site, items: the numbers of the directive's site and of its list of items.
         """
         if number < 0:
             return
@@ -373,10 +375,10 @@ class Oracle:
             self._differing.append((site, emulated, recorded, moved))
 
     def _depends_on_order(self, site: int, items: int, different: Operations) -> bool:
-        """Tell whether each operation of a difference is one that the table makes for the first or the last user only.
+        """Tell whether all differing operations are ones that LLVM does for the first or the last user only.
 
-        Each map of an array that several threads map allocates it and copies it there, or finds it; each unmap copies
-        it back and deletes it, or leaves it.
+        Each map of an array that several threads map either allocates the array and copies it, or finds it mapped; each
+        unmap either copies it back and deletes it, or leaves it mapped.
         """
         columns, places = self.recording.columns, self.recording.range_of("items", items)
         rows = slice(places.start, places.stop)
@@ -390,7 +392,7 @@ class Oracle:
             shared += 1
             allowed[int(OmptOperation.H2D), size] += 1
             allowed[int(OmptOperation.D2H), size] += 1
-            allowed[int(OmptOperation.H2D), POINTER_BYTES] += 1  # its pointer is attached when it is new there
+            allowed[int(OmptOperation.H2D), POINTER_BYTES] += 1  # the pointer is attached when its block is new
         blocks = [count for (kind, _), count in different.items() if kind == OmptOperation.ALLOC]
         deleted = different[int(OmptOperation.DELETE), 0]
         copies = {key: count for key, count in different.items() if key[0] in (OmptOperation.H2D, OmptOperation.D2H)}
@@ -399,7 +401,7 @@ class Oracle:
         return fits and not others and max(sum(blocks), deleted) <= shared
 
     def _shared_arrays(self) -> set[int]:
-        """Return the numbers of the arrays that directives of several threads, or of deferred tasks, map."""
+        """Return the numbers of arrays that several threads or deferred tasks map."""
         if self._shared is None:
             users: dict[int, set[int]] = {}
             columns = self.recording.columns
@@ -417,7 +419,7 @@ class Oracle:
         return self._shared
 
     def outcome(self) -> Outcome:
-        """Sum up, with the differences by site."""
+        """Return the sums over all directives, with the differences by site."""
         mine: Operations = Counter()
         theirs: Operations = Counter()
         for _, emulated, recorded, _ in self._differing:

@@ -1,4 +1,4 @@
-"""The phases that a recorded program names, as they are replayed: as those of `Run.phase`."""
+"""Replays the phases that a recorded program names, as phases of `Run.phase`."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from offloadrt.sim import Actor
 from offloadrt.trace import Trace
 
 _OF_THE_EMULATOR: Final = ("compute", "barrier", "taskwait", "taskgroup", "depend", "critical", "ordered", "lock")
-"""Activities of threads that it names itself (`ProgramThread.doing`): a program's own of that name is told apart."""
+"""Names of activities that the emulator itself uses (`ProgramThread.doing`); a program's phase of such a name is
+renamed.
+"""
 
 
 @attrs.define(eq=False)
 class ReplayedPhases:
-    """Begins and ends phases of actors; nothing where nobody draws or explains the run."""
+    """Begins and ends phases of actors; does nothing if no observer draws or explains the run."""
 
     _trace: Trace | None
     _names: Sequence[str]
     _open: dict[Actor, list[int]] = attrs.field(factory=dict)
-    """The phases that each actor is in, the innermost last."""
+    """By actor: the phases that it is in, the innermost last."""
     _crossing: dict[int, Actor] = attrs.field(factory=dict)
-    """Who is in a phase that ends in another task, by its number."""
+    """By number of a phase that ends in another task: the actor that is in it."""
 
     def begin(self, actor: Actor, phase: int, number: int) -> None:
-        """Let an actor be in a phase. `number`: of one that ends in another task, or NONE."""
+        """Begin a phase of an actor. `number`: NONE, or the number of a phase that ends in another task."""
         if self._trace is None or self._trace.causal_log is None:
             return
         if number != NONE:
@@ -36,10 +38,10 @@ class ReplayedPhases:
         self._trace.causal_log.begin(actor, self._name(phase))
 
     def end(self, actor: Actor, phase: int, number: int) -> None:
-        """End a phase of this actor, or of the one that began it.
+        """End a phase of this actor, or of the actor that began it.
 
-        Ranges may end in another order than they began, and activities lie one in the other: those that lie in this
-        one end with it and begin again.
+        Ranges may end in another order than they began, but activities are nested: those inside this one end with it
+        and begin again.
         """
         if self._trace is None or (log := self._trace.causal_log) is None:
             return

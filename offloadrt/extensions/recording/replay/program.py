@@ -1,4 +1,4 @@
-"""A recorded program on an emulated machine: its arrays at their addresses, its directives, its host threads."""
+"""Replays a recorded program on an emulated machine: arrays at their addresses, directives, host threads."""
 
 from __future__ import annotations
 
@@ -45,40 +45,40 @@ from offloadrt.runtime.mapping.map_item import MapItems
 from offloadrt.runtime.mapping.map_types import ATTACH, LITERAL, NON_CONTIG
 from offloadrt.study.running.statistics import StepSampler
 
-if TYPE_CHECKING:  # most programs are not of MPI
+if TYPE_CHECKING:  # most programs do not use MPI
     from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart
 
 _UNIFIED_SHARED_MEMORY: Final = 0x8
-"""OMP_REQ_UNIFIED_SHARED_MEMORY of `requires`, by LLVM's numbers."""
+"""LLVM's flag OMP_REQ_UNIFIED_SHARED_MEMORY of a `requires` directive."""
 _SHOWN: Final = 3
 _NOWHERE: Final = 1 << 62
-"""Added to the addresses of memory that was freed, so that what lies there later is not taken for it."""
+"""Added to addresses of freed device memory, so that a later block at the same place is not taken for it."""
 
 
 class ReplayRefused(RecordingError):
-    """A recording does not say enough for what is asked of its replay."""
+    """A replay was asked for that needs more than the recording has."""
 
 
 def requires_unified_shared_memory(meta: Meta) -> bool:
-    """Tell whether the program says `requires unified_shared_memory`."""
+    """Tell whether the program has the directive `requires unified_shared_memory`."""
     return bool(meta.requires & _UNIFIED_SHARED_MEMORY)
 
 
 def unified_configuration(spec: MachineSpec) -> str:
-    """Return the configuration in which a machine gives a program the unified shared memory that it requires."""
+    """Return the memory configuration that gives a program unified shared memory on this machine: usm or managed."""
     return "usm" if spec.flag("machine.apu") or translates(spec) else "managed"
 
 
 def as_recorded(recording: Recording) -> str:
-    """Return the configuration that the program was recorded in: with copies, unless it requires one memory."""
+    """Return the memory configuration of the recorded run: usm if the program requires shared memory, else copy."""
     return "usm" if requires_unified_shared_memory(recording.meta) else "copy"
 
 
 def check_configuration(recording: Recording, configuration: str) -> None:
-    """Raise ReplayRefused unless the program does the same under this configuration, and it is known what it costs.
+    """Raise ReplayRefused unless the program works the same under this memory configuration, and its costs are known.
 
-    Host and device must not need copies of their own (`format/blocks.py` watched for that), and what the host
-    touches between directives must have been recorded, as pages come back to it then.
+    The program must not rely on separate copies of host and device (`format/blocks.py` finds that). And what the host
+    touches between directives must have been recorded, because these pages migrate back to it.
     """
     meta, recorded = recording.meta, as_recorded(recording)
     if configuration == recorded:
@@ -112,7 +112,7 @@ def check_configuration(recording: Recording, configuration: str) -> None:
 
 
 def runs_of(runs: Sequence[RunSummary], threads: int | None, path: object) -> list[RunSummary]:
-    """Return the processes of the run that was recorded with so many threads. Raises ReplayRefused."""
+    """Return the processes that were recorded with this number of host threads. Raises ReplayRefused."""
     known = list(dict.fromkeys(run.threads for run in runs))
     chosen = known[0] if threads is None else threads
     of_threads = [run for run in runs if run.threads == chosen]
@@ -126,9 +126,9 @@ def runs_of(runs: Sequence[RunSummary], threads: int | None, path: object) -> li
 
 
 def run_of(runs: Sequence[RunSummary], threads: int | None, process: int, path: object) -> RunSummary:
-    """Choose a run by the number of threads that it was recorded with, and one of its processes.
+    """Return one process of the run with this number of host threads.
 
-    Raises ReplayRefused.
+    Raises ReplayRefused if there is none.
     """
     of_threads = runs_of(runs, threads, path)
     if not 0 <= process < len(of_threads):
@@ -137,7 +137,7 @@ def run_of(runs: Sequence[RunSummary], threads: int | None, process: int, path: 
 
 
 def ranks_of(runs: Sequence[RunSummary], threads: int | None, ranks: int, path: object) -> list[RunSummary]:
-    """Choose the ranks of a run, in their order. Raises ReplayRefused for another number than was recorded."""
+    """Return the ranks of a run in order. Raises ReplayRefused if another number of ranks was recorded."""
     of_threads = [run for run in runs_of(runs, threads, path) if run.ranks]
     recorded = max((run.ranks for run in of_threads), default=0)
     if not recorded:
@@ -160,7 +160,7 @@ Place = HostArray | Section | DevicePointer
 
 
 class _Mapped(int):
-    """An argument that is an address of the device memory of a mapped array."""
+    """A routine's argument that is a device address of a mapped array; `host` is the host address that it copies."""
 
     host: int
 
@@ -172,21 +172,21 @@ class _Mapped(int):
 
 @attrs.define(eq=False)
 class Routines:
-    """Calls the routines of a recording."""
+    """Calls the recorded OpenMP routines."""
 
     _recording: Recording
     _program: LoweredProgram
     _own_device: int | None = None
-    """The device of a rank that uses one; None: as the recording numbers them."""
+    """The device of a rank that uses a single one; None: device numbers are those of the recording."""
     _blocks: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
-    """The blocks of omp_target_alloc, by the addresses that were recorded."""
+    """By recorded address: the blocks of omp_target_alloc."""
     _freed: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
-    """Those that were freed."""
+    """By recorded address: blocks of omp_target_alloc that were freed."""
     _at: str = ""
-    """The routine that is called, and its line."""
+    """The current routine and its line, for messages."""
 
     async def run(self, t: HostThread, site: Site, items: int) -> None:
-        """Call a routine. Raises ReplayRefused for one that is not replayed, and for addresses that are not known."""
+        """Call a routine. Raises ReplayRefused if it cannot be replayed or uses memory that is not recorded."""
         routine: Callable[..., Awaitable[object]] | None = getattr(self, f"_{site.call}", None)
         if routine is None:
             raise ReplayRefused(f"{self._recording.name}: {site.where}: calls of {site.call} are not replayed")
@@ -212,11 +212,11 @@ class Routines:
             raise ReplayRefused(f"{self._recording.name}: {site.where}: {site.call}: {error.args[0]}") from None
 
     def _is_initial(self, number: int) -> bool:
-        """Tell whether a recorded number is that of the initial device, which is the one after the last."""
+        """Tell whether a recorded device number is that of the initial device, the number after the last device."""
         return number >= 1 << 31 or number == self._recording.meta.devices
 
     def _device(self, t: HostThread, number: int) -> int:
-        """Return a device's number on this machine."""
+        """Return the number on this machine of a recorded device number."""
         if self._is_initial(number):
             return t.omp_get_initial_device()
         return number if self._own_device is None else self._own_device
@@ -236,9 +236,10 @@ class Routines:
         raise LookupError(f"no block of device memory is known at {address:#x}")
 
     def _block_or_host(self, t: HostThread, address: int, nbytes: int, device: int) -> Place:
-        """Return where an address of a device leads to; one of the host's is of use where the device reaches it.
+        """Return what lies at an address given for a device: a block, or host memory that the device can access.
 
-        Raises OffloadError elsewhere, as the program may have swapped the devices.
+        Raises OffloadError if it is a host address that the device cannot access: the program may have swapped the
+        devices.
         """
         try:
             return self._block(address)
@@ -252,28 +253,28 @@ class Routines:
         raise OffloadError.now(t.program.sim, why, call=self._at, array=array.name, device=device)
 
     def _freed_block(self, address: int) -> DevicePointer | None:
-        """Return an address in a block that was freed, as one where nothing is: whoever uses it is to be told so."""
+        """Return a pointer to nothing for freed memory, so that its use is reported; None if none was freed there."""
         found = self._freed.before(address)
         if found is None or address > found[0] + found[1].nbytes or found[1].host is not None:
             return None
         return attrs.evolve(found[1], address=_NOWHERE | found[1].address) + (address - found[0])
 
     def block_at(self, address: int) -> DevicePointer | None:
-        """Return the block of omp_target_alloc that has an address of the recording; None: none that is there now."""
+        """Return the block of omp_target_alloc at a recorded address; None if there is none now."""
         found = self._blocks.before(address)
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
     def block_used_at(self, address: int, was_freed: bool) -> DevicePointer | None:
-        """Return the block that a kernel uses; was_freed: it had been freed before, when the program was recorded.
+        """Return the block that a kernel uses; was_freed: it had been freed before the kernel in the recorded run.
 
-        If it had not, but is freed now, nothing orders the free after the kernel.
+        If it had not been but is freed now, nothing orders the free behind the kernel, and the freed block is returned.
         """
         block = self.block_at(address)
         found = self._freed.before(address) if block is None and not was_freed else None
         return block if found is None or address >= found[0] + found[1].nbytes else found[1]
 
     def freed_at(self, address: int) -> int | None:
-        """Return where a block was that has been freed, by an address of the recording; None if it is there still."""
+        """Return where a recorded address lay in a freed block; None if the block exists, 0 if it is unknown."""
         if self.block_at(address) is not None:
             return None
         found = self._freed.before(address)
@@ -373,7 +374,7 @@ class Routines:
         else:  # nothing is copied: the host's own memory is set
             await t.host_access(place)
 
-    # in the task that the routine made
+    # the asynchronous routines run in the task that they made
     _omp_target_memcpy_async = _omp_target_memcpy
     _omp_target_memcpy_rect_async = _omp_target_memcpy_rect
     _omp_target_memset_async = _omp_target_memset
@@ -392,10 +393,10 @@ _KERNELS: Final = ("__tgt_target_kernel", "__tgt_target_kernel_nowait")
 
 
 def own_device(recording: Recording, process: Process) -> int | None:
-    """Return the device of a rank that uses one device, whichever it was where it was recorded.
+    """Return the device of a rank that uses a single one, whichever device that was when it was recorded.
 
     The ranks of a node take its devices in turn, as launchers bind them and as programs choose them by their rank on
-    the node. None for a rank that uses several: their numbers are those of the recording.
+    the node. Returns None for a rank that uses several: their numbers are those of the recording.
     """
     if len(recording.device_numbers) > 1:
         return None
@@ -410,24 +411,24 @@ class ReplayedProgram:
     recording: Recording
     openmp: OpenMP
     host_time: float
-    """Virtual seconds of the host for each second that the program worked when it was recorded."""
+    """Virtual seconds of host work for each second of it in the recording."""
     declared: dict[str, Kernel]
     progress: Callable[[int, int], object]
     process: Process | None = None
-    """Of several ranks that are played together."""
+    """The MPI process, if all ranks are played together; None: one process is played alone."""
     oracle: Oracle = attrs.field(init=False)
     arrays: list[HostArray | None] = attrs.field(init=False)
-    """The arrays of the recording, by number; None: not allocated, or freed."""
+    """By number: the recording's arrays; None: not allocated yet, or freed."""
     _lowered: LoweredProgram = attrs.field(init=False)
     _kernels: RecordedKernels = attrs.field(init=False)
     _routines: Routines = attrs.field(init=False)
     _log: OperationLog | None = attrs.field(init=False)
     _constructs: dict[tuple[int, int, int], Construct] = attrs.field(factory=dict)
-    """By site, list of items and launch, while the arrays are the same."""
+    """By (site, list of items, launch): prepared constructs, valid until an array is allocated or freed."""
     _freed: set[int] = attrs.field(factory=set)
-    """Arrays of the heap that the program has freed."""
+    """The numbers of heap arrays that the program has freed."""
     _unseen: set[HostArray] = attrs.field(factory=set)
-    """Arrays whose touches by the host are not recorded."""
+    """Arrays whose touches by the host are not all recorded."""
     _total: int = attrs.field(init=False)
     _observed: ObservedReplay | None = attrs.field(init=False, default=None)
     _ranks: RankReplay | None = attrs.field(init=False, default=None)
@@ -458,12 +459,12 @@ class ReplayedProgram:
                 start_tool(device, self._log)
 
     def ends(self) -> None:
-        """Tell an observer how the program ended."""
+        """Report to an observer how the program ended."""
         if self._observed is not None:
             self._observed.ends()
 
     def has_roots(self, count: int) -> None:
-        """Take the number of initial tasks."""
+        """Take the number of initial tasks; with several, directives count as ordered in the way they run."""
         if self._observed is not None:
             self._observed.in_run_order = count > 1
 
@@ -482,19 +483,19 @@ class ReplayedProgram:
         self.allocate(number)
 
     async def frees(self, t: ProgramThread, number: int, end: int) -> None:
-        """Forget an array that the program frees."""
+        """Forget an array that the program frees; end: index of `Dictionaries.ends` for a mapped array, else NONE."""
         self.free(number, end)
 
     def place_arrays(self) -> None:
-        """Place the arrays that are there from the beginning."""
+        """Place the arrays that exist from the beginning."""
         for number, array in enumerate(self.recording.dictionaries.arrays):
             if array.is_there:
                 self.allocate(number, written=True)
 
     def allocate(self, number: int, *, written: bool = False) -> None:
-        """Place an array. Its pages are there when the program has written it, or nobody recorded when it does.
+        """Place an array; its pages are populated if the program has written it, or if host touches were not recorded.
 
-        What lay there is forgotten: of stacks and small blocks no recording says when they end.
+        Arrays at the same addresses are forgotten: a recording does not say when stack variables and small blocks end.
         """
         array = self.recording.dictionaries.arrays[number]
         while (other := self._lowered.overlapped(array.address, array.nbytes)) is not None:
@@ -508,7 +509,7 @@ class ReplayedProgram:
             self._unseen.add(placed)
 
     def free(self, number: int, end: int = NONE) -> None:
-        """Forget an array, and whatever was prepared with it. end: where the memory of one ends that is mapped."""
+        """Forget an array, and constructs prepared with it. end: index of `Dictionaries.ends` for a mapped array."""
         array = self.arrays[number]
         if array is None:
             return
@@ -526,7 +527,7 @@ class ReplayedProgram:
         self._constructs.clear()
 
     async def touch(self, t: ProgramThread, number: int) -> None:
-        """Touch what the host touched before a record."""
+        """Touch the memory that the host touched before a record."""
         columns = self.recording.columns
         for place in self.recording.range_of("touches", number):
             array = self.arrays[int(columns["touch.array"][place])]
@@ -541,7 +542,7 @@ class ReplayedProgram:
     # directives
 
     def knows_copies(self, number: int) -> None:
-        """Tell what the copies of the next directive bring; -1: it has none, or nobody recorded that."""
+        """Report to an observer what the copies of the next directive bring; -1: none, or it was not recorded."""
         if self._observed is None or number == NONE:
             return
         copies: list[KnownCopy] = []
@@ -557,10 +558,10 @@ class ReplayedProgram:
         self._observed.knows_copies(tuple(copies))
 
     async def stops(self, t: ProgramThread, site_number: int, items: int) -> None:
-        """Pass where the barrier of parallel algorithms stays: each of these directives has waited for its kernel."""
+        """Do nothing at a barrier of parallel algorithms: each of these directives has waited for its kernel."""
 
     async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None:
-        """Run a directive or a routine, and compare what was done with what the real runtime did."""
+        """Run a directive or a routine, and compare its operations with those of the real runtime."""
         assert isinstance(t, HostThread)
         site = self.recording.dictionaries.sites[site_number]
         t.sim.current.data["place"] = site.where
@@ -574,7 +575,7 @@ class ReplayedProgram:
             pass
         elif site.call not in _DATA and site.call not in _KERNELS:
             await self._routines.run(t, site, items)
-        elif not self.recording.on_initial_device(site):  # what that did is recorded as work of the host
+        elif not self.recording.on_initial_device(site):  # its work is recorded as host work
             await t.run(self._construct_of(site_number, items, launch))
         if self._observed is not None:
             self._observed.leaves()
@@ -585,7 +586,7 @@ class ReplayedProgram:
             self.progress(self.oracle.directives, self._total)
 
     async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None:
-        """Make a call of MPI; a process that is played alone has nobody to send to, and leaves it out."""
+        """Make an MPI call; a process that is played alone leaves it out, as there is nobody to communicate with."""
         if self._ranks is None:
             self.oracle.calls_left_out += 1
             if self._observed is not None:
@@ -595,12 +596,12 @@ class ReplayedProgram:
         await self._ranks.call(call, parts)
 
     def device_of(self, part: ReplayedPart) -> int | None:
-        """Return the device that has the buffer of a call of MPI; None where it is memory of the host."""
+        """Return the number of the device whose memory holds an MPI call's buffer; None for host memory."""
         found = self._on_device(part)
         return None if found is None else found.device
 
     def _on_device(self, part: ReplayedPart) -> DevicePointer | None:
-        """Return where the buffer of a call of MPI lies on a device; None where it is memory of the host."""
+        """Return the device address of an MPI call's buffer; None if it is host memory."""
         if part.memory == BufferPlace.HOST or not self.openmp.num_devices:
             return None
         if part.memory == BufferPlace.GIVEN:
@@ -613,7 +614,7 @@ class ReplayedProgram:
         return None
 
     def _tell_of_devices(self, call: int, parts: int) -> None:
-        """Tell the observer what a call of MPI reads and writes in the memory of a device, as of a kernel."""
+        """Report to the observer what an MPI call reads and writes in device memory, as if a kernel did."""
         from offloadrt.extensions.recording.replay.ranks import parts_of
 
         assert self._observed is not None
@@ -626,9 +627,9 @@ class ReplayedProgram:
                 self._observed.uses_device(site.where, site.call, self.openmp.next_directive(), place.device, use)
 
     async def _dies_in(self, t: HostThread, site_number: int, items: int, launch: int) -> None:
-        """Do what is known of a directive in which the program ended, and no more: nothing comes after it.
+        """Run what is known of the directive in which the program died; nothing comes after it.
 
-        Of a region without a recorded launch that is what it maps: nothing says how far its kernel has come.
+        For a region without a recorded launch, that is the begin of its maps: how far its kernel came is not known.
         """
         site = self.recording.dictionaries.sites[site_number]
         try:
@@ -637,7 +638,7 @@ class ReplayedProgram:
             elif site.call not in _KERNELS:
                 await self._routines.run(t, site, items)
         except (OffloadError, RecordingError):
-            pass  # it may well be what the program died of, which is told of as such
+            pass  # probably what the program died of, which is reported anyway
 
     def _construct_of(self, site_number: int, items: int, launch: int) -> Construct:
         key = site_number, items, launch
@@ -648,7 +649,7 @@ class ReplayedProgram:
         return construct
 
     def _tell_findings(self, observed: ObservedReplay, site: Site, launch: int) -> None:
-        """Tell what the launch that was traced did wrong, but not of those that have its trace for lack of one."""
+        """Report races and stray accesses of a launch, if it was traced itself."""
         columns = self.recording.columns
         if launch == NONE or not columns["launch.traced"][launch]:
             return
@@ -676,7 +677,7 @@ class ReplayedProgram:
         return self._lowered.target(recorded.launch, lowered, device=device, follows=reached, blocks=recorded.blocks)
 
     def _tell_of_reach(self, form: ItemForm, place: int) -> None:
-        """Tell of a map that reaches beyond the end of its array."""
+        """Report a map that reaches beyond the end of its array."""
         number = int(self.recording.columns["item.array"][place])
         if number == NONE or self._observed is None or form.type & (ATTACH | LITERAL | NON_CONTIG):
             return
@@ -721,16 +722,16 @@ class ReplayedProgram:
         try:
             return self._lowered.items(lowered)
         except ValueError as error:
-            if self._observed is not None:  # the map has been told of; nothing can come after it
+            if self._observed is not None:  # the map was reported, and nothing comes after it
                 raise OffloadError(str(error), call=site.where) from None
             raise ReplayRefused(f"{self.recording.name}: {site.where}: {error}") from None
 
 
 def _first_byte(base: int, dimensions: tuple[omp.Dimension, ...]) -> int:
-    """Return where a section with gaps begins; in the call is the address of its dimensions.
+    """Return the address where a section with gaps begins; the call itself has the address of its dimensions.
 
-    Offsets count elements, and clang tells no pitch but those of the elements and of dimensions without a step of
-    their own. An outer dimension is taken for one of these.
+    Offsets count elements. clang gives the pitch only of elements and of dimensions without a stride of their own; an
+    outer dimension is taken for one of these.
     """
     pitches = [dimension.stride for dimension in dimensions]
     if len(pitches) > 1:
@@ -750,16 +751,15 @@ async def replay(
 ) -> Outcome:
     """Run a recorded program, and return how its operations compare with the recorded ones.
 
-    Called in an actor. host_time: virtual seconds for each second that a host thread worked; 0: only the order of the
-    program remains. declared: kernels by name, whose costs were not recorded. phases: chooses which instances of
-    repeated phases are run; all are without it. process: that of the rank, where all ranks are played together.
-    Raises ReplayRefused.
+    Called in an actor. host_time: virtual seconds for each second that a host thread worked; 0: host work takes no
+    time. declared: kernels by name, whose costs were not recorded. phases: chooses which instances of repeated phases
+    run; None: all. process: the rank's, if all ranks are played together. Raises ReplayRefused.
     """
     unknown = sorted({
         recording.dictionaries.kernels[site.kernel]
         for site in recording.dictionaries.sites
         if site.kernel != NONE and not recording.meta.costs and not recording.on_initial_device(site) and not site.died
-        if program.tell is None  # a check asks for no times
+        if program.tell is None  # a check needs no times
     } - set(declared or ()))  # fmt: skip
     if unknown:
         raise ReplayRefused(

@@ -1,7 +1,7 @@
-"""The calls of MPI of a recorded rank, made on the ranks of a run: `RankReplay`.
+"""Makes the MPI calls of a recorded rank on the ranks of a run: `RankReplay`.
 
-A receive, or a probe, that took a message from any rank takes it from the one that it got it from when it was recorded.
-A call that completed some of its requests waits for these. A poll that found nothing makes progress and goes on.
+A receive or a probe from any rank takes the message of the rank from which it came in the recorded run. A call that
+completed some of its requests waits for these. A poll that found nothing makes progress and goes on.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _NEIGHBOURS: Final = (
     "Neighbor_allgather", "Neighbor_allgatherv", "Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw",
     "Alltoallw",
 )  # fmt: skip
-"""Collective calls that libraries make of one message for each pair of ranks."""
+"""Collective calls that MPI libraries make as one message for each pair of neighbouring ranks."""
 _BYTES_OF_DUP: Final = 8
-"""What the ranks that duplicate a communicator agree on: the number of its context."""
+"""The bytes that ranks exchange to duplicate a communicator: the number of its context."""
 
 
 class RanksRefused(RecordingError):
-    """A call of MPI was recorded that is not replayed."""
+    """An MPI call was recorded that cannot be replayed."""
 
 
 @attrs.frozen
 class ReplayedPart:
-    """A part of a call; the fields are those of `format/ranks.py`."""
+    """A part of an MPI call; its fields are those of `PART` in `format/ranks.py`."""
 
     kind: int
     flags: int
@@ -60,7 +60,7 @@ class ReplayedPart:
 
 
 def parts_of(recording: Recording, number: int) -> tuple[ReplayedPart, ...]:
-    """Return a list of parts by its number."""
+    """Return the list of parts with this number."""
     places = recording.range_of("parts", number)
     columns = [recording.columns[f"part.{name}"][places.start : places.stop].tolist() for name in PART]
     return tuple(ReplayedPart(*row) for row in zip(*columns, strict=True))
@@ -68,7 +68,7 @@ def parts_of(recording: Recording, number: int) -> tuple[ReplayedPart, ...]:
 
 @attrs.define(eq=False)
 class RankReplay:
-    """Makes the calls of one rank. device_of: the device that has a buffer; None where it is the host's memory."""
+    """Makes the calls of one rank. device_of: returns the device that holds a buffer; None for host memory."""
 
     recording: Recording
     process: Process
@@ -76,11 +76,11 @@ class RankReplay:
     _communicators: dict[int, Comm] = attrs.field(factory=dict)
     _requests: dict[int, list[Request]] = attrs.field(factory=dict)
     _prepared: dict[int, str] = attrs.field(factory=dict)
-    """The calls that persistent requests stand for."""
+    """By persistent request: the name of the call that it stands for."""
     _parts: dict[int, tuple[ReplayedPart, ...]] = attrs.field(factory=dict)
 
     async def call(self, number: int, parts_number: int) -> None:
-        """Make a call. Raises RanksRefused for one that is not replayed, MpiError for one that MPI refuses."""
+        """Make an MPI call. Raises RanksRefused if it cannot be replayed, MpiError if MPI refuses it."""
         site = self.recording.dictionaries.mpi_calls[number]
         endpoint = self.process.world.endpoint
         if site.call in _NOTHING_TO_DO:
@@ -120,7 +120,10 @@ class RankReplay:
     # ------------------------------------------------------------------ messages
 
     async def _begin(self, site: MpiCall, parts: Sequence[ReplayedPart]) -> None:
-        """Begin what a call begins, and wait for what has no request. Of an exchange the receive is posted first."""
+        """Begin the sends, receives and collectives of a call, and wait for those without a request.
+
+        For an exchange (MPI_Sendrecv) the receive is posted first.
+        """
         blocking: list[Request] = []
         begun = [part for part in parts if part.kind in (PartKind.SEND, PartKind.RECEIVE)]
         if all(part.request == NONE for part in begun):
@@ -159,7 +162,7 @@ class RankReplay:
             await comm.Probe(*_source(matched or parts[0]), at=self._at(site))
 
     async def _complete(self, site: MpiCall, parts: Sequence[ReplayedPart]) -> None:
-        """Wait for the requests that the call completed; for all that it names, where it never returned."""
+        """Wait for the requests that the call completed; if it never returned, for all that it names."""
         completed = [part.request for part in parts if part.kind == PartKind.COMPLETED]
         if not site.returned:
             completed = [part.request for part in parts if part.kind == PartKind.AWAITED]
@@ -174,7 +177,7 @@ class RankReplay:
             self._requests.pop(number, None)
 
     def _buffer(self, *parts: ReplayedPart) -> Buffer:
-        """Return the buffer of a part, or of several that a call has beside one another."""
+        """Return the buffer of a part, or of several parts of one call as one buffer."""
         arrays = self.recording.dictionaries.arrays
         held = next((part for part in parts if part.nbytes), None)
         name = "" if held is None or held.array == NONE else arrays[held.array].name
@@ -213,7 +216,7 @@ class RankReplay:
             self._requests.setdefault(head.request, []).extend(requests)
 
     async def _pairwise(self, site: MpiCall, comm: Comm, parts: Sequence[ReplayedPart]) -> list[Request]:
-        """Exchange one message with each rank that the parts name, apart from all other messages."""
+        """Exchange one message with each rank that the parts name; these messages match no others."""
         context = comm.world.context((comm.context, "pairwise"))
         apart = Comm(comm.world, comm.endpoint, comm.group, context, comm.name)
         requests = []
@@ -228,7 +231,7 @@ class RankReplay:
     def _arguments(
         self, name: str, root: int, given: Sequence[ReplayedPart], taken: Sequence[ReplayedPart]
     ) -> tuple[Any, ...] | None:
-        """Return the arguments of a collective call of `Comm`; None for a call that it has not."""
+        """Return the arguments for the collective call of `Comm` with this name; None if `Comm` has no such call."""
         sent, into = self._buffer(*given), self._buffer(*taken)
         given_bytes, taken_bytes = ([part.nbytes for part in parts] for parts in (given, taken))
         own = sent if given else IN_PLACE
@@ -256,7 +259,7 @@ class RankReplay:
     # ------------------------------------------------------------------ communicators
 
     def _comm(self, site: MpiCall, number: int) -> Comm:
-        """Return a communicator of the process by its number in the recording. Raises RanksRefused."""
+        """Return a communicator of the process by its recorded number. Raises RanksRefused."""
         comm = self._communicators.get(number)
         if comm is None:
             world: Comm = self.process.world
@@ -264,7 +267,7 @@ class RankReplay:
         return comm
 
     def _comm_of(self, site: MpiCall, number: int) -> Comm:
-        """Return a communicator that is there without messages, as MPI_COMM_SELF is."""
+        """Return a communicator that is made without messages, as MPI_COMM_SELF is. Raises RanksRefused."""
         world: Comm = self.process.world
         recorded = self.recording.dictionaries.communicators[number]
         if recorded.remote or self.process.rank not in recorded.ranks or NONE in recorded.ranks:
@@ -276,7 +279,7 @@ class RankReplay:
         return Comm(world.world, world.endpoint, recorded.ranks, context, name)
 
     async def _make(self, site: MpiCall, parts: Sequence[ReplayedPart]) -> None:
-        """Make a communicator with the messages that its ranks need to agree on it."""
+        """Make a communicator, with the messages by which its ranks agree on it."""
         number = next(part.communicator for part in parts if part.kind == PartKind.MAKES)
         head = next((part for part in parts if part.kind == PartKind.COLLECTIVE), None)
         if head is None:  # made by its own members alone
@@ -301,15 +304,15 @@ class RankReplay:
 
 @functools.cache
 def _elements(flags: int) -> np.dtype[Any] | None:
-    """Return the type of a buffer's elements, as the flags of its part tell it; None where they do not."""
+    """Return the element type of a buffer from its part's flags; None if it is not known."""
     kind, size = flags >> ELEMENTS & 7, 1 << (flags >> ELEMENTS + 3 & 7)
     try:
         return np.dtype(f"{ELEMENT_KINDS[kind]}{size}") if kind else None
-    except (IndexError, TypeError):  # truth values of 4 bytes, as Fortran's, or a number of no machine
+    except (IndexError, TypeError):  # 4 byte booleans, as in Fortran, or a size that NumPy does not have
         return None
 
 
 def _source(part: ReplayedPart) -> tuple[int, int]:
-    """Return the source and the tag of a receive or a probe."""
+    """Return source and tag of a receive or a probe, as `Comm` takes them."""
     source = {NOBODY: PROC_NULL, NONE: ANY_SOURCE}.get(part.peer, part.peer)
     return source, ANY_TAG if part.tag == NONE else part.tag

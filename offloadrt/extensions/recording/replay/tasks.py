@@ -1,4 +1,4 @@
-"""The tasks of a recording: each is walked record by record in the actor of the thread that runs it.
+"""Walks the tasks of a recording record by record, each in the actor of the thread that runs it.
 
 The order is that of the recorded synchronization: a region forks its team and joins it, barriers wait for all, tasks
 follow those that they depend on, critical sections exclude one another, ordered regions keep their turns. When a task
@@ -43,22 +43,22 @@ _Steps = Generator[Any, Any, object] | Coroutine[Any, Any, object]
 
 @attrs.frozen
 class _OnTop:
-    """What a coroutine of a thread yields that goes on when this one, on top of it, has ended."""
+    """Yielded by a coroutine to have `stacked` run this other coroutine first; the first one then goes on."""
 
     coroutine: _Steps
 
 
 @types.coroutine
 def _run_on_top(coroutine: _Steps) -> Generator[_OnTop, None, None]:
-    """Run a coroutine in the thread that awaits this, which `stacked` runs."""
+    """Run a coroutine before the awaiting one goes on; the thread must be run by `stacked`."""
     yield _OnTop(coroutine)
 
 
 @types.coroutine
 def stacked(first: _Steps) -> Generator[Any, Any, None]:
-    """Run a coroutine and those that come on top of it, however many there are.
+    """Run a coroutine and, on a stack, those that it yields as `_OnTop`, to any depth.
 
-    If each was awaited by the one below it, every step of the last one would go through all of them, by recursion.
+    If each awaited the next one instead, every step of the innermost would pass through all of them by recursion.
     """
     stack = [first]
     value: Any = None
@@ -89,39 +89,39 @@ def stacked(first: _Steps) -> Generator[Any, Any, None]:
 
 @attrs.define(eq=False)
 class TaskGroup:
-    """A taskgroup region: the tasks that were made in it and in no region within, by its task and by these tasks.
+    """A taskgroup region: the tasks made in it, by its task and by these tasks, but in no inner taskgroup region.
 
-    A task does not end before the taskgroup regions in it, so nobody else need wait for the tasks of these.
+    A task ends after all taskgroup regions in it, so nobody else has to wait for the tasks of these.
     """
 
     outer: TaskGroup | None
     unfinished: int = 0
     made: list[Task] = attrs.field(factory=list)
-    """All of them; filled only for an observer."""
+    """All of these tasks; filled only if there is an observer."""
 
 
 @attrs.define(eq=False)
 class RunningTask:
-    """A task while it runs: the thread that runs it, its team, and what it has made."""
+    """A task while it runs: the thread that runs it, its team, and the tasks that it has made."""
 
     t: ProgramThread
     team: ReplayTeam
     group: TaskGroup | None = None
-    """The innermost taskgroup region that it is in."""
+    """The innermost taskgroup region in which it is."""
     tasks: TaskRegion = attrs.field(factory=TaskRegion)
     ready: deque[TeamTask] = attrs.field(factory=deque)
-    """Its children that may begin; some have begun, at a barrier."""
+    """Its child tasks that may begin; it still has those that threads at a barrier have begun."""
     running: dict[RunningTask, None] = attrs.field(factory=dict)
-    """Its children that have begun and not ended."""
+    """Its child tasks that have begun and not ended (an ordered set)."""
     may_wait: bool = False
-    """Whether its thread may wait for another one's flag: others would run the tasks that this one leaves."""
+    """Whether its thread may wait for a flag of another thread: other threads would run the tasks that it leaves."""
     locks: int = 0
-    """How many it has."""
+    """The number of locks that it holds."""
 
 
 @attrs.define(eq=False, kw_only=True)
 class TeamTask(Task):
-    """A task of a team."""
+    """A task of a team. maker: the task that made it; on_helpers: hidden helper threads run it."""
 
     maker: RunningTask
     group: TaskGroup | None
@@ -131,27 +131,27 @@ class TeamTask(Task):
 
 @attrs.define(eq=False)
 class ReplayTeam:
-    """The team of a parallel region; `size` threads."""
+    """The team of a parallel region, of `size` threads: its barriers and its tasks."""
 
     sim: Simulation
     size: int
     helpers: HiddenHelpers
     host_time: HostTime
     _ready: deque[TeamTask] = attrs.field(factory=deque)
-    """Tasks that may begin, in order; some have begun, while a task waited that had made them."""
+    """Tasks that may begin, in order; it still has those that a waiting maker has begun."""
     _ready_count: int = 0
-    """Those that have not begun."""
+    """The number of tasks that may begin and have not."""
     _made: list[Task] = attrs.field(factory=list)
-    """The tasks that were made since the last barrier; filled only for an observer."""
+    """The tasks made since the last barrier; filled only if there is an observer."""
     _unfinished: int = 0
     _arrived: int = 0
     _ended: int = 0
-    """Threads that have come to the end of the region; in a recording that was cut off they may miss barriers."""
+    """The threads that have reached the end of the region; in a recording that was cut off they may miss barriers."""
     _barriers: int = 0
     _changed: Signal | None = None
 
     async def barrier(self) -> None:
-        """Wait for all threads of the team, and for all tasks, at which the thread works meanwhile."""
+        """Wait for all threads of the team and for all tasks; the thread runs tasks meanwhile."""
         passed, tell = self._barriers, self.helpers.tell
         if tell is not None:
             tell(Signalled((self, passed)))
@@ -166,13 +166,13 @@ class ReplayTeam:
                 tell(Signalled((self, passed)))
 
     def _tell_awaited(self, tell: Tell) -> None:
-        """Tell of all tasks since the last barrier, in the first thread that passes this one; others come after it."""
+        """Report all tasks since the last barrier as awaited, in the first thread that passes; others follow it."""
         tasks, self._made = self._made, []
         for task in tasks:
             tell(Awaited(task.done))
 
     async def end(self, awaits: bool = True) -> None:
-        """End a thread's part: the barrier at the end of the region; `awaits` is False where the program has none."""
+        """End a thread's part with the region's last barrier. awaits: False if the program has no barrier there."""
         self._ended += 1
         self._open_barrier()
         self._wake()
@@ -181,10 +181,10 @@ class ReplayTeam:
             self._tell_awaited(self.helpers.tell)
 
     async def work_until(self, done: Callable[[], bool], below: RunningTask | None = None) -> None:
-        """Run tasks of the team that are ready, or wait for some to become so, until a condition holds.
+        """Run ready tasks of the team, or wait for some to become ready, until `done` returns true.
 
-        below: the task that waits. By OpenMP's task scheduling constraint, the thread may then begin only descendants
-        of it; at a barrier, any. That untied tasks are free of it is not modelled.
+        below: the task that waits. By OpenMP's task scheduling constraint for tied tasks, the thread may then begin
+        only its descendants; None, at a barrier: any task. Untied tasks are treated as tied ones.
         """
         while not done():
             task = self._next(below)
@@ -198,7 +198,7 @@ class ReplayTeam:
             self.host_time.add("threads", self.sim.now - since)
 
     def _next(self, below: RunningTask | None) -> TeamTask | None:
-        """Return the task that a thread begins which waits, and count it as begun."""
+        """Return the next task that a waiting thread may begin, and mark it as begun; None if there is none."""
         if not self._ready_count:
             return None
         makers = [below]
@@ -223,7 +223,7 @@ class ReplayTeam:
         depends: tuple[Depend, ...],
         on_helpers: bool,
     ) -> TeamTask:
-        """Make a task that does `run`; it is ready when the tasks that it depends on are done."""
+        """Make a task that runs `run`; it becomes ready when the tasks that it depends on are done."""
         tell, region, group = self.helpers.tell, maker.tasks, maker.group
         task = TeamTask(name, run, Signal(self.sim, name), maker=maker, group=group, on_helpers=on_helpers)
         predecessors = region.predecessors(depends)
@@ -273,23 +273,23 @@ class ReplayTeam:
             self._wake()
 
     def _open_barrier(self) -> None:
-        """Let the threads pass when all are there and no task is left."""
+        """Let the threads pass the barrier if all have arrived and no task is unfinished."""
         if self._arrived and self._arrived + self._ended == self.size and not self._unfinished:
             self._arrived = 0
             self._barriers += 1
             self._wake()
 
     def _wake(self) -> None:
-        """Let the threads that wait in `work_until` look again: a task is ready, or something has ended."""
+        """Wake the threads that wait in `work_until`, because a task is ready or something has ended."""
         if self._changed is not None:
             changed, self._changed = self._changed, None
             changed.set()
 
 
 _LEAST: Final = 8
-"""Instances of a repeat."""
+"""The smallest number of instances that make a repeat."""
 _PERIODS: Final = 24
-"""Periods that are tried for a stretch."""
+"""The largest number of periods that are tried for a stretch of records."""
 _BEGINS: Final = (Step.ALLOCATE, Step.GROUP_BEGIN, Step.ACQUIRE)
 _ENDS: Final = (Step.FREE, Step.GROUP_END, Step.RELEASE)
 
@@ -298,15 +298,15 @@ Signs = npt.NDArray[np.int64]
 
 @attrs.frozen
 class Repeat:
-    """Instances of a phase, one after another: `instances` stretches of `period` records from record `first` on."""
+    """Consecutive instances of a phase: `instances` stretches of `period` records each, from record `first` on."""
 
     first: int
     period: int
     instances: int
     work: tuple[float, ...] = attrs.field(repr=False)
-    """Nanoseconds of host work in each instance, as recorded."""
+    """By instance: recorded host work in nanoseconds."""
     key: tuple[int, ...] | None = None
-    """Names the repeats of a team's threads that meet at barriers within; None where they do not meet."""
+    """Equal for repeats of a team's threads that contain the same barriers; None if the repeat contains none."""
 
     @property
     def end(self) -> int:
@@ -315,14 +315,14 @@ class Repeat:
 
 @attrs.define(eq=False)
 class RepeatFinder:
-    """Finds the repeats of the tasks of a recording."""
+    """Finds repeats in the tasks of a recording: stretches of records that occur several times in a row."""
 
     recording: Recording
     tree: TaskTree
     _signs: Signs = attrs.field(init=False)
-    """What a record does, as a number that alike records share."""
+    """By record: a number that is equal for records that do the same."""
     _cpu: npt.NDArray[np.float64] = attrs.field(init=False)
-    """Host work of each record, with that of the regions that it forks."""
+    """By record: host work in ns, with the longest thread of a region that it forks."""
     _shapes: dict[bytes, int] = attrs.field(factory=dict)
     _known: dict[int, tuple[int, float]] = attrs.field(factory=dict)
     _of_team: dict[int, dict[int, list[Repeat]]] = attrs.field(factory=dict)
@@ -344,7 +344,7 @@ class RepeatFinder:
             rows.append(np.where(launch >= 0, column[np.maximum(launch, 0)] if len(column) else 0, NONE))
         self._signs = np.unique(np.stack(rows), axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
         self._cpu = columns["record.cpu"].astype(np.float64)
-        for task in reversed(range(len(columns["task.kind"]))):  # what a task makes has a higher number
+        for task in reversed(range(len(columns["task.kind"]))):  # tasks that a task makes have higher numbers
             self._shape(task)
 
     def of_task(self, task: int) -> list[Repeat]:
@@ -359,7 +359,7 @@ class RepeatFinder:
     # ------------------------------------------------------------------ alike records
 
     def _shape(self, task: int) -> None:
-        """Find a number for what a task does, tasks that it forks and makes included, and its host work."""
+        """Find a number for all that a task does, with the tasks that it forks and makes, and sum up its host work."""
         rows = self.tree.rows(task)
         steps = self.recording.columns["record.step"][rows]
         for place in np.flatnonzero((steps == Step.FORK) | (steps == Step.TASK)).tolist():
@@ -369,7 +369,7 @@ class RepeatFinder:
         self._known[task] = shape, float(self._cpu[rows].sum())
 
     def _include(self, record: int) -> None:
-        """Let a record that forks a region or makes a task stand for what is in it."""
+        """Make the sign of a FORK or TASK record depend on what is in it; a region also adds its host work."""
         columns = self.recording.columns
         step, below = int(columns["record.step"][record]), int(columns["record.subject"][record])
         members = self.tree.members.get(below, []) if step == Step.FORK else [below]
@@ -394,7 +394,7 @@ class RepeatFinder:
         yield from sorted(found, key=lambda repeat: repeat.first)
 
     def _longest(self, begin: int, end: int) -> Repeat | None:
-        """Return the repeat of which most records can be left out."""
+        """Return the repeat in a stretch of records of which most records can be left out; None if there is none."""
         signs = self._signs[begin:end]
         best: tuple[int, int, int, int] | None = None
         for period in _periods(signs):
@@ -408,7 +408,7 @@ class RepeatFinder:
         return self._balanced(begin + first, period, count)
 
     def _balanced(self, first: int, period: int, count: int) -> Repeat | None:
-        """Let instances begin where least is allocated and mapped; None where one leaves something behind."""
+        """Return a repeat whose instances begin where least is allocated; None if instances leave something behind."""
         columns = self.recording.columns
         lists = columns["record.operations"][first : first + period].tolist()
         steps = columns["record.step"][first : first + period].tolist()
@@ -432,7 +432,7 @@ class RepeatFinder:
         return Repeat(first, period, count, tuple(work.tolist()))
 
     def _stays(self, operations: int) -> int:
-        """Count the device blocks that a directive allocates and does not free."""
+        """Return how many more device blocks a directive allocates than it frees."""
         kinds = self.recording.columns["operation.kind"]
         places = self.recording.range_of("operations", operations)
         done = kinds[places.start : places.stop]
@@ -441,7 +441,7 @@ class RepeatFinder:
     # ------------------------------------------------------------------ threads that meet
 
     def _that_meet(self, team: int, found: dict[int, list[Repeat]]) -> dict[int, list[Repeat]]:
-        """Keep repeats with barriers only where all threads of the team have them between the same barriers."""
+        """Keep repeats with barriers only if all threads of the team have such repeats between the same barriers."""
         met = {
             task: [(self._barriers(self.tree.rows(task).start, repeat.first), self._barriers(repeat.first, repeat.end))
                    for repeat in repeats]
@@ -469,7 +469,7 @@ class RepeatFinder:
 
 
 def _periods(signs: Signs) -> list[int]:
-    """Return the distances at which alike records come again, those first that cover most."""
+    """Return distances in records at which equal records recur, those first that cover most records."""
     if len(signs) < 2 * _LEAST:
         return []
     order = np.argsort(signs, kind="stable")
@@ -482,7 +482,7 @@ def _periods(signs: Signs) -> list[int]:
 
 
 def _runs(signs: Signs, period: int) -> Iterator[tuple[int, int]]:
-    """Yield first record and number of instances of each stretch in which every record is as one period before."""
+    """Yield (first record, number of instances) of stretches where every record equals the one a period before."""
     alike = np.concatenate(([0], (signs[period:] == signs[:-period]).astype(np.int8), [0]))
     changes = np.flatnonzero(np.diff(alike))
     for first, last in zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True):
@@ -492,16 +492,16 @@ def _runs(signs: Signs, period: int) -> Iterator[tuple[int, int]]:
 
 
 _READS: Final = 1
-"""OMPT's ``in``; a kind that is not listed excludes all others, as ``inout`` and ``mutexinoutset`` do."""
+"""OMPT's number of the dependence ``in``; kinds without a constant here, as ``inout``, exclude all others."""
 _TOGETHER: Final = 7
-"""``inoutset``."""
+"""OMPT's number of the dependence ``inoutset``."""
 _ALL_MEMORY: Final = (34, 35)
-"""``omp_all_memory``, as ``out`` and ``inout``."""
+"""OMPT's numbers of ``omp_all_memory``, as ``out`` and as ``inout``."""
 _CHUNK = 1 << 12
 
 
 class ReplayedDirectives(Protocol):
-    """What a walk asks of the program."""
+    """What `TaskWalk` calls for the records that are no synchronization; `ReplayedProgram` is one."""
 
     recording: Recording
     host_time: float
@@ -520,7 +520,7 @@ class ReplayedDirectives(Protocol):
 
 
 class TaskWalk:
-    """Walks the tasks of a recording."""
+    """Walks the tasks of a recording: has their records executed, and synchronizes their threads."""
 
     def __init__(self, program: ReplayedDirectives, phases: StepSampler | None = None) -> None:
         self._program = program
@@ -546,11 +546,11 @@ class TaskWalk:
             self._repeats = RepeatFinder(self._recording, self._tree)
 
     def roots(self) -> list[int]:
-        """Return the initial tasks that do something of the program's."""
+        """Return the initial tasks in which the program does something."""
         return self._tree.roots()
 
     async def thread(self, t: ProgramThread, task: int) -> None:
-        """Walk an initial task, with a team of its own: not before the program had made its thread."""
+        """Walk an initial task, as a team of one thread, but not before the program has made that thread."""
         if task in self._beside.began:
             with t.doing("the creation of the thread"):
                 await self._ordered(self._beside.began[task])
@@ -559,7 +559,7 @@ class TaskWalk:
             self._tell(self._beside.ended[task])
 
     async def _ordered(self, signal: Signal) -> None:
-        """Wait for a signal, and tell the checker of the order."""
+        """Wait for a signal, and report the order to an observer."""
         since = self._sim.now
         await signal.wait()
         if (tell := self._offload.tell) is not None:
@@ -572,7 +572,7 @@ class TaskWalk:
         signal.set()
 
     async def _member(self, running: RunningTask, task: int, awaits: bool = True) -> None:
-        """Walk an implicit task, or an initial one, of which nobody awaits the tasks at the end of the program."""
+        """Walk an implicit or an initial task. awaits: False for an initial one: nobody awaits its tasks at its end."""
         await self._walk(running, task)
         await running.team.end(awaits)
 
@@ -580,7 +580,7 @@ class TaskWalk:
         return ReplayTeam(self._sim, size, self._program.helpers, self._host_time)
 
     def _records(self, task: int) -> Iterator[tuple[int, ...]]:
-        """Yield the records of a task, some of them at a time as Python's numbers."""
+        """Yield the records of a task as tuples of Python ints; columns are converted in chunks."""
         columns = self._columns
         for first, end in self._stretches(task):
             for begin in range(first, end, _CHUNK):
@@ -588,7 +588,7 @@ class TaskWalk:
                 yield from zip(*(columns[f"record.{name}"][rows].tolist() for name in RECORD), strict=True)
 
     def _stretches(self, task: int) -> Iterator[tuple[int, int]]:
-        """Yield first record and end of what is walked: all of a task, or less of its repeated phases."""
+        """Yield (first record, end) of the stretches to walk: the whole task, or only some instances of its repeats."""
         rows = self._tree.rows(task)
         first, end = rows.start, rows.stop
         if self._repeats is not None:
@@ -633,7 +633,7 @@ class TaskWalk:
             await self._meet(beside, None)
 
     async def _meet(self, beside: ThreadsBeside, place: int | None) -> None:
-        """Let threads begin that the program had made before a record, and wait for those that had ended."""
+        """Before a record, let threads begin that the program had made by then, and wait for those that had ended."""
         for task in beside.begin_at.pop(place, ()):
             self._tell(beside.began[task])
         for task in beside.end_at.pop(place, ()):
@@ -673,7 +673,7 @@ class TaskWalk:
         since = self._sim.now
         running.locks += lock not in self._flags
         if lock in self._flags:
-            # Who has a lock, or runs a task, might wait for what comes only behind it in this run.
+            # A thread that holds a lock or runs a task might wait for what only follows it in this run.
             if running.may_wait and not running.locks and self._repeats is None:
                 await self._flags[lock].wait_for(turn)
         elif lock in self._turns:
@@ -685,7 +685,7 @@ class TaskWalk:
         self._host_time.add("threads", self._sim.now - since)
 
     async def _fork(self, team_number: int) -> None:
-        """Run a parallel region; the thread that came to it waits, for member 0 is an actor of its own."""
+        """Run a parallel region; the encountering thread waits, because member 0 is an actor of its own."""
         members = self._tree.members.get(team_number, [])
         if not members:
             return
@@ -729,7 +729,7 @@ class TaskWalk:
             await running.team.work_until(lambda: made.done.is_set, running)
 
     async def _wait(self, running: RunningTask, dependences: int) -> None:
-        """Wait for the tasks that this one has made, or for those that the dependences name."""
+        """Wait for all child tasks of this task, or for those that the dependences name."""
         depends = self._depends(dependences)
         tasks = list(running.tasks.ordered_before(depends)) if depends else list(running.tasks.children)
         left = 0
@@ -743,11 +743,11 @@ class TaskWalk:
         await running.team.work_until(are_done, running)
         self._awaited(tasks)
         if depends and self._offload.tell is not None:
-            return  # a later wait for all of them is told of all
+            return  # a later wait for all of them reports all
         running.tasks.children = [task for task in running.tasks.children if not task.done.is_set]
 
     async def _end_group(self, running: RunningTask) -> None:
-        """Wait for the tasks of the innermost taskgroup region, and leave it."""
+        """Wait for the tasks of the innermost taskgroup region, and leave the region."""
         group = running.group
         if group is not None:
             await running.team.work_until(lambda: not group.unfinished, running)
@@ -760,10 +760,10 @@ class TaskWalk:
                 tell(Awaited(task.done))
 
     def _depends(self, number: int) -> tuple[Depend, ...]:
-        """Return the dependences of a list.
+        """Return the dependences of a list by its number.
 
-        What depends on all memory comes after all that depends on anything, and before all that does so later: it
-        writes an item that all the others read.
+        A dependence on all memory follows all earlier dependences and precedes all later ones: it writes an item that
+        every other dependence reads.
         """
         columns = self._columns
         depends: list[Depend] = []

@@ -1,6 +1,6 @@
-"""What orders replayed threads: ordered regions, atomic variables, and when threads that OpenMP did not make began.
+"""Orders replayed threads: ordered regions, atomic variables, and threads that OpenMP did not make.
 
-These run between two records of the program's first thread.
+Threads that OpenMP did not make run between two records of the program's first thread.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from offloadrt.sim import Signal, Simulation
 
 @attrs.define
 class ThreadsBeside:
-    """Threads that the program made itself, as by pthread_create: between which records of its first thread they ran.
+    """Threads that the program made itself, as by pthread_create: beside which records of its first thread they ran.
 
-    Nothing else is known of their order, so among one another they are as concurrent as can be.
+    Nothing else is known of their order, so they are unordered among one another.
     """
 
     main: int = NONE
     """The initial task of the first thread."""
     began: dict[int, Signal] = attrs.field(factory=dict)
-    """By initial task: set when the first thread has done what it had done when the thread began."""
+    """By initial task: set when the first thread has done all that it had done when that thread began."""
     ended: dict[int, Signal] = attrs.field(factory=dict)
     begin_at: dict[int | None, list[int]] = attrs.field(factory=dict)
-    """By the place of a record of the first thread: the tasks that begin before it; None is the end."""
+    """By record of the first thread: the initial tasks that begin before it; None: at the end."""
     end_at: dict[int | None, list[int]] = attrs.field(factory=dict)
-    """The same of the tasks that have ended before it."""
+    """By record of the first thread: the initial tasks that have ended before it."""
 
     @classmethod
     def of(cls, sim: Simulation, recording: Recording, tree: TaskTree) -> ThreadsBeside:
-        """Read them; none where the first thread does nothing of the program's."""
+        """Read them from a recording; empty if the first thread does nothing of the program."""
         made, counts, roots = cls(), recording.columns["task.count"], tree.roots()
         known = {task: order for task, order in recording.dictionaries.beside.items() if task in roots}
         if not known or (first := tree.first_threads()[0]) not in roots:
@@ -46,14 +46,14 @@ class ThreadsBeside:
 
 @attrs.define(eq=False)
 class Flag:
-    """An atomic variable of the program: how often it was released."""
+    """An atomic variable of the program by which threads synchronize: counts its releases."""
 
     sim: Simulation
     releases: int = 0
     _changed: Signal | None = None
 
     async def wait_for(self, releases: int) -> None:
-        """Wait until it was released so often."""
+        """Wait until the variable was released this many times."""
         while self.releases < releases:
             if self._changed is None:
                 self._changed = Signal(self.sim, "a flag of the program")
@@ -68,20 +68,20 @@ class Flag:
 
 @attrs.define(eq=False)
 class OrderedTurns:
-    """An ordered region: its turns come in the order of the recording."""
+    """An ordered region, whose turns come in the order of the recording."""
 
     sim: Simulation
     next: int = 0
     _waiting: dict[int, Signal] = attrs.field(factory=dict)
 
     async def take(self, turn: int) -> None:
-        """Wait until it is this turn."""
+        """Wait for a turn, by its number."""
         if turn > self.next:
             signal = self._waiting[turn] = Signal(self.sim, "ordered region")
             await signal.wait()
 
     def give_up(self) -> None:
-        """End the present turn, and let the next one begin."""
+        """End the current turn, and let the next one begin."""
         self.next += 1
         if (signal := self._waiting.pop(self.next, None)) is not None:
             signal.set()
