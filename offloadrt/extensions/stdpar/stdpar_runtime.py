@@ -317,7 +317,7 @@ class StdParRuntime:
 
     @contextmanager
     def calling(self, name: str) -> Iterator[None]:
-        """Number one call of the implementation's library; all events inside have that number as their cause."""
+        """Give one call of the implementation's library a number, the cause of all events inside."""
         actor, trace, number = self.sim.running or self.sim.current, self._trace, self._next_directive()
         outer, actor.cause = actor.cause, number
         if trace is not None:
