@@ -4,8 +4,8 @@ A device needs a store if it owns the element, or if it later reads the element 
 load, or a scalar, if that feeds such a store. The walk goes through the nest backwards, like a compiler's analysis of
 live variables, and carries for each scalar and each written array the guard under which its value is needed:
 
-- A scalar's guard ends at its assignment. Where a value passes from one iteration of a loop to another, a predicate over
-  that loop's variable does not say any more when the value is needed, so that every device needs it.
+- A scalar's guard ends at its assignment. Where a value passes from one iteration of a loop to another, a predicate
+  over that loop's variable does not say any more when the value is needed, so that every device needs it.
 - An element's guard is kept as "elements whose index in dimension d plus a shift lies in region r", which holds
   wherever the element was stored.
 - What is reduced into a partial value (`divided.py`) is needed where one given predicate holds.
