@@ -11,4 +11,4 @@ package brings a paper of its own by an entry point of the group `offloadrt.pape
 """
 
 HOLDS_PROGRAMS = True
-"""A directive of these programs stands in them, as one of a script's does."""
+"""Whether a directive's place in a log is a line of these files, as of a user's script."""

@@ -1,4 +1,4 @@
-"""What the sweeps of a paper's scenarios draw: the tables `[figure.NAME]` of `figures.toml` in its package."""
+"""The figures that a paper's scenarios draw of their sweeps: tables `[figure.NAME]` of the paper's `figures.toml`."""
 
 from __future__ import annotations
 
