@@ -338,11 +338,12 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """``parallel loop``: run a kernel with these arguments on the current device.
+        """Run a ``parallel loop``: a kernel with these arguments on the current device.
 
-        arguments: in the kernel's order; an array that no clause names is copied in and out (`default`), numbers are
-        firstprivate, a DevicePointer is a deviceptr. num_gangs, vector_length, iterations: launch configuration, by
-        default what a loop nest needs. Raises MappingError, NotPresent, IllegalAddress, and what the driver raises.
+        arguments: in the kernel's order. An array that no clause names is copied in and out (or as `default` says),
+        numbers are firstprivate, and a DevicePointer is a deviceptr. num_gangs, vector_length, iterations: the launch
+        configuration, by default what a loop nest needs. Raises MappingError, NotPresent, IllegalAddress, and what the
+        driver raises.
         """
         return self._compute(
             "parallel", kernel, arguments, data, default, num_gangs, vector_length, iterations, async_, wait

@@ -99,7 +99,8 @@ class ObjectScope(Scope):
         self.folder = Path(source.file).resolve().parent
         self.objects: dict[str, None] = {}
         self.attributes: dict[str, Ambiguous] = {}
-        """Attributes that the program assigns to, as they are written, and names of outer functions that it assigns to.
+        """What a name or an attribute is, by its text, if the program assigns to it: attributes, and names of the
+        module.
         """
 
     def inside(self, function: HostFunction, arguments: Mapping[str, Any]) -> ObjectScope:

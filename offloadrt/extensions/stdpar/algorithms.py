@@ -1,7 +1,8 @@
 """The parallel algorithms of the C++ standard library, each a kernel of `offloadrt.kernels`.
 
-The kernel is the whole algorithm: ``for_each`` and ``transform`` run it with the arguments given. Algorithms that
-return something give it one argument more, an array of one element with the initial value, which gets the result:
+The kernel is the whole algorithm: ``for_each`` and ``transform`` run it with the arguments given. An algorithm that
+returns something passes one more argument to its kernel: an array of one element with the initial value, in which the
+kernel leaves the result:
 
     @kernel
     def dot(a, b, total):
@@ -12,7 +13,7 @@ return something give it one argument more, an array of one element with the ini
 
     product = await t.transform_reduce(par_unseq, dot, a, b)
 
-For ``any_of``, ``all_of`` and ``none_of`` it counts the elements for which the predicate holds.
+For ``any_of``, ``all_of`` and ``none_of`` the kernel counts the elements for which the predicate holds.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class TranslationUnit:
         return calls_algorithms(tree, threads_of(tree))
 
     def method(self, name: str) -> Callable[..., Any] | None:
-        """Look up the method of that name, where only one class of the unit has one."""
+        """Return the only method of that name in the unit; None if no class or more than one has such a method."""
         methods = {method.__code__: method for method in self.functions if method.__qualname__.endswith(f".{name}")}
         return next(iter(methods.values())) if len(methods) == 1 else None
 
@@ -307,7 +307,7 @@ class Window:
 def windows(
     operations: Iterable[Operation | RecordedLoop], elision: bool = True, system_usm: bool = False
 ) -> list[Decision]:
-    """Decide about each offloaded algorithm of a recorded list, in the order in which the decisions are made.
+    """Return the decision about each offloaded algorithm of a recorded list, in the order in which they are made.
 
     The end of the list is the exit of the function.
     """
@@ -393,7 +393,7 @@ class MemoryScope(Scope):
         return cls(source, unit, threads_of(source.tree) - _stored(source.tree))
 
     def inlined(self, source: Source, call: ast.Call) -> MemoryScope:
-        """Make the scope of a function that is inlined here in the place of its call."""
+        """Make the scope of a function that is inlined in the place of `call`."""
         tree = source.tree
         given = [*zip((parameter.arg for parameter in positional(tree)), call.args, strict=False)]
         given += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg is not None]
@@ -623,11 +623,13 @@ class ElisionPass:
     barriers: tuple[Operation, ...]
     """The operations that end a window, each once, in the order of the source: a thread waits before them."""
     unseen: tuple[Operation, ...]
-    """Those of `barriers` that are plain Python. A run does not see these and does not wait there: the program has to
-    say ``t.external`` or ``t.host_access``.
+    """Those of `barriers` that are plain Python. The emulator does not notice these when the program runs, and does not
+    wait there: the program has to say ``t.external`` or ``t.host_access``.
     """
     unresolved: tuple[Operation, ...] = ()
-    """Algorithms that are called by another name, as ``f = t.fill`` or in a function that is kept; not in `calls`."""
+    """Algorithms that are not called in place, as in ``f = t.fill``, or that are named in a function which is not
+    inlined. They are not in `calls`.
+    """
 
     @classmethod
     def of(

@@ -1,4 +1,4 @@
-"""Implementations of C++ standard parallelism, each a set of strategies, and what they are compared with.
+"""Implementations of C++ standard parallelism, and other versions of a program with which they are compared.
 
 =============  ========================================================================================================
 ``acpp``       AdaptiveCpp's stdpar: memory pool, synchronization elision, prefetches, offload heuristic
@@ -10,8 +10,9 @@
 ``host``       the host's parallel algorithms, which offload nothing
 =============  ========================================================================================================
 
-Features: table "Optimizations: Comparison" of the paper on AdaptiveCpp's stdpar; host pointers and frees: its section
-on correctness. What the table leaves open is named in `Implementation.open`.
+Features are taken from the table "Optimizations: Comparison" of the paper on AdaptiveCpp's stdpar, and what happens
+with host pointers and frees from its section on correctness. What the table leaves open is named in
+`Implementation.open`.
 """
 
 from __future__ import annotations
@@ -271,7 +272,7 @@ def _read() -> dict[str, Implementation]:
 
 
 IMPLEMENTATIONS: Final = _read()
-"""The implementations by name, from `implementations.toml`."""
+"""Return the implementation of that name. Raises ValueError for a name that does not exist."""
 
 
 def implementation(name: str) -> Implementation:

@@ -156,7 +156,10 @@ def strong(
     threads: Iterable[int] | None = None,
     batches: Iterable[int] = (BATCH,),
 ) -> Times:
-    """Measure t(T, n) in strong scaling."""
+    """Measure t(T, n), the time of a volume, in strong scaling.
+
+    It is extrapolated from two runs, one with half the patches, so that costs of the start do not count.
+    """
     places = [(count, batch) for count in (grid.threads if threads is None else threads) for batch in batches]
     runs: list[dict[str, Value]] = []
     for count, batch in places:

@@ -44,7 +44,7 @@ async def must_copy(
 
 @attrs.define(eq=False)
 class HeldBlock(Generic[B]):
-    """A block of the manager. memory is None while the thread that asked first is still allocating it."""
+    """A block of the manager. `memory` is None while the thread for which it is allocated waits for the allocation."""
 
     memory: B | None
     in_use: bool
@@ -146,7 +146,7 @@ class BlockManager(ABC, Generic[B]):
 
     @asynccontextmanager
     async def _guard(self) -> AsyncIterator[None]:
-        """Hold the semaphore for one search."""
+        """Hold the semaphore for one search, and spend the search's time."""
         machine = self.program.machine
         if not self._uncontended:
             await take(self.semaphore, machine.host_time, "manager lock")

@@ -122,17 +122,18 @@ class Rules:
     estimates one device's time. duplicated: the mean of the kernel's duplicated executions.
     """
     eff_dup: Literal["infinite", "measured"] = attrs.field(default="infinite", validator=_one_of)
-    """What eff_dup is, which the paper does not define.
+    """The meaning of eff_dup, which the paper does not define.
 
-    infinite: its rule never holds, and a kernel is compared with t_K · n only. So one that division does not make
-    faster, because it computes and does not wait for memory, stays divided: the paper has all 3 kernels of EP enabled
-    at the end. measured: seconds of duplicated executions for each byte that a device would have sent, so that the
-    right side is the time that the execution would take duplicated. For EP left minus right is then the exchange and
-    what division adds, above zero each time and not by noise: it is duplicated after `times` executions.
+    infinite: the rule with eff_dup never holds, and a divided kernel is compared with t_K · n only. So a kernel that
+    division does not make faster, because it computes and does not wait for memory, stays divided: the paper has all 3
+    kernels of EP enabled at the end. measured: seconds of duplicated executions for each byte that a device would have
+    sent, so that the right side is the time that the execution would take duplicated. For EP, left minus right is then
+    the time of the exchange and what division adds. That is above zero each time, not by noise only, so that EP is
+    duplicated after `times` executions.
     """
     counting: Literal["joint", "separate"] = attrs.field(default="joint", validator=_one_of)
-    """One count and one mean for both rules of a divided kernel (the right side is then the lesser of the two), or one
-    for each.
+    """joint: one count and one mean for both rules of a divided kernel, whose right side is the lesser of the two.
+    separate: one count and one mean for each rule.
     """
 
 

@@ -161,7 +161,7 @@ class Guard:
         return self.always is None and bool(self.predicates)
 
     def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
-        """Return the guard as it is known before the statement, or before the loop over `symbol`.
+        """Return the guard as known outside of the statement, or outside of an iteration of the loop over `symbol`.
 
         It becomes "always" where a predicate uses an index that is not known there.
         """

@@ -477,10 +477,10 @@ class DividedKernel(abc.ABC):
         return (*called, *partial_values, share.device)
 
     def segments(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges]:
-        """Return the contiguous pieces of each divided region that a device owns.
+        """Return the contiguous pieces of each divided region that a device owns, in bytes.
 
-        It is one piece where the dimension is the leftmost, one for each index on its left otherwise (for each that is
-        stored to, where a loop is split).
+        If the divided dimension is the leftmost, it is one piece; otherwise one for each index of the dimensions on its
+        left (for each that is stored to, where a loop is split).
         """
         return {
             region.name: self._bytes(self.owned(region, share, arguments), region.name, arguments)

@@ -106,7 +106,7 @@ class KernelLoop:
 
     @asynccontextmanager
     async def timed(self) -> AsyncIterator[None]:
-        """Time the body, which ends with a synchronisation."""
+        """Measure the body as the timed part. The body must end with a synchronisation."""
         self.begin = self.run.sim.now
         self.end_pass()
         async with self.run.measure():
@@ -148,8 +148,8 @@ def batch_figures(batches: Sequence[FaultBatch]) -> dict[str, Value]:
     """Return how many faults and bytes the batches have, and how long they take.
 
     ``faults`` are the entries in the fault buffer, ``pages`` those that remain when duplicates are merged. Shares of
-    phases are ratios of medians. Without batches there are no statistics. The line of time over bytes is left out if
-    all batches have equally many bytes.
+    phases are ratios of medians. Without batches there are only sums. The line of time over bytes is left out if all
+    batches have equally many bytes.
     """
     names = ("begin", "fetched", "preprocessed", "locked", "served", "end", "faults", "pages", "blocks", "nbytes")
     columns = [np.array([getattr(batch, name) for batch in batches], float) for name in names]
@@ -656,7 +656,7 @@ async def launches(
 async def allocations(
     t: cuda.HostThread, times: dict[str, MeanTime], memory: Allocated, nbytes: int, repeats: int
 ) -> None:
-    """Allocate and free again and again."""
+    """Allocate memory of this kind and free it, again and again; add to the mean time of each call."""
     for number in range(repeats):
         made: list[object] = []
 
