@@ -27,7 +27,7 @@ Range = tuple[int, int]
 
 @attrs.frozen
 class QueuePlacement:
-    """The queue of an operation, and the queues that must come before it, in ascending order."""
+    """The queue of an operation, and the other queues that it has to wait for, in ascending order."""
 
     queue: int
     waits: tuple[int, ...] = ()

@@ -23,7 +23,7 @@ SMALL = 64 << 10
 DOUBLE = 8
 READ = Kernel("read", flops_per_iteration=1, bytes_per_iteration=DOUBLE)
 COPIED = 8 << 20
-"""Bytes that are copied beside a kernel."""
+"""Bytes that are copied while a kernel runs."""
 SWEEP = Kernel("sweep", bytes_per_iteration=1 << 20)
 """A kernel that memory's bandwidth limits."""
 

@@ -208,7 +208,7 @@ class Crowd:
         return self._region(t, kind, self._work[kind.name][number], self.plan.walkers)
 
     def _move(self, t: omp.HostThread, number: int) -> Move:
-        """Make variant `number` of the directives of a move."""
+        """Make the directives of a move, with variant `number` of each kernel."""
         gradient, distances, orbitals, pairs = (self._variant(t, kind, number) for kind in structure.PROPOSE)
         return Move(
             gradient,
@@ -221,7 +221,7 @@ class Crowd:
         )
 
     def _job(self, t: omp.HostThread, number: int) -> list[omp.Construct]:
-        """Make variant `number` of the kernels of a job."""
+        """Make the directives of a job, with variant `number` of each kernel."""
         return [self._variant(t, kind, number) for kind in structure.JOB]
 
     def _update(self, t: omp.HostThread, matrix: omp.HostArray) -> omp.Construct:
