@@ -1,4 +1,4 @@
-"""What the sweeps of a paper's scenarios draw: the tables `[figure.NAME]` of `figures.toml` in its package."""
+"""The figures that a paper's scenarios draw of their sweeps: tables `[figure.NAME]` of the paper's `figures.toml`."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def figures_of(paper: str) -> dict[str, Figure]:
 def read_figures(text: str, file: str, package: str) -> dict[str, Figure]:
     """Read the text of a file of figures, by name; their published points are claims of `package`.
 
-    A table has the fields of `Figure`. With `like` it has those of another table that it does not replace; with
-    `named`, values are called as in the table `[names]`, which the figures of a paper share. `published` lists tables
-    with the fields of `PublishedPoint`. Raises FigureRefused for what is no TOML, and for a field or a `like` that
+    A table has the fields of `Figure`. With `like` it inherits the fields of another table that it does not set itself.
+    With `named`, values get their names from the table `[names]`, which all figures of a paper share. `published` lists
+    tables with the fields of `PublishedPoint`. Raises FigureRefused for invalid TOML, and for a field or a `like` that
     does not exist.
     """
     try:

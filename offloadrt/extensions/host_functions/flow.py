@@ -1,13 +1,13 @@
 """A host function as a graph of the paths through it: operations, branches, loops and inlined calls.
 
-`Node` and its successors are the graph. The same nodes stand, in the order of the source, in nested pieces: a
+`Node` and its successors are the graph. The same nodes are also in nested pieces, in the order of the source: a
 `HostLoop` holds those of its rounds, an `InlinedCall` those of the function called. `FlowBuilder` builds both.
 
-`frequencies` says how often control comes to each node of the graph, for each run of the function.
+`frequencies` computes how often each node is executed in one run of the function.
 
-As LLVM's BlockFrequencyInfo does it: the mass of what comes to a loop or a function is spread over the nodes in it in
-the order of the source, and a loop's nodes are then multiplied by the number of its rounds. An inlined call is assumed
-to return, whatever is raised in it.
+It works like LLVM's BlockFrequencyInfo. A mass of 1 enters a function or a loop and is spread over its nodes in the
+order of the source. The nodes of a loop are then multiplied by the number of its rounds. An inlined call is assumed to
+return, whatever is raised in it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from offloadrt.kernels.accesses import BRANCH, UNKNOWN_LOOP
 from offloadrt.kernels.source import FunctionTree, Source, literal, range_of
 
 Op = TypeVar("Op")
-"""What a pass makes of a call or an access."""
+"""The operations of a pass: what a call or an access is to it."""
 
 
 @attrs.frozen(eq=False)
@@ -31,19 +31,21 @@ class HostBranch:
     """How control chooses among the successors of a node."""
 
     test: ast.expr | None = None
-    """Leads to the first of two successors where it holds. None: of a ``match``, or of handlers of exceptions."""
+    """Where this condition holds, control goes to the first of two successors. None for a ``match`` and for the
+    handlers of exceptions.
+    """
     is_weighted: bool = True
-    """Whether the weights of the sides count; all handlers of exceptions are equally likely."""
+    """Whether the weights of the sides decide how likely they are. All handlers of exceptions are equally likely."""
 
 
 @attrs.define(eq=False)
 class Node(Generic[Op]):
-    """A place in the flow of control. Where paths only part or meet it has no operation."""
+    """A place in the control flow. A node where paths only part or meet has no operation."""
 
     operation: Op | None = None
     branch: HostBranch | None = None
     raises: bool = False
-    """Whether it is a ``raise``, which leads to the handlers of its exception, if to anything."""
+    """Whether the node is a ``raise``. Its successors are the handlers of its exception, if there are any."""
     origin: tuple[int, ...] = ()
     """A key that all copies of one place share: a ``finally`` is copied for each way out of its ``try``."""
     next: list[Node[Op]] = attrs.field(factory=list, repr=False)
@@ -51,27 +53,32 @@ class Node(Generic[Op]):
 
 @attrs.define(eq=False)
 class HostLoop(Generic[Op]):
-    """A loop. `head` is done before each round, and once more when there is none left; then `body` or what follows."""
+    """A loop. `head` is executed before each round, and once more when there is no round left.
+
+    Control goes from there to `body` or to what follows.
+    """
 
     test: ast.expr | None
     """The test of a ``while``; None for other loops."""
     count: int | None
-    """Rounds, where the source says them."""
+    """The number of rounds, where the source gives it; else None."""
     start: Node[Op] = attrs.field(factory=Node)
-    """Where a round begins."""
+    """The node at which a round begins."""
     turn: Node[Op] = attrs.field(factory=Node)
-    """Leads to the body and, unless the loop is endless, to what follows it. Nowhere in code that nothing comes to."""
+    """Leads to the body and, unless the loop is endless, to what follows the loop. It has no successors in code that is
+    never reached.
+    """
     head: list[Piece[Op]] = attrs.field(factory=list)
     body: list[Piece[Op]] = attrs.field(factory=list)
 
 
 @attrs.define(eq=False)
 class InlinedCall(Generic[Op]):
-    """A function that stands in the place of its call."""
+    """The body of a function that replaces its call."""
 
     start: Node[Op] = attrs.field(factory=Node)
     after: Node[Op] = attrs.field(factory=Node)
-    """Where it returns to."""
+    """The node to which the function returns."""
     body: list[Piece[Op]] = attrs.field(factory=list)
 
 
@@ -79,7 +86,7 @@ Piece: TypeAlias = Node[Op] | HostLoop[Op] | InlinedCall[Op]
 
 
 def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
-    """Go through all nodes in the order of the source."""
+    """Yield all nodes in the order of the source."""
     for piece in pieces:
         if isinstance(piece, Node):
             yield piece
@@ -88,7 +95,7 @@ def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
 
 
 class Scope:
-    """The names of one function while it is walked through.
+    """What the names of one function stand for, while the walk goes through it.
 
     A pass for which a name means the same everywhere in a function leaves the methods that follow assignments as they
     are.
@@ -97,23 +104,23 @@ class Scope:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.names: dict[str, Any] = {}
-        """What names stand for at this point of the walk."""
+        """What names stand for at the present point of the walk."""
 
     @property
     def place(self) -> tuple[str, int]:
-        """Return where the function is defined."""
+        """Return the file and the line where the function is defined."""
         return self.source.file, self.source.tree.lineno
 
     def is_local(self, name: str) -> bool:
-        """Tell a name of the function from one of the module around it."""
+        """Tell whether a name belongs to the function, rather than to the module around it."""
         return name in self.names
 
     def method(self, name: str) -> Any:
-        """Look up the method that ``self.name`` is; None where that cannot be told."""
+        """Return the method that ``self.name`` is; None where that is not known."""
         return None
 
     def known(self, node: ast.expr) -> Any:
-        """Look up the Python object that a dotted name stands for; None where the source does not tell."""
+        """Return the Python object that a dotted name stands for; None where the source does not tell."""
         match node:
             case ast.Name(id=name):
                 return None if self.is_local(name) else self.source.names.get(name)
@@ -127,45 +134,45 @@ class Scope:
 
     @property
     def facts(self) -> int:
-        """Count what holds in a whole function once it is known: a loop whose body adds to it is walked again."""
+        """Return the number of facts that hold in a whole function. A loop whose body adds to them is walked again."""
         return 0
 
     def define(self, tree: FunctionTree) -> None:
-        """Let a name stand for a function that is defined here."""
+        """Let a name stand for the function that is defined here."""
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
         """Let a name, or each of several, stand for a value."""
 
     def unbind(self, names: Iterable[str], why: str) -> None:
-        """Let names stand for one thing now and for another then."""
+        """Record that names stand for different things at different times. why: the reason, for messages."""
 
     def restore(self, names: Mapping[str, Any]) -> None:
-        """Let the names be as they were."""
+        """Set what the names stand for back to an earlier state."""
         self.meet([names])
 
     def meet(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Join the names of several paths where these meet."""
+        """Join what the names stand for on several paths, where these meet."""
 
     def elements(self, node: ast.expr) -> Sequence[ast.expr]:
-        """List what a loop goes through that is to be walked once for each element."""
+        """Return the elements of a loop's iterable if the loop is to be walked once for each; empty for other loops."""
         return ()
 
 
 def parameters(tree: FunctionTree) -> list[str]:
-    """List the names of all parameters."""
+    """Return the names of all parameters."""
     given = tree.args
     every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
     return [parameter.arg for parameter in every if parameter is not None]
 
 
 def positional(tree: FunctionTree) -> list[ast.arg]:
-    """List the parameters by position, without ``self``."""
+    """Return the positional parameters, without ``self``."""
     given = [*tree.args.posonlyargs, *tree.args.args]
     return given[1:] if given and given[0].arg == "self" else given
 
 
 def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """Go through the nodes of a function, without those of functions and classes in it."""
+    """Yield the nodes of a function, without those of functions and classes inside it."""
     for child in ast.iter_child_nodes(tree):
         yield child
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
@@ -173,7 +180,7 @@ def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def assigned(nodes: Iterable[ast.AST]) -> list[str]:
-    """List the names that are assigned to, without those of functions and comprehensions in there."""
+    """Return the names that are assigned to, without those of functions and comprehensions inside."""
     names: dict[str, None] = {}
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -184,7 +191,7 @@ def assigned(nodes: Iterable[ast.AST]) -> list[str]:
 
 
 def outer_names(tree: FunctionTree) -> list[str]:
-    """List the names of the functions around it, and of the module, that a function assigns to."""
+    """Return the names of outer functions and of the module that a function assigns to."""
     declared: list[str] = []
     inner: list[str] = []
     rest: list[ast.AST] = [*tree.body]
@@ -203,12 +210,12 @@ def outer_names(tree: FunctionTree) -> list[str]:
 S = TypeVar("S", bound=Scope)
 
 Walk = Callable[[], None]
-"""Walks through a part of the source."""
+"""A function that walks through a part of the source."""
 
 
 @attrs.frozen(eq=False)
 class _Round:
-    """A round of a loop: where the next one begins, and where ``break`` leads."""
+    """A round of a loop: the node where the next one begins, and the node to which ``break`` leads."""
 
     start: Node[Any]
     after: Node[Any]
@@ -216,7 +223,7 @@ class _Round:
 
 @attrs.frozen(eq=False)
 class _Handlers:
-    """A ``try`` with handlers of exceptions, which `node` chooses among."""
+    """A ``try`` with exception handlers. `node` is the branch that chooses among them."""
 
     node: Node[Any]
 
@@ -225,45 +232,45 @@ K = TypeVar("K", _Round, _Handlers)
 
 
 class FlowBuilder(Generic[Op, S]):
-    """The graph as far as the walk has come.
+    """Builds the graph while the walk goes through the source.
 
-    Where paths meet, the scope is told what the names stand for on each of them. Behind a jump there is no path: what
-    is built there has no predecessor, and its names do not count where paths meet.
+    Where paths meet, it asks the scope to join what the names stand for on each of them. Behind a jump there is no
+    path: what is built there has no predecessor, and its names do not count where paths meet.
     """
 
     def __init__(self, scope: S) -> None:
         self.scope = scope
-        """The scope of the function that is walked through."""
+        """The scope of the function that the walk is in."""
         self.entry, self.exit = Node[Op](), Node[Op]()
-        """Where the function that is walked through begins, and where it returns to."""
+        """The nodes at which the function that the walk is in begins, and to which it returns."""
         self.pieces: list[Piece[Op]] = [self.entry]
         self._end: Node[Op] | None = self.entry
-        """The node behind which the next one comes; None where there is no path."""
+        """The node whose successor comes next; None where there is no path."""
         self._arrivals: dict[Node[Op], list[dict[str, Any]]] = {}
-        """The names on each path that has jumped to a node that the walk has not come to."""
+        """For each node that the walk has not reached, what the names stand for on each path that has jumped to it."""
         self._passed: list[_Round | _Handlers | Walk] = []
-        """What a jump passes on its way out of the function, the innermost last: loops, handlers, and what ``finally``
-        and the ends of ``with`` do.
+        """What a jump passes on its way out of the function, the innermost last: loops, handlers, and the code of
+        ``finally`` and of the ends of ``with``.
         """
         self._context: list[int] = []
-        """The calls that were inlined to come here, and the rounds of loops that are unrolled."""
+        """The inlined calls that the walk is in, and the rounds of unrolled loops."""
 
     # nodes
 
     def jump(self, node: Node[Op]) -> None:
-        """Go to `node`; there is no path behind."""
+        """Let the path jump to `node`; the code that follows is not on the path any more."""
         if self._end is not None:
             self._end.next.append(node)
             self._arrivals.setdefault(node, []).append(dict(self.scope.names))
             self._end = None
 
     def reach(self, node: Node[Op]) -> None:
-        """Go on at `node`."""
+        """Continue the path at `node`, and add the node to the present piece."""
         self.pieces.append(node)
         self._resume(node)
 
     def _resume(self, node: Node[Op]) -> None:
-        """Go on at a node that is in its piece, with what all paths to it say of the names."""
+        """Continue at a node that is already in a piece, and join the names of all paths that lead to it."""
         states = self._arrivals.pop(node, [])
         if self._end is not None:
             self._end.next.append(node)
@@ -275,24 +282,27 @@ class FlowBuilder(Generic[Op, S]):
         self._end = node
 
     def emit(self, operation: Op, origin: int) -> None:
-        """Put an operation on the path. `origin` tells apart those that do not stand in the same place."""
+        """Append an operation to the path.
+
+        origin: a key of its place in the source, the same for copies of one place.
+        """
         self.reach(Node(operation, origin=(origin, *self._context)))
 
     # what leaves a piece of the source
 
     def leave_function(self, last: Walk) -> None:
-        """Return: do what is passed, then `last`."""
+        """Return from the function: run the code that a return passes, then `last`."""
         self._pass_to(None)
         last()
         self.jump(self.exit)
 
     def leave_round(self, is_break: bool) -> None:
-        """Go to what follows the innermost loop, or to its next round."""
+        """Leave the round of the innermost loop: for what follows the loop (``break``), or for its next round."""
         if (left := self._pass_to(_Round)) is not None:
             self.jump(left.after if is_break else left.start)
 
     def leave_by_exception(self, operation: Op | None) -> None:
-        """Raise: go to the innermost handlers, or out of the program."""
+        """Raise an exception: go to the innermost handlers, or end the path where there are none."""
         handlers = self._pass_to(_Handlers)
         self.reach(Node(operation, raises=True))
         if handlers is not None:
@@ -300,9 +310,9 @@ class FlowBuilder(Generic[Op, S]):
         self._end = None
 
     def _pass_to(self, kind: type[K] | None) -> K | None:
-        """Do what a jump passes on its way out, to the innermost loop or handlers, or out of the function.
+        """Run the code that a jump passes on its way to the innermost loop or handlers, or out of the function.
 
-        What is passed sees only what lies outside of it: a ``break`` in a ``finally`` leaves the loop around the `try`.
+        Passed code sees only what lies outside of it: a ``break`` in a ``finally`` leaves the loop around the `try`.
         """
         passed, target = self._passed, None
         while self._passed and target is None:
@@ -317,7 +327,7 @@ class FlowBuilder(Generic[Op, S]):
     # pieces of the source
 
     def alternatives(self, branch: HostBranch, *sides: Walk) -> None:
-        """Walk through paths that part here and meet behind."""
+        """Walk through paths that part here and meet again behind."""
         fork = Node[Op](branch=branch)
         self.reach(fork)
         join = Node[Op]()
@@ -325,7 +335,7 @@ class FlowBuilder(Generic[Op, S]):
         self.reach(join)
 
     def _part(self, join: Node[Op], *sides: Walk) -> None:
-        """Walk through paths that part here and lead to `join`."""
+        """Walk through paths that part here and all jump to `join`."""
         end, before = self._end, dict(self.scope.names)
         for side in sides:
             self._end = end
@@ -341,7 +351,7 @@ class FlowBuilder(Generic[Op, S]):
         cleanup()
 
     def guarded(self, body: Walk, otherwise: Walk, *handlers: Walk) -> None:
-        """Walk through a ``try``: what is raised comes to the handlers, and the rest to `otherwise`."""
+        """Walk through a ``try``: exceptions lead to the handlers, other paths to `otherwise`."""
         if not handlers:
             body()
             otherwise()
@@ -365,7 +375,7 @@ class FlowBuilder(Generic[Op, S]):
     def loop(self, loop: HostLoop[Op], head: Walk, body: Walk, otherwise: Walk, endless: bool = False) -> None:
         """Walk through a loop once, for all its rounds: `head` before each, `otherwise` when there is none left.
 
-        Once more where the walk has found out what holds in a whole function, so that a further round begins with it.
+        Walks through it again if that found facts about the whole function, since they hold from the first round on.
         """
         self._resume(loop.start)
         start, before = self._end, dict(self.scope.names)
@@ -397,7 +407,7 @@ class FlowBuilder(Generic[Op, S]):
         self.reach(after)
 
     def unrolled(self, rounds: Sequence[Walk], otherwise: Walk) -> None:
-        """Walk through each round of a loop."""
+        """Walk through each round of a loop separately."""
         after = Node[Op]()
         for number, body in enumerate(rounds):
             following = Node[Op]()
@@ -412,7 +422,7 @@ class FlowBuilder(Generic[Op, S]):
         self.reach(after)
 
     def inlined(self, scope: S, body: Walk, origin: int) -> None:
-        """Walk through a function in the place of its call. It is assumed to return, whatever it raises."""
+        """Walk through a function in the place of its call. The call is assumed to return, whatever it raises."""
         call = InlinedCall[Op]()
         self._resume(call.start)
         end = self._end
@@ -432,28 +442,35 @@ class FlowBuilder(Generic[Op, S]):
 NEVER: Final = 0
 LEAVES: Final = 4
 STAYS: Final = 124
-"""Weights of the sides of a branch."""
+"""Weights of the sides of a branch: those that raise, that leave the innermost loop, and that stay in it."""
 
 
 @attrs.frozen
 class Rounds:
-    """How often a loop runs that control has come to once."""
+    """How often a loop runs once control has reached it. body: the mean number of rounds."""
 
     body: float
     tests: float
-    """How often the test of a ``while`` is evaluated."""
+    """The mean number of times that the test of a ``while`` is evaluated."""
     exhausted: float
-    """The probability that the loop ends by itself, and not by a jump."""
+    """The probability that the loop ends because no round is left, rather than by a jump."""
 
     @classmethod
     def written(cls, count: int, again: float) -> Rounds:
-        """Run at most `count` rounds, each of which leads to the next one with the probability `again`."""
+        """Return the rounds of a loop with at most `count` of them.
+
+        again: the probability that a round leads to the next.
+        """
         starts = float(count) if again == 1.0 else (1.0 - again**count) / (1.0 - again)
         return cls(starts, starts, again**count)
 
     @classmethod
     def unknown(cls, again: float, holds: float | None = None) -> Rounds:
-        """Run a loop over data; or a ``while`` whose test holds with this probability, where that is known."""
+        """Return the rounds of a loop whose number of rounds is not known.
+
+        again: the probability that a round leads to the next test. holds: the probability that the test of a ``while``
+        holds; None where that is not known either, as for a loop over data.
+        """
         if holds is None:
             starts = 1.0 / (1.0 - (1.0 - 1.0 / UNKNOWN_LOOP) * again)
             return cls(starts, starts, starts * again / UNKNOWN_LOOP)
@@ -463,7 +480,7 @@ class Rounds:
 
 
 def case_blocks(node: ast.Match) -> list[list[ast.stmt]]:
-    """List what each case does, and nothing where none may fit."""
+    """Return the statements of each case, and an empty block if it is possible that no case matches."""
     blocks = [case.body for case in node.cases]
     last = node.cases[-1]
     always = isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None and last.guard is None
@@ -471,13 +488,13 @@ def case_blocks(node: ast.Match) -> list[list[ast.stmt]]:
 
 
 def shares(weights: Sequence[int]) -> list[float]:
-    """Divide one among the sides of a branch by their weights."""
+    """Return the probabilities of the sides of a branch, in proportion to their weights; they add up to 1."""
     total = sum(weights)
     return [weight / total if total else 1.0 / len(weights) for weight in weights]
 
 
 def known(test: ast.expr | None) -> float | None:
-    """Tell the probability of a condition that is a constant, or for which `expect` gives a number."""
+    """Return the probability of a condition that is a constant or that `expect` gives; None for other conditions."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             holds = known(operand)
@@ -491,7 +508,7 @@ def known(test: ast.expr | None) -> float | None:
 
 
 def probability(test: ast.expr, then: int = STAYS, other: int = STAYS) -> float:
-    """Tell the probability of a condition from the weights of what is done when it holds and when not.
+    """Return the probability of a condition from the weights of its two sides.
 
     Each part of ``and`` and ``or`` is a branch of its own.
     """
@@ -512,7 +529,7 @@ def probability(test: ast.expr, then: int = STAYS, other: int = STAYS) -> float:
 
 
 def iterations(node: ast.expr) -> int | None:
-    """Count the iterations of a loop over this, where the source says them."""
+    """Return the number of iterations of a loop over this expression; None where the source does not give it."""
     call = range_of(node)
     if call is not None:
         bounds = [bound for bound in map(literal, call.args) if isinstance(bound, int)]
@@ -523,20 +540,21 @@ def iterations(node: ast.expr) -> int | None:
 
 
 Weights = defaultdict[Node[Any], int]
-"""The largest weight among the paths from a node: those that leave the innermost loop have the default."""
+"""For each node, the largest weight among the paths from it. Paths that leave the innermost loop have the default."""
 
 
 def frequencies(pieces: Sequence[Piece[Any]], entry: Node[Any]) -> dict[Node[Any], float]:
-    """Tell how often control comes to each node of a function; nodes that nothing leads to may be missing."""
+    """Return how often each node is executed in one run of the function. Unreachable nodes may be missing."""
     sides: dict[Node[Any], list[int]] = {}
     _weigh(pieces, defaultdict(lambda: STAYS), STAYS, sides)
     return _spread(pieces, {entry: 1.0}, 1.0, sides)
 
 
 def _weigh(pieces: Sequence[Piece[Any]], weights: Weights, returned: int, sides: dict[Node[Any], list[int]]) -> None:
-    """Weigh the paths from each of these nodes, and so the sides of each branch; `returned` is the weight of a return.
+    """Compute the weight of the paths from each node, and so of the sides of each branch.
 
-    Loops with a written number of rounds do not count as such: a branch that leaves one of them is as any other.
+    returned: the weight of a return. Loops with a written number of rounds do not count as loops: a branch that leaves
+    one is like any other branch.
     """
     for piece in reversed(pieces):
         if isinstance(piece, Node):
@@ -565,9 +583,10 @@ def _weigh(pieces: Sequence[Piece[Any]], weights: Weights, returned: int, sides:
 def _spread(
     pieces: Iterable[Piece[Any]], mass: dict[Node[Any], float], times: float, sides: dict[Node[Any], list[int]]
 ) -> dict[Node[Any], float]:
-    """Spread the mass that has come to some nodes; control comes to the place with mass 1 so many times.
+    """Spread the mass that has come to some nodes over these pieces; return how often each node is executed.
 
-    What is left in `mass` has come to nodes elsewhere.
+    times: how often a node with mass 1 is executed. Mass that goes on to nodes outside of these pieces is left in
+    `mass`.
     """
     comes: dict[Node[Any], float] = {}
 
@@ -604,7 +623,7 @@ def _spread(
 
 
 def _probabilities(node: Node[Any], sides: dict[Node[Any], list[int]]) -> list[float]:
-    """Tell with which probability control goes on to each successor."""
+    """Return the probabilities with which control goes on to each successor."""
     branch, number = node.branch, len(node.next)
     if branch is None or not number:
         return [1.0] * number

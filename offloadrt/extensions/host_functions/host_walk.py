@@ -1,8 +1,8 @@
 """The walk through a host function, which builds its flow graph.
 
 `HostWalk` follows Python: the order in which expressions are evaluated, branches, loops, jumps, and functions in the
-place of their calls. A pass says what a call is (`HostWalk.call`), and what else it wants to see. Exceptions come from
-``raise`` only, and a call always returns.
+place of their calls. A pass implements what a call is (`HostWalk.call`), and overrides methods for what else it wants
+to see. Exceptions come from ``raise`` only, and a call always returns.
 """
 
 from __future__ import annotations
@@ -28,63 +28,66 @@ from offloadrt.kernels.source import text
 
 
 class HostWalk(ABC, Generic[Op, S]):
-    """The graph of a host function, built by walking through its source."""
+    """Builds the graph of a host function by walking through its source."""
 
     def __init__(self, scope: S) -> None:
         self.flow = FlowBuilder[Op, S](scope)
         self.active = [scope.place]
-        """The functions that are being walked through: none is inlined into itself."""
+        """The functions that the walk is in, by place. None is inlined into itself."""
         self.block(scope.source.tree.body)
         self.flow.leave_function(lambda: self.returns(scope.source.tree))
 
     @property
     def pieces(self) -> list[Piece[Op]]:
-        """Return the graph, in the order of the source."""
+        """Return the graph's nodes in nested pieces, in the order of the source."""
         return self.flow.pieces
 
     @property
     def entry(self) -> Node[Op]:
-        """Return where the function begins."""
+        """Return the node at which the function begins."""
         return self.flow.entry
 
     @property
     def scope(self) -> S:
-        """Return the names of the function that is walked through."""
+        """Return the scope of the function that the walk is in."""
         return self.flow.scope
 
     # what a pass says
 
     @abstractmethod
     def call(self, node: ast.Call) -> None:
-        """Meet a call, whose arguments are not evaluated yet."""
+        """Handle a call whose arguments have not been walked through yet."""
 
     def access(self, node: ast.expr) -> None:
-        """Meet a read or write of an element or attribute."""
+        """Handle a read or write of an element or attribute."""
 
     def name_stored(self, node: ast.Name) -> None:
-        """Meet an assignment to a name."""
+        """Handle an assignment to a name."""
 
     def refer(self, node: ast.expr) -> None:
-        """Meet a name or a ``lambda``: code may be called by it elsewhere."""
+        """Handle a name or a ``lambda`` that is not called here; it may be called elsewhere."""
 
     def next_element(self, iterable: ast.expr, is_async: bool) -> None:
-        """Meet the next element of what a loop goes through."""
+        """Handle the step of a loop to the next element of its iterable."""
 
     def suspend(self, node: ast.expr) -> None:
-        """Meet a ``yield``."""
+        """Handle a ``yield``."""
         self.parts(node)
 
     def contexts_end(self, node: ast.With | ast.AsyncWith) -> None:
-        """Meet the end of a ``with``."""
+        """Handle the end of a ``with``."""
 
     def leaving(self, node: ast.AST) -> Op | None:
-        """Say what it is to leave a function that is not inlined by ``return``, or any by ``raise``."""
+        """Return the operation of leaving a function that is not inlined by ``return``, or any function by ``raise``.
+
+        None means that leaving is no operation.
+        """
         return None
 
     # what a pass does
 
     def emit(self, operation: Op, at: ast.AST) -> None:
-        """Put an operation on the path."""
+        """Append an operation to the path. at: the source node that it comes from."""
         self.flow.emit(operation, id(at))
 
     def inline(self, scope: S, at: ast.AST) -> None:
@@ -152,11 +155,11 @@ class HostWalk(ABC, Generic[Op, S]):
                 self.parts(node)
 
     def later(self, statements: Sequence[ast.stmt]) -> Callable[[], None]:
-        """Put off the walk through a block."""
+        """Return a function that walks through a block."""
         return lambda: self.block(statements)
 
     def returns(self, node: ast.AST) -> None:
-        """Leave the function, as it is seen from outside of it."""
+        """Append the operation of leaving the function, if it is not inlined and `leaving` returns one."""
         if len(self.active) == 1 and (operation := self.leaving(node)) is not None:
             self.emit(operation, node)
 
@@ -170,7 +173,7 @@ class HostWalk(ABC, Generic[Op, S]):
         self.loop(node, loop, lambda: self.element(node.iter, is_async, node.target))
 
     def round(self, node: ast.For | ast.AsyncFor, element: ast.expr) -> Callable[[], None]:
-        """Put off the walk through a round of a loop, for one element."""
+        """Return a function that walks through one round of a loop, with its variable standing for `element`."""
 
         def walk() -> None:
             self.scope.assign(node.target, element)
@@ -179,7 +182,7 @@ class HostWalk(ABC, Generic[Op, S]):
         return walk
 
     def element(self, iterable: ast.expr, is_async: bool, target: ast.expr) -> None:
-        """Assign the next element of what a loop goes through."""
+        """Assign the next element of an iterable to a loop's target."""
         self.scope.unbind(assigned([target]), f"is each of {text(iterable)} in turn")
         self.next_element(iterable, is_async)
         self.target(target)
@@ -191,7 +194,10 @@ class HostWalk(ABC, Generic[Op, S]):
         head: Callable[[], None],
         endless: bool = False,
     ) -> None:
-        """Walk through a loop for all its rounds. A name that it assigns again is one thing now and another then."""
+        """Walk through a loop for all its rounds.
+
+        Names that it assigns stand for different things in different rounds.
+        """
         names = [name for name in assigned(node.body) if name in self.scope.names]
 
         def begin() -> None:
@@ -248,7 +254,7 @@ class HostWalk(ABC, Generic[Op, S]):
             self.expression(argument)
 
     def comprehension(self, generators: Sequence[ast.comprehension], parts: Sequence[ast.expr]) -> None:
-        """Walk through loops within an expression. Their names are not those around them."""
+        """Walk through the loops of a comprehension. Its names are not those of the function around it."""
         if not generators:
             for part in parts:
                 self.expression(part)
@@ -267,7 +273,7 @@ class HostWalk(ABC, Generic[Op, S]):
         self.scope.restore({**names, **{name: before[name] for name in own if name in before}})
 
     def filtered(self, conditions: Sequence[ast.expr], body: Callable[[], None]) -> None:
-        """Walk through what is done for the elements for which all conditions hold."""
+        """Walk through `body` for the elements for which all conditions hold."""
         if not conditions:
             body()
             return
@@ -281,7 +287,7 @@ class HostWalk(ABC, Generic[Op, S]):
         self.scope.assign(target, value)
 
     def target(self, node: ast.expr) -> None:
-        """Walk through what is assigned to."""
+        """Walk through the target of an assignment."""
         match node:
             case ast.Name():
                 self.name_stored(node)
@@ -295,4 +301,4 @@ class HostWalk(ABC, Generic[Op, S]):
 
 
 def _nothing() -> None:
-    """Do nothing in one branch."""
+    """Do nothing, as one side of a branch."""

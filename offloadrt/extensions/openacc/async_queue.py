@@ -1,4 +1,4 @@
-"""A queue that outlives the directives that use it: one stream, kept until the end (an async queue of OpenACC)."""
+"""An async queue of OpenACC: it outlives the directives that use it, and keeps one stream until it is given back."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class AsyncQueue:
-    """Directives of several host threads may use it; each has a `DirectiveQueue` of its own on the same stream.
+    """One stream of a device that directives of several host threads use.
 
-    lock: held while its stream is taken from the plugin's pool; by a whole directive where the plugin's streams are for
-    one thread at a time.
+    Each directive has a `DirectiveQueue` of its own on this stream. lock: held while the stream is taken from the
+    plugin's pool; where the plugin's streams are for one thread at a time, a whole directive holds it.
     """
 
     lock: Lock
     stream: Any = None
     _left: list[DirectiveQueue] = attrs.field(factory=list)
-    """The queues of directives that have ended, in order."""
+    """The queues of directives that have ended, in order. Their deferred work is done when the async queue is drained.
+    """
 
     @property
     def name(self) -> str:
@@ -35,7 +36,7 @@ class AsyncQueue:
 
     @property
     def used(self) -> bool:
-        """Tell whether anything has been put into it since it was given back."""
+        """Tell whether the queue has a stream: a directive has used it since the stream was last given back."""
         return self.stream is not None
 
     async def use(
@@ -44,9 +45,10 @@ class AsyncQueue:
         queue: DirectiveQueue,
         work: Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]],
     ) -> None:
-        """Do the work of a directive with its queue on this stream.
+        """Do the work of a directive, with `queue` on this async queue's stream.
 
-        What it puts off is done by whoever drains this queue; by the caller when it is left early.
+        Work that the directive defers, such as a free after its copies, is done by whoever next drains this async
+        queue. Where the directive is left early, its caller does that work.
         """
         queue.lasts = True
         locked = not (device.plugin.shared_streams and self.used)
@@ -67,7 +69,10 @@ class AsyncQueue:
                 self.lock.release()
 
     async def precede(self, device: OffloadDevice, queue: DirectiveQueue) -> None:
-        """Everything in it so far comes before what is put into `queue` from now on. The host does not wait."""
+        """Order all that is in this async queue so far before what is put into `queue` from now on.
+
+        The host does not wait.
+        """
         if self.stream is not None and device.tell is not None:
             device.tell(QueueAwaited(self, queue.cause))
         if self.stream is not None and self.stream is not queue.stream:
@@ -76,9 +81,9 @@ class AsyncQueue:
                 await device.plugin.wait_event(queue, event)
 
     async def drain(self, device: OffloadDevice, cause: int) -> None:
-        """Wait for everything in it, then do what its directives put off. Raises what a kernel in it did wrong.
+        """Wait for everything in the queue, then do the work that its directives deferred.
 
-        What is not done when this is left early is done the next time.
+        Raises the error of a kernel in it. If this is left early, the next call does the rest.
         """
         if self.stream is None:
             return
@@ -94,7 +99,10 @@ class AsyncQueue:
             self._left[:0] = left
 
     async def give_back(self, device: OffloadDevice, cause: int) -> None:
-        """Drain it, and give its stream back to the pool; it keeps the stream when this is left early or fails."""
+        """Drain the queue and give its stream back to the pool.
+
+        It keeps the stream when this is left early or fails.
+        """
         await self.drain(device, cause)
         queue = DirectiveQueue(cause, self.stream)
         self.stream = None

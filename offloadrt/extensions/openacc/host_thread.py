@@ -56,7 +56,7 @@ DataKind = Literal["copy", "copyin", "copyout", "create", "present", "delete"]
 
 @attrs.frozen(eq=False)
 class DataClause:
-    """One data clause and its list."""
+    """One data clause and the arrays and sections in its list."""
 
     kind: DataKind
     items: tuple[Span, ...]
@@ -64,29 +64,29 @@ class DataClause:
 
 @attrs.frozen(eq=False)
 class UpdateClause:
-    """``host(…)`` (also called ``self``) or ``device(…)`` of ``update``."""
+    """One clause of ``update``, ``host(…)`` (also called ``self``) or ``device(…)``, and its list."""
 
     kind: Literal["host", "device"]
     items: tuple[Span, ...]
 
 
 def copy(*items: Span) -> DataClause:
-    """Copy the data in at the begin of the region and out at its end, unless it is present."""
+    """Copy the data in at the beginning of the region and out at its end, unless it is present."""
     return DataClause("copy", items)
 
 
 def copyin(*items: Span) -> DataClause:
-    """Copy the data in at the begin, unless it is present."""
+    """Copy the data in at the beginning, unless it is present."""
     return DataClause("copyin", items)
 
 
 def copyout(*items: Span) -> DataClause:
-    """Copy the data out when the last reference goes."""
+    """Allocate device memory, and copy the data out when the last reference is dropped."""
     return DataClause("copyout", items)
 
 
 def create(*items: Span) -> DataClause:
-    """Take device memory, and copy nothing."""
+    """Allocate device memory without copying anything."""
     return DataClause("create", items)
 
 
@@ -96,7 +96,7 @@ def present(*items: Span) -> DataClause:
 
 
 def delete(*items: Span) -> DataClause:
-    """Drop one dynamic reference, and copy nothing."""
+    """Drop one dynamic reference without copying anything."""
     return DataClause("delete", items)
 
 
@@ -112,7 +112,7 @@ def device(*items: Span) -> UpdateClause:
 
 DataConstruct = Literal["data", "enter data", "exit data", "parallel", "kernels"]
 Default = Literal["copy", "present", "none"]
-"""What happens to an array that no clause names: as `copy`, or what the `default` clause says."""
+"""What happens to an array that no clause names: it is treated as `copy`, or as the `default` clause says."""
 
 _BITS: Final = {"copy": TO | FROM, "copyin": TO, "copyout": FROM, "create": ALLOC, "present": PRESENT, "delete": ALLOC}
 _REGION: Final = ("copy", "copyin", "copyout", "create", "present")
@@ -126,11 +126,11 @@ _ALLOWED: Final[dict[DataConstruct, tuple[str, ...]]] = {
 
 
 def lower_data(clauses: Sequence[DataClause], construct: DataConstruct, finalize: bool = False) -> list[MapItem]:
-    """Lower a data construct to its items, in the order of the clauses.
+    """Lower a data construct to its map items, in the order of the clauses.
 
     finalize: `exit data` drops all dynamic references.
 
-    ValueError for a clause that the construct does not take, an array that stands in two of them, or a stride.
+    Raises ValueError for a clause that the construct does not take, an array that is in two clauses, or a stride.
     """
     bits = DELETE if finalize else OMPX_HOLD if construct in ("data", "parallel", "kernels") else 0
     items: list[MapItem] = []
@@ -157,7 +157,7 @@ def _check(span: Span, construct: str) -> None:
 
 
 def lower_update(clauses: Sequence[UpdateClause], if_present: bool) -> list[MapItem]:
-    """Lower `update` to its items. Without `if_present` the data has to be there."""
+    """Lower `update` to its map items. Without `if_present`, the directive raises if data is not present."""
     items: list[MapItem] = []
     for clause in clauses:
         if not isinstance(clause, UpdateClause):
@@ -172,10 +172,10 @@ def lower_update(clauses: Sequence[UpdateClause], if_present: bool) -> list[MapI
 def lower_compute(
     construct: DataConstruct, clauses: Sequence[DataClause], arguments: Sequence[Any], default: Default
 ) -> MapItems:
-    """Lower a compute construct: the kernel's arguments in their order, then what only a clause names.
+    """Lower a compute construct: first the kernel's arguments in their order, then arrays that only a clause names.
 
-    TypeError for a clause instead of a list. ValueError as for `lower_data`, for an unknown default, and for an array
-    that `default(none)` leaves without a clause.
+    Raises TypeError for a single clause instead of a list. Raises ValueError as `lower_data` does, for an unknown
+    default, and for an array that `default(none)` leaves without a clause.
     """
     if default not in (known := get_args(Default)):
         raise ValueError(f"{construct}: default is {default!r}; there are {', '.join(known)}")
@@ -207,14 +207,14 @@ ACC_ASYNC_NOVAL = -1
 """The queue of an `async` clause without a value."""
 
 ACC_ASYNC_SYNC = -2
-"""The value of an `async` clause that is as none at all (OpenACC 3.3, section 2.16); there is nothing to wait for."""
+"""The value of an `async` clause that means the same as no clause (OpenACC 3.3, section 2.16): no queue is used."""
 
 Running = Coroutine[Any, Any, object]
-"""What a directive returns: to be awaited; lowering has been done, nothing has run."""
+"""What a directive's method returns. The clauses have been lowered; the directive runs when it is awaited."""
 
 
 class HostThread(ProgramThread):
-    """Given to the body of a host thread as ``t``. `device_number` is the thread's current device."""
+    """The host thread ``t`` that the program's function gets. `device_number` is its current device."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class HostThread(ProgramThread):
         """The number of devices on which JACC's runtime keeps this thread's data."""
 
     async def leave_team(self) -> None:
-        """Let the async queues go on: they belong to the device."""
+        """End the thread without waiting for its async queues: these belong to the device."""
 
     # devices
 
@@ -242,11 +242,14 @@ class HostThread(ProgramThread):
         return self.program.num_devices
 
     def acc_get_device_num(self) -> int:
-        """Return the number of the device that this thread's next directive is for."""
+        """Return the number of the thread's current device."""
         return self.device_number
 
     def acc_set_device_num(self, number: int) -> None:
-        """``set device_num``: for this thread, from its next directive on. Raises InvalidDevice, TypeError."""
+        """Set the thread's current device, from its next directive on (``set device_num``).
+
+        Raises InvalidDevice, TypeError.
+        """
         if not is_integer(number):
             raise TypeError(f"acc_set_device_num: device is {number!r}, which is no number of a device")
         self.program.device(number, "acc_set_device_num")
@@ -257,13 +260,13 @@ class HostThread(ProgramThread):
     def data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Data:
         """Make a data region: ``async with t.data(…):``.
 
-        A program that fails inside the region ends there: the region is then not closed. When a timeout leaves it, its
-        data is deleted without being copied out.
+        If the program fails inside the region, the region is not closed. When a timeout leaves the region, its data is
+        deleted without being copied out.
         """
         return Data(self, clauses, async_, wait)
 
     def enter_data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Running:
-        """``enter data``: one dynamic reference more."""
+        """Run ``enter data``: each item gets one more dynamic reference."""
         return self.run("enter data", beginning(lower_data(clauses, "enter data"), "enter data"), async_, wait)
 
     def exit_data(
@@ -273,7 +276,7 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """``exit data``: one dynamic reference less, with `finalize` none left; data that is not there is ignored."""
+        """Run ``exit data``: each item loses one dynamic reference, or all with `finalize`. Absent data is ignored."""
         items = lower_data(clauses, "exit data", finalize)
         return self.run("exit data", ending(items, "exit data"), async_, wait)
 
@@ -284,10 +287,10 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """Update the data of the current device: ``update host(…) device(…)``.
+        """Run ``update host(…) device(…)`` on the current device.
 
-        Raises NotPresent for data that is not there, unless `if_present`; ValueError for `device(…)` of data that
-        JACC's runtime keeps on several devices.
+        Raises NotPresent for data that is not there, unless `if_present`. Raises ValueError for `device(…)` of data
+        that JACC's runtime keeps on several devices.
         """
         items = lower_update(clauses, if_present)
         others = self.program.devices[1 : self.spread]
@@ -301,14 +304,17 @@ class HostThread(ProgramThread):
         return self.run("update", updating(items, "update"), async_, wait)
 
     def host_data(self, *arrays: HostArray) -> HostData:
-        """``async with t.host_data(a, b) as pointers:`` (`use_device`). Raises NotPresent; TypeError for no array."""
+        """Make a ``host_data use_device`` region: ``async with t.host_data(a, b) as pointers:``.
+
+        Raises NotPresent, and TypeError for anything but whole arrays.
+        """
         for array in arrays:
             if not isinstance(array, HostArray):
                 raise TypeError(f"host_data takes whole arrays of the program, not {array!r:.80}")
         return HostData(self, arrays)
 
     async def acc_is_present(self, array: HostArray) -> bool:
-        """Return whether all of an array is on the current device."""
+        """Return whether all of an array is present on the current device."""
         contained: list[bool] = []
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
@@ -332,11 +338,12 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """``parallel loop``: run a kernel with these arguments on the current device.
+        """Run a ``parallel loop``: a kernel with these arguments on the current device.
 
-        arguments: in the kernel's order; an array that no clause names is copied in and out (`default`), numbers are
-        firstprivate, a DevicePointer is a deviceptr. num_gangs, vector_length, iterations: launch configuration, by
-        default what a loop nest needs. Raises MappingError, NotPresent, IllegalAddress, and what the driver raises.
+        arguments: in the kernel's order. An array that no clause names is copied in and out (or as `default` says),
+        numbers are firstprivate, and a DevicePointer is a deviceptr. num_gangs, vector_length, iterations: the launch
+        configuration, by default what a loop nest needs. Raises MappingError, NotPresent, IllegalAddress, and what the
+        driver raises.
         """
         return self._compute(
             "parallel", kernel, arguments, data, default, num_gangs, vector_length, iterations, async_, wait
@@ -351,7 +358,7 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """Run ``kernels``: as `parallel`, where the compiler chooses the launch configuration."""
+        """Run a ``kernels`` construct: like `parallel`, but the compiler chooses the launch configuration."""
         return self._compute("kernels", kernel, arguments, data, default, None, None, None, async_, wait)
 
     def _compute(
@@ -383,9 +390,9 @@ class HostThread(ProgramThread):
     # queues
 
     def wait(self, *values: int, async_: int | None = None) -> Running:
-        """Wait for these queues of the current device, or for all of them without any: ``wait(…)``.
+        """Run ``wait(…)``: wait for these queues of the current device, or without values for all of them.
 
-        With `async_` another queue waits, not the host. Raises what a kernel in a queue did wrong.
+        With `async_` that queue waits, not the host. Raises the error of a kernel in a queue.
         """
         queues, number = self.library.queues, self.device_number
         _check_async("wait", values)
@@ -412,10 +419,10 @@ class HostThread(ProgramThread):
         device: int | None = None,
         unmaps: Sequence[MapItem] = (),
     ) -> Running:
-        """Run a directive in its own queue or an async one, behind those of `wait`.
+        """Run the work of a directive in a queue of its own, or in an async queue, after the queues of `wait`.
 
-        device: another one than the thread's current device. unmaps: items whose mapping ends even if the directive is
-        left before it has begun to do so.
+        device: the number of the device, the thread's current one by default. unmaps: items whose mapping ends even if
+        the directive is left before it has begun to unmap them.
 
         Raises ValueError for an async value that is no whole number, or below `ACC_ASYNC_SYNC`.
         """
@@ -435,7 +442,7 @@ class HostThread(ProgramThread):
 
 
 def _queues(queues: AsyncQueues, device: int, values: Iterable[int]) -> list[AsyncQueue]:
-    """Return the async queues that a wait is for."""
+    """Return the async queues with these values; `ACC_ASYNC_SYNC` stands for none."""
     return [queues.of(device, value) for value in values if value != ACC_ASYNC_SYNC]
 
 
@@ -492,7 +499,7 @@ class HostData(Region[dict[HostArray, DevicePointer]]):
         return pointers
 
     async def end(self) -> None:
-        """End the region: nothing was counted."""
+        """End the region. There is nothing to undo, as it counted no references."""
 
     def leave(self) -> None:
-        """Leave the region early: nothing was counted."""
+        """Leave the region early. There is nothing to undo, as it counted no references."""

@@ -47,10 +47,10 @@ class ArgumentBlocks:
     allocator: DeviceAllocator
     memory: DeviceMemory
     _leaving: list[tuple[Any, int]] = attrs.field(factory=list)
-    """Blocks of launches that may be running, each with the event behind its launch."""
+    """Blocks of launches that may still be running, each with the event recorded behind its launch."""
 
     async def around(self, queue: DirectiveQueue, arguments: int, launch: Callable[[], Awaitable[None]]) -> None:
-        """Launch with a block of so many addresses, sent in the same queue. Raises OutOfDeviceMemory."""
+        """Call `launch` with a block for `arguments` addresses, sent in the same queue. Raises OutOfDeviceMemory."""
         await self._free_finished()
         nbytes = max(1, arguments) * ADDRESS_BYTES
         block = await self.allocator.allocate(nbytes, True)
@@ -68,7 +68,7 @@ class ArgumentBlocks:
             queue.post_processing.append(functools.partial(self._free, block))
 
     async def _free(self, block: int) -> None:
-        """Free a block; when it is left early it can be done again."""
+        """Free a block. If the call is left early, it can be repeated."""
         if self.memory.begins(block):
             await self.allocator.free(block)
 
@@ -85,7 +85,7 @@ class ArgumentBlocks:
             self._leaving[:0] = finished
 
     async def release(self) -> None:
-        """Free all blocks and return what is pooled, at the end of the program, when nothing runs any more."""
+        """Free all blocks and return pooled memory, at the end of the program when nothing runs any more."""
         leaving, self._leaving = self._leaving, []
         for _, block in leaving:
             await self._free(block)
@@ -101,22 +101,22 @@ class OpenACCOptions(ProgramOptions):
 
     model: ClassVar[str] = "openacc"
     compiler: str = "pgi"
-    """Whose run-time library the program is linked with: `pgi` or `gcc`."""
+    """The compiler whose run-time library the program is linked with: `pgi` or `gcc`."""
     pools: bool = False
-    """Whether GCC's library has JACC's two pools of device memory."""
+    """Whether GCC's library uses JACC's two pools of device memory."""
 
     def check(self) -> None:
-        """Raise ValueError, also for a compiler that does not exist."""
+        """Raise ValueError for options that cannot be, such as a compiler that does not exist."""
         super().check()
         compiler_model(self.compiler)
 
 
 class OpenACC(OffloadProgram[HostThread]):
-    """The program's view of the machine.
+    """An OpenACC program, with the machine that it runs on.
 
-    ValueError for a compiler that does not exist.
+    Raises ValueError for a compiler that does not exist.
 
-    A program ends with `finish`: the async queues complete, pooled device memory is returned.
+    A program ends with `finish`: its async queues complete, and pooled device memory is returned.
     """
 
     tells_uses: ClassVar[bool] = True
@@ -146,15 +146,15 @@ class OpenACC(OffloadProgram[HostThread]):
 
     @property
     def kernel_times(self) -> dict[str, KernelTimes]:
-        """Return what the kernels of compute constructs took, by name, as far as they have ended."""
+        """Return the times of the kernels of compute constructs that have ended, by name."""
         return self.library.records.of_constructs
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Return the statistics of the runtime's locks of all devices, by name; those of async queues together."""
+        """Return the statistics of all devices' runtime locks, by name. The locks of async queues are added up."""
         return {**super().locks(), **self.library.queues.locks(), **self.code.locks()}
 
     async def complete_tasks(self) -> None:
-        """Wait for all async queues, for some of which nobody may have waited, and close them.
+        """Wait for all async queues, also those that the program has not waited for, and give their streams back.
 
         The queues of a device that a fatal error has ended are left alone.
         """

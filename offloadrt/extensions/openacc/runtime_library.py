@@ -1,8 +1,9 @@
 """The run-time library that an OpenACC program is linked with, as its host threads share it.
 
-It looks up where arrays lie: several look-ups for one request come in one hold of the table and count nothing. A
-program that asks for the same arrays again and again keeps what was found (`ResolvedArrays`): it holds until an entry
-of the table comes or goes. The look-ups take their time all the same.
+It also looks up the device addresses of arrays. The look-ups for one request are made under one hold of the device
+table's lock, and change no reference count. The caller can keep the result (`ResolvedArrays`) for its next request for
+the same arrays: the result is valid until an entry of the table is inserted or erased. The look-ups take the same
+virtual time either way.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from offloadrt.sim import Lock, LockStatistics, Simulation
 
 @attrs.frozen(eq=False)
 class ResolvedArrays:
-    """Arrays of one device, at one state of its table. pointers: where they lie, in their order."""
+    """The addresses of arrays on one device, valid for one generation of its device table.
+
+    pointers: in the arrays' order.
+    """
 
     generation: int
     pointers: tuple[DevicePointer, ...]
@@ -43,9 +47,9 @@ async def device_pointers(
     call: str,
     known: ResolvedArrays | None = None,
 ) -> ResolvedArrays:
-    """Find where these arrays lie; the queue then waits for copies to them that are in progress.
+    """Look up the device addresses of arrays, and make `queue` wait for copies to them that are in progress.
 
-    known: what the last call for the same arrays returned. Raises NotPresent for an array of which not all is mapped.
+    known: what the last call for the same arrays returned. Raises NotPresent for an array that is not wholly mapped.
     """
     await device.table_lock.enter(device.costs.lookup * len(arrays))
     try:
@@ -80,14 +84,14 @@ def _look_up(device: OffloadDevice, arrays: Sequence[HostArray], queue: Directiv
 
 
 class AsyncQueues:
-    """A queue for each device and async value, made at its first use; all host threads share them."""
+    """The async queues of all devices, one for each async value, made at first use. All host threads share them."""
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
         self._queues: dict[tuple[int, int], AsyncQueue] = {}
 
     def of(self, device: int, value: int) -> AsyncQueue:
-        """Return the queue of a device for an async value."""
+        """Return the queue of a device for an async value; make it where there is none."""
         queue = self._queues.get((device, value))
         if queue is None:
             queue = AsyncQueue(Lock(self.sim, f"async queue {value} of device {device}"))
@@ -95,26 +99,26 @@ class AsyncQueues:
         return queue
 
     def in_use(self, device: int) -> list[AsyncQueue]:
-        """Return all queues of a device that are in use, in the order of their first use."""
+        """Return the queues of a device that have a stream, in the order of their first use."""
         return [queue for (number, _), queue in self._queues.items() if number == device and queue.used]
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Return the statistics of the queues' locks, all together; nothing when there are no queues."""
+        """Return the statistics of all queues' locks, added up; an empty mapping when there are no queues."""
         statistics = [queue.lock.statistics() for queue in self._queues.values()]
         return {"async queue locks": LockStatistics.total(statistics)} if statistics else {}
 
 
 @attrs.define
 class KernelTimes:
-    """What executions of a kernel that have ended took, added up."""
+    """The total times of a kernel's executions that have ended."""
 
     executions: int = 0
     divided: int = 0
-    """How many of these were divided among the devices."""
+    """How many of the executions were divided among the devices."""
     kernel_s: float = 0.0
-    """Seconds from start to end, on the device where that takes longest."""
+    """The sum of the kernel's times in seconds, each taken on the device where the execution took longest."""
     communication_s: float = 0.0
-    """Seconds of exchanges between devices before and after it, with the kernel that combines its partial values."""
+    """Seconds of exchanges between devices before and after the kernel, and of kernels that combine partial values."""
     sent_bytes: int = 0
 
 
@@ -122,8 +126,8 @@ class KernelTimes:
 class InFlight:
     """One execution of a kernel that has not ended on every device.
 
-    On how many devices it has yet to end, and what it took on the slowest one so far. Devices start it one after the
-    other, as the host launches it, which is not the kernel's time.
+    left: on how many devices it has yet to end. longest_s: seconds on the slowest device so far. The host launches it
+    on one device after the other; the delays between these launches are not the kernel's time.
     """
 
     times: KernelTimes
@@ -132,7 +136,7 @@ class InFlight:
     longest_s: float = 0.0
 
     def ended(self, begin: float, end: float) -> None:
-        """Note that the execution has ended on one more device."""
+        """Count one more device on which the execution has ended. begin, end: virtual times in seconds."""
         self.longest_s = max(self.longest_s, end - begin)
         self.left -= 1
         if not self.left:
@@ -142,20 +146,20 @@ class InFlight:
 
 
 class KernelRecords:
-    """The records of one program's kernels on its devices."""
+    """The times of one program's kernels on its devices, and the executions in flight."""
 
     def __init__(self, devices: Iterable[Device]) -> None:
         self._in_flight: dict[tuple[int, int], InFlight] = {}
         """The executions in flight, by device and number of the directive that launches them."""
         self.of_constructs: dict[str, KernelTimes] = {}
-        """The ended kernels of compute constructs, by name; those of JACC have their own."""
+        """The times of ended kernels of compute constructs, by name; those of JACC's kernels are in `Jacc.times`."""
         self._names: dict[Hashable, str] = {}
         self._same_name: dict[str, int] = {}
         for device in devices:
             device.compute.ended = self._ended
 
     def expect(self, device: int, directive: int, execution: InFlight) -> None:
-        """Note that a directive is about to launch its kernel on a device."""
+        """Register that a directive is about to launch its kernel on a device."""
         self._in_flight[device, directive] = execution
 
     def _ended(self, device: int, packet: KernelPacket, begin: float, end: float) -> None:
@@ -165,10 +169,10 @@ class KernelRecords:
             execution.ended(begin, end)
 
     def name(self, kernel: Kernel, code: Hashable = None) -> str:
-        """Return what a kernel is called in reports.
+        """Return the name of a kernel in reports.
 
-        That is its name, with a number after it when another kernel has that name already. Kernels of one generated
-        `code` are one kernel, though their functions were made twice.
+        It is the kernel's own name, with a number after it when another kernel has that name already. All kernels of
+        one generated `code` have the same name, even if their functions were made more than once.
         """
         name = self._names.get(kernel) or self._names.get(code or kernel)
         if name is None:
@@ -180,7 +184,7 @@ class KernelRecords:
 
 @attrs.frozen
 class CompilerModel:
-    """One run-time library.
+    """How the run-time library of one compiler manages device memory and copies.
 
     allocator: the name of the allocator of the program's data. arguments: where the blocks for the arguments of
     launches come from; None where launches need none. one_buffer: pageable memory is staged in one pinned buffer of
@@ -201,7 +205,7 @@ GCC_WITH_POOLS: Final = CompilerModel("gcc", "pool", InternalPool)
 
 
 def compiler_model(name: str, pools: bool = False) -> CompilerModel:
-    """Return the model of that name; `pools` asks for GCC with JACC's two pools.
+    """Return the model with that name; with `pools`, GCC's is the one with JACC's two pools.
 
     PGI's library has its pool with or without `pools`. Raises ValueError for a name that does not exist.
     """
@@ -212,13 +216,13 @@ def compiler_model(name: str, pools: bool = False) -> CompilerModel:
 
 @attrs.frozen(eq=False)
 class RuntimeLibrary:
-    """The parts of the library of one program."""
+    """The parts of the run-time library that one program uses."""
 
     compiler: CompilerModel
-    """Whose library it is."""
+    """The model of the compiler whose library it is."""
     queues: AsyncQueues
-    """The activity queues of all devices."""
+    """The async queues of all devices."""
     code: CodeCache
     """The kernels that JACC generated at run time."""
     records: KernelRecords
-    """What the program's kernels took on its devices."""
+    """The times of the program's kernels on its devices."""

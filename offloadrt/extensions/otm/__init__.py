@@ -1,4 +1,4 @@
-"""OTM, object tiering: the runtime decides object by object where it lies, by what a compiler knows of the program.
+"""OTM, object tiering: the runtime places each object by how often a compiler expects the program to access it.
 
 Li and Chapman, Compiler Assisted Hybrid Implicit and Explicit GPU Memory Management. `ranking.py` reads the program
 before it runs (`HostProgram`: how often each object is accessed, and so which rank it has). `configuration.py` is the

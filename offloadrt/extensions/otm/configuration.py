@@ -1,15 +1,16 @@
-"""The memory configuration `otm`: managed memory, of which the runtime places each object.
+"""The memory configuration `otm`: managed memory in which the runtime places each object.
 
-An object lies on the GPU by copies, on the GPU by migrations on demand, or is pinned to the CPU (Li and Chapman,
-Compiler Assisted Hybrid Implicit and Explicit GPU Memory Management).
+An object lies on the GPU by copies (explicit), on the GPU by migrations on demand (implicit), or is pinned to the CPU
+(Li and Chapman, Compiler Assisted Hybrid Implicit and Explicit GPU Memory Management).
 
-Only arrays that target regions map are placed. Maps of `target data` and `target enter data` pin what does not fit
-beside the rest of their objects; whether the others are copied or migrate is decided at the first target call that uses
-them, which knows a trip count. Their maps are carried out there if they are copied, with the counts that `copy` would
-have. Globals of declare target stay managed, memory of `omp_target_alloc` stays the program's: neither is counted.
+Only arrays that target regions map are placed. The maps of `target data` and `target enter data` pin what does not fit
+beside the rest of their objects. Whether the others are copied or migrate is decided at the first target call that uses
+them, because only that knows a trip count. If they are copied, their maps are carried out there, with the reference
+counts that `copy` would have. Globals of declare target stay managed, and memory of `omp_target_alloc` stays the
+program's: neither is counted.
 
-The decision, and the advice to keep an object on the host, come under the device table's lock, as the public runtime
-of the paper's authors does it: no thread sees an object that is half placed.
+The decision, and the advice to keep an object on the host, come under the device table's lock, as in the public runtime
+of the paper's authors: no thread sees an object that is half placed.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _NO_MAP = ATTACH | LITERAL | PRIVATE
 
 @attrs.frozen
 class Otm(Managed):
-    """Treats objects that are implicit or pinned as `managed` does, and explicit ones as `copy` does.
+    """Treats implicit and pinned objects as `managed` does, and explicit ones as `copy` does.
 
     host_program: what a compiler knows of the program, from `HostProgram.of`.
     """
@@ -82,7 +83,7 @@ class Otm(Managed):
         )
 
     def _known(self) -> HostProgram:
-        """Return what has to be known of the program. Raises ValueError."""
+        """Return the analysis of the program. Raises ValueError if it is missing."""
         if isinstance(self.host_program, HostProgram):
             return self.host_program
         given = "is missing" if self.host_program is None else f"is {self.host_program!r}"
@@ -92,11 +93,11 @@ class Otm(Managed):
         )
 
     def sections(self, devices: Sequence[OffloadDevice]) -> dict[str, ResultSection]:
-        """Return where objects were placed last, and the room that they took, over all devices.
+        """Return the last placement of each object, and the memory that objects took, over all devices.
 
-        ``placements`` has for each object its bytes, rank by GAF, density, place and mechanism; of several with one
-        name the later are numbered (``a (2)``). ``otm`` has the most bytes of explicit and of implicit objects that
-        were active at one time (`explicit_bytes`, `implicit_bytes`), and what there was for both (`budget_bytes`).
+        ``placements`` has for each object its bytes, rank by GAF, density, place and mechanism. Where several have one
+        name, the later are numbered (``a (2)``). ``otm`` has the most bytes of explicit and of implicit objects that
+        were active at one time (`explicit_bytes`, `implicit_bytes`), and the bytes available for both (`budget_bytes`).
         """
         placements: dict[str, ObjectPlacement] = {}
         seen: dict[str, int] = {}
@@ -131,13 +132,13 @@ class Otm(Managed):
 
 
 def placements_of(result: Result) -> dict[str, ObjectPlacement]:
-    """Return where a run placed its objects last, by name; empty under another configuration."""
+    """Return the last placement of each object in a run, by name; empty under another configuration."""
     figures = {name: {"name": name, **placed} for name, placed in result.figures("placements").items()}
     return msgspec.convert(figures, dict[str, ObjectPlacement])
 
 
 def object_table(device: OffloadDevice) -> ObjectTable:
-    """Return the objects of a device under the configuration `otm`. Raises TypeError under another one."""
+    """Return the object table of a device under the configuration `otm`. Raises TypeError under another one."""
     table = device.hooks.state
     if not isinstance(table, ObjectTable):
         raise TypeError(f"no objects are placed on device {device.number}: its configuration is not 'otm'")
@@ -145,25 +146,25 @@ def object_table(device: OffloadDevice) -> ObjectTable:
 
 
 def placements_on(devices: Sequence[OffloadDevice]) -> tuple[ObjectPlacement, ...]:
-    """Return where objects were placed last, device by device, in order of rank."""
+    """Return the last placement of each object, device by device, in order of rank."""
     return tuple(placement for device in devices for placement in object_table(device).placements())
 
 
 @attrs.define(eq=False)
 class TargetCall:
-    """What is kept of a target region with its queue.
+    """What a target region's queue keeps for OTM.
 
-    carried_out: the entries that it has made for data directives around it, each with its item.
+    carried_out: the entries that the region has made for maps of data directives around it, each with its item.
     """
 
     arrays: Sequence[HostArray]
-    """Those that it uses as objects, which stay active until it ends."""
+    """The arrays that the region uses as objects. They stay active until it ends."""
     carried_out: list[tuple[Entry, MapItem]] = attrs.field(factory=list)
 
 
 @attrs.frozen(eq=False)
 class ObjectPlacing:
-    """Places the objects of a device's directives: before their maps are looked at, and at their ends."""
+    """Places the objects of one device's directives before their maps are carried out; releases them at the end."""
 
     device: OffloadDevice
     table: ObjectTable
@@ -173,10 +174,10 @@ class ObjectPlacing:
     ) -> None:
         """Decide on the arrays that a region maps and its kernel uses.
 
-        What data directives have put off for those that are explicit is carried out. From then on the queue keeps a
-        `TargetCall`, and `target_ended` is due.
+        Carries out the deferred maps of data directives for objects that are explicit. From then on the queue keeps a
+        `TargetCall`, and `target_ended` must be called.
 
-        Raises PlacementError for an array of which the program's analysis knows nothing.
+        Raises PlacementError for an array that the program's analysis does not know.
         """
         device, table = self.device, self.table
         accesses = _accesses(launch, arguments)
@@ -212,10 +213,10 @@ class ObjectPlacing:
                 table.use_in_place(array)
 
     async def before_data(self, items: Sequence[MapItem], queue: DirectiveQueue, call: str) -> None:
-        """Pin what does not fit of the objects that a data directive maps.
+        """Pin those objects of a data directive that do not fit.
 
-        Raises PlacementError for use_device_ptr and use_device_addr: the address of an object that is still to
-        be placed is not known.
+        Raises PlacementError for use_device_ptr and use_device_addr, because the address of an object that is not yet
+        placed is not known.
         """
         if queue.kept is not None:
             return
@@ -240,40 +241,40 @@ class ObjectPlacing:
         await self._decide(candidates, queue.cause)
 
     def placing(self, item: MapItem, size: int, flags: MapFlags) -> Placement:
-        """Say how the object is reached that an absent section belongs to; what is no object migrates."""
+        """Return how the device reaches an absent section: by a copy if its object is explicit, else in place."""
         explicit = self.table.mechanism(item.array) == "explicit"
         return Placement.DEVICE_COPY if explicit else Placement.HOST_POINTER
 
     def in_place(self, item: MapItem, queue: DirectiveQueue) -> Awaitable[None]:
-        """Note that a data directive has mapped an object that has no device block."""
+        """Record that a data directive has mapped an object that has no device block, so that its map is deferred."""
         if queue.kept is None:
             self.table.put_off(item)
         return no_work()
 
     def updating(self, array: HostArray) -> None:
-        """Note that an update has changed the original of an object."""
+        """Record that an update has changed the host's bytes of an object."""
         self.table.use_in_place(array)
 
     def unmapping(self, item: MapItem, entry: Entry | None, queue: DirectiveQueue) -> None:
-        """Drop the map of a data directive that ends without a block, or with one that is on its way out."""
+        """Drop the deferred map of a data directive that ends, if its object has no block that stays."""
         if queue.kept is None and (item.flags.delete or entry is None or entry.is_unused):
             self.table.drop(item, item.flags.delete)
 
     def data_ended(self, items: Sequence[MapItem], queue: DirectiveQueue) -> None:
-        """End a data directive after what its queue has to do so far."""
+        """Release a data directive's objects after all that its queue has to do so far."""
         if queue.kept is None:
             arrays = [item.array for item in items if item.array is not None]
             queue.post_processing.append(functools.partial(self._data_ended, arrays))
 
     def target_ended(self, queue: DirectiveQueue) -> None:
-        """End a target call after what its queue has to do so far, as the removal of blocks that nobody needs."""
+        """Release a target call's objects after all that its queue has to do so far, such as the erasure of blocks."""
         kept = queue.kept
         if isinstance(kept, TargetCall):
             arrays, kept.arrays = kept.arrays, ()
             queue.post_processing.append(functools.partial(self._target_ended, arrays))
 
     def left_early(self, queue: DirectiveQueue) -> Callable[[], None] | None:
-        """Return what ends a directive that is left early, when its rest is unmapped; None if it keeps no object."""
+        """Return a function to end a directive that is left early, once it is unmapped; None if it keeps no object."""
         items, kept = queue.items, queue.kept
         if not isinstance(kept, TargetCall):
             return functools.partial(self.data_ended, items, queue) if items else None
@@ -325,10 +326,10 @@ class ObjectPlacing:
             self.table.advised(array, advice)
 
     async def _carry_out(self, array: HostArray, queue: DirectiveQueue, kept: TargetCall, call: str) -> None:
-        """Map what data directives around the region map of an explicit object, with their own map types.
+        """Carry out the deferred maps of an explicit object, those of data directives around the region.
 
-        Each is taken under the lock under which it is entered in the present table, so that a thread that finds none
-        left finds their entries.
+        Each map is taken from the object's list under the same lock under which its entry is inserted in the present
+        table. So a thread that finds no deferred map left finds the entries.
         """
         device, table = self.device, self.table
         while table.has_open(array):
@@ -358,7 +359,7 @@ class ObjectPlacing:
 
 
 def _accesses(launch: Launch, arguments: Sequence[Any]) -> dict[HostArray, float]:
-    """Return the compiler's accesses per iteration (LAF) of each array among the arguments."""
+    """Return for each array among the arguments the accesses per iteration that the compiler counts (LAF)."""
     uses = {use.position: use.laf for use in launch.kernel.arrays}
     found: dict[HostArray, float] = {}
     for position, argument in enumerate(arguments):
@@ -373,7 +374,7 @@ def _density(laf: float, iterations: int, array: HostArray) -> float:
 
 
 def _maps(item: MapItem) -> bool:
-    """Tell whether an item maps bytes. A pointer alone does not."""
+    """Tell whether an item maps bytes, rather than only a pointer."""
     return item.size > 0 and not item.type & _NO_MAP
 
 

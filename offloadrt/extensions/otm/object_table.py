@@ -1,10 +1,10 @@
-"""OTM's object table of one device: what the compiler says of each object, and what the runtime decided on it.
+"""OTM's object table of one device: what the compiler knows about each object, and what the runtime decided about it.
 
-The compile-time part is the program's `HostProgram` (name, rank, GAF, accesses per iteration of each region),
-the run-time part an entry for each array. `decide` places the objects of a call: they are taken in order of rank, as
-many as fit, and what does not fit is pinned to the CPU (OTM, section 4.3). Size is all that counts for the place,
-density for the mechanism. An object that is placed is *active*, and keeps its placement until it leaves
-(``otm.leave``). All this is pure data, as the present table is; `configuration.py` is what the runtime does with it.
+The compile-time part is the program's `HostProgram` (name, rank, GAF, accesses per iteration of each region); the
+run-time part is an entry for each array. `decide` places the objects of a call in order of rank, as long as they fit,
+and pins the others to the CPU (OTM, section 4.3). Only the size decides on the place, and only the density on the
+mechanism. An object that is placed is *active*, and keeps its placement until it leaves (``otm.leave``). All this is
+pure data, like the present table; `configuration.py` is what the runtime does with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ managed memory that stays with the CPU and is reached over the link.
 
 @attrs.frozen
 class ObjectPlacement:
-    """The latest decision on an object, whose name is that of the program's variable."""
+    """The latest decision about an object. name: that of the program's variable."""
 
     name: str
     nbytes: int
@@ -43,39 +43,39 @@ class ObjectPlacement:
     density: float
     """Accesses per element in the target call that decided, at most 1; 0 when no target call has used it."""
     place: Place
-    """The processor in whose memory it lies."""
+    """The processor in whose memory the object lies."""
     mechanism: Mechanism
 
 
 @attrs.frozen
 class PlacementRules:
-    """What the profile says of the decision."""
+    """The entries of the profile that the decision uses."""
 
     threshold: Annotated[float, "otm.threshold"]
-    """Density from which on an object is copied."""
+    """The density from which on an object is copied rather than migrated, in accesses per element."""
     strict: Annotated[bool, "otm.strict"]
-    """Whether a byte must be left when an object is placed."""
+    """Whether at least one byte must stay free when an object is placed."""
     evicts: Annotated[bool, "otm.evicts"]
-    """Whether an object takes the place of implicit ones of worse rank, which are then pinned."""
+    """Whether an object may replace implicit ones of worse rank, which are then pinned."""
 
 
 @attrs.frozen
 class Candidate:
-    """An object of a call."""
+    """An object that a call uses, to be placed."""
 
     key: Hashable
     nbytes: int
-    """Bytes that it takes on the GPU."""
+    """The bytes that it takes on the GPU."""
     rank: int
     density: float | None
     """Accesses per element in this call, at most 1; None at a data directive, where no loop says so."""
     can_copy: bool = True
-    """Whether a map clause says what to copy."""
+    """Whether a map clause says what to copy, so that the object may be explicit."""
 
 
 @attrs.frozen
 class Placed:
-    """An entry of the table of active objects."""
+    """The placement of an active object."""
 
     nbytes: int
     rank: int
@@ -89,7 +89,7 @@ class Placed:
 
 @attrs.frozen
 class ActiveBytes:
-    """Bytes of the active objects on one GPU, by mechanism; those that are pinned take none."""
+    """The bytes of the active objects on one GPU, by mechanism. Pinned objects take none."""
 
     explicit: int = 0
     implicit: int = 0
@@ -114,7 +114,10 @@ class ActiveBytes:
 
 @attrs.frozen
 class Decision:
-    """changed: entries that are new or other than before, in the order in which they were decided."""
+    """The result of `decide`.
+
+    changed: placements that are new or have changed, in the order in which they were decided.
+    """
 
     changed: dict[Hashable, Placed]
     counters: ActiveBytes
@@ -127,9 +130,9 @@ def decide(
     budget: int,
     rules: PlacementRules,
 ) -> Decision:
-    """Place the objects of a call; those of equal rank in the order in which they are given.
+    """Place the objects of a call, in order of rank; those of equal rank in the order in which they are given.
 
-    A candidate without a density that fits is left undecided; the others of its call have to fit beside it.
+    A candidate without a density that fits stays undecided; the others of its call have to fit beside it.
     """
     changed: dict[Hashable, Placed] = {}
     undecided = 0
@@ -167,7 +170,10 @@ def _rank(one: Candidate) -> int:
 def _victims(
     one: Candidate, active: Mapping[Hashable, Placed], free: int, strict: bool
 ) -> list[tuple[Hashable, Placed]]:
-    """Implicit objects of worse rank, the worst first, as many as make room; none when all together do not."""
+    """Return the implicit objects of worse rank that must go to make room for `one`, the worst rank first.
+
+    Returns none if all of them together do not make enough room.
+    """
     worse = [(key, other) for key, other in active.items() if other.mechanism == "implicit" and other.rank > one.rank]
     taken: list[tuple[Hashable, Placed]] = []
     for key, other in sorted(worse, key=lambda entry: -entry[1].rank):
@@ -180,42 +186,44 @@ def _victims(
 
 @attrs.frozen
 class ObjectSpec:
-    """How objects are placed, from the profile."""
+    """The entries of the profile about placing objects."""
 
     rules: PlacementRules
     reserve: Annotated[int, "otm.reserve"]
-    """Bytes of device memory that no object is placed in."""
+    """Bytes of device memory that stay free of objects."""
     leave: Annotated[str, "otm.leave"]
-    """When an object is active no more: ``region``, ``data`` or ``program``."""
+    """When an object stops being active: ``region``, ``data`` or ``program``."""
     decision: Annotated[float, "otm.decision"]
-    """Host time of the decision on one object."""
+    """Host time of the decision on one object, in seconds."""
 
 
 @attrs.define(eq=False)
 class ManagedObject:
-    """An array of the program that its target regions use."""
+    """An array of the program that its target regions use, and its state on one device."""
 
     array: HostArray
     known: ObjectFrequency
-    """What the compiler says of it."""
+    """What the compiler knows about it."""
     latest: Placed | None = None
-    """The decision that was taken last."""
+    """The latest decision about it."""
     by_data: bool = False
-    """Whether that was at a data directive."""
+    """Whether the latest decision was made at a data directive."""
     open: list[MapItem] = attrs.field(factory=list)
-    """Maps of data directives that have not ended, and have not been carried out: the array had no device block."""
+    """Deferred maps: those of data directives that have not ended and were not carried out, as the array had no device
+    block.
+    """
     used_in_place: bool = False
-    """Whether the device, or an update, has used the original since such a map was put off: the original is then what
-    has to be copied, whatever the map says.
+    """Whether the device or an update has used the host's bytes since a map was deferred. These bytes must then be
+    copied to the device, whatever the map says.
     """
     running: int = 0
-    """Target calls that use it now."""
+    """How many target calls use it now."""
     prefers_host: bool = False
-    """Whether the advice to keep it on the host is in force."""
+    """Whether the driver's advice to keep it on the host is in force."""
 
     @property
     def placement(self) -> ObjectPlacement | None:
-        """Return the decision for people; None when there was none."""
+        """Return the latest decision as a result of the run; None when there was none."""
         placed, known = self.latest, self.known
         if placed is None:
             return None
@@ -227,34 +235,34 @@ class ManagedObject:
 
 @attrs.frozen
 class Change:
-    """An object that was decided on."""
+    """An object whose mechanism `decide` has changed."""
 
     array: HostArray
     mechanism: Mechanism
 
 
 class ObjectTable:
-    """Objects and counters of one device. Raises ProfileError when the profile lacks an entry."""
+    """The objects of one device and their total bytes. Raises ProfileError when the profile lacks an entry."""
 
     def __init__(self, spec: MachineSpec, device: Device, program: HostProgram) -> None:
         self.spec = spec.read(ObjectSpec)
         self.budget = max(0, device.memory.capacity - self.spec.reserve)
-        """Bytes, as those of the counters in what the allocator gives: whole segments."""
+        """Bytes for objects on the device. Like the counters, it counts whole segments, as the allocator gives them."""
         self.counters = ActiveBytes()
         self.peak = ActiveBytes()
-        """The most bytes of each mechanism at one time."""
+        """The largest number of bytes of each mechanism at one time."""
         self._segment = device.memory.segment
         self.program = program
         self._known = {one.name: one for one in program.objects}
         self._objects: dict[HostArray, ManagedObject] = {}
         self._active: dict[Hashable, Placed] = {}
-        """The decisions in force, by array."""
+        """The placements in force, by array."""
         self._freed: list[ObjectPlacement] = []
 
     def find(self, array: HostArray) -> ManagedObject | None:
-        """Return the entry of an array, made when it is first asked for.
+        """Return the entry of an array; make it at the first call.
 
-        It is None when no target region of the program uses an object of that name.
+        Returns None when no target region of the program uses an object of that name.
         """
         found = self._objects.get(array)
         if found is None and (known := self._known.get(array.name)) is not None:
@@ -262,7 +270,7 @@ class ObjectTable:
         return found
 
     def extent(self, one: ManagedObject, items: Iterable[MapItem]) -> int:
-        """Bound the bytes of the segments that an object takes, mapped by these items and those that are put off.
+        """Return an upper bound of the bytes that an object's segments take with these items and its deferred maps.
 
         Each section is a block of its own, and may be the only one in its last segment.
         """
@@ -273,12 +281,15 @@ class ObjectTable:
         return max(segments, -(-one.array.nbytes // self._segment)) * self._segment
 
     def mechanism(self, array: HostArray | None) -> Mechanism | None:
-        """Return how an active object is reached; None for all else."""
+        """Return how the device reaches an active object; None for an array that is not active."""
         placed = self._active.get(array)
         return None if placed is None else placed.mechanism
 
     def decide(self, candidates: Sequence[Candidate]) -> list[Change]:
-        """Place the objects of a call (keys are arrays of the table); returns those whose mechanism is new."""
+        """Place the objects of a call, whose keys are arrays of the table.
+
+        Returns the objects whose mechanism changed.
+        """
         decision = decide(candidates, self._active, self.counters, self.budget, self.spec.rules)
         self.counters = now = decision.counters
         self.peak = ActiveBytes(max(self.peak.explicit, now.explicit), max(self.peak.implicit, now.implicit))
@@ -292,31 +303,34 @@ class ObjectTable:
         return changes
 
     def advice_due(self, array: HostArray) -> Advice | None:
-        """Return what the driver has to be told of an active object; explicit ones leave its advice as it is."""
+        """Return the advice that the driver must get for an active object; None for an explicit one or no change."""
         one, mechanism = self._objects[array], self.mechanism(array)
         if mechanism is None or mechanism == "explicit" or one.prefers_host is (mechanism == "pinned"):
             return None
         return "prefer_host" if mechanism == "pinned" else "prefer_nothing"
 
     def advised(self, array: HostArray, advice: Advice) -> None:
-        """Note that the driver has been told."""
+        """Record that the driver was given this advice."""
         self._objects[array].prefers_host = advice == "prefer_host"
 
     def placements(self) -> tuple[ObjectPlacement, ...]:
-        """List the latest decision on every object, in order of rank, those of one rank in order of first use."""
+        """Return the latest decision about every object, in order of rank; those of one rank in order of first use."""
         found = [*self._freed, *(one.placement for one in self._objects.values())]
         return tuple(sorted((one for one in found if one is not None), key=lambda placement: placement.rank))
 
     # maps of data directives
 
     def put_off(self, item: MapItem) -> None:
-        """Note that a data directive has mapped an object that has no device block."""
+        """Defer the map of a data directive to an object that has no device block."""
         if item.array is not None and item.size and (one := self.find(item.array)) is not None:
             one.used_in_place = one.used_in_place and bool(one.open)
             one.open.append(item)
 
     def drop(self, item: MapItem, all_of_them: bool) -> None:
-        """Such a map ends: the latest one that holds the section of this item, or (delete) every one of them."""
+        """Drop the latest deferred map that contains the section of this item, as its directive ends.
+
+        all_of_them: drop every such map (``delete``).
+        """
         one = None if item.array is None else self._objects.get(item.array)
         if one is None:
             return
@@ -329,17 +343,17 @@ class ObjectTable:
                     return
 
     def use_in_place(self, array: HostArray) -> None:
-        """Note that the original is used, or updated, as what the device has of an object."""
+        """Record that the device or an update uses the host's bytes of an object while maps of it are deferred."""
         one = self._objects.get(array)
         if one is not None and one.open:
             one.used_in_place = True
 
     def has_open(self, array: HostArray) -> bool:
-        """Tell whether there is a map that has to be carried out, as the object is explicit now."""
+        """Tell whether the object is explicit and has deferred maps, which must now be carried out."""
         return self.mechanism(array) == "explicit" and bool(self._objects[array].open)
 
     def take_open(self, array: HostArray) -> tuple[MapItem | None, int]:
-        """Such a map, which is then nobody else's, and its map type; None when there is none left."""
+        """Take a deferred map out of the list, and return it with its map type; None when there is none left."""
         if not self.has_open(array):
             return None, 0
         one = self._objects[array]
@@ -347,22 +361,22 @@ class ObjectTable:
         return item, item.type | TO if one.used_in_place else item.type
 
     def put_back(self, item: MapItem) -> None:
-        """Put back what was taken and has not been carried out."""
+        """Put a map back that was taken out and not carried out."""
         if item.array is not None and (one := self._objects.get(item.array)) is not None:
             one.open.insert(0, item)
 
     # the end
 
     def ended(self, array: HostArray) -> None:
-        """Note that a target call that uses an object has ended."""
+        """Count one less target call that uses an object."""
         if (one := self._objects.get(array)) is not None:
             one.running -= 1
 
     def leave(self, array: HostArray, has_block: bool) -> bool:
-        """Tell whether an object stops being active, now that a construct that used it has ended.
+        """Release an object if it stops being active, after a construct that used it has ended; tell whether it did.
 
         has_block: whether any of it is in the present table. An explicit object stays active as long as it has a block.
-        When another object stops is what ``leave`` of the profile says. ``region``: at the end of the target region, or
+        When other objects stop is what ``leave`` of the profile says. ``region``: at the end of the target region, or
         of the data directive that has pinned it. ``data``: at the end of the last construct that maps it. ``program``:
         never.
         """
@@ -375,7 +389,7 @@ class ObjectTable:
         return True
 
     def remove(self, array: HostArray) -> None:
-        """Note that the program frees an array."""
+        """Drop an array that the program frees. Its latest decision is kept for the results."""
         one = self._objects.pop(array, None)
         if one is not None:
             self._release(array)

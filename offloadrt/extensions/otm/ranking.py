@@ -1,14 +1,15 @@
-"""`HostProgram`: how often a program comes to its target regions, and so how often each object is accessed in all.
+"""`HostProgram`: how often a program runs its target regions, and so how often each object is accessed in all.
 
-The host function is read as kernels are, by the same rules: a branch 0.5, a loop of unknown trip count 32, exceptions
-never; `host_functions/flow.py` says what jumps do to that. Calls of functions in files beside or below the host
-function's are followed, also of methods of its own class. A function that is handed to something else
-(``run.parallel(body)``) counts as called once there, but for `HostProgram.of` itself, which reads it only.
+The host function is read by the same rules as kernels: a branch is taken with probability 0.5, a loop of unknown trip
+count runs 32 times, exceptions never occur; `host_functions/flow.py` says what jumps do to that. Calls of functions in
+files beside or below the host function's are followed, also of methods of its own class. A function that is passed to
+another one (``run.parallel(body)``) counts as called once there, except by `HostProgram.of`, which only reads it.
 
 A target region is ``t.target(kernel, ...)``, or ``t.run(step)`` of a ``step = t.construct_target(kernel, ...)``.
-`ObjectScope` tells which objects its arguments are. GAF of an object is Σ frequency of the region × LAF of the
-array that it is there (OTM, section 4.1), its rank the place by GAF, 1 for the highest. Of equal ones the object that
-the program makes or names first comes first.
+`ObjectScope` finds which objects its arguments are. The GAF (global access frequency) of an object is the sum over the
+regions of the region's frequency times the LAF (accesses per iteration) of the array that the object is there (OTM,
+section 4.1). Its rank is its place by GAF, 1 for the highest. Of equal ones the object that the program makes or names
+first comes first.
 """
 
 from __future__ import annotations
@@ -38,55 +39,55 @@ from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source import FunctionTree, Source, text
 
 MAKES_OBJECTS = ("array", "managed_array", "declare_target", "declare_target_link")
-"""Methods that make an object of the program; their first argument is its name."""
+"""Methods that make an object of the program. Their first argument is the object's name."""
 
 
 @attrs.frozen(eq=False)
 class TargetConstruct:
-    """A directive that runs a kernel on a device, as it is written."""
+    """A directive that runs a kernel on a device, as the source has it."""
 
     kernel: Kernel
     objects: tuple[str, ...]
-    """The object that is each of the kernel's arrays, in their order."""
+    """The name of the object that each of the kernel's arrays is, in the kernel's order."""
     file: str
     line: int
 
 
 @attrs.frozen(eq=False)
 class HostFunction:
-    """A function of the program, and the names around it."""
+    """A function of the program, and what the names around it stand for."""
 
     source: Source
     names: dict[str, Any]
     defaults: Mapping[str, Any] = {}
-    """What its parameters stand for that a call leaves out."""
+    """What parameters stand for if a call does not give them."""
 
 
 @attrs.frozen
 class ProgramObject:
-    """An object of the program."""
+    """An object of the program, by its name."""
 
     name: str
 
 
 @attrs.frozen
 class DataUpdate:
-    """A construct without a kernel: it moves data."""
+    """A construct that moves data and runs no kernel."""
 
 
 @attrs.frozen
 class Ambiguous:
-    """One thing or another."""
+    """What a name stands for when that depends on the path taken. why: the reason, for messages."""
 
     why: str
     runs: bool = False
-    """Whether it may be a function or a region, which have to be known where they run."""
+    """Whether it may be a function or a region. Running it is then refused."""
     stays: bool = False
-    """Whether it holds after another assignment too."""
+    """Whether it stays ambiguous after another assignment."""
 
 
 class ObjectScope(Scope):
-    """The names of one function, and the objects that the program has made or named so far.
+    """What the names of one function stand for, and the objects that the program has made or named so far.
 
     `owner` is the class that the program's host function is a method of, None for other functions. `kernels` are those
     that the user has named.
@@ -98,10 +99,15 @@ class ObjectScope(Scope):
         self.folder = Path(source.file).resolve().parent
         self.objects: dict[str, None] = {}
         self.attributes: dict[str, Ambiguous] = {}
-        """The names that the program assigns to, by how they are written, and names of the module."""
+        """What a name or an attribute is, by its text, if the program assigns to it: attributes, and names of the
+        module.
+        """
 
     def inside(self, function: HostFunction, arguments: Mapping[str, Any]) -> ObjectScope:
-        """Make the scope of a function that is called with these; other parameters are objects."""
+        """Make the scope of a function that is called with these arguments.
+
+        Parameters that are not given are objects.
+        """
         inner, tree = copy.copy(self), function.source.tree
         inner.source = function.source
         for name in outer_names(tree):
@@ -114,7 +120,7 @@ class ObjectScope(Scope):
         return inner
 
     def arguments(self, function: HostFunction, node: ast.Call) -> dict[str, Any]:
-        """Tell what the parameters of a function stand for in a call."""
+        """Return what the parameters of a function stand for in a call."""
         tree = function.source.tree
         positional = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
         bound = {
@@ -170,9 +176,9 @@ class ObjectScope(Scope):
                     yield name, ProgramObject(name) if made else Ambiguous(f"{name} is a part of {text(value)}")
 
     def _made_by_call(self, node: ast.expr) -> bool:
-        """Tell whether it is a call that may make objects.
+        """Tell whether an expression is a call that may make objects.
 
-        Python's own functions, such as ``reversed``, only hand on what there is.
+        Python's own functions, such as ``reversed``, only pass on existing objects.
         """
         called = node.value if isinstance(node, ast.Await) else node
         if not isinstance(called, ast.Call):
@@ -193,16 +199,16 @@ class ObjectScope(Scope):
         self.names.update(met)
 
     def elements(self, node: ast.expr) -> Sequence[ast.expr]:
-        """List what a loop goes through that names objects one by one."""
+        """Return the elements of a tuple or list display that a loop runs over, if any names an object; else none."""
         if iterations(node) is None or not isinstance(node, ast.Tuple | ast.List):
             return ()
         named = [isinstance(part, ast.Tuple | ast.List) or self.meaning(part) is not None for part in node.elts]
         return node.elts if any(named) else ()
 
     def define(self, tree: FunctionTree) -> None:
-        """Let a name stand for a function.
+        """Let a name stand for the function that is defined here.
 
-        A name of ours that it assigns to is ambiguous from here on, since the function may run at any time.
+        An outer name that this function assigns to is ambiguous from here on, since the function may run at any time.
         """
         source = attrs.evolve(self.source, who=f"host function {tree.name!r}", tree=tree)
         positional, given = [*tree.args.posonlyargs, *tree.args.args], tree.args.defaults
@@ -217,10 +223,10 @@ class ObjectScope(Scope):
     # what expressions stand for
 
     def meaning(self, node: ast.expr) -> Any:
-        """Tell what an expression stands for.
+        """Return what an expression stands for.
 
-        A ProgramObject, HostFunction, Kernel, TargetConstruct or DataUpdate to be run, Ambiguous, or None for what is
-        no name of these.
+        That is a ProgramObject, HostFunction, Kernel, TargetConstruct or DataUpdate to be run, Ambiguous, or None for
+        anything else.
         """
         match node:
             case ast.Await(value=value) | ast.NamedExpr(value=value):
@@ -245,12 +251,12 @@ class ObjectScope(Scope):
         return None
 
     def argument(self, node: ast.expr) -> Any:
-        """Tell what an argument stands for: as `meaning`, but Ambiguous instead of None."""
+        """Return what an argument stands for: like `meaning`, but Ambiguous instead of None."""
         meaning = self.meaning(node)
         return Ambiguous(f"{text(node)} is no name of an array") if meaning is None else meaning
 
     def made(self, node: ast.Call) -> ProgramObject | Ambiguous | None:
-        """Tell which object a method makes."""
+        """Return the object that a call of one of `MAKES_OBJECTS` makes; Ambiguous if its name is no literal."""
         given = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "name")]
         match given:
             case [ast.Constant(value=str(name))]:
@@ -261,7 +267,10 @@ class ObjectScope(Scope):
         return None
 
     def construct(self, node: ast.Call) -> TargetConstruct:
-        """Tell which kernel a directive runs, and which objects are its arrays; SourceRefused where that is unclear."""
+        """Return the kernel that a directive runs, and the objects that are its arrays.
+
+        Raises SourceRefused if unclear.
+        """
         name = text(node.args[0])
         kernel = self.kernels.get(name) or self.meaning(node.args[0])
         if not isinstance(kernel, Kernel):
@@ -290,7 +299,7 @@ class ObjectScope(Scope):
         return TargetConstruct(kernel, tuple(objects), self.source.file, node.lineno)
 
     def _outside(self, value: Any) -> Kernel | HostFunction | None:
-        """Tell what a Python object is to the walk: a kernel, or a function of the program."""
+        """Return a Python object as the walk uses it: a kernel, or a function of the program; None for others."""
         if isinstance(value, Kernel):
             return value
         if isinstance(value, types.FunctionType | types.MethodType):
@@ -308,7 +317,7 @@ def _runs(meaning: Any) -> bool:
 
 
 def _either(name: str, first: Any, second: Any) -> Any:
-    """Tell what a name stands for that is one thing or the other; what is no object does not count."""
+    """Join what a name stands for on two paths: None, which is no object, does not count; two things are Ambiguous."""
     if first is None or second is None or first == second:
         return second if first is None else first
     runs = _runs(first) or _runs(second)
@@ -322,9 +331,9 @@ def _either(name: str, first: Any, second: Any) -> Any:
 
 
 class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
-    """A graph whose operations are the target regions that a host function runs.
+    """Builds a graph whose operations are the target regions that a host function runs.
 
-    `owner` is the class that it is a method of, None for other functions.
+    `owner` is the class that the function is a method of, None for other functions.
     """
 
     def __init__(self, source: Source, owner: Any, kernels: Mapping[str, Kernel]) -> None:
@@ -332,7 +341,7 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
 
     @property
     def objects(self) -> Iterable[str]:
-        """Return the objects, in the order in which the program makes or names them."""
+        """Return the names of the objects, in the order in which the program makes or names them."""
         return self.scope.objects
 
     def call(self, node: ast.Call) -> None:
@@ -363,12 +372,12 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
                 self.enter(handed, {}, argument)
 
     def enter(self, function: HostFunction, arguments: Mapping[str, Any], at: ast.AST) -> None:
-        """Walk through a function of the program where it is called; not if it calls itself."""
+        """Walk through a function of the program where it is called, except where it calls itself."""
         if (function.source.file, function.source.tree.lineno) not in self.active:
             self.inline(self.scope.inside(function, arguments), at)
 
     def running(self, node: ast.expr) -> Any:
-        """Tell what it is that is run here. Refuses what may be one function or region or another."""
+        """Return what is run here. Raises SourceRefused if that may be one function or region or another."""
         meaning = self.scope.meaning(node)
         if isinstance(meaning, Ambiguous) and meaning.runs:
             self.scope.source.refuse(
@@ -377,12 +386,12 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
         return meaning
 
     def may_be_thread(self, node: ast.expr) -> bool:
-        """Tell whether it is a parameter of which nothing is known."""
+        """Tell whether an expression is a parameter about which nothing is known, so that it may be a host thread."""
         parameters = {parameter.arg for parameter in self.scope.source.parameters}
         return isinstance(node, ast.Name) and node.id in parameters and self.scope.known(node) is None
 
     def refuse_unknown(self, node: ast.expr) -> None:
-        """Refuse a ``t.run(step)`` whose region is not known; `step` may be a function, that another thing runs."""
+        """Raise SourceRefused for ``t.run(step)`` if the region is not known and `step` is no function."""
         named = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
         if named and not isinstance(self.scope.meaning(node), HostFunction | DataUpdate):
             self.scope.source.refuse(
@@ -392,7 +401,7 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
             )
 
     def reads_only(self, called: ast.expr) -> bool:
-        """Tell whether it is `HostProgram.of`, which does not call the function that it is given."""
+        """Tell whether a call is of `HostProgram.of`, which does not call the function that it is given."""
         if not (isinstance(called, ast.Attribute) and called.attr == "of"):
             return False
         written = text(called.value).rpartition(".")[2]
@@ -405,14 +414,14 @@ class TargetRegion:
 
     kernel: Kernel
     frequency: float
-    """Runs for each run of the host function."""
+    """How often the region runs in one run of the host function."""
     objects: tuple[str, ...]
-    """The object that is each of the kernel's arrays (`Kernel.arrays`), in their order."""
+    """The name of the object that each of the kernel's arrays (`Kernel.arrays`) is, in their order."""
     file: str
     line: int
 
     def laf(self, name: str) -> float:
-        """Add up the accesses to an object in each iteration of the region's loop."""
+        """Return how often each iteration of the region's loop accesses an object (LAF)."""
         total = 0.0
         for use, given in zip(self.kernel.arrays, self.objects, strict=True):
             if given == name:
@@ -422,20 +431,20 @@ class TargetRegion:
 
 @attrs.frozen
 class ObjectFrequency:
-    """An entry of OTM's table of objects."""
+    """An object's entry in OTM's table: how often it is accessed, its rank, and where."""
 
     name: str
     gaf: float
-    """Global access frequency."""
+    """Global access frequency: the sum over its regions of runs times accesses per iteration."""
     rank: int
-    """1 for the object that is accessed most."""
+    """The rank by GAF; 1 is the object that is accessed most."""
     regions: tuple[TargetRegion, ...]
-    """The regions that use it."""
+    """The regions that use the object."""
 
 
 @attrs.frozen
 class HostProgram:
-    """The target regions of a program, and the objects in the order of their rank."""
+    """The target regions of a program, and its objects in the order of their rank."""
 
     regions: tuple[TargetRegion, ...]
     objects: tuple[ObjectFrequency, ...]
@@ -444,9 +453,9 @@ class HostProgram:
     def of(cls, function: Callable[..., Any], kernels: Mapping[str, Kernel] | None = None) -> HostProgram:
         """Read a program from its host function.
 
-        kernels: those that its source names in a way that cannot be followed, by what is written there, as in
-        ``{"self.kernels.flux": flux}``. Raises SourceRefused for a region whose kernel or objects cannot be told, and
-        KernelError when the source cannot be read.
+        kernels: kernels that the source names in a way that cannot be followed, by the text that is written there, as
+        in ``{"self.kernels.flux": flux}``. Raises SourceRefused for a region whose kernel or objects cannot be
+        determined, and KernelError when the source cannot be read.
         """
         walk = RegionWalk(Source.of(function, "host function"), _owner(function), kernels or {})
         often = frequencies(walk.pieces, walk.entry)
@@ -475,7 +484,7 @@ class HostProgram:
         return cls(regions, objects)
 
     def object(self, name: str) -> ObjectFrequency:
-        """Look up the entry of an object; KeyError when no region uses it."""
+        """Return the entry of an object. Raises KeyError when no region uses it."""
         for entry in self.objects:
             if entry.name == name:
                 return entry
@@ -483,7 +492,7 @@ class HostProgram:
 
 
 def _owner(function: Callable[..., Any]) -> Any:
-    """Look up the class of a method; None for other functions."""
+    """Return the class that a method belongs to; None for other functions."""
     place = getattr(function, "__self__", None)
     if place is not None:
         return place if isinstance(place, type) else type(place)

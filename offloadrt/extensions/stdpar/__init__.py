@@ -9,20 +9,19 @@
 ``IMPLEMENTATIONS``                     `acpp`, `nvcpp`, `rocstdpar`, `icpx`, `sycl`, `native`, `host`
 ``indirect``                            an array that a kernel finds behind a pointer in memory
 ``section``                             a part of an array, for ``t.read`` and ``t.write``
-``SyclQueue`` (``t.queue()``)           a queue of the program's own, with USM of all kinds
-``Window``, ``windows``, ``Elided``,    which barriers stay: of a thread, of a recorded list of operations
-``Kept``
-``ElisionPass``                         the same from a host function's source, and what in it a run does not see
-``HeuristicRules``, ``Sampling``        of the offload heuristic; ``HeuristicDatabase`` has the runtimes that it knows
+``SyclQueue`` (``t.queue()``)           a queue that the program makes itself, with USM of all kinds
+``Window``, ``windows``, ``Elided``,    decide which barriers stay, for a running thread or a recorded list of
+``Kept``                                operations
+``ElisionPass``                         decides the same from a host function's source, and lists what a run would miss
+``HeuristicRules``, ``Sampling``        settings of the offload heuristic; ``HeuristicDatabase`` has known runtimes
 ======================================  ==============================================================================
 
 `execution.py` runs one call of an algorithm, from validating its pointers to the barrier behind it; open it first.
-`stdpar_runtime.py` is what the program is linked with, `heap.py` is the memory.
+`stdpar_runtime.py` is the library that the program is linked with, `heap.py` its memory allocator.
 
-There are no actors here besides host threads. These run the code of the implementation and of the driver library
-themselves, as real threads do; they wait for the memory pool's mutex, for their queues, and for what the driver makes
-them wait for. Policies without time are `heuristic.py` and
-`implementations.py`. What compilers decide about barriers and captures is in `elision.py`.
+The only actors are host threads. They run the code of the implementation and of the driver library themselves, as real
+threads do. They wait for the memory pool's mutex, for their queues, and inside the driver. Policies that take no time
+are in `heuristic.py` and `implementations.py`. What compilers decide about barriers and captures is in `elision.py`.
 """
 
 from offloadrt.extensions.stdpar.algorithms import AlgorithmCall, Indirect, indirect

@@ -1,7 +1,8 @@
 """The parallel algorithms of the C++ standard library, each a kernel of `offloadrt.kernels`.
 
-The kernel is the whole algorithm: ``for_each`` and ``transform`` run it with the arguments given. Algorithms that
-return something give it one argument more, an array of one element with the initial value, which gets the result:
+The kernel is the whole algorithm: ``for_each`` and ``transform`` run it with the arguments given. An algorithm that
+returns something passes one more argument to its kernel: an array of one element with the initial value, in which the
+kernel leaves the result:
 
     @kernel
     def dot(a, b, total):
@@ -12,7 +13,7 @@ return something give it one argument more, an array of one element with the ini
 
     product = await t.transform_reduce(par_unseq, dot, a, b)
 
-For ``any_of``, ``all_of`` and ``none_of`` it counts the elements for which the predicate holds.
+For ``any_of``, ``all_of`` and ``none_of`` the kernel counts the elements for which the predicate holds.
 """
 
 from __future__ import annotations
@@ -35,35 +36,35 @@ from offloadrt.kernels import ArrayUse, Kernel, Launch
 
 @attrs.frozen(eq=False)
 class Indirect:
-    """An argument that the kernel reaches through a pointer in memory, not by one of its own."""
+    """An array that the kernel reaches through a pointer in memory; its address is not among the arguments."""
 
     array: UsmArray
 
 
 def indirect(array: UsmArray) -> Indirect:
-    """Mark an array that a kernel finds behind a pointer in memory: it uses it, and the runtime does not know."""
+    """Wrap an array that a kernel finds behind a pointer in memory, so that the runtime does not know of its use."""
     return Indirect(array)
 
 
 def pointers(arguments: Sequence[Any]) -> Iterator[UsmArray]:
-    """List the arrays whose addresses are among a kernel's arguments."""
+    """Yield the arrays whose addresses are among a kernel's arguments."""
     for argument in arguments:
         if isinstance(argument, UsmArray):
             yield argument
 
 
 def host_pointers(arguments: Sequence[Any]) -> list[UsmArray]:
-    """List those of them that only the host can use: of the C library's heap, and of a stack."""
+    """Return the arrays among the arguments that only the host can use: those on the C library's heap or on a stack."""
     return [array for array in pointers(arguments) if array.memory in ("heap", "stack")]
 
 
 def direct(arguments: Sequence[Any]) -> list[Any]:
-    """Unwrap the arguments as the kernel's body gets them."""
+    """Return the arguments as the kernel's body gets them, with `Indirect` arrays unwrapped."""
     return [argument.array if isinstance(argument, Indirect) else argument for argument in arguments]
 
 
 ReduceOperation = Literal["plus", "minimum", "maximum"]
-"""How ``reduce`` joins two elements."""
+"""The operation by which ``reduce`` joins two elements."""
 
 _HERE = str(Path(__file__).parent)
 
@@ -72,23 +73,25 @@ _JOIN: dict[ReduceOperation, np.ufunc] = {"plus": np.add, "minimum": np.minimum,
 
 @attrs.frozen(eq=False)
 class AlgorithmCall:
-    """One call of an algorithm. ValueError for one that returns something and has no `init`."""
+    """One call of an algorithm. Raises ValueError if the algorithm returns something and `init` is None."""
 
     algorithm: str
     policy: ExecutionPolicy
     kernel: Kernel
     arguments: tuple[Any, ...]
     iterations: int | None = None
-    """The iterations of a kernel that is declared by its costs; None: one for each element of its first array."""
+    """The number of iterations of a kernel that is declared by its costs; None for one for each element of its first
+    array.
+    """
     init: Any = None
     """The initial value of an algorithm that returns something; never None there."""
     dtype: DTypeLike = np.float64
     """The type of what the algorithm returns."""
 
     place: tuple[str, int] = attrs.field(factory=lambda: _caller())
-    """File and line of the program that called it."""
+    """File and line from which the program called the algorithm."""
     launches: tuple[Launch, ...] | None = None
-    """The launches of its kernels, where these were recorded; None: one, of `kernel`."""
+    """The recorded launches of its kernels; None for a single launch of `kernel`."""
 
     @property
     def returns(self) -> bool:
@@ -100,23 +103,24 @@ class AlgorithmCall:
 
 
 class Algorithms(ABC):
-    """The algorithms as methods of a host thread.
+    """The parallel algorithms of the C++ standard library as methods of a host thread.
 
-    Arrays are on the device or on the host afterwards, as the implementation chose; an algorithm that returns nothing
-    may still run when the call is back.
+    The implementation chooses whether an algorithm runs on the device or on the host; its arrays are there afterwards.
+    An algorithm that returns nothing may still be running when the call returns.
 
-    Each raises what the implementation does with a pointer of the host's, KernelError for arguments that the kernel
-    cannot take, ValueError for an `init` of None, and what the driver raises.
+    Each method raises KernelError for arguments that the kernel cannot take, ValueError for an `init` of None, and what
+    the driver raises. Where an argument points to memory that only the host can use, it raises what the
+    implementation's `HostPointer` says.
     """
 
     @abstractmethod
     async def invoke(self, call: AlgorithmCall) -> Any:
-        """Run one algorithm, and return what it returns."""
+        """Run one algorithm and return its result."""
 
     def for_each(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
     ) -> Awaitable[None]:
-        """Run ``std::for_each``. iterations: of a kernel that is declared by its costs."""
+        """Run ``std::for_each``. iterations: how many, for a kernel that is declared by its costs."""
         return self.invoke(AlgorithmCall("for_each", policy, kernel, arguments, iterations))
 
     def for_each_n(self, policy: ExecutionPolicy, n: int, kernel: Kernel, *arguments: Any) -> Awaitable[None]:
@@ -134,14 +138,14 @@ class Algorithms(ABC):
         return self.invoke(AlgorithmCall("fill", policy, _fill(array.itemsize), (array, value)))
 
     def fill_n(self, policy: ExecutionPolicy, array: UsmArray, n: int, value: float) -> Awaitable[None]:
-        """Run ``std::fill_n`` on the first `n` elements. ValueError for more than there are."""
+        """Run ``std::fill_n`` on the first `n` elements. Raises ValueError if `n` is more than the array has."""
         _within(array, n, "fill_n")
         return self.invoke(AlgorithmCall("fill_n", policy, _fill_n(array.itemsize), (array, n, value), n))
 
     def copy(self, policy: ExecutionPolicy, source: UsmArray, destination: UsmArray) -> Awaitable[None]:
-        """Run ``std::copy`` of all elements, to the first ones of the destination.
+        """Run ``std::copy`` of all elements of `source` to the first elements of `destination`.
 
-        ValueError where that is too short.
+        Raises ValueError where the destination has fewer elements.
         """
         n = source.nbytes // source.itemsize
         _within(destination, n, "copy")
@@ -160,14 +164,14 @@ class Algorithms(ABC):
     ) -> Any:
         """Run ``std::transform_reduce``; return what the kernel leaves in its last parameter.
 
-        None where an array is a phantom.
+        Returns None where an array is a phantom, since nothing is computed then.
         """
         return await self.invoke(AlgorithmCall("transform_reduce", policy, kernel, arguments, iterations, init, dtype))
 
     async def reduce(
         self, policy: ExecutionPolicy, array: UsmArray, init: Any = 0.0, operation: ReduceOperation = "plus"
     ) -> Any:
-        """Run ``std::reduce``; return None for a phantom."""
+        """Run ``std::reduce``; return None where the array is a phantom, since nothing is computed then."""
         return await self.invoke(
             AlgorithmCall("reduce", policy, _reduce(array.itemsize, operation), (array,), None, init, array.dtype)
         )
@@ -180,7 +184,7 @@ class Algorithms(ABC):
     async def all_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
         """Run ``std::all_of`` on the elements of the first array; return None where an array is a phantom.
 
-        ValueError without an array.
+        Raises ValueError if no argument is an array.
         """
         first = next(pointers(direct(arguments)), None)
         if first is None:

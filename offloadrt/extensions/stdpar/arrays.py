@@ -1,7 +1,7 @@
-"""Arrays of a program of C++ standard parallelism, and which kernels have not finished with them.
+"""Arrays of a program of C++ standard parallelism, and which unfinished commands use them.
 
-What the host touches must not be in the hands of a kernel: `UnfinishedRead` fails the run, whether the kernel still
-runs or has ended without anybody having waited for it. It is what a wrongly elided barrier comes to.
+The host must not touch data that a kernel still uses. `UnfinishedRead` fails the run when it does, also when the kernel
+has ended but no thread has waited for it. That is what a wrongly elided barrier leads to.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from offloadrt.sim import Simulation
 class HostPointerInKernel(OffloadError):
     """A kernel got a pointer that the device cannot use, and the program crashes.
 
-    Under an implementation that does not look: nvcpp, rocstdpar.
+    This happens under nvcpp and rocstdpar, which do not check the pointers.
     """
 
 
 class ForeignFree(OffloadError):
-    """Memory of the device was freed where libc gets it, and the program crashes.
+    """Shared USM was freed with the C library's ``free``, which does not know it, and the program crashes.
 
     The translation unit that frees it was not compiled by the implementation, which replaces frees only in its own
     (rocstdpar).
@@ -32,7 +32,7 @@ class ForeignFree(OffloadError):
 
 
 class PrefetchCrash(OffloadError):
-    """A prefetch on a machine whose software stack crashes at one (a flag of its profile)."""
+    """A prefetch crashed, as the profile says of the machine's software stack (``usm.prefetch = crashes``)."""
 
 
 class UnfinishedRead(OffloadError):
@@ -40,12 +40,13 @@ class UnfinishedRead(OffloadError):
 
 
 class HeuristicDatabaseError(ValueError):
-    """A file with the runtimes of earlier runs cannot be read; the message names the file and what is wrong in it."""
+    """A database of the offload heuristic cannot be read or written; the message names the file and what is wrong."""
 
 
 Memory = Literal["shared", "device", "host", "heap", "stack", "scratch"]
-"""``shared``, ``device`` and ``host`` USM; ``heap`` of the C library and ``stack``, which only the host can use;
-``scratch`` of the runtime, where a kernel leaves what its algorithm returns.
+"""Where an array lies. ``shared``, ``device`` and ``host`` are kinds of USM. ``heap`` is the C library's heap, and
+``stack`` a thread's stack: only the host can use these. ``scratch`` is memory of the runtime, in which a kernel leaves
+what its algorithm returns.
 """
 
 
@@ -61,7 +62,7 @@ class Command:
     thread: str
     submitted_s: float
     done: bool = False
-    """Whether it has ended."""
+    """Whether the command has ended on the device."""
 
 
 @attrs.define(eq=False)
@@ -74,10 +75,10 @@ class InUse:
 
 @attrs.define(eq=False)
 class UsmArray(HostArray):
-    """An array of the program.
+    """An array of a program of C++ standard parallelism.
 
-    Its values are shared with kernels; `data`, ``a[i]`` and ``a[i] = x`` are the host's, and take no time:
-    `HostThread.read` and `HostThread.write` have its pages come back.
+    Kernels and the host share its values. `data`, ``a[i]`` and ``a[i] = x`` are accesses of the host that take no
+    virtual time. `HostThread.read` and `HostThread.write` also bring its pages back to the host, which takes time.
     """
 
     memory: Memory = "heap"
@@ -105,9 +106,10 @@ class UsmArray(HostArray):
         return self.values
 
     def check_host_access(self, writes: bool, within: object = None, hint: str = "") -> None:
-        """Raise UnfinishedRead when a command that writes it, or uses what the host writes, has not been waited for.
+        """Raise UnfinishedRead when a command that conflicts with this access of the host has not been waited for.
 
-        within: the queue of a copy that is the access; what is in that queue comes before it anyway.
+        A command conflicts if it writes the array, or if the host writes (`writes`) what the command uses. within: the
+        queue of a copy that makes the access; commands in that queue run before the copy anyway.
         """
         for use in self.in_use:
             if not (use.writes or writes) or (within is not None and use.command.queue is within):
@@ -134,11 +136,11 @@ class UsmArray(HostArray):
             raise FreedHostMemory.now(sim, message, call=call, array=self.name)
 
     def forget(self, queue: object) -> None:
-        """Everything in a queue has been waited for."""
+        """Drop the commands of `queue` from `in_use`, after the thread has waited for that queue."""
         self.in_use[:] = [use for use in self.in_use if use.command.queue is not queue]
 
 
 def adopted(array: HostArray, memory: Memory, sim: Simulation) -> UsmArray:
-    """Make of an array one that knows which memory it is in, with the same values."""
+    """Make a `UsmArray` from an array, with the same values and with the kind of memory that it lies in."""
     fields = {field.name: getattr(array, field.name) for field in attrs.fields(HostArray) if field.init}
     return UsmArray(**fields, memory=memory, sim=sim)

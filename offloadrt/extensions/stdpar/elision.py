@@ -1,17 +1,18 @@
-"""Synchronization elision: which of the barriers behind offloaded algorithms stay, told from what a thread does.
+"""Synchronization elision: decides which barriers behind offloaded algorithms stay, from what a host thread does.
 
-A parallel algorithm of C++ has ended when it returns, so behind each one stands a barrier. AdaptiveCpp's compiler
-delays it past what cannot see the algorithm's results, and drops it where another algorithm follows, which has a
-barrier of its own. What ends such a *window* (``SyncElision.cpp``, ``doc/stdpar.md``):
+A parallel algorithm of C++ has ended when it returns, so a barrier stands behind each offloaded one. AdaptiveCpp's
+compiler delays the barrier past operations that cannot see the algorithm's results. It drops the barrier where another
+algorithm follows, because that one has a barrier of its own. A *window* reaches from an algorithm to the operation
+before which the thread must wait (``SyncElision.cpp``, ``doc/stdpar.md``). These operations end it:
 
-- a load or store of the host; one of the stack does not, unless the device can reach the stack (system USM). What only
-  builds the arguments of an algorithm is none;
+- a load or store of the host; one of the stack does not, unless the device can reach the stack (system USM). A load
+  that only builds the arguments of an algorithm does not count;
 - any call that is not of an algorithm and not inlined, malloc and free included;
 - the exit of the function;
-- an algorithm that returns a value waits itself, for everything before it as well.
+- an algorithm that returns a value: it waits itself, for everything before it as well.
 
-`Window` is fed with operations as they come, `windows` with a recorded list. `ElisionPass` decides the same from
-the source of a host function, where no run is at hand.
+`Window` takes the operations of a run as they come, `windows` takes a recorded list. `ElisionPass` makes the same
+decisions from the source of a host function, without a run.
 
 A translation unit is what a compiler sees at once. AdaptiveCpp forces the inlining of its functions that call
 algorithms themselves, one level deep (``SyncElisionInliningPass``).
@@ -56,8 +57,8 @@ VOID: Final = (
     "reverse_copy", "swap_ranges", "adjacent_difference", "inclusive_scan", "exclusive_scan",
     "transform_inclusive_scan", "transform_exclusive_scan",
 )  # fmt: skip
-"""Algorithms that return nothing, or an iterator, which the host knows without them; AdaptiveCpp takes the end of
-``copy_if`` for such a one as well (`algorithm.hpp`).
+"""Algorithms that return nothing, or an iterator that the host can compute without waiting. ``copy_if`` is among them,
+because AdaptiveCpp treats its returned end so as well (`algorithm.hpp`).
 """
 
 RETURNING: Final = (
@@ -80,14 +81,20 @@ class TranslationUnit:
 
     @classmethod
     def of(cls, function: Callable[..., Any], inline: Sequence[Callable[..., Any]] = ()) -> TranslationUnit:
-        """Take the file that a function is in as a C++ source file, and those that are inlined from others."""
+        """Make a unit of the file that defines `function`, as if it were a C++ source file.
+
+        inline: functions of other files that the compiler inlines into this one.
+        """
         file = function.__code__.co_filename
         names = getattr(function, "__globals__", {}).values()
         beside = (other for other in _functions_of(names) if other.__code__.co_filename == file)
         return cls((function, *beside, *inline), tuple(inline))
 
     def inlined(self, called: Callable[..., Any]) -> bool:
-        """Tell whether the compiler inlines this function of the program."""
+        """Tell whether the compiler inlines a function.
+
+        It inlines those in `inline`, and those of the unit that call an algorithm themselves.
+        """
         code = called.__code__
         if any(function.__code__ is code for function in self.inline):
             return True
@@ -97,7 +104,7 @@ class TranslationUnit:
         return calls_algorithms(tree, threads_of(tree))
 
     def method(self, name: str) -> Callable[..., Any] | None:
-        """Look up the method of that name, where only one class of the unit has one."""
+        """Return the only method of that name in the unit; None if no class or more than one has such a method."""
         methods = {method.__code__: method for method in self.functions if method.__qualname__.endswith(f".{name}")}
         return next(iter(methods.values())) if len(methods) == 1 else None
 
@@ -111,7 +118,10 @@ def _functions_of(values: Iterable[Any]) -> Iterator[types.FunctionType]:
 
 
 def threads_of(tree: FunctionTree) -> set[str]:
-    """List the parameters that are host threads: the first, and those whose annotation ends with ``Thread``."""
+    """Return the names of the parameters that are host threads.
+
+    These are the first parameter, and each whose annotation ends with ``Thread``.
+    """
     given = positional(tree)
     annotated = [
         parameter
@@ -122,7 +132,7 @@ def threads_of(tree: FunctionTree) -> set[str]:
 
 
 def method_of(node: ast.AST, threads: Set[str]) -> str:
-    """Name the method that is called on one of these threads; nothing for other expressions."""
+    """Return the name of the method, if the expression is a method call on one of `threads`; else an empty string."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if name in threads:
             return method
@@ -130,14 +140,15 @@ def method_of(node: ast.AST, threads: Set[str]) -> str:
 
 
 def calls_algorithms(tree: FunctionTree, threads: Set[str]) -> bool:
-    """Tell whether a function itself calls an algorithm on one of these threads."""
+    """Tell whether a function itself, not one that it calls, calls an algorithm on one of `threads`."""
     return any(method_of(node, threads) in ALGORITHMS for node in own_nodes(tree))
 
 
 class Marker(enum.Enum):
-    """What a thread does, as far as it matters to a barrier.
+    """The kinds of operations that decide whether a barrier stays.
 
-    HOST_ALGORITHM: an algorithm that is not offloaded. CALL: of a function that is not inlined. RETURN: from one.
+    HOST_ALGORITHM: an algorithm that is not offloaded. CALL: the call of a function that is not inlined. RETURN: the
+    end of a function that is not inlined.
     """
 
     ALGORITHM = "algorithm"
@@ -173,7 +184,10 @@ _STOPS = {
 
 
 def stops(marker: Marker, system_usm: bool = False) -> Reason | None:
-    """Tell why a barrier cannot be delayed past this; None where it can, and for algorithms that are offloaded."""
+    """Return the reason why an operation of this kind ends a window, so that the thread must wait before it.
+
+    Returns None where the barrier can be delayed past the operation, and for algorithms that are offloaded.
+    """
     if marker is Marker.STACK_ACCESS and system_usm:
         return Reason.STACK
     return _STOPS.get(marker)
@@ -181,7 +195,10 @@ def stops(marker: Marker, system_usm: bool = False) -> Reason | None:
 
 @attrs.frozen
 class Operation:
-    """One thing that a thread does. name: of the algorithm, the function called, the object accessed."""
+    """One operation of a host thread: an algorithm, a call, or an access to memory.
+
+    name: the algorithm, the function called or the object accessed.
+    """
 
     marker: Marker
     name: str = ""
@@ -190,7 +207,7 @@ class Operation:
 
     @property
     def place(self) -> str:
-        """Return ``FILE:LINE``, as far as known; the file without its folder."""
+        """Return ``FILE:LINE`` with the file's base name, or as much of it as is known."""
         return f"{PurePath(self.file).name}:{self.line}" if self.file else f"line {self.line}" if self.line else "?"
 
     def __str__(self) -> str:
@@ -199,7 +216,7 @@ class Operation:
 
 @attrs.frozen
 class RecordedLoop:
-    """Operations that were recorded once and happened so many times."""
+    """A loop of a recorded list: the operations of its body, which happened `times` times in a row."""
 
     times: int
     body: tuple[Operation | RecordedLoop, ...]
@@ -207,7 +224,7 @@ class RecordedLoop:
 
 @attrs.frozen
 class Elided:
-    """No wait behind `algorithm`: `by`, an algorithm, follows, and its wait is for both."""
+    """The decision that the thread does not wait behind `algorithm`, as `by`, a later algorithm, waits for both."""
 
     algorithm: Operation
     by: Operation
@@ -218,9 +235,9 @@ class Elided:
 
 @attrs.frozen
 class Kept:
-    """The thread waits for `algorithm`, and for all before it, for this reason.
+    """The decision that the thread waits for `algorithm` and for all algorithms before it.
 
-    It waits at `at`: before it, or behind it where it is the algorithm itself.
+    The wait is at the operation `at`. It stands before that operation, or behind it where `at` is `algorithm` itself.
     """
 
     algorithm: Operation
@@ -238,7 +255,10 @@ class Kept:
 
 @attrs.frozen
 class Endless:
-    """No barrier for `algorithm`, since no path from it comes to anything that needs one: it loops for ever."""
+    """The decision that `algorithm` has no barrier, since no path from it reaches an operation that needs one.
+
+    Such a path loops for ever.
+    """
 
     algorithm: Operation
 
@@ -251,15 +271,18 @@ Decision = Elided | Kept | Endless
 
 @attrs.define
 class Window:
-    """What one thread has outstanding. Where `elision` is off, each algorithm is waited for at once."""
+    """The barriers of one host thread while it runs: whether an algorithm is outstanding, and where the thread waits.
+
+    Where `elision` is off, the thread waits behind each algorithm.
+    """
 
     elision: bool = True
     system_usm: bool = False
     _open: Operation | None = None
-    """The last algorithm, while it is not waited for."""
+    """The last offloaded algorithm, while the thread has not waited for it."""
 
     def meets(self, operation: Operation) -> tuple[Decision, ...]:
-        """Decide about barriers when the thread comes to `operation`.
+        """Return the decisions about barriers that fall when the thread comes to `operation`.
 
         With a `Kept` among the decisions the thread waits: behind the operation if that is an offloaded algorithm, else
         before it.
@@ -284,7 +307,7 @@ class Window:
 def windows(
     operations: Iterable[Operation | RecordedLoop], elision: bool = True, system_usm: bool = False
 ) -> list[Decision]:
-    """Decide about each offloaded algorithm of a recorded list, in the order in which the decisions are made.
+    """Return the decision about each offloaded algorithm of a recorded list, in the order in which they are made.
 
     The end of the list is the exit of the function.
     """
@@ -294,7 +317,7 @@ def windows(
 
 
 def unrolled(operations: Iterable[Operation | RecordedLoop]) -> Iterator[Operation]:
-    """Repeat what loops hold, so that operations come in the order in which they happen."""
+    """Yield the operations in the order in which they happen, with each loop's body repeated."""
     for recorded in operations:
         if isinstance(recorded, Operation):
             yield recorded
@@ -304,12 +327,12 @@ def unrolled(operations: Iterable[Operation | RecordedLoop]) -> Iterator[Operati
 
 
 def waits(decisions: Iterable[Decision]) -> int:
-    """Count how often the thread waits."""
+    """Return how many of the decisions make the thread wait."""
     return sum(isinstance(decision, Kept) for decision in decisions)
 
 
 def table(decisions: Iterable[Decision]) -> str:
-    """Print a line for each place and what became of its barrier: where, which algorithm, how often, and why.
+    """Return a table with a line for each place and what became of its barrier: where, which algorithm, how often, why.
 
     The lines come in the order of their first decision.
     """
@@ -331,12 +354,14 @@ METHODS: Final[Mapping[str, Marker | None]] = {
     **dict.fromkeys(("malloc", "calloc", "realloc", "aligned_alloc", "foreign_malloc"), Marker.ALLOCATION),
     **dict.fromkeys(("new", "new_array", "delete", "free", "foreign_free"), Marker.ALLOCATION),
 }
-"""What the methods of a host thread are; None for those that touch no memory."""
+"""The kind of operation that each method of a host thread is; None for methods that touch no memory. A method that is
+not listed is a call.
+"""
 
 PURE: Final = (
     *(abs, bool, complex, divmod, enumerate, float, int, isinstance, len, max, min, pow, range, reversed, round, zip),
 )
-"""Built-in functions that are instructions, no calls."""
+"""Built-in functions that a compiler turns into instructions, so that they are no calls."""
 
 _CONSTANT = (
     *(types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType),
@@ -346,9 +371,9 @@ _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, 
 
 
 class MemoryScope(Scope):
-    """One function: which of its names are threads, objects of the stack, and variables of any kind.
+    """The names in one function: which are host threads, which objects of the stack, and which other variables.
 
-    As in C++, a variable is the same thing wherever in the function it stands.
+    As in C++, a name means the same variable everywhere in the function.
     """
 
     def __init__(self, source: Source, unit: TranslationUnit, threads: Set[str], stack: Set[str] = frozenset()) -> None:
@@ -357,7 +382,7 @@ class MemoryScope(Scope):
         self.stack = stack | _stack_objects(source.tree, threads)
         self.variables = {*parameters(source.tree), *_stored(source.tree)}
         self.functions: dict[str, FunctionTree] = {}
-        """Those that are defined in it, by name."""
+        """The functions that are defined inside this one, by name."""
         declarations = [node for node in own_nodes(source.tree) if isinstance(node, ast.Global | ast.Nonlocal)]
         self.shared = {name for node in declarations for name in node.names}
         """Names declared global or nonlocal."""
@@ -368,7 +393,7 @@ class MemoryScope(Scope):
         return cls(source, unit, threads_of(source.tree) - _stored(source.tree))
 
     def inlined(self, source: Source, call: ast.Call) -> MemoryScope:
-        """Make the scope of a function that is inlined here in the place of its call."""
+        """Make the scope of a function that is inlined in the place of `call`."""
         tree = source.tree
         given = [*zip((parameter.arg for parameter in positional(tree)), call.args, strict=False)]
         given += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg is not None]
@@ -394,15 +419,18 @@ class MemoryScope(Scope):
         return self.unit.method(name)
 
     def thread_method(self, node: ast.expr) -> str:
-        """Name the method that is called on a thread; nothing for other expressions."""
+        """Return the name of the method, if the expression is a method call on a host thread; else an empty string."""
         return method_of(node, self.threads)
 
     def is_algorithm(self, node: ast.Attribute) -> bool:
-        """Tell whether it is an algorithm of a thread."""
+        """Tell whether the expression names an algorithm of a host thread, as ``t.fill`` does."""
         return isinstance(node.value, ast.Name) and node.value.id in self.threads and node.attr in ALGORITHMS
 
     def access_marker(self, node: ast.expr) -> Marker | None:
-        """Say what it is to read or write a name, element or attribute; None where that is no memory."""
+        """Return the kind of operation that reading or writing `node` is; None where it touches no memory.
+
+        node: a name, an element or an attribute.
+        """
         base, depth = node, 0
         while isinstance(base, ast.Subscript | ast.Attribute):
             base, depth = base.value, depth + 1
@@ -413,7 +441,7 @@ class MemoryScope(Scope):
         return Marker.STACK_ACCESS if on_stack else Marker.HOST_ACCESS
 
     def method_marker(self, call: ast.Call, name: str) -> Marker | None:
-        """Say what a call of a thread's method is; None for one that touches no memory."""
+        """Return the kind of operation that a call of the thread's method `name` is; None if it touches no memory."""
         if name not in ALGORITHMS:
             marker = METHODS.get(name, Marker.CALL)
             return self.access_marker(call.args[0]) if marker is Marker.HOST_ACCESS and call.args else marker
@@ -423,12 +451,12 @@ class MemoryScope(Scope):
         return Marker.RETURNING if name in RETURNING else Marker.ALGORITHM
 
     def is_pure(self, call: ast.Call) -> bool:
-        """Tell whether a call is an instruction."""
+        """Tell whether a call becomes plain instructions: a function of ``math`` or one of `PURE`."""
         called = self.known(call.func)
         return getattr(called, "__module__", None) == "math" or any(called is builtin for builtin in PURE)
 
     def inlines(self, call: ast.Call) -> Source | None:
-        """Look up the function whose call the compiler replaces by its body."""
+        """Return the source of the function that a call inlines; None where the call is not inlined."""
         if isinstance(call.func, ast.Name) and (tree := self.functions.get(call.func.id)) is not None:
             direct = calls_algorithms(tree, self.threads | threads_of(tree))
             return attrs.evolve(self.source, tree=tree) if direct else None
@@ -439,12 +467,12 @@ class MemoryScope(Scope):
 
 
 def _stored(tree: FunctionTree) -> set[str]:
-    """List the names that are assigned to."""
+    """Return the names that a function assigns to."""
     return {node.id for node in own_nodes(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def _stack_objects(tree: FunctionTree, threads: Set[str]) -> set[str]:
-    """List the variables of which every value is an object of the stack."""
+    """Return the names of the local variables that only ever hold objects of the stack."""
     every: dict[str, list[bool]] = {}
     on_stack = set[int]()
     for node in own_nodes(tree):
@@ -458,19 +486,26 @@ def _stack_objects(tree: FunctionTree, threads: Set[str]) -> set[str]:
 
 
 class BarrierWalk(HostWalk[Operation, MemoryScope]):
-    """A graph of the operations of a host function, which is not inlined itself."""
+    """Builds the control-flow graph of a host function, whose nodes are the operations that matter to barriers.
+
+    The function itself is not inlined into another one.
+    """
 
     def __init__(self, source: Source, unit: TranslationUnit) -> None:
         self.unseen: set[Operation] = set()
-        """Operations in plain Python, which a run does not see."""
+        """Operations that are plain Python, so that the emulator does not notice them when the program runs."""
         self.unresolved: dict[Operation, None] = {}
-        """Algorithms that are taken from the thread, but called by another name, if at all."""
+        """Algorithms that are named but not called in place, as in ``f = t.fill``. Whether they ever run is not known.
+        """
         self._builds_arguments = False
-        """Whether arguments of an algorithm are being read."""
+        """Whether the walk is inside the arguments of an algorithm, where reads do not count."""
         super().__init__(MemoryScope.of(source, unit))
 
     def meet(self, marker: Marker | None, name: str, node: ast.AST, unseen: bool = True) -> None:
-        """Put an operation on the path, unless it touches no memory."""
+        """Append an operation to the path; nothing where `marker` is None.
+
+        unseen: the operation is plain Python, which a run does not see.
+        """
         if marker is not None:
             operation = self.operation(marker, name, node)
             if unseen:
@@ -478,7 +513,7 @@ class BarrierWalk(HostWalk[Operation, MemoryScope]):
             self.emit(operation, node)
 
     def operation(self, marker: Marker, name: str, node: ast.AST) -> Operation:
-        """Make an operation; what ends a block stands in the block's last line."""
+        """Make an operation for a node. The end of a function or ``with`` gets the number of the block's last line."""
         ends = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.With | ast.AsyncWith)
         line = getattr(node, "end_lineno" if ends else "lineno", 0)
         return Operation(marker, name, self.scope.source.file, line)
@@ -487,7 +522,7 @@ class BarrierWalk(HostWalk[Operation, MemoryScope]):
         return self.operation(Marker.RETURN, self.scope.source.tree.name, node)
 
     def contexts_end(self, node: ast.With | ast.AsyncWith) -> None:
-        """Meet the end of a ``with``: a call, where its beginning was one."""
+        """Append what the end of a ``with`` is: a return for ``t.function()``, a call where it began with one."""
         for item in reversed(node.items):
             context = item.context_expr
             method = self.scope.thread_method(context)
@@ -542,12 +577,12 @@ class BarrierWalk(HostWalk[Operation, MemoryScope]):
             self.meet(Marker.CALL, text(node.func), node)
 
     def _touch(self, node: ast.expr) -> None:
-        """Meet that the host reads or writes what an expression names."""
+        """Append the host's access to what an expression names, unless it only builds an algorithm's arguments."""
         if not self._builds_arguments:
             self.meet(self.scope.access_marker(node), text(node), node)
 
     def _called_elsewhere(self, node: ast.AST) -> None:
-        """Note the algorithms below `node`, which stands for code that is called elsewhere."""
+        """Add the algorithms named below `node` to `unresolved`: that code is called elsewhere, if at all."""
         for part in ast.walk(node):
             if isinstance(part, ast.Attribute) and self.scope.is_algorithm(part):
                 self.unresolved.setdefault(self.operation(Marker.ALGORITHM, text(part), part))
@@ -558,21 +593,21 @@ _OFFLOADED = (Marker.ALGORITHM, Marker.RETURNING)
 
 @attrs.frozen
 class CallSite:
-    """A call of an algorithm, and what comes next on the paths behind it.
+    """A call of an algorithm, and the first operations that the paths behind it meet.
 
-    A function that is inlined at several places has its calls as often.
+    A function that is inlined at several places contributes its calls once for each place.
     """
 
     algorithm: Operation
     stops: tuple[Kept, ...] = ()
     followed_by: tuple[Operation, ...] = ()
-    """Other algorithms."""
+    """The other algorithms that paths meet before anything that needs a barrier."""
 
     @property
     def decision(self) -> Decision:
         """Return the first reason why the call keeps a barrier of its own.
 
-        `Elided` where no path needs one, `Endless` where none comes to anything.
+        Returns `Elided` where no path needs a barrier, and `Endless` where no path meets any operation that counts.
         """
         if self.stops:
             return self.stops[0]
@@ -581,18 +616,20 @@ class CallSite:
 
 @attrs.frozen
 class ElisionPass:
-    """What became of the barriers of one host function."""
+    """The decisions about all barriers of one host function, made from its source."""
 
     function: str
     calls: tuple[CallSite, ...]
     barriers: tuple[Operation, ...]
-    """What stands behind a barrier, each once, in the order of the source."""
+    """The operations that end a window, each once, in the order of the source: a thread waits before them."""
     unseen: tuple[Operation, ...]
-    """Those of `barriers` that are plain Python. A run does not see these and does not wait there: the program has to
-    say ``t.external`` or ``t.host_access``.
+    """Those of `barriers` that are plain Python. The emulator does not notice these when the program runs, and does not
+    wait there: the program has to say ``t.external`` or ``t.host_access``.
     """
     unresolved: tuple[Operation, ...] = ()
-    """Algorithms that are called by another name, as ``f = t.fill`` or in a function that is kept; not in `calls`."""
+    """Algorithms that are not called in place, as in ``f = t.fill``, or that are named in a function which is not
+    inlined. They are not in `calls`.
+    """
 
     @classmethod
     def of(
@@ -604,10 +641,10 @@ class ElisionPass:
         elision: bool = True,
         system_usm: bool = False,
     ) -> ElisionPass:
-        """Read a host function.
+        """Decide about the barriers of a host function.
 
         unit: what the compiler sees, the function's own file by default. inline: functions of other files that are
-        inlined too, where `unit` is not given. KernelError when a source cannot be read.
+        inlined too, where `unit` is not given. Raises KernelError when a source cannot be read.
         """
         return cls.of_source(
             Source.of(function, "host function"), unit or TranslationUnit.of(function, inline), elision, system_usm
@@ -617,7 +654,7 @@ class ElisionPass:
     def of_source(
         cls, source: Source, unit: TranslationUnit, elision: bool = True, system_usm: bool = False
     ) -> ElisionPass:
-        """Read a host function whose source is at hand."""
+        """Decide about the barriers of a host function whose source has been read."""
         walk = BarrierWalk(source, unit)
         reachable = _reachable(walk.entry)
         operations = [(node, met) for node in nodes_of(walk.pieces) if (met := node.operation) is not None]
@@ -638,16 +675,16 @@ class ElisionPass:
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """Return one for each call, in the order of the source."""
+        """Return the decision for each call of an algorithm, in the order of the source."""
         return tuple(call.decision for call in self.calls)
 
     @property
     def elided(self) -> int:
-        """Count the calls without a barrier of their own."""
+        """Return the number of calls whose barrier is elided."""
         return sum(isinstance(decision, Elided) for decision in self.decisions)
 
     def __str__(self) -> str:
-        """Print the table, with every reason of every call."""
+        """Return a table with every reason of every call, and the operations that a run would miss."""
         rows: list[Decision] = []
         for call in self.calls:
             rows += [*call.stops, *(Elided(call.algorithm, by) for by in call.followed_by)] or [call.decision]
@@ -660,7 +697,10 @@ class ElisionPass:
 
 
 def _reachable(entry: Node[Operation]) -> set[Node[Operation]]:
-    """Collect what control comes to, unless by an exception, which the compiler takes for the end of the program."""
+    """Return the nodes that can be reached from `entry` without an exception.
+
+    The compiler takes an exception for the end of the program.
+    """
     seen: set[Node[Operation]] = set()
     waiting = [entry]
     while waiting:
@@ -672,7 +712,7 @@ def _reachable(entry: Node[Operation]) -> set[Node[Operation]]:
 
 
 def _call_site(node: Node[Operation], algorithm: Operation, elision: bool, system_usm: bool) -> CallSite:
-    """Follow all paths behind the call of an algorithm, to what each first meets."""
+    """Follow all paths from the call of an algorithm to the first operation on each that matters to its barrier."""
     if algorithm.marker is Marker.RETURNING:
         return CallSite(algorithm, (Kept(algorithm, Reason.VALUE, algorithm),))
     if not elision:
@@ -698,17 +738,18 @@ def _call_site(node: Node[Operation], algorithm: Operation, elision: bool, syste
 
 
 class CompilationRefused(Exception):
-    """The implementation's compiler does not accept the program, which does not start.
+    """The implementation's compiler does not accept the program, so that the program does not start.
 
-    icpx: a kernel captures an array by reference. The message names the implementation, the algorithm and the array.
+    Under icpx this happens where a kernel captures an array by reference. The message names the implementation, the
+    algorithm and the array.
     """
 
 
 def refuse_captures(function: Callable[..., Any], implementation: str) -> None:
-    """Refuse a function in which an algorithm would capture an object of the stack.
+    """Check that no algorithm in a function captures an object of the stack by reference.
 
-    Raises CompilationRefused, with file and line, for the first such algorithm.
-    Does nothing for a function whose source cannot be read.
+    Raises CompilationRefused, with file and line, for the first such algorithm. Does nothing for a function whose
+    source cannot be read.
     """
     try:
         source = Source.of(function, "host function")

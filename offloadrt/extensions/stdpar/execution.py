@@ -27,32 +27,36 @@ from offloadrt.runtime.mapping.map_item import DirectiveQueue
 
 @attrs.frozen
 class ArrayInKernel:
-    """An array among a kernel's arguments."""
+    """An array among a kernel's arguments, and whether the kernel writes it."""
 
     array: UsmArray
     writes: bool
 
 
 class Queue:
-    """What a thread has submitted to the device, in order. submit_s: host time of one submission."""
+    """An in-order queue of one thread on the device. submit_s: host time of one submission, in seconds."""
 
     def __init__(self, runtime: StdParRuntime, device: OffloadDevice, submit_s: float) -> None:
         self.device = device
         self.compute_units = runtime.machine.devices[device.number].compute.spec.sms
         self.outstanding = 0
-        """Operations since the last wait."""
+        """How many commands were submitted since the last wait."""
         self.algorithms: list[OperationId] = []
-        """The outstanding operations that are measured."""
+        """The outstanding algorithms whose runtime the heuristic measures."""
         self._batch_begin_s = 0.0
         self._runtime = runtime
         self._submit_s = submit_s
         self._queue = DirectiveQueue(0, lasts=True)
         self._used: dict[int, UsmArray] = {}
-        """Arrays of commands that nobody has waited for, by identity."""
+        """Arrays used by commands that no thread has waited for, by identity."""
         runtime.closers.append(self.close)
 
     def measure(self, operation: OperationId) -> None:
-        """Begin an algorithm whose runtime the heuristic wants to know: a part of the batch's, up to the wait."""
+        """Note an algorithm whose runtime the heuristic wants to know, before it is submitted.
+
+        Only the time of the whole batch up to the wait is measured; each of its algorithms then counts with an equal
+        part.
+        """
         if not self.algorithms:
             self._batch_begin_s = self._runtime.sim.now
         self.algorithms.append(operation)
@@ -66,7 +70,7 @@ class Queue:
         arrays: Sequence[ArrayInKernel],
         touching: Touching = NOTHING,
     ) -> None:
-        """Submit a kernel. `run` computes its results at its end; what it raises is raised by the wait."""
+        """Submit a kernel. `run` computes its results when it ends; the next wait raises an error that `run` raised."""
         command = self._use(launch.kernel.name, arrays)
         queue = self._begin()
 
@@ -85,10 +89,11 @@ class Queue:
         self._submitted()
 
     async def memcpy(self, destination: UsmArray, source: UsmArray) -> None:
-        """Copy an array to another of as many bytes; between host and device, or within the device.
+        """Copy an array to another one of as many bytes, between host and device or within the device.
 
-        Shared USM is copied by the host's address, as CUDA's library does it: the queue is waited for, and what the
-        device owns of it comes back first. ValueError for other sizes, and for a copy within the host.
+        Shared USM is copied by the host's address, as CUDA's library does it: the thread first waits for the queue, and
+        pages that are on the device come back to the host. Raises ValueError for different sizes, and for a copy within
+        the host.
         """
         if destination.nbytes != source.nbytes:
             raise ValueError(
@@ -113,14 +118,14 @@ class Queue:
         self._submitted()
 
     async def _host_end(self, array: UsmArray, writes: bool) -> None:
-        """Touch the host's end of a copy; commands of this queue come before the copy as it is."""
+        """Bring the host's side of a copy to the host. Waits for this queue first where the array is shared USM."""
         if array.memory == "shared" and self.outstanding:
             await self.wait()
         array.check_host_access(writes, self)
         await self._runtime.usm.host_touch(array)
 
     async def prefetch(self, address: int, nbytes: int, name: str = "") -> None:
-        """Have shared USM migrate to the device, in the order of the queue.
+        """Submit a prefetch of shared USM to the device, in the order of the queue.
 
         Raises PrefetchCrash where the machine's software crashes at one.
         """
@@ -141,7 +146,7 @@ class Queue:
     # waits
 
     async def wait(self) -> None:
-        """Wait for everything in it. Raises what a kernel did wrong."""
+        """Wait for all commands in the queue. Raises the first error of a kernel in it."""
         queue = self._queue
         if queue.stream is None:
             return
@@ -160,7 +165,7 @@ class Queue:
         await self.device.settle(queue)
 
     async def close(self) -> None:
-        """Wait at the end of the thread, and give the stream back."""
+        """Wait for all commands at the end of the thread, and give the stream back."""
         if self._queue.stream is not None:
             if self.outstanding:
                 await self.wait()
@@ -192,15 +197,15 @@ class Queue:
 
 
 _JOINING = Kernel("join group results", None, flops_per_iteration=1.0, bytes_per_iteration=8.0)
-"""The second kernel of a reduction, by one group, where the first has several (`reduction_engine.hpp`; CUB's is like
-it).
+"""The second kernel of a reduction. One work group joins the results of the first kernel's groups, where that had
+several (`reduction_engine.hpp`; CUB works like it).
 """
 _GROUPS_PER_UNIT = 4
-"""How many results the first one leaves, at most, for each compute unit (`numeric.hpp`)."""
+"""How many results for each compute unit the first kernel of a reduction leaves at most (`numeric.hpp`)."""
 
 
 class Executor:
-    """What runs the algorithms of one host thread: its queue, its barriers, its offload heuristic."""
+    """Runs the algorithms of one host thread. It has the thread's queue, its barriers and its offload heuristic."""
 
     def __init__(self, runtime: StdParRuntime, heap: Heap) -> None:
         self.runtime = runtime
@@ -213,7 +218,7 @@ class Executor:
     # barriers
 
     async def meets(self, marker: Marker, name: str = "", file: str = "", line: int = 0) -> None:
-        """Come to something that matters to barriers: the thread waits for its queue where one stays here."""
+        """Handle an operation that matters to barriers: the thread waits for its queue where a barrier stays here."""
         runtime = self.runtime
         decisions = self._window.meets(Operation(marker, name, file, line))
         for decision in () if runtime.is_explicit else decisions:
@@ -222,12 +227,15 @@ class Executor:
             await self.drain()
 
     async def meets_call(self, name: str) -> None:
-        """Come to a call that the compiler cannot look into; a program that waits itself need not wait."""
+        """Handle a call that is not inlined, before which a barrier stays.
+
+        Programs with waits of their own have none.
+        """
         if not self.runtime.is_explicit:
             await self.meets(Marker.CALL, name)
 
     async def host_algorithm(self, name: str, file: str, line: int) -> None:
-        """Come to an algorithm that no implementation offloads: what it does is the host's own work."""
+        """Count an algorithm that no implementation offloads, and wait for the queue. The program does its work."""
         self.runtime.counts.calls += 1
         self.runtime.counts.on_host += 1
         await self.meets(Marker.HOST_ALGORITHM, name, file, line)
@@ -235,7 +243,7 @@ class Executor:
             await self.queue.wait()
 
     async def drain(self) -> None:
-        """Wait for the thread's queue."""
+        """Wait for the thread's queue, if there is a device."""
         if self.queue is not None:
             with self.runtime.calling("wait"):
                 await self.queue.wait()
@@ -243,7 +251,7 @@ class Executor:
     # algorithms
 
     async def execute(self, call: AlgorithmCall) -> Any:
-        """Run one algorithm; return what it returns, None where an array is a phantom."""
+        """Run one algorithm; return its result, or None where it has none or an array is a phantom."""
         runtime, queue = self.runtime, self.queue
         runtime.counts.calls += 1
         for array in _arrays(call):
@@ -268,7 +276,7 @@ class Executor:
         return result.data[0]
 
     def _is_worth_it(self, call: AlgorithmCall) -> bool:
-        """Ask the offload heuristic."""
+        """Ask the offload heuristic whether the algorithm should run on the device. Without one, it should."""
         if self._heuristic is None:
             return True
         runtime, used_bytes = self.runtime, 0
@@ -294,7 +302,7 @@ class Executor:
             await queue.prefetch(allocation.root, allocation.size, names[allocation.root])
 
     def _allocations(self, call: AlgorithmCall) -> list[tuple[Allocation, str]]:
-        """List the allocations that the kernel's pointers point into, each with an array's name."""
+        """Return the allocations that the kernel's pointers point into, each with the name of an array in it."""
         named: dict[int, tuple[Allocation, str]] = {}
         for array in pointers(call.arguments):
             allocation = self._heap.allocations.find(array.address)
@@ -303,7 +311,7 @@ class Executor:
         return list(named.values())
 
     async def _on_host(self, call: AlgorithmCall) -> None:
-        """Run an algorithm on the host's cores, when the device has finished and its pages have come back."""
+        """Run an algorithm on the host's cores, after the device has finished and the arrays' pages have come back."""
         runtime, queue = self.runtime, self.queue
         runtime.counts.on_host += 1
         await self.meets(Marker.HOST_ALGORITHM, call.algorithm, *call.place)
@@ -330,7 +338,7 @@ class Executor:
 
 
 async def submit(runtime: StdParRuntime, queue: Queue, call: AlgorithmCall) -> None:
-    """Put the kernels of a call into a queue."""
+    """Submit the kernels of a call to a queue."""
     for _, launch, given in _kernels(runtime, call):
         uses = _uses(launch, given)
         await queue.launch(launch, _bound(runtime, call), uses, runtime.usm.touching(launch, given))
@@ -340,7 +348,10 @@ async def submit(runtime: StdParRuntime, queue: Queue, call: AlgorithmCall) -> N
 
 
 def _kernels(runtime: StdParRuntime, call: AlgorithmCall) -> Iterator[tuple[Launch, Launch, list[Any]]]:
-    """Yield the launches of a call, each as written and as this compiler's code executes, and its own arguments."""
+    """Yield for each launch of a call: as the program wrote it, as this compiler's code executes it, and its arguments.
+
+    The second takes longer than the first by the implementation's kernel factor.
+    """
     arguments = direct(call.arguments)
     if call.launches is None:
         yield *runtime.launches.of(call.kernel, arguments, call.iterations), arguments
@@ -352,13 +363,17 @@ def _kernels(runtime: StdParRuntime, call: AlgorithmCall) -> Iterator[tuple[Laun
 
 
 def _operation(runtime: StdParRuntime, call: AlgorithmCall) -> OperationId:
-    """Name what the heuristic knows a call by: the algorithm with its kernel, and how many iterations that has."""
+    """Return the identity of a call for the heuristic: algorithm and kernel as the name, its iterations as the size."""
     _, launch, _ = next(_kernels(runtime, call))
     return OperationId(f"{call.algorithm}({call.kernel.name})", launch.iterations)
 
 
 async def _may_be_offloaded(runtime: StdParRuntime, call: AlgorithmCall) -> bool:
-    """Tell whether the algorithm can run on the device. Looks at the pointers where the implementation does."""
+    """Tell whether the algorithm can run on the device. Checks its pointers where the implementation does.
+
+    Raises CompilationRefused or HostPointerInKernel for a pointer of the host's, under implementations that do not fall
+    back to the host.
+    """
     implementation, counts = runtime.implementation, runtime.counts
     if not implementation.offloads(call.algorithm, call.policy, runtime.independent_progress):
         return False
@@ -393,7 +408,7 @@ def _arrays(call: AlgorithmCall) -> list[UsmArray]:
 
 
 def _bound(runtime: StdParRuntime, call: AlgorithmCall) -> Callable[[], None] | None:
-    """Bind the kernel's body to its arguments; None where there is nothing to compute."""
+    """Return a function that computes the kernel's results; None where there is nothing to compute."""
     body = call.kernel.body
     if body is None or any(array.phantom for array in _arrays(call)):
         return None
@@ -406,7 +421,7 @@ def _run(runtime: StdParRuntime, body: Callable[..., None], arguments: Sequence[
 
 
 def _uses(launch: Launch, arguments: Sequence[Any]) -> list[ArrayInKernel]:
-    """List the arrays of a kernel, and whether it writes them: as its source or declaration says, else it does."""
+    """Return a kernel's arrays, and whether it writes them: if its source and declaration do not say, it does."""
     known = {use.position: use.writes > 0 for use in launch.kernel.arrays if use.laf}
     return [
         ArrayInKernel(array, known.get(position, True))
@@ -416,7 +431,7 @@ def _uses(launch: Launch, arguments: Sequence[Any]) -> list[ArrayInKernel]:
 
 
 def _result_array(runtime: StdParRuntime, call: AlgorithmCall) -> UsmArray:
-    """Make the array in which the kernel leaves what an algorithm returns; host and device both reach it."""
+    """Make the array of one element in which the kernel leaves the algorithm's result. Host and device reach it."""
     made = runtime.unplaced("result", 1, call.dtype, False, "scratch")
     assert made.values is not None
     made.values[0] = call.init

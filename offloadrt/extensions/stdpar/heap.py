@@ -1,7 +1,8 @@
-"""The program's heap: allocations that an implementation takes over, as shared USM, and those that stay the host's.
+"""The program's heap: allocations that an implementation replaces by shared USM, and those that stay the C library's.
 
-Allocation is replaced where the program's own translation units allocate (new, malloc), free everywhere. While the
-runtime itself allocates, and when it is down, memory is the C library's. A pool serves what it can from one block.
+An implementation replaces new and malloc only in the translation units that it compiles. It replaces free in the whole
+program (but see `ForeignFreeing`). While the runtime itself allocates, and after it was shut down, memory comes from
+the C library. A memory pool serves requests of less than half its size from one block of shared USM.
 """
 
 from __future__ import annotations
@@ -20,19 +21,20 @@ from offloadrt.runtime.lock_wait import take
 from offloadrt.sim import Lock
 
 PAGE = 4096
-"""Bytes; the smallest block."""
+"""The smallest block of the pool, in bytes."""
 FRACTION = 0.4
-"""The share of the device's memory, or of the largest allocation that it allows where that is less."""
+"""The pool's share of the device's memory, or of the largest allocation that the device allows where that is less."""
 GB = 1 << 30
-"""The unit of ``ACPP_STDPAR_MEM_POOL_SIZE``."""
+"""Bytes in the unit of ``ACPP_STDPAR_MEM_POOL_SIZE``."""
 
 
 def pool_size(
     max_allocation: int, global_memory: int, system_usm: bool = False, requested_gb: float | None = None
 ) -> int:
-    """Return the bytes of the pool on a device; 0 for none, as with system USM, which can use every allocation.
+    """Return the size of the memory pool on a device in bytes; 0 for no pool.
 
-    requested_gb: ``ACPP_STDPAR_MEM_POOL_SIZE``, which goes before everything else. ValueError for a negative one.
+    There is none with system USM, where the device can use every allocation. requested_gb: the value of
+    ``ACPP_STDPAR_MEM_POOL_SIZE`` in GiB, which overrides everything else. Raises ValueError if it is negative.
     """
     if requested_gb is not None:
         if requested_gb < 0:
@@ -42,7 +44,10 @@ def pool_size(
 
 
 class MemoryPool:
-    """Offsets into one block of `size` bytes; 0 for a pool that serves nothing. ValueError for a negative size."""
+    """A buddy allocator that hands out offsets into one block of `size` bytes.
+
+    A pool of size 0 serves nothing. Raises ValueError for a negative size.
+    """
 
     def __init__(self, size: int, page: int = PAGE) -> None:
         if size < 0:
@@ -51,7 +56,9 @@ class MemoryPool:
         self.page = page
         self._top = _block(max(size, page), page)
         self._free: dict[int, SortedList[int]] = {}
-        """Offsets of free blocks by their size, also of those beyond the end of the pool."""
+        """Offsets of the free blocks of each size. Blocks beyond the end of the pool are listed, too, and never handed
+        out.
+        """
         block = page
         while block <= self._top:
             self._free[block] = SortedList()
@@ -70,14 +77,14 @@ class MemoryPool:
         return len(self._claimed)
 
     def __contains__(self, offset: int) -> bool:
-        """Tell whether a block in use begins there."""
+        """Tell whether a block in use begins at `offset`."""
         return offset in self._claimed
 
     def claim(self, nbytes: int, alignment: int = 0) -> int | None:
-        """Claim a block for `nbytes` and return its offset; None for what the pool leaves to the driver.
+        """Claim a block for `nbytes` and return its offset; None where the driver must serve the request.
 
-        That is half of its size and more, an alignment of its own (0: none), and what does not fit. Nothing counts as
-        one byte.
+        The pool does not serve half of its size and more, an explicit `alignment` (0: none), or what does not fit. A
+        request of 0 bytes counts as one of 1 byte.
         """
         if alignment or nbytes * 2 >= self.size:
             return None
@@ -97,7 +104,7 @@ class MemoryPool:
         return offset
 
     def release(self, offset: int) -> int:
-        """Free the block at `offset`; its bytes. ValueError where none in use begins."""
+        """Free the block at `offset` and return its bytes. Raises ValueError where no block in use begins there."""
         if offset not in self._claimed:
             raise ValueError(f"no block of the memory pool in use begins at offset {offset}")
         size = block = self._claimed.pop(offset)
@@ -109,19 +116,19 @@ class MemoryPool:
         return size
 
     def _fits(self, block: int, nbytes: int) -> bool:
-        """Tell whether a block of this size is free of which the first `nbytes` are within the pool."""
+        """Tell whether a block of size `block` is free whose first `nbytes` lie within the pool."""
         free = self._free[block]
         return bool(free) and free[0] + nbytes <= self.size
 
 
 def _block(nbytes: int, page: int) -> int:
-    """Round up to a power of two pages."""
+    """Return the smallest power of two of pages that holds `nbytes`, in bytes."""
     return page << (-(-nbytes // page) - 1).bit_length()
 
 
 @attrs.frozen
 class HeapCosts:
-    """Host time of one call, alone, in seconds."""
+    """Host time of one call without contention, in seconds."""
 
     libc: float
     pool: float
@@ -129,20 +136,20 @@ class HeapCosts:
 
 
 class Heap:
-    """The heap of one program. pool_gb: the size of the pool in GiB, instead of the implementation's own."""
+    """The heap of one program. pool_gb: the size of the memory pool in GiB; None for the implementation's own."""
 
     def __init__(self, runtime: StdParRuntime, program: OffloadProgram[Any], pool_gb: float | None) -> None:
         self._runtime = runtime
         self._program = program
-        """The program, which has the C library's heap."""
+        """The program, whose threads allocate from its C library's heap."""
         spec, implementation = runtime.machine.spec, runtime.implementation
         self._costs = HeapCosts(spec.value("host.malloc"), spec.value("stdpar.pool"), spec.value("stdpar.lookup"))
         shared = implementation.memory is DataMemory.SHARED and not runtime.system_usm
         self.interposes = runtime.usm.device is not None and shared
         self.is_up = True
-        """Whether the runtime is there to give shared memory."""
+        """Whether the implementation's runtime is running; after its shutdown the heap gives the C library's memory."""
         self.allocations = AllocationMap()
-        """The program's allocations of shared USM, by address."""
+        """The allocations that are shared USM, by address."""
         self.pool: MemoryPool | None = None
         if self.interposes and implementation.pool:
             memory = int(spec.value("mem.size"))
@@ -154,10 +161,10 @@ class Heap:
     # what the program calls
 
     async def malloc(self, nbytes: int, name: str, arena: Arena, interposed: bool, align: int = 0) -> tuple[int, bool]:
-        """Allocate `nbytes` for the object of that name; return the address, and whether it is shared USM.
+        """Allocate `nbytes` for the object `name`; return the address, and whether it is shared USM.
 
-        arena: the thread's part of the C library's heap. interposed: is the caller code that the implementation
-        compiled, and not the runtime itself?
+        arena: the thread's part of the C library's heap. interposed: whether the caller is code that the implementation
+        compiled, rather than the runtime itself.
         """
         if not (interposed and self.interposes and self.is_up):
             return await self.malloc_libc(nbytes, arena, align), False
@@ -172,17 +179,17 @@ class Heap:
         return address, True
 
     async def malloc_libc(self, nbytes: int, arena: Arena, align: int = 0) -> int:
-        """Call malloc of the C library."""
+        """Call malloc of the C library and return the address."""
         await self._runtime.work(self._costs.libc)
         address = self._program.arrays.allocate(arena, nbytes, max(align, 16))
         self._runtime.usm.add_system(address, nbytes)
         return address
 
     async def free(self, array: UsmArray, foreign: bool = False) -> None:
-        """Free or delete either kind of memory. foreign: from a translation unit of another compiler.
+        """Free or delete memory of either kind. foreign: the caller was compiled by another compiler.
 
-        Raises InvalidFree where no allocation begins, ForeignFree under an implementation whose frees are replaced in
-        its own translation units only.
+        Raises InvalidFree where no allocation begins at the address. Raises ForeignFree for shared USM that foreign
+        code frees, under an implementation that replaces frees only in its own translation units.
         """
         address = array.address
         if self.interposes:
@@ -207,7 +214,10 @@ class Heap:
     # below
 
     async def _claim(self, nbytes: int, align: int) -> int | None:
-        """Claim a block of the pool, which the first request allocates; None for what it leaves to the driver."""
+        """Claim a block of the pool and return its address; None where the driver must serve the request.
+
+        The first request allocates the pool's memory.
+        """
         pool = self.pool
         if pool is None or not pool.size:
             return None
@@ -232,7 +242,7 @@ class Heap:
             await self._runtime.usm.free_shared(allocation.root)
 
     async def _work_in_pool(self) -> None:
-        """Search the pool once, under its mutex."""
+        """Spend the time of one search of the pool, under the pool's mutex unless contention is switched off."""
         if not self._contends:
             await self._runtime.work(self._costs.pool)
             return

@@ -1,21 +1,22 @@
 """The offload heuristic, which decides whether the next algorithm runs on the device or on the host.
 
-A pure policy, which is told the time. Before each algorithm whose pointers the device can use `OffloadHeuristic.decide`
-is asked; it decides anew only when enough operations and enough time have passed since it last did:
+A pure policy: it reads no clock, its caller passes the time. Before each algorithm whose pointers the device can use,
+the executor calls `OffloadHeuristic.decide`. It decides anew only when enough operations and enough time have passed
+since its last decision:
 
-- what comes next is predicted: each operation is expected to be followed by what followed it last time;
-- along this chain the estimated runtimes on the host and on the device are added up, as far as both are known;
-- without any, the algorithm is offloaded: only a run that sampled the host can speak for the host;
-- the side that does not have the data now also pays for the transfer of what the operation uses;
-- sides that differ by less than the tolerance leave everything as it is.
+- It predicts what comes next: each operation is expected to be followed by the one that followed it last time.
+- Along this chain it adds up the estimated runtimes on the host and on the device, as far as both are known.
+- Where none are known, the algorithm is offloaded: only a run that sampled the host can speak for the host.
+- The side that does not have the data now also pays for the transfer of what the operation uses.
+- If both sides differ by less than the tolerance, the algorithm stays where the last one ran.
 
-One measurement of an operation is enough, after the first of each run, which never counts. A new process does not know
-what follows what, so that its first decision is from its first operation alone. It keeps that for the least time or
-longer. So does the source.
+One measurement of an operation is enough; the first one in each run is discarded. A new process does not know which
+operation follows which, so its first decision rests on its first operation alone. It keeps that decision for the least
+time (`min_time_s`) or longer. So does AdaptiveCpp.
 
 Follows AdaptiveCpp's ``should_offload`` (``offload.hpp``), one state for each thread. Not followed: in that source the
-least number of operations between decisions is the least time in nanoseconds, 10⁹, so that a run hardly ever
-decides twice; here it is what its configuration says, 128.
+least number of operations between decisions is the least time in nanoseconds, 10⁹, so that a run hardly ever decides
+twice; here it is what its configuration says, 128.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import msgspec
 from offloadrt.extensions.stdpar.arrays import HeuristicDatabaseError
 
 LEAST_S = 1e-29
-"""The least estimate: what an interpolation that ends below nothing is taken for."""
+"""The least estimate in seconds. An interpolation that gives less than this, or a negative time, is raised to it."""
 _VERSION = 1
 
 
@@ -44,14 +45,18 @@ class Place(enum.Enum):
 
 @attrs.frozen
 class OperationId:
-    """name: the algorithm and the types of its arguments, which the real one hashes. size: its problem size."""
+    """What the heuristic takes for the same operation.
+
+    name: the algorithm and its kernel, where AdaptiveCpp hashes the types of the arguments. size: the number of
+    iterations.
+    """
 
     name: str
     size: int
 
 
 class Sample(msgspec.Struct, forbid_unknown_fields=True):
-    """The mean of what an operation of one size took at one place."""
+    """The mean runtime in seconds of an operation of one size at one place."""
 
     place: Place
     size: int
@@ -70,7 +75,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class HeuristicDatabase:
-    """The samples of a program."""
+    """The measured runtimes of a program's operations, on the host and on the device."""
 
     def __init__(self) -> None:
         self._samples: dict[str, list[Sample]] = {}
@@ -78,18 +83,18 @@ class HeuristicDatabase:
         """Operations that have been measured in this run."""
 
     def __len__(self) -> int:
-        """List the operations with samples."""
+        """Return the number of operations with samples."""
         return len(self._samples)
 
     def samples(self, name: str) -> tuple[Sample, ...]:
-        """List those of one operation, in the order of their first measurement."""
+        """Return the samples of one operation, in the order of their first measurement."""
         return tuple(self._samples.get(name, ()))
 
     def add(self, operation: OperationId, place: Place, seconds: float) -> None:
-        """Add a measurement.
+        """Add a measurement of an operation's runtime in seconds.
 
-        The first of an operation in each run does not count: it may hold what happens only once, as just-in-time
-        compilation does.
+        The first one of an operation in each run is discarded: it may include what happens only once, such as
+        just-in-time compilation.
         """
         if operation.name not in self._measured:
             self._measured.add(operation.name)
@@ -103,18 +108,19 @@ class HeuristicDatabase:
         samples.append(Sample(place, operation.size, seconds, 1))
 
     def add_batch(self, operations: Sequence[OperationId], seconds: float) -> None:
-        """Add a batch of offloaded operations, of which each gets the same part of the time.
+        """Add a measurement of a batch of offloaded operations; each of them gets an equal part of the time.
 
-        It was measured from its first submission to the end of the wait.
+        seconds: from the batch's first submission to the end of the wait.
         """
         for operation in operations:
             self.add(operation, Place.OFFLOAD, seconds / len(operations))
 
     def estimate(self, operation: OperationId, place: Place) -> float | None:
-        """Estimate the seconds that an operation would take; None without samples of it there.
+        """Estimate the seconds that an operation would take at `place`; None without a usable sample of it there.
 
-        The estimate is the sample of its size, or lies on the line through the two nearest sizes, of equally near ones
-        the first measured. With one other size only, it lies on the line through that and the origin.
+        A sample of the operation's own size is the estimate. Else the estimate lies on the line through the samples of
+        the two nearest sizes; among equally near ones the first measured counts. With one other size only, the line
+        goes through that sample and the origin.
         """
         known = [sample for sample in self._samples.get(operation.name, ()) if sample.place is place]
         known.sort(key=lambda sample: abs(sample.size - operation.size))
@@ -132,7 +138,7 @@ class HeuristicDatabase:
 
     @classmethod
     def read(cls, path: Path) -> HeuristicDatabase:
-        """Read what an earlier run has written; empty where there is no file. Raises HeuristicDatabaseError."""
+        """Read the samples that an earlier run wrote; none where there is no file. Raises HeuristicDatabaseError."""
         database = cls()
         try:
             content = path.read_bytes()
@@ -153,7 +159,7 @@ class HeuristicDatabase:
         return database
 
     def write(self, path: Path) -> None:
-        """Write all samples, also those that were read. Raises HeuristicDatabaseError."""
+        """Write all samples, including those that were read. Raises HeuristicDatabaseError."""
         content = msgspec.json.format(msgspec.json.encode(_File(_VERSION, self._samples)))
         try:
             path.write_bytes(content + b"\n")
@@ -162,7 +168,7 @@ class HeuristicDatabase:
 
 
 class Sampling(enum.Enum):
-    """A run that only measures: ``ACPP_STDPAR_HOST_SAMPLING``, ``ACPP_STDPAR_OFFLOAD_SAMPLING``."""
+    """Where a run that only measures executes algorithms (``ACPP_STDPAR_HOST_SAMPLING``, ``…_OFFLOAD_SAMPLING``)."""
 
     NONE = "none"
     HOST = "host"
@@ -170,7 +176,7 @@ class Sampling(enum.Enum):
 
 
 class Why(enum.Enum):
-    """What made a decision."""
+    """The reason for a decision."""
 
     SAMPLING = "a sampling run"
     NO_DATA = "no runtimes of both host and device are known"
@@ -190,11 +196,11 @@ def _positive(rules: HeuristicRules, attribute: attrs.Attribute[Any], value: flo
 
 @attrs.frozen
 class HeuristicRules:
-    """The numbers of the source.
+    """The parameters of the heuristic, with AdaptiveCpp's defaults.
 
     min_operations, min_time_s: least distance between decisions (``ACPP_STDPAR_OHC_MIN_OPS``, ``…_MIN_TIME``); the
-    first is also the longest prediction. transfer_bytes_per_s: of the link. tolerance: how far the ratio of both sides
-    may be from 1.
+    first is also the greatest number of operations that are predicted. transfer_bytes_per_s: bandwidth of the link.
+    tolerance: how far the ratio of host to device time may be from 1 before the side changes.
     """
 
     min_operations: int = attrs.field(default=128, validator=_positive)
@@ -206,9 +212,10 @@ class HeuristicRules:
 
 @attrs.frozen
 class OffloadDecision:
-    """One decision: when and before which operation it was made, and from what.
+    """One decision: when and before which operation it was made, and from which estimates.
 
-    host_s, offload_s: of the `predicted` operations, with the transfer. changed: did the other side run before?
+    host_s, offload_s: estimated times of the `predicted` operations, in seconds, with the transfer where one is needed.
+    predicted: how many operations the estimates cover. changed: whether the other side ran before.
     """
 
     time_s: float
@@ -231,7 +238,7 @@ class OffloadDecision:
 
 @attrs.define
 class OffloadHeuristic:
-    """The state of one thread. decisions: all that were made, in order."""
+    """The heuristic's state of one host thread. decisions: all that were made, in order."""
 
     database: HeuristicDatabase
     rules: HeuristicRules = HeuristicRules()
@@ -239,13 +246,14 @@ class OffloadHeuristic:
     _successor: dict[OperationId, OperationId] = attrs.field(factory=dict)
     _previous: OperationId | None = None
     _since: int = 0
-    """Operations since the last decision."""
+    """How many operations came since the last decision."""
 
     def decide(self, operation: OperationId, used_bytes: int, now_s: float, batch: int) -> bool:
         """Decide whether `operation` is offloaded.
 
-        used_bytes: of the allocations that its pointers point into. batch: how many batches of operations have been
-        completed; during the first all data is new, and none has to be transferred.
+        used_bytes: size of the allocations that its pointers point into. now_s: virtual time in seconds. batch: how
+        many batches of operations have been completed. During the first batch all data is new, so that nothing is
+        transferred.
         """
         if self.rules.sampling is not Sampling.NONE:
             return self._sampled(operation, now_s)
@@ -263,7 +271,7 @@ class OffloadHeuristic:
         return self.decisions[-1].offload
 
     def predicted(self, operation: OperationId) -> list[OperationId]:
-        """`operation` and what is expected to follow, `HeuristicRules.min_operations` at most."""
+        """Return `operation` and the operations expected to follow, `HeuristicRules.min_operations` at most."""
         chain = [operation]
         while len(chain) < self.rules.min_operations and (following := self._successor.get(chain[-1])) is not None:
             chain.append(following)
@@ -284,7 +292,8 @@ class OffloadHeuristic:
     ) -> OffloadDecision:
         """Decide by comparing the predicted times of both sides.
 
-        offloading: where the operation runs now; None before the first decision, when the data lies nowhere.
+        offloading: whether the operations are offloaded now; None before the first decision, when the data lies
+        nowhere.
         """
         host_s = offload_s = 0.0
         count = 0

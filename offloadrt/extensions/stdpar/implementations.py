@@ -1,4 +1,4 @@
-"""Implementations of C++ standard parallelism, each a set of strategies, and what they are compared with.
+"""Implementations of C++ standard parallelism, and other versions of a program with which they are compared.
 
 =============  ========================================================================================================
 ``acpp``       AdaptiveCpp's stdpar: memory pool, synchronization elision, prefetches, offload heuristic
@@ -10,8 +10,9 @@
 ``host``       the host's parallel algorithms, which offload nothing
 =============  ========================================================================================================
 
-Features: table "Optimizations: Comparison" of the paper on AdaptiveCpp's stdpar; host pointers and frees: its section
-on correctness. What the table leaves open is named in `Implementation.open`.
+Features are taken from the table "Optimizations: Comparison" of the paper on AdaptiveCpp's stdpar, and what happens
+with host pointers and frees from its section on correctness. What the table leaves open is named in
+`Implementation.open`.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ from offloadrt.machine import MachineSpec
 from offloadrt.models.host.program import ProgramOptions, has_devices
 
 NEVER = -1
-"""`Allocation.most_recent_batch` of one that no kernel has used."""
+"""The value of `Allocation.most_recent_batch` for an allocation that no kernel has used."""
 
 
 @attrs.define(eq=False)
 class Allocation:
-    """Bytes [root, root + size). most_recent_batch: the batch of operations before which it was last prefetched."""
+    """An allocation of the bytes [root, root + size).
+
+    most_recent_batch: the number of the batch of operations for which it was last prefetched.
+    """
 
     root: int = attrs.field(on_setattr=attrs.setters.frozen)
     size: int = attrs.field(on_setattr=attrs.setters.frozen)
@@ -63,7 +67,7 @@ class AllocationMap:
         return iter(self._allocations)
 
     def add(self, address: int, size: int) -> Allocation:
-        """Add an allocation, which no kernel has used. ValueError for one without bytes, or over another one."""
+        """Add a new allocation. Raises ValueError if it has no bytes or overlaps another one."""
         if size < 1:
             raise ValueError(f"an allocation at {address:#x} has {size} bytes; it has at least one")
         before = self._allocations.before(address + size - 1)
@@ -75,11 +79,11 @@ class AllocationMap:
         return allocation
 
     def remove(self, address: int) -> Allocation | None:
-        """Take out the allocation that begins at `address`; None where none begins."""
+        """Remove and return the allocation that begins at `address`; None where none begins."""
         return self._allocations.pop(address)
 
     def find(self, address: int) -> Allocation | None:
-        """Find the allocation that has this byte."""
+        """Return the allocation that contains the byte at `address`; None where there is none."""
         before = self._allocations.before(address)
         return before[1] if before is not None and address < before[1].end else None
 
@@ -87,8 +91,8 @@ class AllocationMap:
 class PrefetchMode(enum.Enum):
     """When allocations are prefetched (``ACPP_STDPAR_PREFETCH_MODE``).
 
-    NEVER; FIRST: when the first kernel uses the allocation; ALWAYS: see `AlwaysReading`; AFTER_SYNC: as ALWAYS once in
-    a batch, but only for the first operation after a wait.
+    FIRST: before the first kernel that uses the allocation. ALWAYS: see `AlwaysReading`. AFTER_SYNC: once in a batch,
+    and only for the first operation after a wait.
     """
 
     NEVER = "never"
@@ -98,10 +102,10 @@ class PrefetchMode(enum.Enum):
 
 
 class AlwaysReading(enum.Enum):
-    """What `PrefetchMode.ALWAYS` means.
+    """Two readings of `PrefetchMode.ALWAYS`.
 
-    ONCE_PER_BATCH: the public code, no allocation twice in a batch. EVERY: the words of the paper, before every
-    kernel.
+    ONCE_PER_BATCH follows the public code: no allocation is prefetched twice in a batch. EVERY follows the paper's
+    words: before every kernel.
     """
 
     ONCE_PER_BATCH = "once_per_batch"
@@ -115,7 +119,7 @@ def prefetches(
     outstanding: int,
     always: AlwaysReading = AlwaysReading.ONCE_PER_BATCH,
 ) -> bool:
-    """Tell whether `allocation` is prefetched before an operation of batch number `batch`.
+    """Tell whether `allocation` is prefetched before an operation of the batch with number `batch`.
 
     outstanding: operations that the thread has submitted since its last wait.
     """
@@ -138,9 +142,9 @@ def take_prefetches(
     outstanding: int,
     always: AlwaysReading = AlwaysReading.ONCE_PER_BATCH,
 ) -> list[Allocation]:
-    """List what to prefetch before an operation whose pointers point into `allocations`, in their order and each once.
+    """Return the allocations to prefetch before an operation that uses `allocations`, in their order and each once.
 
-    It is noted in `Allocation.most_recent_batch`.
+    Also sets `Allocation.most_recent_batch` of those to `batch`.
     """
     due: dict[int, Allocation] = {}
     for allocation in allocations:
@@ -151,9 +155,9 @@ def take_prefetches(
 
 
 class HostPointer(enum.Enum):
-    """What becomes of an algorithm among whose kernel's pointers is one that the device cannot use.
+    """What happens to an algorithm if the device cannot use one of its kernel's pointers.
 
-    HOST: it runs on the host, after a barrier. CRASH: the program crashes. REFUSED: it does not compile.
+    HOST: it runs on the host, after a barrier. CRASH: the program crashes. REFUSED: the program does not compile.
     """
 
     HOST = "host"
@@ -162,7 +166,7 @@ class HostPointer(enum.Enum):
 
 
 class ForeignFreeing(enum.Enum):
-    """What becomes of a free, in a translation unit of another compiler, of memory that this one allocated.
+    """What happens when code of another compiler frees memory that this implementation allocated.
 
     FREES: free is replaced in the whole program and knows both kinds of memory. CRASH: libc gets a pointer that is not
     its own.
@@ -173,9 +177,9 @@ class ForeignFreeing(enum.Enum):
 
 
 class Offloading(enum.Enum):
-    """Whether algorithms of a policy are offloaded.
+    """Whether algorithms with a given execution policy are offloaded.
 
-    IF_PROGRESS: where the device guarantees that its work items make progress independently of one another.
+    IF_PROGRESS: only where the device guarantees that its work items make progress independently of one another.
     """
 
     ALWAYS = "always"
@@ -184,7 +188,7 @@ class Offloading(enum.Enum):
 
 
 class SubmitPath(enum.Enum):
-    """What a submission goes through, and so which cost of the machine's profile it has.
+    """The layers that a submission passes through, which decide its cost in the machine's profile.
 
     DIRECT: the backend's in-order queue, without the layers of SYCL. SYCL: a SYCL queue. VENDOR: the vendor's runtime.
     NONE: nothing is submitted.
@@ -197,7 +201,7 @@ class SubmitPath(enum.Enum):
 
 
 class DataMemory(enum.Enum):
-    """Where the program's data lies: SHARED USM, DEVICE memory that the program copies to and from, or the HOST's."""
+    """Where the program's data lies: in SHARED USM, in DEVICE memory with explicit copies, or in the HOST's memory."""
 
     SHARED = "shared"
     DEVICE = "device"
@@ -211,9 +215,9 @@ def _positive(factor: KernelFactor, attribute: attrs.Attribute[float], value: fl
 
 @attrs.frozen
 class KernelFactor:
-    """How long a kernel of this compiler takes, where that of the machine's own takes 1.
+    """How long this compiler's kernels take, relative to those of the machine's own compiler.
 
-    An input: what a compiler does better or worse inside a kernel does not come out of a runtime's mechanisms.
+    It is an input: the quality of a compiler's code does not follow from a runtime's mechanisms.
     """
 
     source: str
@@ -225,7 +229,7 @@ UNKNOWN_FACTOR: Final = KernelFactor("none: taken as the machine's own compiler"
 
 @attrs.frozen
 class Implementation:
-    """One implementation.
+    """One implementation of C++ standard parallelism: its features and strategies.
 
     elision, prefetch, always, pool and heuristic can be switched where the real one lets them; use `attrs.evolve`.
     """
@@ -244,15 +248,15 @@ class Implementation:
     always: AlwaysReading = AlwaysReading.ONCE_PER_BATCH
     heuristic: bool = False
     algorithms: frozenset[str] = frozenset(ALGORITHMS)
-    """The algorithms that it can offload."""
+    """The names of the algorithms that it can offload."""
     kernel_factor: KernelFactor = UNKNOWN_FACTOR
     open: tuple[str, ...] = ()
-    """Features of which the paper does not know whether it has them; they are taken as absent."""
+    """Features about which the paper does not say whether this implementation has them; they are taken as absent."""
 
     def offloads(self, algorithm: str, policy: ExecutionPolicy, independent_progress: bool) -> bool:
-        """Tell whether this algorithm may run on the device, as far as the compiler can say.
+        """Tell whether an algorithm with this policy may run on the device. The pointers are not considered here.
 
-        independent_progress: see `Offloading`. ValueError for an algorithm that does not exist.
+        independent_progress: see `Offloading`. Raises ValueError for an algorithm that does not exist.
         """
         if algorithm not in ALGORITHMS:
             raise ValueError(f"no algorithm {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
@@ -268,7 +272,7 @@ def _read() -> dict[str, Implementation]:
 
 
 IMPLEMENTATIONS: Final = _read()
-"""By name, from `implementations.toml`."""
+"""Return the implementation of that name. Raises ValueError for a name that does not exist."""
 
 
 def implementation(name: str) -> Implementation:
@@ -283,7 +287,7 @@ def variant(
 ) -> Implementation:
     """Return an implementation with features switched `on` or `off`, or left `auto`; `prefetch` names a prefetch mode.
 
-    Raises ValueError for a feature of an implementation whose program has no shared memory.
+    Raises ValueError when a feature is switched of an implementation that does not use shared memory.
     """
     chosen = implementation(name)
     changed: dict[str, Any] = {
@@ -304,20 +308,20 @@ class StdParOptions(ProgramOptions):
 
     model: ClassVar[str] = "stdpar"
     implementation: str | Implementation = "acpp"
-    """A name of `IMPLEMENTATIONS`, or one made of these with `attrs.evolve`."""
+    """A name of `IMPLEMENTATIONS`, or an `Implementation` made of one of these with `attrs.evolve`."""
     pool_gb: float | None = None
-    """The size of the memory pool in GiB, 0 for none, instead of the implementation's own."""
+    """The size of the memory pool in GiB, 0 for no pool; None for the implementation's own."""
     system_usm: bool = False
-    """Whether the device uses all memory of the host as it is (``--acpp-stdpar-system-usm``): nothing is taken over,
-    validated or prefetched.
+    """Whether the device can access all of the host's memory as it is (``--acpp-stdpar-system-usm``). Then no
+    allocation is replaced, no pointer checked and nothing prefetched.
     """
     heuristic: HeuristicRules | None = None
-    """The rules of the offload heuristic, instead of the implementation's own."""
+    """The rules of the offload heuristic; None for the implementation's own."""
     heuristic_file: Path | None = None
-    """The file with the runtimes that the heuristic knows; written at the end."""
+    """The heuristic's database of runtimes, read at the start and written at the end; None for an empty one."""
 
     def check(self) -> None:
-        """Raise ValueError, also for several devices and an implementation that does not exist."""
+        """Raise ValueError for options that cannot be: several devices, or an implementation that does not exist."""
         super().check()
         if self.num_devices != 1:
             raise ValueError("a stdpar program has one device")

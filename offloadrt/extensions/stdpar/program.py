@@ -51,10 +51,10 @@ from offloadrt.trace import Trace
 
 
 class SyclQueue:
-    """``sycl::queue``, in order. Its commands go through SYCL's layers, whatever the program's implementation."""
+    """``sycl::queue``, in order. Its commands go through SYCL's layers under every implementation."""
 
     def __init__(self, executor: Executor, device: OffloadDevice) -> None:
-        """executor: of the thread that the queue belongs to."""
+        """Make a queue that belongs to the thread of `executor`."""
         self._executor = executor
         self._runtime = executor.runtime
         self._queue = Queue(self._runtime, device, self._runtime.machine.spec.value("sycl.submit"))
@@ -62,7 +62,7 @@ class SyclQueue:
     async def malloc_shared(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Allocate shared USM: memory of host and device."""
+        """Allocate shared USM, which host and device can both access."""
         with self._runtime.calling("malloc_shared"):
             await self._executor.meets_call("malloc_shared")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "shared")
@@ -90,7 +90,7 @@ class SyclQueue:
         return array
 
     async def free(self, array: UsmArray) -> None:
-        """Call ``sycl::free`` for memory of any kind. Raises DriverError where no such memory begins."""
+        """Call ``sycl::free`` for memory of any kind. Raises DriverError where no allocation of that kind begins."""
         with self._runtime.calling("free"):
             await self._executor.meets_call("free")
             await self._runtime.usm.free(array)
@@ -104,13 +104,13 @@ class SyclQueue:
             )
 
     async def memcpy(self, destination: UsmArray, source: UsmArray) -> None:
-        """Copy all bytes of an array; returns when the host may go on. ValueError for different sizes."""
+        """Copy all bytes of an array; returns when the host may go on. Raises ValueError for different sizes."""
         with self._runtime.calling("memcpy"):
             await self._executor.meets_call("memcpy")
             await self._queue.memcpy(destination, source)
 
     async def prefetch(self, array: UsmArray) -> None:
-        """Have shared USM migrate to the device. ValueError for other memory, PrefetchCrash."""
+        """Submit a prefetch of shared USM to the device. Raises ValueError for other memory, and PrefetchCrash."""
         if array.memory != "shared":
             raise ValueError(f"prefetch of {array.name!r}: it is {array.memory} memory, not shared USM")
         with self._runtime.calling("prefetch"):
@@ -118,20 +118,20 @@ class SyclQueue:
             await self._queue.prefetch(array.address, array.nbytes, array.name)
 
     async def wait(self) -> None:
-        """Wait for everything in the queue. Raises what a kernel in it did wrong."""
+        """Wait for everything in the queue. Raises the first error of a kernel in it."""
         with self._runtime.calling("wait"):
             await self._executor.meets_call("wait")
             await self._queue.wait()
 
     async def close(self) -> None:
-        """Wait for the queue at its end, and give its stream back."""
+        """Wait for everything in the queue, and give its stream back."""
         with self._runtime.calling("wait"):
             await self._executor.meets_call("wait")
             await self._queue.close()
 
 
 class HostThread(Algorithms, ProgramThread):
-    """Given to the body of a host thread as ``t``. Algorithms go into the thread's own queue."""
+    """The host thread ``t`` that a program's function gets. Its algorithms go into a queue of its own."""
 
     def __init__(self, program: OffloadProgram[Any], runtime: StdParRuntime, heap: Heap, *place: Any) -> None:
         super().__init__(program, *place)
@@ -141,7 +141,7 @@ class HostThread(Algorithms, ProgramThread):
         self._interposed = True
 
     async def leave_team(self) -> None:
-        """End the thread, and with it its queue."""
+        """End the thread: wait for its queue and give its stream back."""
         await self.executor.meets(Marker.RETURN)
         if self.executor.queue is not None:
             await self.executor.queue.close()
@@ -156,7 +156,7 @@ class HostThread(Algorithms, ProgramThread):
         kind: Kind = "static",
         align: int = 16,
     ) -> UsmArray:
-        """Make a C array on the stack, or memory that somebody has of the C library: neither is the device's."""
+        """Make a C array on the stack, or on the C library's heap. Without system USM the device can use neither."""
         made = super().array(name, shape, dtype, fill, phantom, kind, align)
         self.runtime.usm.add_system(made.address, made.nbytes)
         return adopted(made, "heap" if kind == "heap" else "stack", self.sim)
@@ -172,10 +172,11 @@ class HostThread(Algorithms, ProgramThread):
         phantom: bool | None = None,
         align: int = 0,
     ) -> UsmArray:
-        """Allocate ``new T[n]``, memory that nobody has touched, whose values are zeros.
+        """Allocate ``new T[n]``: memory whose pages do not exist yet and whose values are zeros.
 
-        With `fill` the thread then writes it. align: an alignment of its own (``aligned_alloc``), 0 for none.
-        ValueError for a shape that is none; ArrayOutOfDeviceMemory where the array is device memory and does not fit.
+        With `fill` the thread then writes it. align: an explicit alignment in bytes (``aligned_alloc``), 0 for none.
+        Raises ValueError for an invalid shape, and ArrayOutOfDeviceMemory where the array is device memory and does not
+        fit.
         """
         explicit = self.runtime.is_explicit
         with self.runtime.calling("new"):
@@ -198,7 +199,7 @@ class HostThread(Algorithms, ProgramThread):
     async def foreign_malloc(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Call malloc in a translation unit of another compiler, which gives the C library's memory."""
+        """Call malloc in a translation unit of another compiler, which allocates from the C library."""
         await self.executor.meets(Marker.ALLOCATION, "foreign_malloc")
         array = self.runtime.unplaced(name, shape, dtype, phantom, "heap")
         array.address = await self._memory.malloc_libc(array.nbytes, self._heap)
@@ -212,11 +213,11 @@ class HostThread(Algorithms, ProgramThread):
         fill: Any = None,
         phantom: bool | None = None,
     ) -> UsmArray:
-        """Make an array on the thread's stack, which is the host's."""
+        """Make an array on the thread's stack, which is memory of the host."""
         return self.array(name, shape, dtype, fill, phantom)
 
     async def free(self, array: HostArray) -> None:
-        """Free or delete an array in the program's own translation units. Raises InvalidFree."""
+        """Free or delete an array in one of the program's own translation units. Raises InvalidFree."""
         await self._free(array, foreign=False)
 
     delete = free
@@ -224,8 +225,8 @@ class HostThread(Algorithms, ProgramThread):
     async def foreign_free(self, array: HostArray) -> None:
         """Call free in a translation unit of another compiler.
 
-        Raises InvalidFree and, where the implementation does not replace it there, ForeignFree for memory of the
-        device.
+        Raises InvalidFree where no allocation begins. Raises ForeignFree for shared USM where the implementation does
+        not replace free there.
         """
         await self._free(array, foreign=True)
 
@@ -241,7 +242,7 @@ class HostThread(Algorithms, ProgramThread):
 
     @contextmanager
     def interposition_disabled(self) -> Iterator[None]:
-        """``with t.interposition_disabled():`` allocations inside are the C library's, as the runtime's own are."""
+        """Inside ``with t.interposition_disabled():``, allocate from the C library, as the runtime itself does."""
         before, self._interposed = self._interposed, False
         try:
             yield
@@ -251,10 +252,10 @@ class HostThread(Algorithms, ProgramThread):
     # what the host does with its data
 
     async def read(self, place: HostArray | Section) -> Any:
-        """Read an array, or a section of it, as the host does: what the device owns comes back.
+        """Read an array, or a section of it, on the host; its pages that are on the device come back.
 
-        Returns the array's values, None for a phantom. Raises UnfinishedRead when the kernel that writes it has not
-        been waited for.
+        Returns the values, None for a phantom. Raises UnfinishedRead when the kernel that writes it has not been waited
+        for.
         """
         array = _of_model(array_of(place))
         if array.memory == "device":
@@ -264,7 +265,7 @@ class HostThread(Algorithms, ProgramThread):
         return None if array.values is None else _part(place, array.values)
 
     async def write(self, place: HostArray | Section, values: Any = None) -> None:
-        """Write an array, or a section of it, with these values; without any only take its pages.
+        """Write `values` to an array, or to a section of it, on the host; None only brings its pages to the host.
 
         Raises UnfinishedRead when a kernel that uses it has not been waited for.
         """
@@ -279,11 +280,14 @@ class HostThread(Algorithms, ProgramThread):
             _set(place, array, values)
 
     async def host_access(self, place: HostArray | Section, writes: bool | None = None) -> None:
-        """Read and write an array or a section of it, which is shared or host memory."""
+        """Touch an array or a section of it, in shared or host memory, as the host does.
+
+        writes: False for a read; None counts as a write.
+        """
         await self._touch(place, writes=writes is not False)
 
     def first_touch(self, array: HostArray) -> Awaitable[object]:
-        """Write all of an array."""
+        """Touch all of an array for the first time, by writing it."""
         return self.write(array)
 
     async def _touch(self, place: HostArray | Section, writes: bool) -> None:
@@ -298,7 +302,7 @@ class HostThread(Algorithms, ProgramThread):
         await self.runtime.usm.host_touch(array, begin, nbytes)
 
     async def _copy(self, array: UsmArray, to_device: bool) -> None:
-        """Copy device memory from or to what the program has of it on the host, and wait."""
+        """Copy device memory to or from the program's copy of it on the host, and wait."""
         queue = self.executor.queue
         assert queue is not None, "device memory without a device"
         array.check_alive("memcpy")
@@ -311,14 +315,14 @@ class HostThread(Algorithms, ProgramThread):
     # the flow of the program, as barriers see it
 
     async def external(self, name: str, seconds: float = 0.0) -> None:
-        """Call a function that the compiler cannot look into, which occupies a core for so long."""
+        """Call a function that is not inlined: barriers before it stay. seconds: how long it occupies a core."""
         with self.runtime.calling(name):
             await self.executor.meets_call(name)
             if seconds:
                 await self.compute(seconds)
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for virtual seconds, a call that the compiler does not know: barriers before it stay."""
+        """Sleep for a virtual time in seconds. Barriers before it stay, as the compiler does not know the call."""
         await self.executor.meets_call("sleep")
         await super().sleep(seconds)
 
@@ -329,13 +333,13 @@ class HostThread(Algorithms, ProgramThread):
 
     @asynccontextmanager
     async def function(self) -> AsyncIterator[None]:
-        """``async with t.function():`` the body of a function of the program, which returns at the end."""
+        """Mark the body of a function of the program, which returns at the end: ``async with t.function():``."""
         yield
         if not self.runtime.is_explicit:
             await self.executor.meets(Marker.RETURN)
 
     async def wait(self) -> None:
-        """Wait for the thread's queue. Raises what a kernel in it did wrong."""
+        """Wait for the thread's queue. Raises the first error of a kernel in it."""
         await self.executor.meets(Marker.CALL, "wait")
         if self.executor.queue is not None and self.executor.queue.outstanding:
             await self.executor.drain()
@@ -343,7 +347,7 @@ class HostThread(Algorithms, ProgramThread):
     def queue(self) -> SyclQueue:
         """Make a SYCL queue on the default device, in order, with USM of all kinds.
 
-        ValueError where there is no device.
+        Raises ValueError where there is no device.
         """
         device = self.runtime.usm.device
         if device is None:
@@ -353,7 +357,7 @@ class HostThread(Algorithms, ProgramThread):
     # algorithms
 
     async def invoke(self, call: AlgorithmCall) -> Any:
-        """Run one algorithm as the implementation does, and return what it returns."""
+        """Run one algorithm as the implementation does, and return its result."""
         with self.runtime.calling(call.algorithm):
             return await self.executor.execute(call)
 
@@ -370,7 +374,7 @@ def _set(place: HostArray | Section, array: UsmArray, values: Any) -> None:
 
 
 def _part(place: HostArray | Section, values: NDArray[Any]) -> NDArray[Any]:
-    """Select the elements of an array, or of a section of it."""
+    """Return the elements of an array that belong to `place`: all, or those of a section."""
     if not isinstance(place, Section):
         return values
     part: NDArray[Any] = values[place.lower : place.lower + (place.length - 1) * place.stride + 1 : place.stride]
@@ -387,14 +391,14 @@ _REASONS = {
     Reason.OFF: "kept_off",
 }
 KEPT: Final = tuple(_REASONS.values())
-"""The names of the figures that say why barriers stay."""
+"""The names of the figures that count kept barriers, one for each reason."""
 
 
 def algorithm_figures(algorithms: Mapping[str, float], barriers: Mapping[Hashable, float]) -> dict[str, float | int]:
-    """Return what became of a program's algorithms and barriers, in numbers by name.
+    """Return figures about a program's algorithms and barriers, by name.
 
-    Algorithms called, offloaded and on the host, waits, prefetches and allocations that were taken over; the share of
-    the barriers that were elided, and why the others stay.
+    They are the algorithms called, offloaded and on the host, the waits, prefetches and allocations replaced by shared
+    USM, the share of the barriers that were elided, and how many were kept for each reason.
     """
     counts = {name: round(count) for name, count in algorithms.items()}
     reasons = dict.fromkeys(KEPT, 0.0)
@@ -410,9 +414,9 @@ R = TypeVar("R")
 
 
 class StdPar(OffloadProgram[HostThread]):
-    """The program's view of the machine, and of its default device.
+    """A program of C++ standard parallelism, with the machine that it runs on and its default device.
 
-    ValueError for an implementation that does not exist, and for system USM where the device cannot have it;
+    Raises ValueError for an implementation that does not exist, and for system USM where the device cannot have it;
     HeuristicDatabaseError for a file that cannot be read.
     """
 
@@ -444,20 +448,20 @@ class StdPar(OffloadProgram[HostThread]):
 
     @property
     def decisions(self) -> Mapping[Decision, int]:
-        """Return what became of the barrier behind each offloaded algorithm, by place and reason, and how often."""
+        """Return how often each decision about a barrier was taken, by algorithm, place and reason."""
         return self.runtime.decisions
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Return the statistics of the runtime's locks, by name, the memory pool's among them."""
+        """Return the statistics of the runtime's locks, by name, including the memory pool's mutex."""
         return {**super().locks(), self.heap.lock.name: self.heap.lock.statistics()}
 
     @property
     def elided(self) -> int:
-        """Count the barriers behind offloaded algorithms at which nobody waited."""
+        """Return the number of barriers behind offloaded algorithms at which no thread waited."""
         return sum(times for decision, times in self.decisions.items() if isinstance(decision, Elided))
 
     def algorithms(self) -> dict[str, int]:
-        """Tell what the program did so far, in numbers: its `Counts`, barriers elided, decisions of the heuristic."""
+        """Return the program's counts so far, by name: its `Counts`, barriers elided, decisions of the heuristic."""
         decisions = [decision for heuristic in self.runtime.heuristics for decision in heuristic.decisions]
         return {
             **attrs.asdict(self.counts),
@@ -467,20 +471,20 @@ class StdPar(OffloadProgram[HostThread]):
         }
 
     def barriers(self) -> dict[Hashable, int]:
-        """Return how often each decision on a barrier was taken: elided, or kept for a reason."""
+        """Return how often each decision about a barrier was taken: elided, or kept for a reason."""
         return dict(self.decisions.items())
 
     def elision_table(self) -> str:
-        """Print where each barrier stood and what became of it, how often, and why."""
+        """Return a table of the places of barriers, what became of each, how often, and why."""
         return table(decision for decision, times in self.decisions.items() for _ in range(times))
 
     async def complete_tasks(self) -> None:
-        """Close the queues of threads that ended before they could; all others are closed."""
+        """Close the queues of threads that ended without closing them."""
         for close in self.runtime.closers:
             await close()
 
     async def shutdown(self) -> None:
-        """Shut the runtime down; what the program allocates afterwards is the C library's."""
+        """Shut the runtime down, so that later allocations are the C library's; write the heuristic's database."""
         self.heap.is_up = False
         await super().shutdown()
         if self._database_file is not None:

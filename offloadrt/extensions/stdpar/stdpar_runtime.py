@@ -1,4 +1,4 @@
-"""The runtime that an implementation of C++ standard parallelism links a program with, and what that knows."""
+"""The runtime library that an implementation of C++ standard parallelism links a program with."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from offloadrt.trace import Trace, events
 
 
 class Launches:
-    """`factor`: how long the compiler's kernels take, where the machine's own compiler's take 1."""
+    """Makes the launches of kernels, and keeps those that it has made.
+
+    factor: how long the implementation's kernels take, relative to those of the machine's own compiler.
+    """
 
     def __init__(self, factor: float) -> None:
         self._factor = factor
@@ -36,8 +39,8 @@ class Launches:
     def of(self, kernel: Kernel, arguments: Sequence[Any], iterations: int | None) -> tuple[Launch, Launch]:
         """Return the launch as the program wrote it, and as this compiler's code executes on the device.
 
-        iterations: of a kernel that is declared by its costs; without, one for each element of its first array.
-        KernelError when a loop nest needs what is not known.
+        iterations: how many, for a kernel that is declared by its costs; None for one for each element of its first
+        array. Raises KernelError when a loop nest depends on values that are not known.
         """
         nest = kernel.analysis is not None
         if not nest and iterations is None:
@@ -58,14 +61,20 @@ def _key(argument: Any) -> object:
 
 
 _WITH_PAGES = ("migrates", "host")
-"""Where the device has translations of its own for shared USM."""
+"""The values of ``usm.shared`` with which the device has page tables of its own for shared USM."""
 
 
 class SyclUsm:
-    """Allocations are addresses. Calls take the driver's time. Without a device they raise ValueError."""
+    """Unified shared memory of all kinds on one device.
+
+    Allocations are addresses. Each call takes the driver's time. Without a device, calls raise ValueError.
+    """
 
     def __init__(self, machine: Machine, device: OffloadDevice | None, system: bool = False) -> None:
-        """system: does the device fault for all memory of the host (system USM)? ValueError where it cannot."""
+        """Take the modes from the machine's profile.
+
+        system: whether the device can fault for all memory of the host (system USM). Raises ValueError where it cannot.
+        """
         self.device = device
         self.mode = machine.spec.text("usm.shared")
         self.on_prefetch = machine.spec.text("usm.prefetch")
@@ -73,22 +82,27 @@ class SyclUsm:
             raise ValueError(f"system USM on {machine.spec.name}: its device cannot fault (usm.shared = host)")
         api = machine.spec.entries.get("driver.api")
         self.of_host = device is not None and api is not None and api.value == "rocr"
-        """Whether shared memory is the host's own, which kernels map by page faults, as with ROCr on an APU."""
+        """Whether shared memory is ordinary host memory, which kernels map by page faults, as with ROCr on an APU."""
         self._memories: tuple[Memory, ...] = ("shared", "host", "heap", "stack") if system else ("shared", "host")
-        """Kinds of memory of which kernels say what they do with its pages."""
+        """The kinds of memory whose pages a kernel may fault for."""
         self._machine = machine
         self._memory = machine.host_memory
         self._touchings: Memo[tuple[int, ...], tuple[Launch, Touching]] = Memo()
-        """What launches do with managed memory in these places; a launch is kept, so that its number stays its own."""
+        """The accesses of a launch to managed memory, by launch and the places of its arrays. The launch is kept with
+        them, so that its ``id`` is not given to another one.
+        """
         self._ranges: dict[tuple[tuple[int, int], ...], Touching] = {}
-        """What kernels reach of the host's memory; the same tuple again is checked quickly."""
+        """The ranges of host memory that kernels reach. The same tuple is used again, so that comparing it is quick."""
         self._host: dict[int, int] = {}
-        """Bytes of what `malloc_host` gave, by address."""
+        """Size in bytes of each allocation of `malloc_host`, by address."""
 
     # allocations
 
     async def malloc_shared(self, nbytes: int, name: str) -> int:
-        """Call cuMemAllocManaged, or what is like it; nobody has touched the pages yet. name: of the object."""
+        """Call cuMemAllocManaged or its counterpart and return the address. No page exists yet.
+
+        name: the object that the memory is for.
+        """
         if self.of_host:  # hipMallocManaged reserves addresses; pages come when somebody touches them
             return self._memory.allocate(nbytes, self._machine.spec.count("page.size"))
         managed = self._driver("malloc_shared").managed
@@ -106,7 +120,7 @@ class SyclUsm:
             await self._driver("free").managed.free(address)
 
     async def malloc_device(self, nbytes: int, phantom: bool, name: str) -> int:
-        """Call cuMemAlloc. name: of the object. Raises ArrayOutOfDeviceMemory."""
+        """Call cuMemAlloc for the object `name` and return the address. Raises ArrayOutOfDeviceMemory."""
         try:
             address = await self._driver("malloc_device").memory.alloc(nbytes, phantom)
         except OutOfDeviceMemory as failed:
@@ -114,7 +128,7 @@ class SyclUsm:
         return address
 
     async def malloc_host(self, nbytes: int) -> int:
-        """Call cuMemAllocHost: pinned memory of the host."""
+        """Call cuMemAllocHost, which allocates pinned memory of the host, and return the address."""
         if self.of_host:
             return await self.malloc_shared(nbytes, "")
         address = await self._driver("malloc_host").pinning.alloc(nbytes)
@@ -125,7 +139,7 @@ class SyclUsm:
         return address
 
     async def free(self, array: UsmArray) -> None:
-        """Free USM of any kind. Raises DriverError where none of that kind begins."""
+        """Free USM of any kind. Raises DriverError where no allocation of that kind begins at its address."""
         array.check_host_access(writes=True)
         if array.memory == "device":
             await self._driver("free").memory.free(array.address)
@@ -139,7 +153,7 @@ class SyclUsm:
         array.freed = True
 
     def add_system(self, address: int, nbytes: int) -> None:
-        """Add memory of the C library or a stack, which the device may fault for."""
+        """Register memory of the C library or of a stack for page faults of the device, where that has system USM."""
         if self.mode in _WITH_PAGES and "heap" in self._memories:
             self._manage().add(address, nbytes, populated=False)
 
@@ -148,10 +162,11 @@ class SyclUsm:
     async def host_touch(
         self, array: UsmArray, begin: int = 0, nbytes: int | None = None, by_workers: bool = False
     ) -> None:
-        """Touch bytes of an array (all of them) from the calling thread.
+        """Touch bytes of an array from the calling thread; without `nbytes`, all from `begin` on.
 
-        Pages that the device owns come back, and those that nobody has touched are populated. by_workers: the host's
-        workers touch them, each its own, whose first touches of ordinary memory take no time here.
+        Pages that the device owns come back to the host, and pages that do not exist yet are populated. by_workers: the
+        host's worker threads touch the bytes, each its own part; their first touches of ordinary memory take no time
+        here.
         """
         size = array.nbytes - begin if nbytes is None else nbytes
         if array.memory != "host" and array.memory in self._memories and self.mode in _WITH_PAGES:
@@ -164,7 +179,7 @@ class SyclUsm:
             await self._memory.populate(array.address + begin, size)
 
     def touching(self, launch: Launch, arguments: Sequence[Any]) -> Touching:
-        """Tell what a kernel does with managed memory; nothing where that lies where the kernel runs."""
+        """Return a kernel's accesses to managed memory; `NOTHING` where that memory lies where the kernel runs."""
         if self.mode not in _WITH_PAGES and not self.of_host:
             return NOTHING
         arrays = [argument for argument in arguments if isinstance(argument, UsmArray)]
@@ -180,7 +195,7 @@ class SyclUsm:
         return entry[1]
 
     def view(self, array: UsmArray) -> Any:
-        """Return what a kernel sees of an array."""
+        """Return the values of an array as a kernel sees them."""
         if array.memory != "device":
             return array.values
         memory = self._device("kernel").memory
@@ -209,14 +224,14 @@ _SUBMIT = {SubmitPath.DIRECT: "stdpar.submit", SubmitPath.SYCL: "sycl.submit", S
 
 @attrs.define
 class Counts:
-    """Numbers of all threads, since the start of the program."""
+    """Counts over all threads, since the start of the program."""
 
     calls: int = 0
     """Calls of algorithms, whatever their policy."""
     offloaded: int = 0
     on_host: int = 0
     host_pointers: int = 0
-    """Algorithms among `on_host` that ran there because one of the kernel's pointers was the host's."""
+    """Algorithms among `on_host` that ran there because one of the kernel's pointers was to the host's memory."""
     waits: int = 0
     """Waits for a queue."""
     prefetches: int = 0
@@ -230,8 +245,8 @@ class Counts:
 class StdParRuntime:
     """The runtime of one program, which all of its threads share.
 
-    next_directive: gives the numbers by which a trace tells the program's calls apart. ValueError for system USM where
-    the device cannot have it; HeuristicDatabaseError for a file that cannot be read.
+    next_directive: returns a new number for each call; a trace tells calls apart by it. Raises ValueError for system
+    USM where the device cannot have it, and HeuristicDatabaseError for a file that cannot be read.
     """
 
     def __init__(
@@ -247,30 +262,32 @@ class StdParRuntime:
         self.sim = machine.sim
         self.system_usm = options.system_usm and device is not None
         self.is_explicit = implementation.memory is DataMemory.DEVICE
-        """Whether the program has device memory, copies and waits of its own, where it needs them."""
+        """Whether the program itself allocates device memory, copies and waits, instead of using shared memory."""
         self.usm = SyclUsm(machine, device, self.system_usm)
         self.launches = Launches(implementation.kernel_factor.value)
         self.counts = Counts()
         self.decisions: dict[Decision, int] = {}
-        """What became of the barrier behind each offloaded algorithm, by place and reason, and how often."""
+        """How often each decision was taken about the barrier behind an offloaded algorithm, by place and reason."""
         self.make_window: Callable[[], Window] = functools.partial(
             Window, implementation.elision or self.is_explicit, self.system_usm
         )
-        """Makes what decides about the barriers of a thread."""
+        """Makes the `Window` that decides about the barriers of one thread."""
         self.rules = options.heuristic or HeuristicRules()
         file = options.heuristic_file
         self.database = HeuristicDatabase() if file is None else HeuristicDatabase.read(file)
-        """Runtimes of operations, as the heuristic knows them."""
+        """The runtimes of operations that the offload heuristic knows."""
         self.heuristics: list[OffloadHeuristic] = []
         """The heuristic of each thread, with what it decided, in the order in which the threads were made."""
         self.closers: list[Callable[[], Awaitable[None]]] = []
-        """Each closes a queue of the program, unless it is closed; for queues of threads that ended before."""
+        """Functions that each close a queue of the program, unless it is closed. They serve the queues of threads that
+        ended before they could close them.
+        """
         self.batches = 0
-        """Batches of operations that have been completed by a wait, of all threads."""
+        """How many batches of operations have been completed by a wait, over all threads."""
         spec = machine.spec
         entry = _SUBMIT.get(implementation.submit)
         self.submit_s = 0.0 if entry is None else spec.value(entry)
-        """Host time of one command in the implementation's own layers."""
+        """Host time of one command in the implementation's own layers, in seconds."""
         self.dispatch_s = spec.value("stdpar.dispatch")
         self.lookup_s = spec.value("stdpar.lookup")
         self.independent_progress = spec.flag("gpu.independent_progress")
@@ -279,7 +296,7 @@ class StdParRuntime:
         self._trace = trace
 
     def make_heuristic(self) -> OffloadHeuristic | None:
-        """Make that of a thread, where the implementation has one and there is anything to decide."""
+        """Make the heuristic of a thread; None where the implementation has none or there is no device."""
         if not self.implementation.heuristic or self.usm.device is None:
             return None
         self.heuristics.append(OffloadHeuristic(self.database, self.rules))
@@ -292,7 +309,7 @@ class StdParRuntime:
     def unplaced(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike, phantom: bool | None, memory: Memory
     ) -> UsmArray:
-        """Make an array that lies nowhere yet."""
+        """Make an array whose address is still 0."""
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         ghost = self._phantom if phantom is None else phantom
         values = None if ghost else make_values(name, lengths, element, None)
@@ -300,7 +317,7 @@ class StdParRuntime:
 
     @contextmanager
     def calling(self, name: str) -> Iterator[None]:
-        """Give one call of the implementation's library a number, which is the cause of what happens in it."""
+        """Give one call of the implementation's library a number, the cause of all events inside."""
         actor, trace, number = self.sim.running or self.sim.current, self._trace, self._next_directive()
         outer, actor.cause = actor.cause, number
         if trace is not None:

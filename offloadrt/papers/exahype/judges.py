@@ -1,6 +1,6 @@
 """Judges of the ExaHyPE paper's claims: each asks for the runs that its claim needs.
 
-First it is said where they look. Then come the judges of figures, and those of how the runtime and unified memory
+First come the parameters of the runs. Then come the judges of figures, and those of how the runtime and unified memory
 work, with the small recorded runs of `probes`.
 """
 
@@ -41,7 +41,7 @@ from offloadrt.study.spec import RunSpec
 SCENARIO = "exahype"
 MACHINE = "alex-a100"
 BATCH = 8
-"""The batch where a claim names none: the paper's own saturation batch in 3D."""
+"""The number of patches in a batch where a claim gives none: the paper's own saturation batch in 3D."""
 CASES: dict[str, dict[str, Value]] = {
     "euler3d_p5": {"equations": "euler3d", "patch": 5},
     "euler3d_p9": {"equations": "euler3d", "patch": 9},
@@ -58,13 +58,14 @@ SENSITIVITY: tuple[dict[str, Value], ...] = (
     {**CASES["euler3d_p5"], **_SHORT, "memory": "managed", "threads": 1},
     {**CASES["euler3d_p5"], **_SHORT, "memory": "managed", "threads": 16},
 )
-"""Short runs that show whether an entry of the machine has any influence on times."""
+"""Short runs that show whether an entry of the machine's profile has any influence on times."""
 CANDIDATES: dict[str, dict[str, str]] = {
     "driver.free_visits_streams": {"driver.free_visits_streams": "1 us"},
     "driver.halt_save_restore": {"driver.halt": "suspend", "driver.halt_save_restore": "10 us"},
     "alloc.managed_alignment": {"alloc.managed_alignment": "2 MiB"},
 }
-"""Mechanisms that might make the real machine slower with more threads, and managed allocations that share no block.
+"""Entries for mechanisms that might make the real machine slower with more threads, and for managed allocations that
+share no block.
 
 The costs of the mechanisms are invented: they only show in which direction each one works.
 """
@@ -74,22 +75,22 @@ bench = Bench.of("offloadrt.papers.exahype")
 
 @attrs.frozen
 class ScalingGrid(JudgingGrid):
-    """Thread counts, batches, and how much work there is."""
+    """The thread counts and batches at which the judges measure, and the amount of work."""
 
     threads: tuple[int, ...]
     ends: tuple[int, ...]
-    """Thread counts at which curves over batches are measured."""
+    """The thread counts at which curves over batches are measured."""
     batches: tuple[int, ...]
     alone: tuple[int, ...]
-    """Batches at which one thread is measured alone."""
+    """The batches at which one thread is measured alone."""
     gains: tuple[int, ...]
-    """Batches at which the gain of one memory over another is measured."""
+    """The batches at which the gain of one memory over another is measured."""
     work: Mapping[str, int]
-    """How much there is to do, by kind."""
+    """The amount of work by kind: numbers of patches, and smallest numbers of batches per thread."""
 
     @property
     def described(self) -> str:
-        """Say in words how much is looked at."""
+        """Describe in words which runs the judges make."""
         threads, batches = (", ".join(map(str, counts)) for counts in (self.threads, self.batches))
         work = ", ".join(f"{kind} {count}" for kind, count in self.work.items())
         return f"threads {threads}; batches {batches}; {work}"
@@ -101,7 +102,7 @@ class ScalingGrid(JudgingGrid):
 
     @property
     def machine(self) -> MachineSpec:
-        """Load the machine as the runs have it."""
+        """Load the machine's profile as the runs use it."""
         options = self.options
         return profiles.load(
             options.machine or MACHINE, options.overrides, options.range_end or "mean", options.runtime
@@ -109,12 +110,12 @@ class ScalingGrid(JudgingGrid):
 
     @property
     def halt(self) -> str:
-        """Say what halts kernels on this machine: `driver.halt = …`."""
+        """Return the machine's entry that says what halts kernels, as text: `driver.halt = …`."""
         return f"driver.halt = {self.machine.text('driver.halt')}"
 
 
 def grid(extent: Extent, options: RunSpec) -> ScalingGrid:
-    """Choose where the judges look: from `full` over `quick` to `ends`, fewer threads and batches, and less work."""
+    """Choose the judges' runs. From `full` over `quick` to `ends` there are fewer threads, batches and patches."""
     places: dict[str, tuple[tuple[int, ...], ...]] = {
         "full": ((1, 2, 4, 8, 16, 32, 64, 128), (1, 16, 128), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 32), (1, BATCH)),
         "quick": ((1, 2, 16, 32, 128), (1, 16), (1, 4, 8, 16), (1, 4, 8, 16), (1, BATCH)),
@@ -130,7 +131,7 @@ def grid(extent: Extent, options: RunSpec) -> ScalingGrid:
 
 
 def _rounds(**batches: int) -> dict[str, int]:
-    """Give the smallest number of batches that a thread has in strong scaling, by memory.
+    """Return the smallest number of batches that a thread has in strong scaling, by memory.
 
     The paper's totals are so large that the time of a patch no longer depends on them (section 5). With map clauses, a
     volume of CCZ4 takes 128 threads 1.24 us with two batches each, 1.62 us with four and 1.86 us with eight.
@@ -139,12 +140,12 @@ def _rounds(**batches: int) -> dict[str, int]:
 
 
 def _in_all(grid: ScalingGrid, memory: str, threads: int, batch: int) -> int:
-    """Count patches in strong scaling: as many as the grid has, and enough for every thread to have some batches."""
+    """Return the number of patches in strong scaling: the grid's, or more if the threads' batches need more."""
     return max(grid.work["patches"], grid.work[f"rounds with {memory}"] * threads * batch)
 
 
 Times = Asking[dict[tuple[int, int], float]]
-"""t(T, n) by (threads, batch)."""
+"""t(T, n), the time of a volume in seconds, by (threads, batch)."""
 
 
 def strong(
@@ -155,7 +156,10 @@ def strong(
     threads: Iterable[int] | None = None,
     batches: Iterable[int] = (BATCH,),
 ) -> Times:
-    """Measure t(T, n) in strong scaling."""
+    """Measure t(T, n), the time of a volume, in strong scaling.
+
+    It is extrapolated from two runs, one with half the patches, so that costs of the start do not count.
+    """
     places = [(count, batch) for count in (grid.threads if threads is None else threads) for batch in batches]
     runs: list[dict[str, Value]] = []
     for count, batch in places:
@@ -170,9 +174,9 @@ def strong(
 def weak(
     grid: ScalingGrid, memory: str, *, threads: Iterable[int], batches: Sequence[int], per_thread: bool = False
 ) -> Times:
-    """Measure t(T, n) in weak scaling of Euler 2D, over one thread's volumes when `per_thread`.
+    """Measure t(T, n) in weak scaling of Euler 2D; with `per_thread`, the time is over one thread's volumes.
 
-    Every thread has the grid's work, and at least two of the largest batches.
+    Every thread has the grid's number of patches, and at least two of the largest batches.
     """
     places = [(count, batch) for count in threads for batch in batches]
     patches = max(grid.work["weak"], 2 * max(batches))
@@ -183,9 +187,9 @@ def weak(
 
 
 def saturation(curve: Mapping[int, float]) -> int | None:
-    """Find the smallest batch n for which 2n takes at least 0.85 of its time; None when there is none.
+    """Return the smallest batch n for which batches of 2n take at least 0.85 of its time; None when there is none.
 
-    The factor is the paper's relation for Euler 2D: from there on twice the batch barely pays.
+    The factor is the paper's relation for Euler 2D: from there on a doubled batch barely pays.
     """
     saturated = bench.claims["exahype.obs1.sat2d"]
     for batch, time in sorted(curve.items()):
@@ -197,7 +201,7 @@ def saturation(curve: Mapping[int, float]) -> int | None:
 def saturations(
     look: Callable[..., Times], threads: Sequence[int], batches: Sequence[int]
 ) -> Asking[dict[int, int | None]]:
-    """Find the saturation batch at each thread count, None when there is none; `look(threads=, batches=)` gives t.
+    """Return the saturation batch at each thread count, None when there is none. `look(threads=, batches=)` measures t.
 
     The two largest of `batches` are measured only where the smaller ones do not saturate, because the answer is the
     same.
@@ -325,7 +329,7 @@ def robust(grid: ScalingGrid, case: str) -> Hearing:
 
 
 def _worst_doubling(curve: Mapping[int, float]) -> tuple[float, int]:
-    """Find the largest t(next) / t(T) over neighbouring thread counts, and its T."""
+    """Return the largest t(next) / t(T) over neighbouring thread counts, and its T."""
     return max((curve[later] / curve[count], count) for count, later in pairwise(sorted(curve)))
 
 
@@ -421,7 +425,7 @@ COUNTS = probes.exahype_counts
 
 
 def counted(fact: Mapping[str, Value], /, *more: str, **expected: float) -> Judgement:
-    """Judge that counts are as expected; `more` is what else there is to say."""
+    """Judge that counts are as expected. `more`: further text for the judgement."""
     counts = {name: number(fact[name]) for name in expected}
     wrong = [
         f"{name} {counts[name]:g} instead of {count:g}" for name, count in expected.items() if counts[name] != count
@@ -494,7 +498,7 @@ def few_kernels(grid: ScalingGrid, least: int) -> Hearing:
 
 @bench.judge("exahype.mech.M_key", "exahype.mech.M_alloc", "exahype.mech.M_free", "exahype.mech.M_s*")
 def manager(grid: ScalingGrid, true: Sequence[str] = (), zero: Sequence[str] = (), some: Sequence[str] = ()) -> Hearing:
-    """Judge facts of the memory manager that must be true, counts that must be zero, counts that must not be."""
+    """Judge facts of the memory manager: some must be true, some counts must be zero, and some must not."""
     (fact,) = yield from grid.facts(probes.manager)
     wrong = [name for name in true if fact[name] is not True]
     wrong += [name for name in zero if fact[name] != 0] + [name for name in some if not fact[name]]

@@ -1,9 +1,9 @@
-"""The host-side GPU memory manager of ExaHyPE: blocks that are handed out again and never returned.
+"""The host-side GPU memory manager of ExaHyPE: blocks that are handed out again and never returned to the driver.
 
-User code above the runtime: it calls omp_target_alloc (or, in the flavour of section 4.2, cuMemAllocManaged),
-omp_target_memcpy and nothing else, and its blocks reach kernels by is_device_ptr, so no present table is searched. A
-map from (device, size) to blocks; one semaphore guards the hand-out and is released before the allocation and before
-copies, which need no guard: the block is the caller's by then.
+It is user code above the runtime. It calls only omp_target_alloc (or, in the variant of section 4.2, cuMemAllocManaged)
+and omp_target_memcpy. Its blocks reach kernels by is_device_ptr, so that no present table is searched. A map goes from
+(device, size) to blocks. One semaphore guards the hand-out. It is released before the allocation and before copies,
+which need no guard, because the block then belongs to the caller.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ B = TypeVar("B", DevicePointer, HostArray)
 async def must_copy(
     t: HostThread, dst: Pointer, src: Pointer, length: int, dst_offset: int = 0, src_offset: int = 0
 ) -> None:
-    """Copy as omp_target_memcpy does, and raise where it fails.
+    """Copy as omp_target_memcpy does, and raise an error where that fails.
 
-    Raises CopyFailed, with what the runtime has written, and OutsideArray.
+    Raises CopyFailed, with the message that the runtime has written, and OutsideArray.
     """
     code = await t.omp_target_memcpy(dst, src, length, dst_offset, src_offset)
     if code != OFFLOAD_SUCCESS:
@@ -44,7 +44,7 @@ async def must_copy(
 
 @attrs.define(eq=False)
 class HeldBlock(Generic[B]):
-    """A block of the manager. memory is None while the thread that asked first is still allocating it."""
+    """A block of the manager. `memory` is None while the thread for which it is allocated waits for the allocation."""
 
     memory: B | None
     in_use: bool
@@ -52,9 +52,10 @@ class HeldBlock(Generic[B]):
 
 @attrs.frozen
 class ManagerStatistics:
-    """blocks, bytes: all that the manager holds.
+    """The counts of a manager.
 
-    allocations: hand-outs that had to allocate. hits: hand-outs that did not.
+    blocks, bytes: all that the manager holds. allocations: hand-outs that had to allocate. hits: hand-outs of a block
+    that the manager had.
     """
 
     blocks: int
@@ -65,11 +66,11 @@ class ManagerStatistics:
 
 
 class BlockManager(ABC, Generic[B]):
-    """One instance serves all threads and all devices of a process.
+    """A pool of memory blocks. One instance serves all threads and all devices of a process.
 
     A hand-out or hand-back costs the profile's `gpu_memory_manager.hand_out` while the (binary) semaphore is held;
     `gpu_memory_manager.uncontended` is an ablation. The semaphore is one of `program.locks()`, called ``gpu memory
-    manager``, from the second manager on with a number.
+    manager``; from the second manager on, with a number.
     """
 
     def __init__(self, program: OpenMP) -> None:
@@ -90,7 +91,7 @@ class BlockManager(ABC, Generic[B]):
 
     @abstractmethod
     async def _return(self, t: HostThread, memory: B) -> None:
-        """Give memory back for good."""
+        """Return memory to the driver."""
 
     async def allocate(
         self,
@@ -100,9 +101,9 @@ class BlockManager(ABC, Generic[B]):
         device: int | None = None,
         phantom: bool | None = None,
     ) -> B:
-        """Hand out a block of exactly this size, with a copy of the first `nbytes` of `source` in it.
+        """Hand out a block of exactly `nbytes` bytes, with a copy of the first `nbytes` of `source` in it.
 
-        The first free block of the size is taken, in the order in which they were first allocated. Raises
+        Takes the first free block of that size, in the order in which they were first allocated. Raises
         OutOfDeviceMemory and CopyFailed.
         """
         number = t.omp_get_default_device() if device is None else device
@@ -131,9 +132,9 @@ class BlockManager(ABC, Generic[B]):
         return block.memory
 
     async def free(self, t: HostThread, memory: B, destination: HostArray | Section | None = None) -> None:
-        """Copy the block to `destination`, if one is given, and put it back for the next who asks.
+        """Copy the block to `destination`, if one is given, and put it back for the next request.
 
-        ValueError for foreign memory, CopyFailed when there is no copy.
+        Raises ValueError for memory that is not in use in this manager, and CopyFailed when the copy fails.
         """
         block = self._by_address.get(memory.address)
         if block is None or not block.in_use or block.memory is None:
@@ -145,7 +146,7 @@ class BlockManager(ABC, Generic[B]):
 
     @asynccontextmanager
     async def _guard(self) -> AsyncIterator[None]:
-        """Hold the semaphore for one search."""
+        """Hold the semaphore for one search, and spend the search's time."""
         machine = self.program.machine
         if not self._uncontended:
             await take(self.semaphore, machine.host_time, "manager lock")
@@ -157,7 +158,7 @@ class BlockManager(ABC, Generic[B]):
                 self.semaphore.release()
 
     async def release_all(self, t: HostThread) -> None:
-        """Return every block to the driver; for the end of a program. RuntimeError if one is still in use."""
+        """Return every block to the driver, at the end of a program. Raises RuntimeError if one is still in use."""
         if any(block.in_use for block in self._by_address.values()):
             raise RuntimeError("blocks of the GPU memory manager are still in use")
         for block in list(self._by_address.values()):

@@ -66,7 +66,7 @@ async def exahype_counts(
 
 
 def _most(spans: list[Span[Any]]) -> int:
-    """Find the largest number of spans that hold at one time."""
+    """Return the largest number of spans that overlap at one time."""
     changes = sorted([(span.begin, 1) for span in spans] + [(span.end, -1) for span in spans])
     most = now = 0
     for _, change in changes:
@@ -76,7 +76,7 @@ def _most(spans: list[Span[Any]]) -> int:
 
 
 def _table_exclusion(run: Run) -> Facts:
-    """Tell whether the device table was always used by the one actor that held its lock."""
+    """Check whether the device table was always used by the one actor that held its lock."""
     holder: int | None = None
     holds = overlapping = outside = 0
     uses = (events.MapInsert, events.MapRemove, events.MapLookup)
@@ -187,7 +187,7 @@ async def neighbours(run: Run, neighbours: Annotated[int, Range(0, 64)] = 0) -> 
 
 
 def _progress(run: Run) -> tuple[int, int, list[tuple[int, int]]]:
-    """Count allocations and frees, and those that happened while a kernel made progress; say when kernels did (ps)."""
+    """Count allocations and frees, and those made while a kernel made progress; also return when kernels did (ps)."""
     resident = halts = changes = during = 0
     since: int | None = None
     progress = []
@@ -311,13 +311,13 @@ async def link_demand(
 
 
 def _copies(run: Run) -> tuple[list[events.CopyBegin], list[events.CopyBegin]]:
-    """Separate the migrations of managed memory so far from transfers that the program or the runtime asked for."""
+    """Return the migrations of managed memory so far, and the transfers that the program or the runtime requested."""
     begun = recorded(run, events.CopyBegin)
     return [copy for copy in begun if copy.memory == "managed"], [copy for copy in begun if copy.memory != "managed"]
 
 
 def _peak(transfers: list[Span[events.CopyBegin]], window: float) -> float:
-    """Find the most bytes that move in one window; a transfer's bytes are spread evenly over its time (ps)."""
+    """Return the most bytes that move in one window. The bytes of a transfer are spread evenly over its time (ps)."""
     moved: dict[int, float] = {}
     for span in transfers:
         for number in range(int(span.begin // window), int(span.end // window) + 1):

@@ -1,5 +1,5 @@
 """The JACC paper: OpenACC kernels run asynchronously, specialised, and divided among several GPUs.
 
-`programs/` are its ten applications, `claims.toml` what it reports, `judges` how each report is checked,
-`figures.toml` what its scenarios draw.
+`programs/` has its ten applications, `claims.toml` the paper's claims, `judges.py` the checks of each claim, and
+`figures.toml` what the scenarios' figures draw.
 """

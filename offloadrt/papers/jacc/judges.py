@@ -1,8 +1,9 @@
 """Judges of the JACC paper's claims: each asks for the runs that its claim needs.
 
-First it is said where they look and how a few iterations stand for all. Then come the judges of figures of one GPU and
-of several, what was put in beside what comes out, and the judges of how JACC's layer works on one device and how it
-divides kernels (predicates, the controller), with the small recorded runs of `probes`.
+First come the parameters of the runs, and how all iterations are extrapolated from a few. Then come the judges of
+figures of one GPU and of several, comparisons of assumed inputs with what follows from them, and the judges of how
+JACC's layer works on one device and how it divides kernels (predicates, the controller), with the small recorded runs
+of `probes`.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ SENSITIVITY: tuple[dict[str, Value], ...] = (
     {"benchmark": "EP", "gpus": 4, "fraction": 0.02},
     {"benchmark": "CG", "gpus": 1, "strategy": "single", "compiler": "gcc", "fraction": 0.0005},
 )
-"""Short runs that show whether an entry of the machine has any influence on times."""
+"""Short runs that show whether an entry of the machine's profile has any influence on times."""
 
 SHORT = ("CG", "EP", "FT", "MG", "Himeno", "CloverLeaf")
-"""Benchmarks whose iterations take few launches: those of the smallest grid."""
+"""The benchmarks of the smallest grid: their iterations have few launches."""
 
 bench = Bench.of("offloadrt.papers.jacc")
 
@@ -61,39 +62,39 @@ Case = tuple[str, Mapping[str, Value]]
 
 @attrs.frozen
 class AllIterations:
-    """All iterations of a benchmark, from two runs of `fewer` and `more` of them."""
+    """The figures of all iterations of a benchmark, extrapolated from two runs of `fewer` and `more` iterations."""
 
     iterations: int
     fewer: Result
     more: Result
 
     def of(self, figure: str) -> float:
-        """Extrapolate a measured figure that grows with the iterations."""
+        """Return a measured figure for all iterations; it grows linearly with them after `more` iterations."""
         return self._ran(self.more, figure) + self.each(figure) * (self.iterations - self._ran(self.more, "iterations"))
 
     def each(self, figure: str) -> float:
-        """Extrapolate a figure of one iteration, once the controller has decided."""
+        """Return by how much a figure grows in one iteration, once the controller has decided."""
         more, fewer = (self._ran(run, figure) for run in (self.more, self.fewer))
         return (more - fewer) / (self._ran(self.more, "iterations") - self._ran(self.fewer, "iterations"))
 
     def execution_s(self, kernel: str) -> float:
-        """Compute the time of one execution of a kernel, once the controller has decided."""
+        """Return the seconds of one execution of a kernel, once the controller has decided."""
         return self.each(f"{kernel}.kernel_s") / self.each(f"{kernel}.executions")
 
     @property
     def adapted(self) -> list[str]:
-        """Return the kernels that are divided in the end."""
+        """Return the names of the kernels that are divided in the end."""
         names = [name.removesuffix(".adapted") for name, value in self.more.measured.items() if value is True]
         return [name for name in names if f"{name}.adapted" in self.more.measured]
 
     @property
     def adapted_s(self) -> float:
-        """Return the time of their divided executions."""
+        """Return the seconds of the divided executions of these kernels."""
         return math.fsum(self.of(f"{name}.divided") * self.execution_s(name) for name in self.adapted)
 
     @property
     def both_s(self) -> float:
-        """Return the time of kernels and exchanges."""
+        """Return the seconds of kernels and exchanges together."""
         return self.of("kernel_s") + self.of("communication_s")
 
     @staticmethod
@@ -103,20 +104,20 @@ class AllIterations:
 
 @attrs.frozen
 class BenchmarkGrid(JudgingGrid):
-    """Iterations of each benchmark that are run: on one GPU, and on several, where the controller decides first."""
+    """How many iterations of each benchmark are run: on one GPU, and on several, where the controller decides first."""
 
     alone: tuple[int, int]
     several: tuple[int, int]
     benchmarks: tuple[str, ...]
 
     def lacks(self, *names: str) -> Judgement | None:
-        """Judge that a claim cannot be judged here if one of these benchmarks is not among those of the grid."""
+        """Return the judgement that a claim cannot be judged if the grid lacks one of these benchmarks; else None."""
         lacking = [name for name in names if name not in self.benchmarks]
         return Judgement("–", None, f"needs {', '.join(lacking)}") if lacking else None
 
     @property
     def described(self) -> str:
-        """Say in words how much is looked at."""
+        """Describe in words which runs the judges make."""
         return (
             f"{', '.join(self.benchmarks)}: {self.alone[0]} and {self.alone[1]} iterations on one GPU, "
             f"{self.several[0]} and {self.several[1]} on several"
@@ -124,7 +125,7 @@ class BenchmarkGrid(JudgingGrid):
 
 
 def grid(extent: Extent, options: RunSpec) -> BenchmarkGrid:
-    """Choose where the judges look; the smaller grids run fewer iterations."""
+    """Choose the judges' runs. The smaller grids run fewer iterations and benchmarks."""
     counts = {"full": ((2, 4), (7, 10)), "quick": ((1, 2), (6, 8)), "ends": ((1, 2), (6, 7))}
     alone, several = counts[extent]
     benchmarks = SHORT if extent == "ends" else tuple(BENCHMARKS)
@@ -132,7 +133,7 @@ def grid(extent: Extent, options: RunSpec) -> BenchmarkGrid:
 
 
 def all_iterations(grid: BenchmarkGrid, cases: Iterable[Case]) -> Asking[list[AllIterations]]:
-    """Extrapolate benchmarks as if all their iterations were run; `yield from` it."""
+    """Extrapolate benchmarks to all their iterations. A judge uses it with `yield from`."""
     wanted = list(cases)
     points = []
     for name, asked in wanted:
@@ -152,7 +153,7 @@ def all_iterations(grid: BenchmarkGrid, cases: Iterable[Case]) -> Asking[list[Al
 
 @functools.cache
 def iterations_of(name: str, size: str = "") -> int:
-    """Count the iterations that a benchmark has."""
+    """Return the number of iterations of a benchmark."""
     return benchmark(name).program(extent, size).iterations
 
 
@@ -167,12 +168,12 @@ COLUMNS: dict[str, Callable[[AllIterations], float]] = {
     "divided kernels": lambda run: run.adapted_s,
     "exchanges": lambda run: run.of("communication_s"),
 }
-"""Columns of the detail table: the time of all iterations."""
+"""The columns of the detail table, in seconds over all iterations."""
 
 
 @bench.judge(*(f"jacc.detail.*.{column}" for column in ("commkernel", "ktotal", "kadapted", "comm")))
 def detail(grid: BenchmarkGrid, name: str, what: str) -> Hearing:
-    """Judge one figure of a row of the detail table."""
+    """Judge one figure, `what`, in a benchmark's row of the detail table."""
     if lacking := grid.lacks(name):
         yield []
         return lacking
@@ -192,7 +193,7 @@ def detail(grid: BenchmarkGrid, name: str, what: str) -> Hearing:
 
 @bench.judge("jacc.detail.*.bw")
 def bandwidth(grid: BenchmarkGrid, name: str) -> Hearing:
-    """Judge WriteSize over the mean time of an exchange."""
+    """Judge the bandwidth of exchanges: WriteSize over the mean time of an exchange."""
     if lacking := grid.lacks(name):
         yield []
         return lacking
@@ -207,7 +208,7 @@ def bandwidth(grid: BenchmarkGrid, name: str) -> Hearing:
 
 
 def _reported_mb(name: str) -> object:
-    """Look up the paper's WriteSize."""
+    """Return the paper's WriteSize of a benchmark, in MB."""
     return bench.claims[f"jacc.detail.{name}.write"].value
 
 
@@ -260,7 +261,7 @@ def other_factors(grid: BenchmarkGrid) -> Hearing:
 
 
 def himeno(grid: BenchmarkGrid, size: str, gpus: int) -> Asking[AllIterations]:
-    """Run Himeno at a size, on several GPUs with all kernels divided that can be."""
+    """Run Himeno at a size; on several GPUs, every kernel that can be divided is."""
     strategy: dict[str, Value] = SINGLE if gpus == 1 else {"gpus": gpus, "strategy": "always"}
     (run,) = yield from all_iterations(grid, [("Himeno", {**strategy, "size": size})])
     return run
@@ -300,7 +301,7 @@ def himeno_sizes(grid: BenchmarkGrid) -> Hearing:
 
 
 def improvement(grid: BenchmarkGrid, compiler: str, before: str, after: str) -> Asking[dict[str, float]]:
-    """Measure by benchmark how much faster one execution step is than the one before, in percent of its time."""
+    """Return by benchmark by how many percent the execution step `after` is faster than the step `before`."""
     times = {}
     for execution in (before, after):
         parameters: dict[str, Value] = {"gpus": 1, "strategy": "single", "compiler": compiler, "execution": execution}
@@ -311,7 +312,7 @@ def improvement(grid: BenchmarkGrid, compiler: str, before: str, after: str) -> 
 
 
 def lacking(grid: BenchmarkGrid) -> str:
-    """Say how many of the ten benchmarks there are."""
+    """Return how many of the ten benchmarks the grid has, in words; empty if all."""
     return "" if len(grid.benchmarks) == 10 else f" ({len(grid.benchmarks)} of 10 benchmarks)"
 
 
@@ -368,7 +369,7 @@ def pools(grid: BenchmarkGrid) -> Hearing:
 
 
 def _run(grid: BenchmarkGrid, claim: Claim, strategy: dict[str, Value]) -> Asking[AllIterations]:
-    """Run the benchmark that a claim is about."""
+    """Run the benchmark that a claim is about, whose name is in the claim's id."""
     name = claim.id.split(".")[2]
     (run,) = yield from all_iterations(grid, [(name, strategy)])
     return run
@@ -498,7 +499,7 @@ def latency(grid: JudgingGrid, cheap: float, most: float) -> Hearing:
 DIVISION = probes.division
 FILTERING = probes.filtering
 DEVICES = 4
-"""Devices of the probes."""
+"""The number of devices of the probes."""
 STEPS = 12
 
 SMALL: dict[str, Value] = {"planes": 3, "rows": 9, "steps": 3, "data": True}
@@ -608,7 +609,7 @@ def disabled_by_duplication(grid: JudgingGrid, times: int) -> Hearing:
 
 
 def _and_emulated(pure: Judgement, divided: list[float], expected: list[int], executions: int) -> Judgement:
-    """Judge what the pure controller does, and how many executions are divided in emulated runs."""
+    """Judge both what the pure controller does and how many executions are divided in emulated runs."""
     emulated = f"{pure.emulated}; emulated: {' and '.join(f'{count:g}' for count in divided)} of {executions} divided"
     wrong = [pure.reason] if not pure.holds else []
     wrong += ["an emulated kernel is divided more or less often"] if divided != expected else []
@@ -616,11 +617,14 @@ def _and_emulated(pure: Judgement, divided: list[float], expected: list[int], ex
 
 
 ALONE = Execution(10.0, 0.0, 1.0)
-"""An execution that is duplicated with one byte to send, where eff_dup is 10 s a byte."""
+"""A duplicated execution with one byte to send, which makes eff_dup 10 s per byte."""
 
 
 def _disabled(times: int, rules: Rules, losing: Execution, winning: Execution) -> Judgement:
-    """Judge the pure controller after executions that lose, and after as many among which one wins by far."""
+    """Judge whether the pure controller stops dividing after losing executions.
+
+    It must stop after `times` of them, and must not if one execution among them wins by far.
+    """
     divided = _after(rules, KernelState(), [ALONE] * times)
     four, five = (_after(rules, divided, [losing] * count) for count in (times - 1, times))
     mixed = _after(rules, divided, [winning, *[losing] * times])

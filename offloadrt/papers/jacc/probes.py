@@ -22,9 +22,9 @@ Count = Annotated[int, Range(1, 10_000)]
 
 N: Final = 1 << 18
 FEW: Final = 1 << 13
-"""Iterations of the slides' kernels: two of them find places on the device at one time."""
+"""The number of iterations of the slides' kernels: two of these kernels fit on the device at the same time."""
 STARTED: Final = 1e6
-"""Flops an iteration of the slides' kernels, so that each runs for longer than the host needs to push the next one."""
+"""Flops per iteration of the slides' kernels, so that each runs for longer than the host needs to push the next one."""
 SHORT: Final = Kernel("short", flops_per_iteration=1e4)
 
 
@@ -298,7 +298,7 @@ async def division(
 
 
 def _in_numpy(c: Any, steps: int) -> tuple[Any, Any]:
-    """Compute what `weigh` does, added up in its order."""
+    """Compute the result of the kernel `weigh` with NumPy, adding in the same order."""
     x, y = c[0], np.zeros_like(c[0])
     for _ in range(steps):
         y = np.zeros_like(x)
@@ -351,6 +351,6 @@ def _ends(owned: Any) -> tuple[int, int]:
 
 
 def _dimension(original: Kernel, gpus: int, arguments: Any) -> tuple[int | None, int]:
-    """Say along which dimension an array is divided, and in how many pieces the first device's part then lies."""
+    """Return the dimension along which an array is divided, and in how many pieces the first device's part lies."""
     divided = predicate(original)
     return divided.written[0].dimension, len(divided.parts(gpus, arguments)[0].segments["a"])

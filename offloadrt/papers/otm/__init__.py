@@ -1,5 +1,5 @@
 """The OTM paper: a compiler and a runtime that decide for each object between explicit copies and managed memory.
 
-`rodinia/` are its applications, `unified_memory.py` a synthetic program, `claims.toml` what it reports, `judges` how
-each report is checked, `figures.toml` what its scenarios draw.
+`rodinia.py` has its applications, `unified_memory.py` a synthetic program. `claims.toml` has the paper's claims,
+`judges.py` the checks of each, `figures.toml` what the scenarios' figures draw.
 """

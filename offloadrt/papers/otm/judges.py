@@ -1,8 +1,8 @@
 """Judges of the OTM paper's claims: each asks for the runs that its claim needs.
 
-First it is said where they look. Then come the judges of Rodinia under explicit copies and under managed memory, below
-and above 16 GB (Figures 1 and 2), of Rodinia under OTM, of the synthetic program of Table 2 and of density; at last
-those of how OTM works, with the small recorded runs of `probes`.
+First come the parameters of the runs. Then come the judges of Rodinia under explicit copies and under managed memory,
+below and above 16 GB (Figures 1 and 2), of Rodinia under OTM, of the synthetic program of Table 2 and of density; at
+last those of how OTM works, with the small recorded runs of `probes`.
 """
 
 from __future__ import annotations
@@ -62,13 +62,15 @@ SENSITIVITY: tuple[dict[str, Value], ...] = (
     {"benchmark": "srad", "placement": UM, "size_gb": 0.25},
     {"benchmark": "cfd", "placement": OTM, "size_gb": 0.625},
 )
-"""Runs that show whether an entry of the machine matters at all, in the smallest grid's part of the memory."""
+"""Runs that show whether an entry of the machine matters at all, with the part of the memory that the smallest grid
+uses.
+"""
 _MEMORY = ("mem.size", "mem.reserved", "otm.reserve")
 
 bench = Bench.of("offloadrt.papers.otm")
 
 Place = tuple[str, float, str]
-"""Benchmark, size in GB, and placement."""
+"""A run: benchmark, size in GB, and placement."""
 
 
 @attrs.frozen
@@ -78,29 +80,29 @@ class RodiniaGrid(JudgingGrid):
     fitting: tuple[float, ...]
     """Sizes of Rodinia that fit into the device's memory."""
     over: tuple[float, ...]
-    """Sizes of Rodinia above it."""
+    """Sizes of Rodinia that exceed the device's memory."""
     small: float
     """A size of the synthetic program that fits."""
     large: float
     """A size of the synthetic program that does not."""
     part: float
-    """The part of the device's memory, and of all sizes, that is used."""
+    """The factor of the device's memory and of all sizes."""
 
     @property
     def described(self) -> str:
-        """Say in words how much is measured."""
+        """Describe in words which runs the judges make."""
         sizes = ", ".join(f"{size:g}" for size in (*self.fitting, *self.over))
         emulated = f"Rodinia at {sizes} GB, the synthetic program at {self.small:g} and {self.large:g} GB"
         return emulated if self.part == 1.0 else f"{emulated}, all sizes and the device's memory times {self.part:g}"
 
     def point(self, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False) -> Point:
-        """Describe one run on the machine with so much memory."""
+        """Return one run on the machine with `part` of its memory."""
         return self.at(scenario or self.scenario, parameters, {}, record=record)
 
     def at(
         self, scenario: Program, parameters: Mapping[str, Value], overrides: Mapping[str, str], *, record: bool = False
     ) -> Point:
-        """Describe a run with entries of the machine replaced."""
+        """Return one run with some entries of the machine replaced."""
         point = JudgingGrid.point(self, parameters, scenario=scenario, record=record)
         changed = {**point.options.overrides, **overrides}
         if self.part != 1.0:
@@ -109,12 +111,12 @@ class RodiniaGrid(JudgingGrid):
         return attrs.evolve(point, options=attrs.evolve(point.options, overrides=changed))
 
     def sized(self, size: float, parameters: Mapping[str, Value]) -> dict[str, Value]:
-        """Add a size that goes with the memory to some parameters."""
+        """Add a size, scaled like the memory, to some parameters."""
         return {**parameters, "size_gb": size * self.part}
 
 
 def grid(extent: Extent, options: RunSpec) -> RodiniaGrid:
-    """Choose where the judges look: from `full` over `quick` to `ends`, fewer sizes and less of the memory."""
+    """Choose the judges' runs. From `full` over `quick` to `ends` there are fewer sizes, and less of the memory."""
     places: dict[str, tuple[tuple[float, ...], tuple[float, ...], float, float, float]] = {
         "full": ((2.0, 4.0, 8.0, 12.0, 14.0), (18.0, 20.0, 24.0, 28.0, 32.0), 8.0, 24.0, 1.0),
         "quick": ((8.0, 14.0), (18.0, 24.0, 32.0), 8.0, 24.0, 0.125),
@@ -124,7 +126,7 @@ def grid(extent: Extent, options: RunSpec) -> RodiniaGrid:
 
 
 def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Result]]:
-    """Run Rodinia at these places; a judge uses it with `yield from`."""
+    """Run Rodinia at these places. A judge uses it with `yield from`."""
     wanted = list(dict.fromkeys(places))
     results = yield [
         grid.point(grid.sized(size, {"benchmark": benchmark, "placement": placement}))
@@ -134,9 +136,9 @@ def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Resul
 
 
 def synthetic(grid: RodiniaGrid, many: Iterable[tuple[float, Mapping[str, Value]]]) -> Asking[list[Result]]:
-    """Run the synthetic program at these sizes.
+    """Run the synthetic program at these sizes in GB, each with its parameters.
 
-    The host reads what kernels have written; explicit copies bring it back anyway.
+    The host reads the kernels' results at the end, because explicit copies bring them back anyway.
     """
     answers: list[Result] = yield [
         grid.point(grid.sized(size, {"read_result": True, **parameters}), scenario=SYNTHETIC)
@@ -146,27 +148,27 @@ def synthetic(grid: RodiniaGrid, many: Iterable[tuple[float, Mapping[str, Value]
 
 
 def seconds(result: Result) -> float:
-    """Read the time of computation and data transfer, as the paper measures it."""
+    """Return the seconds of computation and data transfer, which the paper measures."""
     return number(result.measured["time_s"])
 
 
 def handler_share(result: Result) -> float:
-    """Compute the part of the time in which the page-fault handler is busy."""
+    """Return the part of the elapsed time in which the page-fault handler is busy."""
     return result.devices["device 0 page fault handler"].busy_s / result.elapsed_s
 
 
 def sizes(values: Iterable[float]) -> str:
-    """Write sizes: `18, 20 GB`."""
+    """Return sizes in words: `18, 20 GB`."""
     return ", ".join(f"{size:g}" for size in values) + " GB"
 
 
 def in_gb(values: Mapping[float, float]) -> dict[str, float]:
-    """Name the sizes of a curve: `{"18": …}`."""
+    """Replace the sizes in GB of a curve by their names: `{"18": …}`."""
     return {f"{size:g}": value for size, value in values.items()}
 
 
 def fitting(grid: RodiniaGrid, benchmark: str) -> Asking[tuple[dict[float, float], Result, Result]]:
-    """Measure t(UM) / t(explicit) at the sizes that fit, and return both results at the largest of them."""
+    """Measure t(UM) / t(explicit) at the sizes that fit; also return both results at the largest of them."""
     results = yield from runs(
         grid, [(benchmark, size, placement) for size in grid.fitting for placement in (UM, EXPLICIT)]
     )
@@ -268,7 +270,7 @@ def program(benchmark: str) -> HostProgram:
 
 
 def pinned(result: Result) -> set[str]:
-    """Name the objects that were pinned to the CPU."""
+    """Return the names of the objects that were pinned to the CPU."""
     return {name for name, placement in placements_of(result).items() if placement.place == "cpu"}
 
 
@@ -410,7 +412,7 @@ def overhead(grid: RodiniaGrid) -> Hearing:
 
 
 def _copied(result: Result) -> str:
-    """Explain why OTM takes as long as explicit copies."""
+    """Return in words why OTM takes as long as explicit copies."""
     placements = placements_of(result)
     dense = [placement.density for placement in placements.values() if placement.mechanism == "explicit"]
     return (
@@ -432,7 +434,7 @@ def _named(names: Iterable[str]) -> str:
 
 
 LEAST, MOST = 0.02, 0.98
-"""The range of densities in which the crossover is searched."""
+"""The smallest and the largest density between which the crossover is searched."""
 STEPS = 6
 """How often the bisection halves the range of densities."""
 
@@ -625,7 +627,7 @@ def greedy(grid: RodiniaGrid) -> Hearing:
 
 
 def _greedy(result: Result) -> set[str]:
-    """Choose what has to be pinned: each object that does not fit beside those that rank before it."""
+    """Return the names of the objects that must be pinned: each that does not fit beside those of better rank."""
     free, left_out = result.figures("otm")["budget_bytes"], set()
     for name, placement in sorted(placements_of(result).items(), key=lambda item: item[1].rank):
         if placement.nbytes <= free:

@@ -1,6 +1,7 @@
 """Small recorded runs that show a mechanism of the OTM paper at work; they measure facts counted in the trace.
 
-Three objects of equal size: of `c` and `a` each element is accessed, of `b` every fourth, and they rank in this order.
+They use three objects of equal size. A kernel accesses each element of `c` and of `a`, and every fourth of `b`. Their
+ranks are in this order.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from offloadrt.trace import events
 BLOCK: Final = 2 << 20
 DOUBLE: Final = 8
 N: Final = BLOCK // DOUBLE
-"""Elements of each object."""
+"""The number of elements of each object."""
 ROUNDS: Final = 4
-"""Target calls of the loop."""
+"""The number of target calls in the loop."""
 SWEPT: Final = 256 << 20
-"""Bytes of an array that is moved as a whole."""
+"""Bytes of an array that is transferred as a whole."""
 
 
 @kernel
@@ -51,7 +52,7 @@ DENSITY: Final = {"c": 1.0, "a": 1.0, "b": 0.25}
 
 
 async def three_objects(t: omp.HostThread) -> None:
-    """Run `target data` around a loop of targets."""
+    """Run a loop of target regions inside `target data`."""
     a = t.array("a", N, fill=1.0, align=BLOCK)
     b = t.array("b", N, fill=0.0, align=BLOCK)
     c = t.array("c", N, fill=1.0, align=BLOCK)
@@ -61,7 +62,7 @@ async def three_objects(t: omp.HostThread) -> None:
 
 
 async def two_then_three(t: omp.HostThread) -> None:
-    """Use `a` and `b` before `c` is mapped."""
+    """Run a target region on `a` and `b`, and then map `c` as well."""
     a = t.array("a", N, fill=1.0, align=BLOCK)
     b = t.array("b", N, fill=0.0, align=BLOCK)
     c = t.array("c", N, fill=1.0, align=BLOCK)
@@ -139,7 +140,7 @@ def count(a: Any) -> None:
 
 
 async def one_object(t: omp.HostThread) -> tuple[float, float]:
-    """Return the host's value while the object is mapped, and after that."""
+    """Return the host's value of an element while the object is mapped, and after that."""
     a = t.array("a", 1024, fill=0.0, align=BLOCK)
     async with t.target_data(omp.map(tofrom=a)):
         await t.target(count, a, maps=omp.map(tofrom=a))
@@ -197,5 +198,5 @@ async def bandwidth(run: Run, placement: Literal["managed", "explicit"] = "manag
 
 
 def _bytes(copies: list[events.CopyBegin], direction: str, *, managed: bool) -> int:
-    """Add up the bytes that copies (managed: migrations) move."""
+    """Return the bytes that copies in a direction move; with `managed`, those of migrations."""
     return sum(copy.bytes for copy in copies if copy.direction == direction and (copy.memory == "managed") is managed)

@@ -4,23 +4,23 @@ Source: Li and Chapman, "Compiler Assisted Hybrid Implicit and Explicit GPU Memo
 Space" (OTM), section 3; loops, map clauses and array shapes are those of the public offloading versions
 (yuhc/gpu-rodinia), the kernels are written anew as loop nests.
 
-`Bfs`   random graphs, and a frontier kernel and an update kernel a level, until nothing is reached any more
-`Cfd`   an Euler solver on an unstructured mesh: eight kernels an iteration
-`Srad`  speckle-reducing diffusion of an image, with statistics on the host every iteration
+`Bfs` random graphs, and a frontier kernel and an update kernel a level, until nothing is reached any more `Cfd` an
+Euler solver on an unstructured mesh: eight kernels an iteration `Srad` speckle-reducing diffusion of an image, with
+statistics on the host every iteration
 
-What the authors leave open comes first, as ranges and choices. The paper says "inputs of various sizes" and gives no
-lengths of runs. Levels of BFS are no input: a random graph of the generator that comes with Rodinia decides them.
+The file begins with the inputs that the authors leave open, as ranges and choices. The paper says "inputs of various
+sizes" and gives no lengths of runs. The number of BFS's levels is no input: it follows from a random graph of the
+generator that comes with Rodinia.
 
-BFS: every level is a kernel that expands the frontier and one that makes the next, each over all nodes.
-
-The host clears a flag before a level and looks at it afterwards: it is set when the level has reached a node.
+BFS: every level is a kernel that expands the frontier and one that makes the next, each over all nodes. The host clears
+a flag before a level and reads it afterwards: it is set when the level has reached a node.
 
 CFD: an Euler solver for compressible flow with finite volumes and three Runge-Kutta steps an iteration.
 
 As the paper describes it, each kernel is a target region of its own: copy, step factors, and three times fluxes and
 time step. Arrays hold one quantity after the other (density, three momenta, energy), each for all elements.
 
-SRAD v2: two kernels per iteration over an image, after the host has looked at a corner of it.
+SRAD v2: two kernels per iteration over an image, after the host has read a corner of it.
 
 The loops over rows and columns are nested, and only the loop over rows is distributed: a compiler that does not know
 how often the inner loop runs underestimates how densely the image is accessed.
@@ -51,7 +51,7 @@ SRAD_ITERATIONS: Final = InputRange(
     name="rodinia.srad_iterations", affordable=20,
 )  # fmt: skip
 SRAD_REGION: Final = 128
-"""Rows and columns of the region that the host reads every iteration (public run file: 0 to 127)."""
+"""Rows and columns of the region that the host reads in every iteration (public run file: 0 to 127)."""
 LAMBDA: Final = 0.5
 """SRAD's update rate (public run file)."""
 
@@ -65,14 +65,14 @@ data: one `target data` around the loop, as in the public BFS; plain: only the t
 maps what it uses, tofrom.
 """
 Mesh = Literal["ordered", "random"]
-"""CFD's numbering of elements. ordered: neighbours have numbers that lie near, as mesh generators and bandwidth
-reduction leave them; random: they may have any.
+"""How CFD's elements are numbered. ordered: neighbours have close numbers, as mesh generators and bandwidth reduction
+leave them. random: neighbours may have any numbers.
 """
 
 ALIGNMENT: Final = 2 << 20
-"""The alignment of large arrays: managed allocations of this size share no block."""
+"""The alignment of large arrays in bytes: managed allocations of this size share no block."""
 THREADS: Final = 128
-"""Threads of a team: clang's default on NVIDIA devices."""
+"""Threads per team: clang's default on NVIDIA devices."""
 
 
 Ints = NDArray[np.int32]
@@ -108,21 +108,21 @@ class Graph:
 
 @attrs.frozen
 class SearchLevel:
-    """One level of a search, as parts of the whole."""
+    """One level of a search; nodes and edges are given as fractions."""
 
     active: float
-    """The part of the nodes that are in the frontier."""
+    """The fraction of all nodes that are in the frontier."""
     degree: float
     """The mean number of edges of a node in the frontier."""
     fresh: float
-    """The part of these edges that lead to nodes which were not visited before this level."""
+    """The fraction of these edges that lead to nodes which were not visited before this level."""
     reached: float
-    """The part of the nodes that are in the next frontier."""
+    """The fraction of all nodes that are in the next frontier."""
 
 
 @attrs.frozen
 class Frontier:
-    """All levels of a search from node 0; in the last one nothing new is reached."""
+    """All levels of a search from node 0. The last level reaches nothing new."""
 
     levels: tuple[SearchLevel, ...]
 
@@ -203,7 +203,7 @@ def advance(updating: Flags, mask: Flags, visited: Flags, stop: Flags, n: int, r
 
 @attrs.frozen(eq=False)
 class Bfs:
-    """A search of `count` nodes; `graph` is given when it has values."""
+    """A search of a graph with `count` nodes. `graph` is None for a phantom."""
 
     count: int
     frontier: Frontier
@@ -215,7 +215,10 @@ class Bfs:
 
     @classmethod
     def of(cls, nbytes: int, *, phantom: bool, seed: int = 0, structure: Structure = "data") -> Bfs:
-        """Make a search of as many nodes as fit, a multiple of three; a graph with values has its own levels."""
+        """Make a search of as many nodes as fit into `nbytes`, a multiple of three.
+
+        A phantom has the levels of the sample graph, a graph with values has its own.
+        """
         count = max(3, nbytes // cls.BYTES // 3 * 3)
         if phantom:
             return cls(count, sampled(seed), None, structure)
@@ -236,7 +239,7 @@ class Bfs:
         return values
 
     async def run(self, t: omp.HostThread) -> list[omp.HostArray]:
-        """Run the whole program on one host thread; return its arrays, after the host has looked at the costs."""
+        """Run the whole program on one host thread; return its arrays, after the host has read the costs."""
         n, graph, levels = self.count, self.graph, self.frontier.levels
         firsts, ends = (0, 0) if graph is None else (graph.nodes, graph.edges)
         nodes = t.array("nodes", (n, 2), np.int32, fill=firsts, align=ALIGNMENT)
@@ -273,7 +276,7 @@ FAR: Final = -2
 
 @attrs.frozen
 class Sheet:
-    """A sheet of `length` by `width` elements; `numbering` says whether neighbours have numbers that lie near."""
+    """A mesh of `length` by `width` elements. `numbering` says whether neighbours have close numbers."""
 
     length: int
     width: int
@@ -291,11 +294,11 @@ class Sheet:
 
     @property
     def interior(self) -> float:
-        """Return the part of the faces behind which there is an element."""
+        """Return the fraction of all faces that lie between two elements."""
         return 1.0 - (self.length + self.width) / (2.0 * self.elements)
 
     def neighbours(self, rng: np.random.Generator) -> Ints:
-        """Return [face, element]: the element behind each face, `WING` in front and behind, `FAR` at the sides."""
+        """Return [face, element]: the element behind each face, or `WING` in front and behind, `FAR` at the sides."""
         number = np.arange(self.elements)
         if self.numbering == "random":
             number = rng.permutation(self.elements)
@@ -308,7 +311,7 @@ class Sheet:
         return neighbours
 
     def normals(self, rng: np.random.Generator) -> Floats:
-        """Draw [direction, face, element]: outward, of different lengths, not quite in the sheet."""
+        """Draw the faces' normals [direction, face, element]: outward, of different lengths, not quite in the plane."""
         outward = np.array([[-1, 1, 0, 0], [0, 0, -1, 1], [0, 0, 0, 0]], np.float64)
         return (outward[:, :, np.newaxis] + 0.1 * rng.random((3, 4, self.elements))).astype(np.float32)
 
@@ -452,7 +455,7 @@ class Cfd:
         seed: int = 0,
         structure: Structure = "data",
     ) -> Cfd:
-        """Make a run on as many elements as fit into `nbytes`, except for the rest of a row."""
+        """Make a run on as many elements as fit into `nbytes` in whole rows."""
         return cls(Sheet.of(nbytes // cls.BYTES, mesh), iterations, phantom, seed, structure)
 
     @property
@@ -461,7 +464,7 @@ class Cfd:
         return self.iterations
 
     def values(self) -> dict[str, NDArray[np.float32] | NDArray[np.int32]]:
-        """Return what the host has read or set before the first iteration, flat."""
+        """Return the arrays that the host has read or computed before the first iteration, flat, by name."""
         rng, n = np.random.default_rng(self.seed), self.sheet.elements
         faces, normals = self.sheet.neighbours(rng), self.sheet.normals(rng)
         disturbed = 1.0 + 0.02 * rng.random((5, n))
@@ -473,7 +476,7 @@ class Cfd:
         }
 
     async def run(self, t: omp.HostThread) -> list[omp.HostArray]:
-        """Run the whole program on one host thread; return its arrays, after the host has looked at the variables."""
+        """Run the whole program on one host thread; return its arrays, after the host has read the variables."""
         n = self.sheet.elements
         fill = dict.fromkeys(("areas", "neighbours", "normals", "variables"), 0) if self.phantom else self.values()
         near, interior = float(self.sheet.numbering == "ordered"), self.sheet.interior
@@ -575,7 +578,7 @@ class Srad:
     structure: Structure = "data"
 
     BYTES = 6 * 4
-    """Bytes of all arrays for each point; four lists of neighbours come on top."""
+    """Bytes of all arrays for each point; four lists of neighbours are not included."""
 
     @classmethod
     def of(cls, nbytes: int, iterations: int, *, phantom: bool, seed: int = 0, structure: Structure = "data") -> Srad:
@@ -589,7 +592,7 @@ class Srad:
         return self.iterations
 
     def image(self) -> Floats:
-        """Return what the host starts from: exponentials of numbers between 0 and 1."""
+        """Return the initial image: exponentials of random numbers between 0 and 1, flat."""
         return np.exp(np.random.default_rng(self.seed).random(self.rows * self.cols, dtype=np.float32))
 
     def speckle(self, J: omp.HostArray) -> float:
@@ -601,7 +604,7 @@ class Srad:
         return float(region.var()) / (mean * mean)
 
     async def run(self, t: omp.HostThread) -> list[omp.HostArray]:
-        """Run the whole program on one host thread; return its arrays, after the host has looked at the image."""
+        """Run the whole program on one host thread; return its arrays, after the host has read the image."""
         rows, cols = self.rows, self.cols
         size = rows * cols
         J = t.array("J", size, np.float32, fill=0.0 if self.phantom else self.image(), align=ALIGNMENT)

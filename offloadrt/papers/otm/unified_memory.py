@@ -1,11 +1,11 @@
 """A synthetic program: kernels touch arrays again and again, more or less densely, under one placement.
 
-Its parameters decide whether managed memory pays (the OTM paper's Table 2: size, reuse, density). *Density* is the part
-of the first array's pages that a kernel touches. The array is accessed at random, by so few accesses that this part is
-expected; all other arrays are swept.
+Its parameters decide whether managed memory pays (the OTM paper's Table 2: size, reuse, density). *Density* is the
+fraction of the first array's pages that a kernel touches. The kernel accesses that array at random, as often as it
+takes to touch this fraction in the mean. It sweeps all other arrays.
 
-`computing_and_moving_s` is the time that the OTM paper measures: computation and data transfer, without allocations
-and frees (section 3).
+`computing_and_moving_s` is the time that the OTM paper measures: computation and data transfer, without allocations and
+frees (section 3).
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ ALIGNMENT: Final = 2 << 20
 UmPlacement = Literal["explicit", "managed", "prefetch", "host", "zero_copy", "hybrid"]
 """Where the arrays are, and how they get to the device.
 
-explicit: device copies; managed: pages migrate by faults; prefetch: the arrays are prefetched once, before the first
-kernel; host: all arrays prefer the host, and the device maps a page when a kernel faults on it; zero_copy: they prefer
-the host, and the device has its translations of them ahead; hybrid: the first array prefers the host, the others
-migrate.
+explicit: device copies. managed: pages migrate by faults. prefetch: the arrays are prefetched once, before the first
+kernel. host: all arrays prefer the host, and the device maps a page when a kernel faults on it. zero_copy: they prefer
+the host, and the device's page table has them beforehand. hybrid: the first array prefers the host, the others migrate.
 """
 
 
@@ -40,8 +39,8 @@ migrate.
 class UnifiedMemory:
     """``arrays`` arrays of ``nbytes`` bytes in all, written by the host; ``reuse`` kernels touch them all.
 
-    `density` is that of the first array, 1 for a sweep. `read_back` is how many bytes of each array the host reads
-    after every kernel. `read_result` says whether the host reads all arrays at the end.
+    `density` is that of the first array, 1 for a sweep. `read_back`: how many bytes of each array the host reads after
+    every kernel. `read_result`: whether the host reads all arrays at the end.
     """
 
     nbytes: int
@@ -54,7 +53,7 @@ class UnifiedMemory:
 
     @property
     def configuration(self) -> str:
-        """Return the memory configuration that it runs under."""
+        """Return the memory configuration under which the program runs."""
         return "copy" if self.placement == "explicit" else "managed"
 
     @property
@@ -109,7 +108,7 @@ class UnifiedMemory:
 
 
 ALLOCATIONS: Final = ("cuMemAlloc", "cuMemAllocManaged", "cuMemFree")
-"""Calls that allocate memory of the device or managed memory, or free it."""
+"""Driver calls that allocate device or managed memory, or free it."""
 
 
 class _Timed(Protocol):
@@ -118,5 +117,5 @@ class _Timed(Protocol):
 
 
 def computing_and_moving_s(elapsed_s: float, calls: Mapping[str, _Timed]) -> float:
-    """Return the seconds of one host thread outside of allocations and frees, for which nothing else goes on."""
+    """Return the seconds of one host thread outside of allocations and frees. Nothing else may run during these."""
     return elapsed_s - math.fsum(calls[name].total_s for name in ALLOCATIONS if name in calls)

@@ -1,5 +1,5 @@
 """The paper on C++ standard parallelism in AdaptiveCpp.
 
-`programs` plays its applications as they were recorded (`recorded/`), `claims.toml` is what it reports, `judges` how
-each report is checked, `figures.toml` what its scenarios draw.
+`programs.py` replays its applications from recordings (`recorded/`). `claims.toml` has the paper's claims, `judges.py`
+the checks of each, `figures.toml` what the scenarios' figures draw.
 """

@@ -1,7 +1,7 @@
 """Judges of the claims of the paper on AdaptiveCpp's stdpar: each asks for the runs that its claim needs.
 
-First it is said where they look. Then come the judges of BabelStream, the mini-apps and LULESH, and those of memory,
-order, waits, prefetches and the heuristic, with the small runs of `probes`.
+First come the parameters of the runs. Then come the judges of BabelStream, the mini-apps and LULESH, and those of
+memory, order, waits, prefetches and the heuristic, with the small runs of `probes`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SCENARIO: Final = "stdpar"
 MACHINE: Final = "isambard-a100"
 MI100, MAX1550, MILAN = "isambard-mi100", "idc-max1550", "isambard-milan"
 VENDORS: Final = {MACHINE: "nvcpp", MI100: "rocstdpar", MAX1550: "icpx"}
-"""The vendor's implementation of each GPU."""
+"""The vendor's implementation on each machine."""
 TITLES: Final = {MACHINE: "A100", MI100: "MI100", MAX1550: "Max 1550"}
 APPLICATIONS: Final = ("minibude", "cloverleaf", "tealeaf")
 """The applications in the figure of mini-apps."""
@@ -48,24 +48,24 @@ SENSITIVITY: tuple[dict[str, Value], ...] = (
     {"application": "cloverleaf", "size": 960, "steps": 1},
     {"application": "lulesh", "size": 30, "steps": 1},
 )
-"""Short runs that show whether an entry of the machine has any influence on times."""
+"""Short runs that show whether an entry of the machine's profile has any influence on times."""
 
 bench = Bench.of("offloadrt.papers.stdpar")
 
 
 @attrs.frozen
 class ApplicationGrid(JudgingGrid):
-    """Sizes and steps of the applications."""
+    """The problem sizes and numbers of steps with which the judges run the applications."""
 
     work: Mapping[str, Mapping[str, Value]]
-    """Parameters of each application but LULESH."""
+    """The parameters of each application except LULESH."""
     lulesh: tuple[int, ...]
-    """Problem sizes of LULESH: elements along an edge."""
+    """The problem sizes of LULESH, in elements along an edge."""
     lulesh_steps: int
 
     @property
     def described(self) -> str:
-        """Say in words how much is looked at."""
+        """Describe in words which runs the judges make."""
         emulated = [
             f"{name} {', '.join(f'{key} {value}' for key, value in parameters.items())}"
             for name, parameters in self.work.items()
@@ -75,27 +75,27 @@ class ApplicationGrid(JudgingGrid):
     def at(
         self, machine: str, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False
     ) -> Point:
-        """Describe a run on one of the systems."""
+        """Return a run on one of the machines."""
         point = self.point(parameters, scenario=scenario, record=record)
         return point if machine == MACHINE else attrs.evolve(point, options=point.options.elsewhere(machine))
 
     def entry(self, machine: str, key: str) -> float:
-        """Read an entry of a system, as runs on it have it."""
+        """Return the value of a machine's entry, as runs on it use it."""
         options = self.at(machine, {}).options
         return profiles.load(machine, options.overrides, options.range_end or "mean", options.runtime).value(key)
 
     def of(self, application: str, implementation: str, **more: Value) -> dict[str, Value]:
-        """Choose parameters of an application at its size here."""
+        """Return the parameters of a run of an application at its size in this grid."""
         return {"application": application, "implementation": implementation, **self.work[application], **more}
 
     def of_lulesh(self, size: int, implementation: str, **more: Value) -> dict[str, Value]:
-        """Choose parameters of LULESH."""
+        """Return the parameters of a run of LULESH."""
         given: dict[str, Value] = {"application": "lulesh", "implementation": implementation, "size": size}
         return {**given, "steps": self.lulesh_steps, **more}
 
 
 def grid(extent: Extent, options: RunSpec) -> ApplicationGrid:
-    """Choose where the judges look: from `full` over `quick` to `ends`, smaller problems and fewer steps."""
+    """Choose the judges' runs. From `full` over `quick` to `ends` there are smaller problems and fewer steps."""
     all_steps: dict[str, dict[str, Value]] = {
         name: {"size": 0, "steps": 0} for name in ("babelstream", "minibude", "cloverleaf", "tealeaf")
     }
@@ -110,7 +110,7 @@ def grid(extent: Extent, options: RunSpec) -> ApplicationGrid:
 
 
 def runs(grid: ApplicationGrid, places: Iterable[tuple[str, Mapping[str, Value]]]) -> Asking[list[Result]]:
-    """Make runs on systems; `yield from` it."""
+    """Run the applications, each on its machine. A judge uses it with `yield from`."""
     answers: list[Result] = yield [grid.at(machine, parameters) for machine, parameters in places]
     return answers
 
@@ -118,18 +118,21 @@ def runs(grid: ApplicationGrid, places: Iterable[tuple[str, Mapping[str, Value]]
 def facts(
     grid: ApplicationGrid, scenario: Program, many: Iterable[Mapping[str, Value]] = ({},), machine: str = MACHINE
 ) -> Asking[list[dict[str, Value]]]:
-    """Make recorded runs of a probe on a system, and return what they measured; `yield from` it."""
+    """Run a probe with each of these parameters, recorded; return the facts that it measures.
+
+    A judge uses it with `yield from`.
+    """
     answers: list[Result] = yield [grid.at(machine, parameters, scenario=scenario, record=True) for parameters in many]
     return [answer.measured for answer in answers]
 
 
 def seconds(result: Result) -> float:
-    """Read the time that the application's authors measure."""
+    """Return the seconds that the application's authors measure."""
     return number(result.measured["time_s"])
 
 
 def handler_share(result: Result) -> float:
-    """Compute the part of the time in which the page-fault handler is busy."""
+    """Return the part of the elapsed time in which the page-fault handler is busy."""
     return result.devices[HANDLER].busy_s / result.elapsed_s
 
 
@@ -140,11 +143,14 @@ SINGLE: Final[dict[str, dict[str, Value]]] = {
     "elision": {"elision": "on"},
     "prefetch": {"prefetch": "first"},
 }
-"""Each optimization alone, compared with a run without any."""
+"""Parameters that switch on each optimization alone. They are compared with a run without any."""
 
 
 def beside_vendors(grid: ApplicationGrid) -> Asking[dict[str, float]]:
-    """Measure t(vendor) / t(acpp) at the first size, on systems on which LULESH runs; `yield from` it."""
+    """Measure t(vendor) / t(acpp) of LULESH at the first size, on the machines where it runs.
+
+    A judge uses it with `yield from`.
+    """
     size, machines = grid.lulesh[0], (MACHINE, MI100)
     places = [
         place
@@ -250,7 +256,7 @@ def with_xnack(grid: ApplicationGrid) -> Hearing:
 
 
 Ratios = dict[str, dict[str, float]]
-"""time(vendor's stdpar) / time(acpp) by system and application."""
+"""time(vendor's stdpar) / time(acpp) by machine and application."""
 
 
 @bench.judge("acpp.babel.cpu")
@@ -295,7 +301,7 @@ def _triads(grid: ApplicationGrid, machine: str, *names: str) -> Asking[dict[str
 
 
 def against_vendors(grid: ApplicationGrid) -> Asking[Ratios]:
-    """Measure the mini-apps on every system; `yield from` it."""
+    """Measure time(vendor's stdpar) / time(acpp) of the mini-apps on every machine. Use it with `yield from`."""
     places = [
         (machine, grid.of(application, name))
         for machine, vendor in VENDORS.items()
@@ -372,7 +378,7 @@ def majority(grid: ApplicationGrid, faster: float) -> Hearing:
 
 
 PAGE, SWEPT = 64 << 10, 64 << 20
-"""Bytes of one page that is brought by a fault, and of an array."""
+"""Bytes of one page that a fault migrates, and bytes of an array."""
 
 
 # memory
@@ -598,7 +604,9 @@ SCRIPT = {
     ("always", "once_per_batch"): "1 1 2 0 1",
     ("after-sync", "once_per_batch"): "1 0 2 0 1",
 }
-"""Arrays that each algorithm of the probe has prefetched, by hand, for each mode and reading of `always`."""
+"""The number of arrays that are prefetched for each algorithm of the probe, by mode and reading of `always`. Counted by
+hand.
+"""
 
 
 @bench.judge("acpp.mech.prefetch_modes")

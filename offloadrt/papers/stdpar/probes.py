@@ -16,13 +16,13 @@ from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
 
 ROUNDS: Final = 10
-"""Allocations of a loop."""
+"""The number of allocations in a loop."""
 N: Final = 1 << 16
-"""Elements of the arrays whose values are computed."""
+"""The number of elements of arrays whose values are computed."""
 SWEPT: Final = 64 << 20
-"""Bytes of an array that is moved as a whole."""
+"""Bytes of an array that is transferred as a whole."""
 PAGE: Final = 64 << 10
-"""Bytes that one fault brings at least: a page of the host, with those around it (`nvidia-uvm`)."""
+"""Bytes that one fault migrates at least: a page of the host, with those around it (`nvidia-uvm`)."""
 P: Final = std.par_unseq
 
 
@@ -181,9 +181,9 @@ async def one_transfer(
 
 
 FEW: Final = 1 << 14
-"""Elements of arrays whose kernels leave places for the teams of others."""
+"""The number of elements of arrays whose kernels leave space on the device for the teams of other kernels."""
 LARGE: Final = 1 << 23
-"""Elements of the array that the offload heuristic decides about."""
+"""The number of elements of the array about which the offload heuristic decides."""
 Body = Literal["inside", "external", "access", "stack", "allocation", "sum"]
 
 

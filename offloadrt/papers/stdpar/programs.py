@@ -1,4 +1,4 @@
-"""The paper's programs in their public versions, recorded: what calls what, how often, on how much data is their own.
+"""The paper's programs in their public versions, recorded: which algorithms they call, how often, on how much data.
 
 Compiled by ``CXX="offloadrt cxx -stdpar"`` with CMake's release flags (LULESH: ``-O2``), and recorded in `recorded/`:
 
@@ -10,9 +10,10 @@ tealeaf           UoB-HPC/TeaLeaf, std-indices        `tea_bm_5.in` with SIZE ce
 lulesh            LLNL/LULESH 2.0.2-dev, stdpar       ``-s SIZE -i 11``
 ================  ==================================  =================================================================
 
-A recording has one size. The host's own work is left out, for it was that of another machine. LULESH's policy is `par`,
-under which neither AdaptiveCpp nor roc-stdpar offloads to an AMD GPU; as the paper has figures of that, all programs
-run under `par_unseq` here. Under `sycl` and `native`, data lies in device memory, as in the versions for these.
+A recording has one size. The host's own work is left out, because it was measured on another machine. LULESH uses the
+policy `par`, under which neither AdaptiveCpp nor roc-stdpar offloads to an AMD GPU. As the paper has figures for AMD
+GPUs, all programs run under `par_unseq` here. Under `sycl` and `native`, data lies in device memory, as in the
+programs' versions for these models.
 """
 
 from __future__ import annotations
@@ -34,16 +35,18 @@ FOLDER: Final = Path(__file__).parent / "recorded"
 
 @attrs.frozen
 class Timing:
-    """What an application's authors time."""
+    """Which part of a run an application's authors time."""
 
     round: str
-    """Where it calls an algorithm once in each iteration: from its first call to the last one is timed."""
+    """A place at which the application calls an algorithm once in each iteration. The time from its first to its last
+    call is measured.
+    """
     warm_up: int = 0
-    """Iterations before, which are not timed."""
+    """The number of iterations at the beginning that are not timed."""
     rates: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
-    """For each kernel that is timed on its own: where it is called, and how many arrays it reads or writes, once."""
+    """For each kernel that is timed on its own: where it is called, and how many arrays it reads or writes once."""
     by_reference: str = ""
-    """What its kernels capture by reference."""
+    """The object that its kernels capture by reference; empty for none."""
 
 
 def _babelstream(source: str, lines: tuple[int, int, int, int, int]) -> Timing:
@@ -61,18 +64,21 @@ TIMINGS: Final[Mapping[str, Timing]] = {
     "tealeaf": Timing("TeaLeaf/src/std-indices/cg.cpp:125"),
     "lulesh": Timing("LULESH/stdpar/src/lulesh.cc:976", by_reference="domain"),
 }
-"""By application."""
+"""The timing of each application, by its name."""
 
 
 def sizes(application: str) -> list[int]:
-    """List the sizes at which an application was recorded."""
+    """Return the sizes at which an application was recorded."""
     names = (path.stem.rpartition("-") for path in FOLDER.glob("*.rec"))
     return sorted(int(size) for name, _, size in names if name == application)
 
 
 @attrs.frozen
 class RecordedApplication:
-    """`steps` iterations of a recorded application; all, if 0. ValueError where it was not recorded at that size."""
+    """`steps` iterations of a recorded application, or all if it is 0.
+
+    Raises ValueError for a size at which it was not recorded.
+    """
 
     application: str
     size: int = attrs.field()
@@ -86,8 +92,8 @@ class RecordedApplication:
     async def run(self, t: std.HostThread, run: Run) -> dict[str, float | int]:
         """Run the whole program, and time its iterations. Returns their number, and rates in GB/s.
 
-        A rate is that of the fastest iteration, without the first. Raises CompilationRefused where kernels capture
-        by reference and the compiler takes none such (icpx).
+        A rate is that of the fastest iteration, without the first. Raises CompilationRefused where kernels capture by
+        reference and the compiler does not accept that (icpx).
         """
         timing = TIMINGS[self.application]
         implementation = t.runtime.implementation

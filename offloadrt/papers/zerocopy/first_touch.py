@@ -1,7 +1,7 @@
 """A synthetic program: fresh host arrays are mapped, touched by a kernel on the device, and mapped again.
 
-It shows when it pays to fill the device's page table at a map instead of by faults: many bytes touched for the first
-time favour it, many maps of what is there already do not (the zero-copy paper, section VI).
+It shows when it pays to fill the device's page table at a map instead of by faults. Many bytes that are touched for the
+first time favour it; many maps of arrays that are already in the page table do not (the zero-copy paper, section VI).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ TOUCH = Kernel("touch", flops_per_iteration=1, bytes_per_iteration=2 * DOUBLE, t
 class FirstTouch:
     """`arrays` arrays of `nbytes` bytes in all; each is mapped `remaps` + 1 times around a kernel that sweeps over it.
 
-    `filled` says whether the host has written them before, so that their pages exist and only the device lacks them.
+    `filled` says whether the host has written the arrays before. Then their pages exist, and only the device's page
+    table lacks them.
     """
 
     nbytes: int

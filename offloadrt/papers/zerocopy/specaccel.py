@@ -1,10 +1,11 @@
 """Five codes of SPECaccel 2023 as the zero-copy paper describes them: where arrays live, who touches them, what moves.
 
 Source: Bertolli et al., "Performance Analysis of Runtime Handling of Zero-Copy for OpenMP Programs on MI300A APUs",
-section V.B. The codes' sources are not public: sizes, run lengths and kernel work are the ranges that come first.
+section V.B. The codes' sources are not public: sizes, run lengths and kernel work are the ranges at the top of the
+file.
 
-`Stencil`, `Lbm`, `Ep`   data on the device for the whole run
-`Solver`                 spC and bt: arrays on the stack, mapped in every call
+`Stencil`, `Lbm`, `Ep` data on the device for the whole run `Solver` spC and bt: arrays on the stack, mapped in every
+call
 """
 
 from __future__ import annotations
@@ -84,37 +85,37 @@ BT_STRIDE = InputRange(
 
 DOUBLE = 8
 THREADS = 256
-"""Threads of a team: LLVM's default on AMD devices."""
+"""Threads per team: LLVM's default on AMD devices."""
 MAX_TEAMS = 1 << 20
 
 
 Assumed = dict[str, float | int]
 Forget = Callable[[omp.HostArray], None]
-"""Called with an array; drops the device's translation of its pages."""
+"""Called with an array; removes the device's translations of its pages."""
 
 
 @attrs.frozen
 class Ends:
-    """Where in their ranges one run takes its inputs: low, mean or high."""
+    """Where in their ranges one run takes its inputs: at the low, mean or high value."""
 
     sizes: str = "mean"
     lengths: str = "mean"
     kernel_work: str = "mean"
     fraction: float = 1.0
-    """The part of the run length that is run."""
+    """The part of the run length that is run, from 0 to 1."""
     step_numbers: StepNumbers = range
-    """Gives the numbers of the iterations that are run, of so many."""
+    """Called with the number of iterations; returns the numbers of those that are run."""
 
     def size(self, of: InputRange) -> int:
-        """Return bytes, or another whole number, from a range."""
+        """Return a size from a range, in bytes rounded down to whole doubles."""
         return round(of.at(self.sizes)) // DOUBLE * DOUBLE
 
     def length(self, of: InputRange) -> int:
-        """Return a number of iterations from a range, at least one."""
+        """Return a number of iterations from a range, scaled by `fraction`; at least one."""
         return max(1, round(of.at(self.lengths) * self.fraction))
 
     def work(self, of: InputRange) -> float:
-        """Return a number that describes a kernel's work from a range."""
+        """Return a kernel's work from a range, in the range's unit."""
         return of.at(self.kernel_work)
 
 
@@ -127,12 +128,12 @@ class SpecCode(Protocol):
 
 
 def array(t: omp.HostThread, name: str, nbytes: int, *, filled: bool) -> omp.HostArray:
-    """Make an array of doubles as the program's C arrays are; `filled` when the host has written it."""
+    """Make an array of doubles, as the program's C arrays are. filled: whether the host has written it."""
     return t.array(name, nbytes // DOUBLE, fill=0.0 if filled else None)
 
 
 def sweep(t: omp.HostThread, kernel: Kernel, iterations: int, *arrays: omp.HostArray) -> omp.Construct:
-    """Run a kernel over `iterations` elements that uses these arrays, all of them mapped around it."""
+    """Make a target region: a kernel over `iterations` elements that maps and uses these arrays."""
     teams = min(MAX_TEAMS, max(1, -(-iterations // THREADS)))
     return t.construct_target(kernel, *arrays, teams=teams, threads=THREADS, iterations=iterations)
 
@@ -142,7 +143,7 @@ PAIR_BYTES = 2 * DOUBLE
 
 @attrs.frozen
 class Ep:
-    """An array of `nbytes`, filled again and again until all pairs have been tallied."""
+    """The code Ep: an array of `nbytes` that kernels fill again and again until all pairs have been tallied."""
 
     nbytes: int
     chunks: int
@@ -153,7 +154,7 @@ class Ep:
 
     @classmethod
     def of(cls, ends: Ends) -> Ep:
-        """Take the ranges at these ends."""
+        """Make the code with its inputs taken from the ranges."""
         nbytes = ends.size(EP_ARRAY)
         chunks = max(1, ends.length(EP_PAIRS) // (nbytes // PAIR_BYTES))
         return cls(nbytes, chunks, ends.work(EP_FLOPS), ends.work(EP_EFFICIENCY), ends.step_numbers)
@@ -179,7 +180,7 @@ class Ep:
                 await t.run(tally)
 
     def assumed(self) -> Assumed:
-        """Return the bytes of the array, how often it is filled, and the work."""
+        """Return the array's bytes, how often it is filled, and the kernels' work."""
         return {
             "array_bytes": self.nbytes,
             "chunks": self.chunks,
@@ -189,24 +190,24 @@ class Ep:
 
 
 CELL_BYTES = 20 * DOUBLE
-"""The bytes of a cell: 19 densities and a flag."""
+"""The bytes of a lattice cell: 19 densities and a flag."""
 CELL_FLOPS = 250
-"""The operations of a collision in the D3Q19 model."""
+"""The flops of a collision in the D3Q19 model."""
 
 
 @attrs.frozen
 class Lbm:
-    """Two lattices of `lattice` bytes, which the host writes."""
+    """The code Lbm: two lattices of `lattice` bytes each, which the host writes first."""
 
     lattice: int
     steps: int
     traffic: float
-    """Bytes that a step moves for each cell."""
+    """The bytes that a step moves for each cell."""
     step_numbers: StepNumbers = range
 
     @classmethod
     def of(cls, ends: Ends) -> Lbm:
-        """Take the ranges at these ends."""
+        """Make the code with its inputs taken from the ranges."""
         return cls(ends.size(LBM_LATTICE), ends.length(LBM_STEPS), ends.work(LBM_TRAFFIC), ends.step_numbers)
 
     async def run(self, t: omp.HostThread) -> None:
@@ -223,30 +224,30 @@ class Lbm:
                 await t.run(steps[step % 2])
 
     def assumed(self) -> Assumed:
-        """Return the bytes of a lattice, the steps and the traffic."""
+        """Return the bytes of a lattice, the number of steps, and the bytes moved per cell."""
         return {"lattice_bytes": self.lattice, "steps": self.steps, "bytes_per_cell": self.traffic}
 
 
 UNKNOWNS = 5
 FIELD_BYTES = UNKNOWNS * DOUBLE
-"""Bytes of a cell in the arrays that live through the whole run."""
+"""Bytes of a cell in the arrays that are mapped for the whole run."""
 
 
 @attrs.frozen
 class CellSweep:
-    """A kernel over all cells: the stack arrays that it uses, and its work for a cell."""
+    """A kernel over all cells: the stack arrays that it uses, and its work per cell."""
 
     name: str
     uses: tuple[str, ...]
     flops: float
     bytes: float
     lines: bool = False
-    """Whether it sweeps over the ends of a cube's lines only, with its work for one line."""
+    """Whether it sweeps only over the ends of a cube's lines; its work is then per line."""
 
 
 @attrs.frozen
 class Solver:
-    """A function that is called `calls` times, with its stack arrays (bytes for each cell) and its kernels."""
+    """The codes spC and bt: a function called `calls` times, with its stack arrays (bytes per cell) and its kernels."""
 
     name: str
     cells: int
@@ -254,11 +255,11 @@ class Solver:
     stack: dict[str, int]
     sweeps: tuple[CellSweep, ...]
     forget: Forget | None = None
-    """What happens to each stack array when the function returns; nothing, unless an ablation asks for it."""
+    """Called with each stack array when the function returns; None, except in an ablation."""
     step_numbers: StepNumbers = range
 
     async def run(self, t: omp.HostThread) -> None:
-        """Run the whole code: the fields are mapped around all calls."""
+        """Run the whole code. The fields are mapped around all calls."""
         cells = self.cells
         state = array(t, "state", cells * FIELD_BYTES, filled=True)
         right = array(t, "right-hand side", cells * FIELD_BYTES, filled=False)
@@ -286,7 +287,7 @@ class Solver:
         return sweep(t, kernel, iterations, *(stack[name] for name in part.uses), *fields)
 
     def assumed(self) -> Assumed:
-        """Return the calls, the kernels in a call, and the bytes on the stack."""
+        """Return the number of calls, of kernels in a call, and the bytes on the stack."""
         return {
             "calls": self.calls,
             "kernels_per_call": len(self.sweeps),
@@ -359,7 +360,7 @@ JACOBI = Kernel("jacobi", flops_per_iteration=8, bytes_per_iteration=2 * DOUBLE,
 
 @attrs.frozen
 class Stencil:
-    """Two grids of `grid` bytes; the host writes the first, the device the second."""
+    """The code Stencil: two grids of `grid` bytes each. The host writes the first, the device the second."""
 
     grid: int
     iterations: int
@@ -367,7 +368,7 @@ class Stencil:
 
     @classmethod
     def of(cls, ends: Ends) -> Stencil:
-        """Take the ranges at these ends."""
+        """Make the code with its inputs taken from the ranges."""
         return cls(ends.size(STENCIL_GRID), ends.length(STENCIL_ITERATIONS), ends.step_numbers)
 
     async def run(self, t: omp.HostThread) -> None:
@@ -382,7 +383,7 @@ class Stencil:
                 await t.run(sweeps[iteration % 2])
 
     def assumed(self) -> Assumed:
-        """Return the bytes of a grid and the sweeps."""
+        """Return the bytes of a grid and the number of sweeps."""
         return {"grid_bytes": self.grid, "iterations": self.iterations}
 
 
@@ -396,10 +397,10 @@ CODES: Final[dict[str, Callable[[Ends, Forget | None], SpecCode]]] = {
 
 
 def code(name: str, ends: Ends | None = None, forget: Forget | None = None) -> SpecCode:
-    """Return the code of that name, with its ranges at `ends`.
+    """Return the code of that name, with its ranges taken at `ends`.
 
-    `forget` says what happens to stack arrays at a return; only spC and bt use it. Raises ValueError for an unknown
-    name.
+    `forget` is called with each stack array when a function returns; only spC and bt use it. Raises ValueError for an
+    unknown name.
     """
     if name not in CODES:
         raise ValueError(f"{name}: there are {', '.join(CODES)}")

@@ -5,9 +5,9 @@
                       open it first
 ``generation.py``     the source that a pushed kernel is compiled from, by its arguments' descriptors as JACC's
                       translator builds them, and the cache of what was compiled
-``dependences.py``    on which queue an operation goes, and behind which others
-``division.py``       several devices: whether a kernel is divided (what is asked before each push is a pure policy),
-                      how, what they send one another, where reductions meet
+``dependences.py``    in which queue an operation goes, and after which other queues
+``division.py``       several devices: whether a kernel is divided (a pure policy, asked before each push), how it is
+                      divided, what the devices send one another, how reductions are combined
 ====================  ===============================================================================================
 
 Source: Matsumura, Garcia De Gonzalo, Peña, "JACC: An OpenACC Runtime Framework with Kernel-Level and Multi-GPU

@@ -1,10 +1,10 @@
-"""Automated asynchronous execution: on which queue an operation goes, and which queues it has to come behind.
+"""Automated asynchronous execution: in which queue an operation goes, and which queues must come before it.
 
-Pure data, without a device: an operation says which ranges of bytes it reads and writes, and gets a queue. It depends
+Pure data, without a device. An operation says which ranges of bytes it reads and writes, and gets a queue. It depends
 on every earlier operation with which it shares bytes that one of the two writes (read after write, write after read,
-write after write). A queue runs its operations in order; coming behind another queue means behind all that is in it
-at that time (OpenACC's ``wait(p) async(q)``). Whatever order the queues allow, the result is that of the program's own
-order.
+write after write). A queue runs its operations in order. An operation that comes after another queue comes after all
+that is in that queue at that time (OpenACC's ``wait(p) async(q)``). Whatever order the queues allow, the result is that
+of the program's own order.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
 
 Range = tuple[int, int]
-"""Bytes [begin, end)."""
+"""Bytes [begin, end) of host memory."""
 
 
 @attrs.frozen
 class QueuePlacement:
-    """The queue of an operation, and the queues behind which it has to come, in ascending order."""
+    """The queue of an operation, and the other queues that it has to wait for, in ascending order."""
 
     queue: int
     waits: tuple[int, ...] = ()
 
 
 _ONLY = QueuePlacement(0)
-"""Where there is one queue."""
+"""The placement where there is only one queue."""
 
 
 @attrs.define(eq=False)
 class _Bytes:
-    """A range that operations have named, and by queue the last operation in it that used the range."""
+    """A range of bytes that operations have named, with the last operation of each queue that read or wrote it."""
 
     range: Range
     written: dict[int, int] = attrs.field(factory=dict)
     read: dict[int, int] = attrs.field(factory=dict)
     sharing: list[_Bytes] = attrs.field(factory=list)
-    """All that have a byte in common with this one, itself included."""
+    """All ranges that have a byte in common with this one, itself included."""
 
 
 class Dependences:
@@ -62,15 +62,17 @@ class Dependences:
         self._number = 0
         """The number of the last operation; operations are numbered from 1 in the order of the program."""
         self._placed = [0] * queues
-        """The last operation of each queue."""
+        """The number of the last operation of each queue."""
         self._host = [0] * queues
-        """For each queue the last operation that the host knows to have completed."""
+        """For each queue, the number of the last operation that the host knows to have completed."""
         self._behind = [[0] * queues for _ in range(queues)]
-        """For each pair of queues the last operation of the second that precedes whatever the first gets next."""
+        """For each pair of queues, the number of the last operation of the second queue that is ordered before whatever
+        the first queue gets next.
+        """
         self._bytes: dict[Range, _Bytes] = {}
 
     def place(self, reads: Iterable[Range], writes: Iterable[Range]) -> QueuePlacement:
-        """Place the next operation of the program. Empty ranges depend on nothing."""
+        """Choose the queue of the next operation of the program. Empty ranges depend on nothing."""
         read, written = self._known(reads), self._known(writes)
         placement = _ONLY if len(self._placed) == 1 else self._placement(self._last(read, written))
         queue = placement.queue
@@ -83,7 +85,7 @@ class Dependences:
         return placement
 
     def _placement(self, last: list[int]) -> QueuePlacement:
-        """Choose the queue of an operation that depends on these ones, by queue."""
+        """Choose the queue of an operation. last: for each queue, the last operation that the new one depends on."""
         unfinished = [queue for queue, number in enumerate(last) if number > self._host[queue]]
         queue = max(unfinished, key=last.__getitem__) if unfinished else min(range(len(last)), key=self._longest_idle)
         waits = tuple(
@@ -96,16 +98,16 @@ class Dependences:
         return QueuePlacement(queue, waits)
 
     def synchronize(self, reads: Iterable[Range], writes: Iterable[Range]) -> tuple[int, ...]:
-        """Return the queues that the host waits for before it reads and writes these bytes, in ascending order."""
+        """Return the queues that the host must wait for before it reads and writes these bytes, in ascending order."""
         last = self._last(self._known(reads), self._known(writes))
         return self._completed([queue for queue, number in enumerate(last) if number > self._host[queue]])
 
     def synchronize_all(self) -> tuple[int, ...]:
-        """Return the queues in which something may be unfinished: the host waits for everything."""
+        """Return the queues that may have unfinished operations; the host must wait for all of them."""
         return self._completed([queue for queue, number in enumerate(self._placed) if number > self._host[queue]])
 
     def forget(self, range_: Range) -> None:
-        """Forget bytes that the program has freed, after `synchronize`."""
+        """Forget a range that the program has freed. Call `synchronize` for it before."""
         if (gone := self._bytes.pop(range_, None)) is not None:
             for bytes_ in gone.sharing:
                 if bytes_ is not gone:
@@ -123,7 +125,7 @@ class Dependences:
         return (self._placed[queue] if busy else 0, queue)
 
     def _last(self, read: Iterable[_Bytes], written: Iterable[_Bytes]) -> list[int]:
-        """Return, by queue, the last operation in it that these accesses depend on; 0 for none."""
+        """Return for each queue the number of the last operation that these accesses depend on; 0 for none."""
         last = [0] * len(self._placed)
         for bytes_ in read:
             for shared in bytes_.sharing:
@@ -154,27 +156,29 @@ def _later(last: list[int], operations: dict[int, int]) -> None:
 
 
 class AliasedArgument(OffloadError):
-    """A kernel specialised with `restrict` got two arguments with bytes in common, of which it writes one."""
+    """A kernel specialised with `restrict` got two arguments that share bytes, at least one of which it writes."""
 
 
 class LeftEarly(OffloadError):
     """A routine of a JACC runtime was called after an earlier one was left early, as at a timeout.
 
-    What is where on its queues and devices is no longer known. Directives of OpenACC can be left.
+    The state of its queues and devices is no longer known. Directives of OpenACC, unlike these routines, can be left.
     """
 
 
 class OverlappingWrites(OffloadError):
-    """Two arguments of a kernel are written and have bytes in common: no owner of those bytes can be told."""
+    """Two written arguments of a kernel share bytes, so that no device can be said to own those bytes."""
 
 
 ExecutionStep = Literal["sync", "async", "overlap"]
-"""``sync``: the host waits for each push; ``async``: it does not, and all go to one queue; ``overlap``: to several."""
+"""How pushes are ordered. ``sync``: the host waits for each push. ``async``: the host does not wait, and all go to one
+queue. ``overlap``: the host does not wait, and pushes go to several queues.
+"""
 
 
 @attrs.define(eq=False)
 class Order:
-    """The order of the operations of one host thread.
+    """Runs the directives of one host thread's JACC runtime in the order that their data demands.
 
     Every coroutine raises LeftEarly after a directive that was left early.
     """
@@ -182,7 +186,7 @@ class Order:
     program: OffloadProgram[Any]
     queues: AsyncQueues
     devices: range
-    """Their numbers."""
+    """The numbers of the devices."""
     execution: ExecutionStep
     dependences: Dependences
     _left_early: str = ""
@@ -191,7 +195,10 @@ class Order:
     async def run(
         self, name: str, work: Work, device: int, queue: int | None = None, waits: tuple[int, ...] = ()
     ) -> None:
-        """Run one directive of a routine, in an activity queue, behind those of `waits`; without a queue to its end."""
+        """Run one directive of a routine on a device, in an async queue after those of `waits`.
+
+        Without a queue, the host waits until the directive is done.
+        """
         program = self.program
         if self._left_early:
             where = program.device(device)
@@ -215,7 +222,10 @@ class Order:
         return behind
 
     async def submit(self, name: str, work: Work, reads: Sequence[Range], writes: Sequence[Range]) -> None:
-        """Do `work` on every device, in the order that the execution step allows."""
+        """Run `work` on every device, in queues that the execution step allows.
+
+        reads, writes: the bytes of host memory whose copies on the devices it reads and writes.
+        """
         if self.execution == "sync" and len(self.devices) == 1:
             await self.run(name, work, self.devices[0])
             return
@@ -226,12 +236,12 @@ class Order:
             await self.drain_all()
 
     async def begin(self, name: str, items: list[MapItem]) -> None:
-        """Map these items on every device."""
+        """Map these items on every device; the host waits for each device."""
         for number in self.devices:
             await self.run(name, beginning(items, name), number)
 
     async def drain(self, queues: Sequence[int]) -> None:
-        """Wait for these queues of all devices, in one call of the runtime. Raises what a kernel did wrong."""
+        """Wait for these queues of all devices, in one call of the runtime. Raises the error of a kernel in one."""
         if not queues:
             return
         program = self.program
@@ -244,6 +254,6 @@ class Order:
         await self.run("jacc_wait", drain, self.devices[0])
 
     async def drain_all(self) -> None:
-        """Wait for everything that was submitted."""
+        """Wait for everything that was submitted and may be unfinished."""
         if queues := self.dependences.synchronize_all():
             await self.drain(queues)

@@ -1,12 +1,11 @@
-"""A pushed kernel divided among devices: what each of them launches, owns afterwards and needs before.
+"""A pushed kernel divided among devices: what each device launches, needs before the kernel and owns after it.
 
-Before that a strategy for several devices says whether it is divided. They have names:
+A strategy for several devices decides whether a kernel is divided, and how. The strategies have names:
 
-``single``      one device, whatever the program has
-``duplicated``  every device runs everything
-``adaptive``    JACC: kernels divided by predicates, each while the controller says so
-``always``      the same, every kernel that can be divided, always
-``macc``        MACC: the outermost distributed loop split, every kernel where that is proven to be right, always
+``single`` one device, whatever the program has ``duplicated`` every device runs everything ``adaptive`` JACC: kernels
+divided by predicates, each while the controller says so ``always`` like ``adaptive``, but every kernel that can be
+divided always is ``macc`` MACC: the outermost distributed loop split, every kernel where that is proven to be right,
+always
 """
 
 from __future__ import annotations
@@ -46,10 +45,11 @@ class Mode(enum.Enum):
 
 @attrs.frozen
 class Execution:
-    """What was measured of one execution of a kernel.
+    """The measurements of one execution of a kernel.
 
-    Seconds of the kernel, from its start to its end on the device where that takes longest, and of the exchange, from
-    the host's first call to the end of its wait; and the bytes that a device sends, or would send, to each other one.
+    kernel_s: seconds from its start to its end, on the device where that takes longest. communication_s: seconds of the
+    exchange, from the host's first call to the end of its wait. write_bytes: the bytes that a device sends, or would
+    send if the kernel was not divided, to each other one.
     """
 
     kernel_s: float
@@ -61,28 +61,28 @@ class PushPolicy(Protocol):
     """A policy that decides before each push whether the kernel is divided."""
 
     measures: ClassVar[bool]
-    """Whether it has to know what each execution took; the host then waits for each one."""
+    """Whether the policy needs measurements of each execution. The host then waits for each one."""
 
     def before(self, kernel: str) -> Mode:
-        """Say how the kernel of this name runs next."""
+        """Return how the kernel of this name runs next."""
 
     def after(self, kernel: str, execution: Execution) -> None:
-        """Take account of one execution of the kernel."""
+        """Take one execution of the kernel into account."""
 
 
 @attrs.frozen
 class Fixed:
-    """The policy that runs every kernel in the same mode, always."""
+    """A policy that runs every kernel in the same mode, always."""
 
     measures: ClassVar[bool] = False
     mode: Mode = Mode.DUPLICATED
 
     def before(self, kernel: str) -> Mode:
-        """Return the one mode that there is."""
+        """Return the mode."""
         return self.mode
 
     def after(self, kernel: str, execution: Execution) -> None:
-        """Ignore what the execution took."""
+        """Do nothing: the policy uses no measurements."""
 
 
 def _positive(rules: Rules, attribute: attrs.Attribute[Any], value: float) -> None:
@@ -103,58 +103,62 @@ def _one_of(rules: Rules, attribute: attrs.Attribute[Any], value: object) -> Non
 
 @attrs.frozen
 class Rules:
-    """The rules, and how they are read.
+    """The paper's rules for when a kernel is divided, and which reading of them is used.
 
-    devices: n. peak_p2p: bytes per second of one link, one way (the paper's machine has 25 GB/s). times: how often an
-    inequality has to hold. ValueError for a field with a value that it cannot have.
+    devices: their number, n. peak_p2p: bytes per second of one link, one way (the paper's machine has 25 GB/s). times:
+    how often an inequality has to hold before the mode changes. Raises ValueError for a field with a value that it
+    cannot have.
     """
 
     devices: int = attrs.field(validator=_count)
     peak_p2p: float = attrs.field(default=25e9, validator=_positive)
     times: int = attrs.field(default=5, validator=_count)
     consecutive: bool = attrs.field(default=False, validator=_one_of)
-    """Whether an execution for which the inequality does not hold starts the count again. Default: five in all."""
+    """Whether an execution for which the inequality does not hold resets the count. By default it does not: the rule
+    needs `times` executions in all.
+    """
     divided_time: Literal["divided", "duplicated"] = attrs.field(default="divided", validator=_one_of)
-    """What t_K is in the rules of a divided kernel: the time of this divided execution, so that t_K · n estimates one
-    device's, or the mean of its duplicated executions.
+    """What t_K is in the rules of a divided kernel. divided: the time of this divided execution, so that t_K · n
+    estimates one device's time. duplicated: the mean of the kernel's duplicated executions.
     """
     eff_dup: Literal["infinite", "measured"] = attrs.field(default="infinite", validator=_one_of)
-    """What eff_dup is, which the paper does not define.
+    """The meaning of eff_dup, which the paper does not define.
 
-    infinite: its rule never holds, and a kernel is compared with t_K · n only. So one that division does not make
-    faster, because it computes and does not wait for memory, stays divided: the paper has all 3 kernels of EP enabled
-    at the end. measured: seconds of duplicated executions for each byte that a device would have sent, so that the
-    right side is the time that the execution would take duplicated. For EP left minus right is then the exchange and
-    what division adds, above zero each time and not by noise: it is duplicated after `times` executions.
+    infinite: the rule with eff_dup never holds, and a divided kernel is compared with t_K · n only. So a kernel that
+    division does not make faster, because it computes and does not wait for memory, stays divided: the paper has all 3
+    kernels of EP enabled at the end. measured: seconds of duplicated executions for each byte that a device would have
+    sent, so that the right side is the time that the execution would take duplicated. For EP, left minus right is then
+    the time of the exchange and what division adds. That is above zero each time, not by noise only, so that EP is
+    duplicated after `times` executions.
     """
     counting: Literal["joint", "separate"] = attrs.field(default="joint", validator=_one_of)
-    """One count and one mean for both rules of a divided kernel (the right side is then the lesser of the two), or one
-    for each.
+    """joint: one count and one mean for both rules of a divided kernel, whose right side is the lesser of the two.
+    separate: one count and one mean for each rule.
     """
 
 
 @attrs.frozen
 class Tally:
-    """How often an inequality held since the mode changed, and the mean of left minus right side."""
+    """Counts for one inequality since the mode changed: how often it held, and the mean of left minus right side."""
 
     held: int = 0
     executions: int = 0
     difference: float = 0.0
-    """Left minus right, added up."""
+    """The sum of left minus right side, in seconds."""
 
     @property
     def mean(self) -> float:
         return self.difference / self.executions if self.executions else 0.0
 
     def after(self, difference: float, consecutive: bool) -> Tally:
-        """Return the tally with one execution more."""
+        """Return the tally after one more execution. difference: its left minus right side in seconds."""
         held = self.held + 1 if difference > 0 else 0 if consecutive else self.held
         return Tally(held, self.executions + 1, self.difference + difference)
 
 
 @attrs.frozen
 class KernelState:
-    """One kernel: its mode, what was counted in it, and what its duplicated executions took."""
+    """The controller's state of one kernel: its mode, the tallies in that mode, its duplicated executions."""
 
     mode: Mode = Mode.DUPLICATED
     enable: Tally = Tally()
@@ -167,7 +171,7 @@ class KernelState:
 
     @property
     def eff_dup(self) -> float:
-        """Return the seconds of duplicated executions for each byte that a device would have sent, or infinity."""
+        """Return eff_dup: seconds of duplicated executions per byte that a device would have sent, or infinity."""
         return self.duplicated_s / self.duplicated_bytes if self.duplicated_bytes else math.inf
 
     @property
@@ -212,7 +216,10 @@ def _after_divided(rules: Rules, state: KernelState, execution: Execution) -> Ke
 
 
 def _expected(state: KernelState, execution: Execution) -> float:
-    """Return eff_dup · WriteSize; a kernel that sends nothing is expected to take what it took on average."""
+    """Return eff_dup · WriteSize in seconds.
+
+    For a kernel that sends nothing, return the mean of its duplicated executions.
+    """
     if not execution.write_bytes or not state.duplicated_bytes:
         return state.duplicated_mean_s
     return state.eff_dup * execution.write_bytes
@@ -220,22 +227,22 @@ def _expected(state: KernelState, execution: Execution) -> float:
 
 @attrs.define
 class AdaptiveController:
-    """A policy for `Jacc`: each kernel by the rules."""
+    """JACC's policy, which decides for each kernel by `Rules`."""
 
     measures: ClassVar[bool] = True
     rules: Rules
     _states: dict[str, KernelState] = attrs.field(factory=dict)
 
     def before(self, kernel: str) -> Mode:
-        """Say how the kernel runs next."""
+        """Return how the kernel runs next."""
         return self.state(kernel).mode
 
     def after(self, kernel: str, execution: Execution) -> None:
-        """Take account of one execution of the kernel."""
+        """Update the kernel's state after one execution."""
         self._states[kernel] = after_execution(self.rules, self.state(kernel), execution)
 
     def state(self, kernel: str) -> KernelState:
-        """Return what is known of a kernel."""
+        """Return the state of a kernel; a new one for a kernel that has not run."""
         return self._states.get(kernel, KernelState())
 
     @property
@@ -251,8 +258,9 @@ STRATEGIES: Final = ("single", "duplicated", "adaptive", "always", "macc")
 class DeviceStrategy:
     """A strategy for several devices.
 
-    policy: when kernels are divided; divide: how, raising KernelError for one that cannot be. devices: how many of the
-    program's are used, all for None. Raises ValueError for less than one.
+    policy: decides when kernels are divided. divide: the pass that divides a kernel; it raises KernelError for a kernel
+    that cannot be divided. devices: how many of the program's devices are used, None for all. Raises ValueError for
+    less than one.
     """
 
     policy: PushPolicy = attrs.field(factory=Fixed)
@@ -266,7 +274,7 @@ class DeviceStrategy:
 
 
 def strategy_named(name: str, devices: int) -> DeviceStrategy:
-    """Make the strategy of that name for so many devices, with the default `Rules`.
+    """Make the strategy of that name for a number of devices, with the default `Rules`.
 
     Raises ValueError for a name that does not exist.
     """
@@ -289,7 +297,7 @@ def strategy_named(name: str, devices: int) -> DeviceStrategy:
 class PartialValues:
     """The arrays of partial values of one JACC runtime.
 
-    devices: how many there are. make: makes an array of this name, so many elements and this type.
+    devices: the number of devices. make: makes an array from its name, its number of elements and its type.
     """
 
     devices: int
@@ -301,7 +309,10 @@ class PartialValues:
     def of(
         self, kernel: DividedKernel, types: Sequence[np.dtype[np.generic]], targets: Sequence[HostArray]
     ) -> list[HostArray]:
-        """Return the arrays of a kernel whose result goes to these arrays, in the order of its scalars."""
+        """Return a kernel's arrays of partial values, in the order of its scalars; make them at the first call.
+
+        targets: the arrays that get the result.
+        """
         assert kernel.combination is not None
         key = kernel, *types, *(array.address for array in targets)
         if key not in self._arrays:
@@ -311,13 +322,13 @@ class PartialValues:
         return self._arrays[key]
 
     def to_create(self, arrays: Sequence[HostArray]) -> list[HostArray]:
-        """Return those that are not on the devices yet, and count them as present from now on."""
+        """Return the arrays that are not on the devices yet, and count them as present from now on."""
         new = [array for array in arrays if array not in self._present]
         self._present.update(dict.fromkeys(new))
         return new
 
     def to_delete(self, gone: Sequence[HostArray]) -> list[HostArray]:
-        """Return those that go with arrays that have left the devices."""
+        """Return the arrays of partial values whose results go to the arrays `gone`, which have left the devices."""
         addresses = {array.address for array in gone}
         leaving = [
             values for values in self._present if any(array.address in addresses for array in self._targets[values])
@@ -328,29 +339,29 @@ class PartialValues:
 
 
 Piece = tuple[HostArray, Transfer]
-"""An array, and what of it one device sends to another one."""
+"""An array, and the bytes of it that one device sends to another one."""
 Pairs = Mapping[tuple[int, int], Sequence[Piece]]
-"""The pieces by sender and receiver, in the order in which they begin."""
+"""The pieces by (sender, receiver). The pairs are in the order in which their transfers begin."""
 
 
 @attrs.frozen(eq=False)
 class Combining:
-    """What every device launches after the exchange of partial values, with which arguments."""
+    """The kernel that every device launches after the exchange of partial values, and its arguments."""
 
     launch: Launch
     arguments: Sequence[Any]
     values: Sequence[HostArray]
-    """The arrays of partial values, which no program knows of."""
+    """The arrays of partial values. They belong to the runtime, and the program does not know of them."""
 
 
 @attrs.frozen(eq=False)
 class Division:
-    """The division of one kernel with one set of arguments. The sequences are by device."""
+    """The division of one kernel with one set of arguments. Its sequences have one element for each device."""
 
     code: DividedKernel
     arguments: Sequence[Sequence[Any]]
     owned: dict[HostArray, Sequence[Ranges]]
-    """What each device has made of each array, the partial values included."""
+    """The bytes of each array that each device computes and so owns, in arrays of partial values, too."""
     combining: Combining | None
     _parts: Sequence[Part] = attrs.field(repr=False)
     _of_name: Mapping[str, Any] = attrs.field(repr=False)
@@ -363,19 +374,19 @@ class Division:
 
     @functools.cached_property
     def source(self) -> str:
-        """Return the source text of what is compiled for it."""
+        """Return the source text of the divided kernel, and of the kernel that combines partial values."""
         combination = self.code.combination
         return self.code.source if combination is None else f"{self.code.source}{combination.source}"
 
     @functools.cached_property
     def write_bytes(self) -> int:
-        """Return the most that a device sends to each other one, when all of its part is exchanged."""
+        """Return the most bytes that a device sends to each other one, if all that it owns is exchanged."""
         devices = range(len(self.arguments))
         return max(sum(nbytes for owned in self.owned.values() for _, nbytes in owned[device]) for device in devices)
 
     @functools.cached_property
     def launches(self) -> Sequence[Launch]:
-        """Return what the devices launch, once the kernel is divided."""
+        """Return each device's launch of its part."""
         undivided = [*self._of_name.values()]
         return [
             self._slower(
@@ -386,12 +397,12 @@ class Division:
 
     @functools.cached_property
     def needed(self) -> Sequence[list[tuple[HostArray, Ranges | None]]]:
-        """Return what each device reads in its part; None: all of the array."""
+        """Return for each device the arrays that its part reads and which bytes of them; None for all bytes."""
         return [[(self._of_name[name], ranges) for name, ranges in part.reads.items()] for part in self._parts]
 
     @functools.cached_property
     def to_all(self) -> Pairs:
-        """Return what the devices send one another when each gets all that the others own."""
+        """Return the transfers after which each device has all that the others own."""
         holders = Holders()
         for array, ranges in self.owned.items():
             holders.wrote(array.address, ranges)
@@ -402,7 +413,7 @@ class Division:
 
 
 def by_pair(transfers_of: Iterable[tuple[HostArray, Iterable[Transfer]]]) -> Pairs:
-    """Arrange transfers by sender and receiver, in the order in which they were found."""
+    """Group transfers by (sender, receiver), in the order in which they are given."""
     pairs: dict[tuple[int, int], list[Piece]] = {}
     for array, transfers in transfers_of:
         for transfer in transfers:
@@ -411,13 +422,16 @@ def by_pair(transfers_of: Iterable[tuple[HostArray, Iterable[Transfer]]]) -> Pai
 
 
 _DIVIDED: Memo[tuple[int, Callable[[Kernel], DividedKernel]], tuple[Kernel, DividedKernel]] = Memo()
-"""Each kernel and what it was divided into, by its `id` and the pass: runs of a sweep share them."""
+"""The divided kernels by the original's `id` and the pass, so that the runs of a sweep share them. The original is kept
+with them, so that its `id` stays its own.
+"""
 
 
 class Divider:
-    """Divides kernels among so many devices, each kernel once. partial_values: of them, the arrays.
+    """Divides kernels among a number of devices, each kernel once.
 
-    refused: by kernel name, why one is not divided; every device then runs all of it.
+    partial_values: the arrays of partial values. refused: for each kernel that cannot be divided, by name, why. Every
+    device then runs all of it.
     """
 
     def __init__(self, divide: Callable[[Kernel], DividedKernel], devices: int, partial_values: PartialValues) -> None:
@@ -429,7 +443,10 @@ class Divider:
     def division(
         self, name: str, code: GeneratedKernel, arguments: Sequence[Any], slower: Callable[[Launch], Launch]
     ) -> Division | None:
-        """Return the parts of a launch; None for a kernel that cannot be divided, or not with these arguments."""
+        """Return the division of a kernel with these arguments; None if it cannot be divided, or not with these.
+
+        slower: changes a launch to one that takes as long as generated code does.
+        """
         try:
             key = id(code.kernel), self._divide
             if (divided := _DIVIDED.get(key)) is None:
@@ -474,40 +491,43 @@ class Divider:
 
 
 def _accessing(launch: Launch, part: float) -> Launch:
-    """Return a launch of which that part of the iterations accesses memory."""
+    """Return a launch in which only the share `part` of the iterations, between 0 and 1, accesses memory."""
     return attrs.evolve(launch, accessing=part) if 0.0 < part < 1.0 else launch
 
 
 Communication = Literal["all-to-all", "needed"]
-"""``all-to-all``: after a divided kernel every device sends its part to all others; ``needed``: before a kernel every
-device gets those bytes that the analysis says it reads (all of them where that cannot be proven).
+"""What devices send one another. ``all-to-all``: after a divided kernel every device sends its part to all others.
+``needed``: before a kernel every device gets those bytes that the analysis says it reads (all of them where that cannot
+be proven).
 """
 
 
 @attrs.define(eq=False)
 class Exchange:
-    """The state of the exchange between the devices of one JACC runtime."""
+    """The transfers between the devices of one JACC runtime, and which device has which bytes."""
 
     of_program: Sequence[OffloadDevice]
     """All devices of the program."""
     queues: AsyncQueues
     devices: int
-    """How many of them take part, from device 0 on."""
+    """How many of the program's devices take part, from device 0 on."""
     first_queue: int
-    """The async value of the first queue for transfers; those below are for kernels."""
+    """The async value of the first queue for transfers. Lower values are queues for kernels."""
     run: Callable[[str, Work, int], Awaitable[None]]
-    """Runs the work of a directive of this name on a device."""
+    """Called with a name, the work and a device number; runs a directive of that name on the device."""
     bytes: int = 0
-    """Bytes that were sent so far."""
+    """The number of bytes that were sent so far."""
     seconds: float = 0.0
-    """Seconds in which the host started transfers and waited for them, and for the combining kernels, so far."""
+    """Seconds that the host spent so far on starting transfers and waiting for them, and for the combining kernels."""
     _open: bool = False
     _holders: Holders = attrs.field(factory=Holders)
     _addresses: dict[int, dict[int, int]] = attrs.field(factory=dict)
-    """Addresses by device, then by host address, as that of an array tells what it is whatever its type."""
+    """Device addresses of arrays, by device and then by the array's host address. The host address identifies an
+    array's memory whatever its type.
+    """
 
     async def open(self) -> None:
-        """Have every device reach the others' memory, once."""
+        """Enable access to the others' memory on every device. Only the first call does anything."""
         if self._open:
             return
         self._open = True
@@ -521,21 +541,21 @@ class Exchange:
             await self.run("jacc_init", reach, number)
 
     def placed(self, device: int, arrays: Iterable[HostArray], known: ResolvedArrays) -> None:
-        """Note where arrays lie on a device, as far as they were looked up for a launch."""
+        """Record the device addresses of arrays that were looked up for a launch."""
         addresses = self._addresses.setdefault(device, {})
         for array, pointer in zip(arrays, known.pointers, strict=True):
             addresses[array.address] = pointer.address
 
     def forget(self, array: HostArray) -> None:
-        """Forget an array that has left the devices."""
+        """Stop tracking an array, after it has left the devices or was copied to all of them."""
         self._holders.everywhere(array.address)
 
     def is_due(self, arrays: Iterable[HostArray]) -> bool:
-        """Return whether any of these arrays is not right on some device."""
+        """Return whether some device lacks the current values of any of these arrays."""
         return any(self._holders.is_divided(array.address, self.devices) for array in arrays)
 
     async def before(self, division: Division) -> None:
-        """Send each device what it reads in its part."""
+        """Send each device the bytes that its part of a divided kernel reads."""
         fetch = self._holders.fetch
         await self._carry(
             by_pair(
@@ -546,9 +566,9 @@ class Exchange:
         )
 
     async def after(self, division: Division, communication: Communication) -> None:
-        """Note that each device has its own parts right, and nobody else, and send them.
+        """Record that each device has only its own parts right, after a divided kernel has run, and send them.
 
-        Called after a divided kernel has run.
+        Under ``needed`` communication, only partial values are sent.
         """
         owned, holders = division.owned, self._holders
         if communication == "all-to-all" and not any(holders.is_tracked(array.address) for array in owned):
@@ -559,7 +579,7 @@ class Exchange:
         await self.gather(owned if communication == "all-to-all" else division.partial_values, range(self.devices))
 
     async def gather(self, arrays: Collection[HostArray], devices: Collection[int]) -> None:
-        """Send all of these arrays to these devices, as far as they do not have them."""
+        """Send all of these arrays to these devices, except for bytes that a device has already."""
         fetch = self._holders.fetch
         await self._carry(
             by_pair((array, fetch(array.address, device, None)) for array in arrays for device in devices)
@@ -569,7 +589,7 @@ class Exchange:
                 self._holders.everywhere(array.address)
 
     async def _carry(self, pairs: Pairs) -> None:
-        """Start all transfers, then wait for them: one call of the runtime; no time when there are none."""
+        """Start all transfers, then wait for them, in one call of the runtime. Without transfers it takes no time."""
         if not pairs:
             return
 

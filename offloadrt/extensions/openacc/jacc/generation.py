@@ -1,8 +1,8 @@
-"""Generated kernels: the Python source that a pushed kernel is compiled from, for the way in which it is specialised.
+"""Generated kernels: the Python source that a pushed kernel is compiled from, depending on how it is specialised.
 
-``restrict`` marks the arrays as free of aliases, ``var_opt`` puts the values of scalars where their names stood. Both
-change the text, and so what is compiled; what a compiler makes of it on a device is an input (`Effects`). A text says
-all that its code depends on: types, launch attributes, and the numbers that it takes from around the kernel.
+``restrict`` marks the arrays as free of aliases. ``var_opt`` replaces scalars by their values. Both change the source
+text, and so what is compiled. How much faster a compiler's code becomes on a device is an input (`Effects`). The text
+holds all that its code depends on: types, launch attributes, and the numbers that it takes from globals and closures.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from offloadrt.trace import Trace, events
 
 
 class Attribute(enum.Flag):
-    """What is known of an array argument.
+    """What is known about an array argument.
 
     WRITE: the kernel writes it. PRESENT: it is on the device already; any other array is copied in and out for the
     launch. REDUCTED: the iterations combine their values in it.
@@ -49,9 +49,10 @@ class Attribute(enum.Flag):
 
 @attrs.frozen(eq=False)
 class Argument:
-    """One argument. address and size are of the host's memory, in bytes; 0 for a number.
+    """The descriptor of one argument of a pushed kernel.
 
-    bounds: rows [lower, upper) of an array's first dimension outside of which the kernel touches nothing.
+    address, size: of the array in the host's memory, size in bytes; 0 for a number. bounds: rows [lower, upper) of the
+    array's first dimension outside of which the kernel touches nothing.
     """
 
     symbol: str
@@ -68,12 +69,12 @@ class Argument:
 
     @property
     def writes(self) -> bool:
-        """Tell whether it is written, reductions included."""
+        """Tell whether the kernel writes the argument. A reduction into it counts as a write."""
         return bool(self.attributes & (Attribute.WRITE | Attribute.REDUCTED))
 
     @property
     def range(self) -> tuple[int, int]:
-        """Return the bytes [begin, end) of the host's memory that stand for what the kernel touches."""
+        """Return the bytes [begin, end) of host memory whose copies on the device the kernel touches."""
         if self.bounds is None:
             return self.address, self.address + self.size
         row = self.size // len(self.value) if len(self.value) else 0
@@ -85,8 +86,8 @@ def jacc_arg_build(
 ) -> Argument:
     """Build the descriptor of one argument, a `HostArray` or a number.
 
-    TypeError for another value and bounds that are not two whole numbers, ValueError for attributes or bounds of a
-    number, bounds outside of the array, and a whole number of more than 64 bits.
+    Raises TypeError for another value, and for bounds that are not two whole numbers. Raises ValueError for attributes
+    or bounds of a number, bounds outside of the array, and a whole number of more than 64 bits.
     """
     if isinstance(value, HostArray):
         if bounds is not None and not (len(pair := [*bounds]) == 2 and all(map(is_integer, pair))):
@@ -107,8 +108,8 @@ def jacc_arg_build(
 def jacc_args(kernel: Kernel, *values: Any, present: bool = True) -> tuple[Argument, ...]:
     """Build the descriptors of a kernel's arguments, as the translator does from its analysis of the source.
 
-    present: whether the arrays are on the device already. An array of which nothing is known counts as written.
-    TypeError and ValueError as for `jacc_arg_build`, and ValueError for too many or too few values.
+    present: whether the arrays are on the device already. An array whose uses are unknown counts as written. Raises
+    TypeError and ValueError as `jacc_arg_build` does, and ValueError for too many or too few values.
     """
     symbols = symbols_of(kernel, len(values))
     if len(symbols) != len(values):
@@ -130,7 +131,10 @@ def jacc_args(kernel: Kernel, *values: Any, present: bool = True) -> tuple[Argum
 
 
 def symbols_of(kernel: Kernel, count: int) -> tuple[str, ...]:
-    """Return the names of a kernel's arguments: those of its source, for a phantom kernel those of its arrays."""
+    """Return the names of a kernel's `count` arguments.
+
+    They are those of its source; for a phantom kernel, which has none, those of its arrays, or ``arg0``, ``arg1``, ….
+    """
     if kernel.analysis is not None:
         return kernel.analysis.parameters
     if kernel.body is not None:
@@ -140,7 +144,7 @@ def symbols_of(kernel: Kernel, count: int) -> tuple[str, ...]:
 
 
 def _reduced_arrays(kernel: Kernel) -> set[str]:
-    """Return the arrays whose elements the loop reduces, and those that get what it has reduced into scalars."""
+    """Return the names of arrays whose elements the loop reduces, or to which reduced scalars are stored."""
     if kernel.analysis is None:
         return set()
     names = {re.split(r"\W", reduction.target, maxsplit=1)[0] for reduction in kernel.analysis.reductions}
@@ -159,8 +163,8 @@ Number = bool | int | float
 class PushFlags(enum.Flag):
     """How a pushed kernel is specialised.
 
-    RESTRICT: no written array shares a byte with another argument. VAR_OPT: scalars are constants, so that another
-    value is another kernel.
+    RESTRICT: the code assumes that no written array shares a byte with another argument. VAR_OPT: scalars are compiled
+    in as constants, so that another value means another kernel.
     """
 
     NONE = 0
@@ -170,21 +174,25 @@ class PushFlags(enum.Flag):
 
 @attrs.frozen(eq=False)
 class GeneratedKernel:
-    """text: readable Python. kernel: what runs. constants: positions of the arguments that are in the text instead."""
+    """A kernel generated for a push.
+
+    text: its source as readable Python. kernel: what runs. constants: positions of the original arguments whose values
+    are in the text, so that they are no arguments any more.
+    """
 
     text: str
     kernel: Kernel
     constants: frozenset[int]
 
     def arguments(self, values: Sequence[Any]) -> list[Any]:
-        """Return what the generated kernel is called with, of the arguments of the original one."""
+        """Return those of the original kernel's arguments that the generated kernel still takes."""
         return [value for position, value in enumerate(values) if position not in self.constants]
 
 
 def generate(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
     """Generate the kernel for these arguments. A phantom kernel gets a text without statements.
 
-    KernelError when its source cannot be read.
+    Raises KernelError when the kernel's source cannot be read.
     """
     if kernel.body is None:
         return _phantom(kernel, arguments, flags)
@@ -228,9 +236,9 @@ def _source_of(kernel: Kernel) -> Source:
 
 
 def _constants(source: Source, arguments: Sequence[Argument], flags: PushFlags) -> dict[str, Number]:
-    """Return the scalars that become constants: those that the kernel does not assign and that have a literal.
+    """Return the scalars that become constants: those that the kernel does not assign and that Python can write.
 
-    Python has none for a complex number.
+    That excludes complex numbers, for which Python has no literal, infinities and NaN.
     """
     if not flags & PushFlags.VAR_OPT:
         return {}
@@ -267,7 +275,7 @@ def _restricted(annotation: ast.expr | None) -> ast.expr:
 
 
 def _numbers_around(source: Source, constants: dict[str, Number]) -> dict[str, complex]:
-    """Return the numbers that are no parameters: globals and what the closure holds."""
+    """Return the numbers that a kernel takes from globals and its closure, by name."""
     used = {node.id for node in source.nodes if isinstance(node, ast.Name)}
     parameters = {parameter.arg for parameter in source.parameters}
     values = {name: source.names.get(name) for name in sorted(used - parameters)}
@@ -302,11 +310,13 @@ def _header(
 
 
 _COMPILED: Memo[tuple[int, str], tuple[Kernel, Kernel]] = Memo()
-"""Each original kernel and what was made of it, by the original's `id` and the text: runs of a sweep share them."""
+"""Compiled kernels, by the original's `id` and the generated text, so that the runs of a sweep share them. The original
+is kept with them, so that its `id` stays its own.
+"""
 
 
 def _compiled(kernel: Kernel, source: Source, text: str) -> Kernel:
-    """Return the kernel of a generated text: read, analysed and made runnable like any other one."""
+    """Return the kernel of a generated text, which is read, analysed and made runnable like any other one."""
     if (made := _COMPILED.get((id(kernel), text))) is None:
         made = _COMPILED[id(kernel), text] = kernel, _compile(kernel, source, text)
     return made[1]
@@ -328,7 +338,7 @@ def _compile(kernel: Kernel, source: Source, text: str) -> Kernel:
 
 
 COMPILE = "jacc_compile"
-"""The compilation in the statistics of calls and in the trace."""
+"""The name of compilations in the statistics of calls and in the trace."""
 
 
 class CodeCache:
@@ -336,9 +346,9 @@ class CodeCache:
 
     def __init__(self, machine: Machine, trace: Trace | None = None) -> None:
         self.compilations = 0
-        """Kernels compiled so far: one for each kernel and specialization that differ in their text."""
+        """How many kernels were compiled so far: one for each kernel and specialisation whose texts differ."""
         self.compile_s = 0.0
-        """Virtual seconds that the compiler ran."""
+        """Virtual seconds that the compiler ran so far."""
         self._machine = machine
         self._trace = trace
         self._seconds = machine.spec.value("jit.compile")
@@ -346,17 +356,17 @@ class CodeCache:
         self._generated: dict[Hashable, GeneratedKernel] = {}
         self._compiled: set[Hashable] = set()
         self._locks: dict[Hashable, Lock] = {}
-        """A lock for each text, held while the text is compiled."""
+        """A lock for each text; a thread holds it while it compiles the text."""
 
     def known(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel | None:
-        """Return the compiled kernel, None when it has yet to be compiled; takes no time."""
+        """Return the compiled kernel, or None if it has yet to be compiled. Takes no virtual time."""
         entry = self._asked.get(_key(kernel, arguments, flags))
         return None if entry is None else entry[1]
 
     async def get(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
-        """Return the compiled kernel, after compiling it unless there is one of the same text.
+        """Return the compiled kernel. Compile it first, unless a kernel with the same text was compiled.
 
-        Raises KernelError as `generate`.
+        Raises KernelError as `generate` does.
         """
         key = _key(kernel, arguments, flags)
         if key not in self._asked:
@@ -372,7 +382,7 @@ class CodeCache:
         return self._generated.setdefault(key, generated)
 
     async def compiled(self, key: Hashable, name: str) -> None:
-        """Compile what `key` stands for, usually its text, unless that has been done."""
+        """Spend the time of compiling what `key` stands for, usually a text, unless that has been compiled."""
         if (lock := self._locks.get(key)) is None:
             lock = self._locks[key] = Lock(self._machine.sim, f"compilation of {name}")
         await take(lock, self._machine.host_time)
@@ -384,7 +394,7 @@ class CodeCache:
             lock.release()
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Return the statistics of all compilation locks together; nothing when nothing was compiled."""
+        """Return the statistics of all compilation locks, added up; an empty mapping when nothing was compiled."""
         every = [lock.statistics() for lock in self._locks.values()]
         return {"compilation locks": LockStatistics.total(every)} if every else {}
 
@@ -405,9 +415,9 @@ class CodeCache:
 
 
 def _key(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> Hashable:
-    """Return what the text depends on.
+    """Return a key of all that the generated text depends on.
 
-    Kernels are told by identity; the cache keeps them. `repr` tells 1 from 1.0.
+    Kernels are identified by `id`; the cache keeps them alive. `repr` distinguishes 1 from 1.0.
     """
     kinds: list[Hashable] = []
     for argument in arguments:

@@ -1,4 +1,4 @@
-"""JACC: the parts of an OpenACC program as routines of a runtime that generates its kernels and orders their execution.
+"""JACC's routines, which replace a program's OpenACC directives: kernels are generated at run time and ordered by data.
 
     jacc = acc.Jacc(t, execution="overlap")
     await jacc.jacc_copyin(x, y)
@@ -72,10 +72,10 @@ from offloadrt.sim import Simulation
 
 @attrs.frozen
 class Effects:
-    """What the compiler's code for a generated kernel takes, relative to that of the original program.
+    """Factors of a generated kernel's time, relative to the original program's kernel.
 
-    Factors of the kernel's time, which are inputs of the program. generated: for being generated; restrict, var_opt:
-    for each specialization.
+    They are inputs of the program. generated: the factor of every generated kernel. restrict, var_opt: the further
+    factor of each specialisation.
     """
 
     generated: float = 1.0
@@ -83,7 +83,7 @@ class Effects:
     var_opt: float = 1.0
 
     def factor(self, flags: PushFlags) -> float:
-        """Return the factor of a push with these flags."""
+        """Return the factor of a kernel's time for a push with these flags."""
         factor = self.generated
         if flags & PushFlags.RESTRICT:
             factor *= self.restrict
@@ -93,15 +93,15 @@ class Effects:
 
 
 Stage = Literal["whole", "part", "combination"]
-"""What a launch does of an execution: all of the kernel, a device's part of it, or the partial values combined."""
+"""What a launch runs: all of the kernel, one device's part of it, or the kernel that combines partial values."""
 
 
 @attrs.define(eq=False)
 class OnDevice:
     """A launch on one device.
 
-    arrays: those that have to be present. known, arguments: where they lie, and the launch's arguments there, as of the
-    last time.
+    given: its arguments, with arrays of the host. arrays: those that have to be present. known, arguments: the arrays'
+    device addresses and the launch's arguments with them, as of the last time that they were looked up.
     """
 
     launch: Launch
@@ -111,7 +111,7 @@ class OnDevice:
     arguments: list[Any] = attrs.field(factory=list)
 
     def lies_at(self, known: ResolvedArrays) -> None:
-        """Note where the arrays lie now."""
+        """Take over the device addresses of the arrays from a look-up."""
         self.known = known
         at = dict(zip(self.arrays, known.pointers, strict=True))
         self.arguments = [
@@ -121,7 +121,7 @@ class OnDevice:
 
 @attrs.frozen(eq=False)
 class Push:
-    """What `jacc_kernel_push` runs. name: the kernel's in reports, and what its policy knows it by."""
+    """What one `jacc_kernel_push` runs. name: of the kernel, in reports and for the policy."""
 
     name: str
     kernel: Kernel
@@ -130,19 +130,19 @@ class Push:
     arguments: Sequence[Any]
     present: list[HostArray]
     absent: list[HostArray]
-    """The arrays without PRESENT, which may be present all the same."""
+    """The arrays without PRESENT. They may be present all the same."""
     items: list[MapItem]
-    """The map items of the absent ones, which are copied in and out for the launch."""
+    """The map items of the arrays in `absent`, which are copied in and out for the launch."""
     reads: tuple[Range, ...]
     writes: tuple[Range, ...]
     division: Division | None
-    """None when every device runs all of it: nobody divides, it cannot be divided, not all arrays are present, or the
-    program says how many iterations there are.
+    """How the kernel is divided. None when every device runs all of it: no strategy divides, the kernel cannot be
+    divided, not all arrays have PRESENT, or the program states the number of iterations.
     """
     _on_device: dict[tuple[int, Stage], OnDevice] = attrs.field(factory=dict)
 
     def on_device(self, number: int, stage: Stage) -> OnDevice:
-        """Return what a device launches."""
+        """Return the launch of a stage on the device with this number."""
         launched = self._on_device.get((number, stage))
         if launched is None:
             launched = self._on_device[number, stage] = self._launched(number, stage)
@@ -172,7 +172,7 @@ def ready(
 ) -> Push:
     """Make a push of generated code.
 
-    Raises ValueError for an array that is an argument with PRESENT and one without.
+    Raises ValueError for an array that is an argument twice, once with PRESENT and once without.
     """
     values = code.arguments([argument.value for argument in args])
     phantom = any(argument.is_array and argument.value.phantom for argument in args)
@@ -199,7 +199,7 @@ def ready(
 
 
 def factor_of(effects: Mapping[str, Effects], kernel: Kernel, flags: PushFlags) -> float:
-    """Return the factor of a kernel's time that the program states."""
+    """Return the factor of a kernel's time from the program's `effects`; 1 for a kernel that is not among them."""
     return effects.get(kernel.name, Effects()).factor(flags)
 
 
@@ -211,14 +211,14 @@ def _executed(launch: Launch, name: str, factor: float, phantom: bool) -> Launch
 
 
 def _no_global(device: OffloadDevice, array: HostArray) -> None:
-    """Return nothing: pushed kernels use their arguments only."""
+    """Return nothing, as pushed kernels use their arguments only, no global arrays."""
 
 
 @attrs.define(eq=False)
 class Launching:
-    """The launches of one JACC runtime.
+    """Launches the pushed kernels of one JACC runtime.
 
-    times: what executions took, by the kernel's name in reports.
+    times: the total times of executions, by the kernel's name in reports.
     """
 
     sim: Simulation
@@ -232,9 +232,9 @@ class Launching:
     times: Mapping[str, KernelTimes]
 
     async def run(self, push: Push) -> None:
-        """Run a push as the policy says for its kernel.
+        """Run a push whole or divided, as the policy decides for its kernel.
 
-        The host waits for it if the policy has to know what it took.
+        The host waits for it if the policy needs measurements.
         """
         divided = self.policy.before(push.name) is Mode.DIVIDED
         if push.division is not None and (divided or self.policy.measures):
@@ -243,7 +243,7 @@ class Launching:
             await self._duplicate(push)
 
     async def _duplicate(self, push: Push) -> None:
-        """Run all of the kernel on every device; the host waits for it where the step is synchronous."""
+        """Run all of the kernel on every device. Under the execution step ``sync`` the host waits for it."""
         order, times, exchange = self.order, self.times[push.name], self.exchange
         used = [*push.present, *push.absent]
         if exchange.is_due(used):
@@ -261,9 +261,12 @@ class Launching:
             await order.submit("jacc_kernel_push", launch, push.reads, push.writes)
 
     async def _measure(self, push: Push, division: Division, divided: bool) -> None:
-        """Run the kernel alone, in its mode, with its exchange; wait for each, and tell the policy what they took.
+        """Run the kernel alone, and its exchange; wait for each, and report the times to the policy.
 
-        The kernel's time is the device's, as events around it measure it: launches and waits of the host are not in it.
+        divided: run it in parts rather than whole.
+
+        The kernel's time is measured by events around it on the device. It does not include launches and waits of the
+        host.
         """
         order, exchange = self.order, self.exchange
         if divided:
@@ -289,16 +292,19 @@ class Launching:
         times.sent_bytes += exchange.bytes - sent
 
     async def _combine(self, push: Push) -> None:
-        """Make the result of a reduction on every device from the partial values of all, as part of the exchange."""
+        """Compute the result of a reduction on every device from all partial values.
+
+        Its time counts as communication.
+        """
         begin = self.sim.now
         await self.order.submit("jacc_combine", self._launch(push, "combination", None), push.reads, push.writes)
         await self.order.drain_all()
         self.exchange.seconds += self.sim.now - begin
 
     def _launch(self, push: Push, stage: Stage, execution: InFlight | None) -> Work:
-        """Return what launches a stage of the push on a device.
+        """Return the work that launches a stage of the push on a device.
 
-        execution: the execution of which this is one device's part.
+        execution: the execution to which the launch belongs; None to measure nothing.
         """
         items = push.items if stage == "whole" else []
 
@@ -320,13 +326,14 @@ class Launching:
 class Jacc:
     """The JACC runtime of one host thread.
 
-    execution: see `ExecutionStep`. queues: how many activity queues `overlap` uses (the paper does not say). devices:
-    of the program, from 0; every one gets all data. strategy: how they share kernels, a `DeviceStrategy` or its name.
-    communication: see `Communication`. effects: by kernel name. ValueError for what does not exist, and for a strategy
-    that divides kernels among devices which cannot copy to one another; InvalidDevice when the program has fewer
-    devices.
+    execution: see `ExecutionStep`. queues: how many async queues `overlap` uses (the paper does not say). devices: how
+    many of the program's, from device 0 on; each of them gets all data. strategy: how they share kernels, a
+    `DeviceStrategy` or its name. communication: see `Communication`. effects: by kernel name.
 
-    times: what the executions of each kernel that have ended took on the devices, by the kernel's name in reports.
+    Raises ValueError for a name that does not exist, and for a strategy that divides kernels among devices which cannot
+    copy to one another; InvalidDevice when the program has fewer devices.
+
+    times: the total times of each kernel's executions that have ended, by the kernel's name in reports.
     """
 
     def __init__(
@@ -384,32 +391,32 @@ class Jacc:
 
     @property
     def communication_s(self) -> float:
-        """Return the seconds of all exchanges between devices, for the host too, and of combining partial values."""
+        """Return the seconds of all exchanges between devices, also for the host, and of combining partial values."""
         return self._exchange.seconds
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """Why a strategy that would divide a kernel cannot, by kernel name: every device runs all of it."""
+        """Return why the strategy could not divide a kernel, by kernel name. Every device runs all of such a kernel."""
         return {} if self._divider is None else dict(self._divider.refused)
 
     # data
 
     async def jacc_create(self, *arrays: HostArray) -> None:
-        """Take device memory for these arrays; one reference more."""
+        """Allocate device memory for these arrays, or count one more reference where they are present."""
         _check_arrays("jacc_create", arrays)
         await self._order.begin("jacc_create", lower_data([create(*arrays)], "enter data"))
 
     async def jacc_copyin(self, *arrays: HostArray) -> None:
-        """Take device memory as `jacc_create` does, with the host's values when the arrays are new on the device.
+        """Allocate device memory as `jacc_create` does; arrays that are new on the device get the host's values.
 
-        The copies come behind pushes that use the arrays.
+        The copies come after earlier pushes that use the arrays.
         """
         _check_arrays("jacc_copyin", arrays)
         begin = beginning(lower_data([copyin(*arrays)], "enter data"), "jacc_copyin")
         await self._order.submit("jacc_copyin", begin, (), _ranges(arrays))
 
     async def jacc_copyout(self, *arrays: HostArray) -> None:
-        """Drop one reference; the last one copies the values to the host.
+        """Drop one reference. With the last reference the values are copied to the host.
 
         Waits for the queues that use the arrays, and no others. The values are those of device 0.
         """
@@ -418,15 +425,15 @@ class Jacc:
         await self._end("jacc_copyout", lower_data([copyout(*arrays)], "exit data"), arrays)
 
     async def jacc_delete(self, *arrays: HostArray) -> None:
-        """Drop one reference, without a copy."""
+        """Drop one reference without a copy."""
         _check_arrays("jacc_delete", arrays)
         await self._end("jacc_delete", lower_data([delete(*arrays)], "exit data"), arrays)
 
     async def jacc_host_access(self, *arrays: HostArray, write: bool = False) -> None:
-        """Wait for what the host's own use of arrays depends on.
+        """Wait for the queues that the host's own use of arrays depends on.
 
-        That is the queues in which their values are made, and before the host writes them also those in which they are
-        read. What it writes is not on the devices: `jacc_update_device`.
+        These are the queues that compute the arrays' values; before the host writes them (`write`), also those that
+        read them. The routine copies nothing: `jacc_update_device` brings what the host writes to the devices.
         """
         _check_arrays("jacc_host_access", arrays)
         ranges = _ranges(arrays)
@@ -434,7 +441,7 @@ class Jacc:
         await self._order.drain(self._dependences.synchronize(ranges, ranges if write else ()))
 
     async def jacc_update_host(self, *arrays: HostArray) -> None:
-        """Wait for the queues in which the values are made, then copy those of device 0: ``update host(…)``.
+        """Wait for the queues that compute the values, then copy those of device 0 to the host: ``update host(…)``.
 
         Raises NotPresent.
         """
@@ -444,9 +451,9 @@ class Jacc:
         await self._order.run("jacc_update_host", update, self._devices[0])
 
     async def jacc_update_device(self, *arrays: HostArray) -> None:
-        """Copy the host's values to all devices, behind pushes that use them.
+        """Copy the host's values to all devices, after earlier pushes that use the arrays: ``update device(…)``.
 
-        It is ``update device(…)``. Raises NotPresent.
+        Raises NotPresent.
         """
         _check_arrays("jacc_update_device", arrays)
         update = updating(lower_update([device(*arrays)], if_present=False), "jacc_update_device")
@@ -455,7 +462,7 @@ class Jacc:
             self._exchange.forget(array)
 
     async def jacc_wait(self) -> None:
-        """Wait for everything that was pushed. Raises what a kernel did wrong."""
+        """Wait for everything that was pushed. Raises the error of a kernel."""
         await self._order.drain_all()
 
     async def _end(self, name: str, items: list[MapItem], arrays: Sequence[HostArray]) -> None:
@@ -482,11 +489,11 @@ class Jacc:
         flags: PushFlags = PushFlags.NONE,
         iterations: int | None = None,
     ) -> None:
-        """Generate and compile the kernel unless that has been done, and run it behind all that it depends on.
+        """Run the kernel after all that it depends on; generate and compile it first, unless that has been done.
 
-        iterations: of a kernel that is no loop nest. Raises AliasedArgument, OverlappingWrites and NotPresent; what a
-        kernel does wrong is raised when its queue is waited for; KernelError for a source that cannot be read;
-        TypeError for what is no kernel or no tuple of argument descriptors.
+        iterations: how many, for a kernel that is no loop nest. Raises AliasedArgument, OverlappingWrites and
+        NotPresent; KernelError for a source that cannot be read; TypeError if `kernel` is no kernel or `args` no tuple
+        of argument descriptors. An error in the kernel itself is raised when its queue is waited for.
         """
         if type(args) is not tuple:
             raise TypeError(
@@ -506,7 +513,7 @@ class Jacc:
         await self._launching.run(push)
 
     async def _gather(self, arrays: Sequence[HostArray], devices: Sequence[int]) -> None:
-        """Send these devices what others have of arrays, before something else than a divided kernel uses them."""
+        """Send these devices the bytes of arrays that they lack. Divided kernels do not need this call."""
         if self._exchange.is_due(arrays):
             await self._order.drain_all()
             await self._exchange.gather(arrays, devices)

@@ -1,19 +1,19 @@
-"""What each access of a loop nest feeds: the predicates under which a device needs it.
+"""Which stores each access of a loop nest feeds: the predicates under which a device needs it.
 
-A device needs a store when the element is its own, or when it reads the element later for something that it needs; a
-load, and a scalar, when they feed such a store. The walk goes through the nest backwards, like a compiler's analysis of
+A device needs a store if it owns the element, or if it later reads the element for something that it needs. It needs a
+load, or a scalar, if that feeds such a store. The walk goes through the nest backwards, like a compiler's analysis of
 live variables, and carries for each scalar and each written array the guard under which its value is needed:
 
-- a scalar's guard ends at its assignment; where a value passes from one iteration of a loop to another, a predicate
-  over that loop's variable does not say when it is needed any more, and every device needs it;
-- an element's guard is kept as "elements whose index in dimension d plus a shift lies in region r", which holds
-  wherever it was stored;
-- what is reduced into a partial value (`divided.py`) is needed where one given predicate holds;
-- what decides the control flow (conditions, bounds of loops) and which element a store goes to, every device needs.
+- A scalar's guard ends at its assignment. Where a value passes from one iteration of a loop to another, a predicate
+  over that loop's variable does not say any more when the value is needed, so that every device needs it.
+- An element's guard is kept as "elements whose index in dimension d plus a shift lies in region r", which holds
+  wherever the element was stored.
+- What is reduced into a partial value (`divided.py`) is needed where one given predicate holds.
+- Every device needs what decides the control flow (conditions, bounds of loops) and to which element a store goes.
 
 An index below zero counts from the end, as in Python. Where the source says that an index can be below zero, a
-predicate tests the index modulo the length, which is right for every index; elsewhere it tests the index itself, and
-whether that is below zero is looked at when the arguments of a launch are known (`tested_plainly`).
+predicate tests the index modulo the length, which is right for every index. Elsewhere it tests the index itself, and
+each launch checks that its arguments let no such index be below zero (`tested_plainly`).
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from offloadrt.kernels.source import (
 
 @attrs.frozen
 class WrittenRegion:
-    """A written array."""
+    """An array that the nest writes, and the dimension along which it is divided among devices."""
 
     name: str
     position: int
-    """Which of the kernel's arguments it is, from 0."""
+    """The array's position among the kernel's arguments, from 0."""
     dimension: int | None
     """The dimension along which it is divided, from 0 for the leftmost; None when every device writes all of it."""
     line: int
-    """The line of its first store."""
+    """The source line of the first store to it."""
 
 
 def written_regions(nest: LoopNest, walked: Walk) -> tuple[WrittenRegion, ...]:
@@ -82,7 +82,7 @@ def _dimension(stores: list[ArrayAccess], parallel: set[str]) -> int | None:
 
 
 def parallel_loops(nest: LoopNest, walked: Walk) -> set[str]:
-    """Return the symbols of the loops that are parallel."""
+    """Return the symbols of the distributed loops, and of other loops whose iterations are independent."""
     loops = [node for node in within(nest.body) if isinstance(node, RangeLoop)]
     return {loop.symbol for loop in loops if loop.node in nest.distributed or _is_parallel(loop, walked)}
 
@@ -101,7 +101,7 @@ def _is(part: object, symbol: str) -> bool:
 
 
 def _is_apart(accesses: list[ArrayAccess], symbol: str) -> bool:
-    """Tell whether each iteration has elements of its own, by one of the dimensions."""
+    """Tell whether no two iterations of a loop access the same element, as their indices in one dimension differ."""
     inner = {
         loop.symbol
         for access in accesses
@@ -116,26 +116,28 @@ def _is_apart(accesses: list[ArrayAccess], symbol: str) -> bool:
 
 
 _MOST_SHIFTS = 8
-"""Different shifts of one region after which an array counts as handed on from iteration to iteration."""
+"""If a region is needed with more different shifts than this, its array counts as handed on from iteration to
+iteration.
+"""
 
 
 @attrs.frozen
 class Predicate:
-    """An index lies in the part of a written region that the device owns."""
+    """The condition that an index lies in the part of a written region that the device owns."""
 
     region: str
     index: Polynomial | None
     data: str = ""
-    """The index as text, where it is read from data; it is known in its own statement only."""
+    """The index as source text, where it is read from data. It is known in its own statement only."""
 
     def show(self) -> str:
-        """Write the index as source."""
+        """Return the index as source text."""
         return self.data if self.index is None else self.index.show(lambda symbol: symbol.partition("@")[0])
 
 
 @attrs.frozen
 class NeededByAll:
-    """Why every device needs something."""
+    """Why every device needs a value or an access: the statement and the reason, for messages."""
 
     node: ast.AST
     what: str
@@ -143,7 +145,7 @@ class NeededByAll:
 
 @attrs.frozen
 class Guard:
-    """One of the predicates holds; or always; without predicates never."""
+    """When a device needs an access: if one of the predicates holds, or always. Without predicates it never does."""
 
     predicates: frozenset[Predicate] = frozenset()
     always: NeededByAll | None = None
@@ -155,11 +157,14 @@ class Guard:
 
     @property
     def restricts(self) -> bool:
-        """Tell whether it is a condition that can be tested."""
+        """Tell whether the guard is a condition to be tested, rather than always or never."""
         return self.always is None and bool(self.predicates)
 
     def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
-        """Return the guard as it is known outside of a statement, or of an iteration of the loop over `symbol`."""
+        """Return the guard as known outside of the statement, or outside of an iteration of the loop over `symbol`.
+
+        It becomes "always" where a predicate uses an index that is not known there.
+        """
         if symbol is None:
             unknown = [predicate.region for predicate in self.predicates if predicate.index is None]
             if unknown:
@@ -171,7 +176,7 @@ class Guard:
 
 
 NEVER = Guard()
-"""What feeds no store."""
+"""The guard of an access that feeds no store."""
 
 
 @attrs.frozen
@@ -185,12 +190,12 @@ class Elements:
 
 @attrs.define
 class Needs:
-    """What is needed from a point of the source on."""
+    """The guards of all values that are needed from one point of the source on."""
 
     scalars: dict[str, Guard] = attrs.field(factory=dict)
     elements: dict[str, frozenset[Elements]] = attrs.field(factory=dict)
     arrays: dict[str, Guard] = attrs.field(factory=dict)
-    """Guards of loads that do not say which elements."""
+    """Guards by array of loads for which it is not known which elements they read."""
 
     def copy(self) -> Needs:
         return Needs(dict(self.scalars), dict(self.elements), dict(self.arrays))
@@ -204,7 +209,7 @@ class Needs:
             self.arrays[name] = self.arrays.get(name, NEVER) | guard
 
     def leaving(self, loop: RangeLoop) -> Needs:
-        """Return what is needed at a loop's head, as seen from before its iteration."""
+        """Return the needs at the head of a loop's iteration, as they are known outside of that iteration."""
         node, symbol = loop.node, loop.symbol
         return Needs(
             {name: guard.leaving(node, symbol) for name, guard in self.scalars.items()},
@@ -214,13 +219,13 @@ class Needs:
 
 
 Guards = dict[tuple[ast.AST, str], Guard]
-"""The guards of loads and stores (kinds ``read`` and ``write``), assignments (``scalar``), operations (``value``) and
-statements that reduce into a partial value (``contribution``).
+"""The guards by source node and kind: of loads (``read``), stores (``write``), assignments to scalars (``scalar``),
+operations (``value``) and statements that reduce into a partial value (``contribution``).
 """
 
 
 Contributions = Mapping[ast.stmt, Predicate]
-"""The guard of statements that reduce into a partial value: whether the device is the one that contributes."""
+"""The predicate of each statement that reduces into a partial value: it holds on the device that contributes."""
 
 
 def guards_of(
@@ -230,7 +235,7 @@ def guards_of(
     contributions: Contributions | None = None,
     kept: Iterable[str] = (),
 ) -> Guards:
-    """Return the guard of each access of a nest. kept: scalars that every device needs at its end."""
+    """Return the guard of each access of a nest. kept: scalars that every device needs after the nest."""
     walk = _Backwards(nest, walked, {region.name: region for region in regions}, contributions or {})
     always = Guard(always=NeededByAll(nest.source.tree, "it is used after the loop"))
     walk.block(nest.body, Needs(dict.fromkeys(kept, always)))
@@ -240,9 +245,10 @@ def guards_of(
 def contribution_of(
     nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion], reduction: Reduction
 ) -> Predicate | None:
-    """Return when a device contributes to a reduction: the predicate of the element that the iteration stores.
+    """Return the predicate that tells which device makes an iteration's contribution to a reduction.
 
-    It is of the first divided region whose element the iteration knows; None when there is none.
+    It is that of the element that the iteration stores, in the first divided region for which the iteration knows the
+    index. Returns None when there is no such region.
     """
     divided = {region.name: region.dimension for region in regions if region.dimension is not None}
     walk = _Backwards(nest, walked, {}, {})
@@ -261,10 +267,10 @@ def contribution_of(
 def tested_plainly(
     nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]
 ) -> tuple[tuple[ArrayAccess, int], ...]:
-    """Return accesses to written arrays, each with a dimension in which predicates test the index as it is.
+    """Return the accesses to written arrays, each with a dimension in which predicates test its index as it is.
 
-    An index below zero would be taken for no element there. Of an array that is only stored, that is the divided
-    dimension.
+    Such a test takes an index below zero for no element, so that launches have to check it. For an array that is never
+    loaded, only the divided dimension is returned.
     """
     changed = _changed(nest)
     loaded = {access.array for access in walked.accesses if access.kind == "read"}
@@ -282,12 +288,12 @@ def tested_plainly(
 
 
 def _changed(nest: LoopNest) -> set[str]:
-    """Return the parameters that the nest assigns."""
+    """Return the parameters that the nest assigns to."""
     return stored_names(nest.body) & set(nest.parameters)
 
 
 def _may_count_from_the_end(access: ArrayAccess, index: Polynomial) -> bool:
-    """Tell whether the source says that an index can be below zero, or nothing of where it lies."""
+    """Tell whether an index may be below zero as far as the source says: its bounds are unknown or below zero."""
     loops = [loop for loop in loops_of(access.path) if loop.symbol in index.symbols]
     if any(loop.start is None or loop.stop is None for loop in loops):
         return True
@@ -298,7 +304,7 @@ def _may_count_from_the_end(access: ArrayAccess, index: Polynomial) -> bool:
 
 
 class _Backwards:
-    """Walks through a nest backwards, and notes what each statement is needed for."""
+    """Walks through a nest backwards, and collects in `guards` when a device needs each access."""
 
     def __init__(
         self, nest: LoopNest, walked: Walk, regions: dict[str, WrittenRegion], contributions: Contributions
@@ -310,10 +316,10 @@ class _Backwards:
         self.changed = _changed(nest)
         self.guards: Guards = {}
         self.wraps: dict[tuple[ArrayAccess, int], bool] = {}
-        """Whether the index may count from the end, by access and dimension."""
+        """For each access and dimension, whether the index may be below zero and so count from the end."""
 
     def block(self, statements: Sequence[Statement], needs: Needs) -> Needs:
-        """Return what is needed before some statements; `needs` is what is needed after them, and is used up."""
+        """Return what is needed before some statements. `needs`: what is needed after them; it is changed."""
         for node in reversed(statements):
             needs = self.statement(node, needs)
         return needs
@@ -363,7 +369,10 @@ class _Backwards:
         return after
 
     def widen(self, needs: Needs, node: ast.For) -> None:
-        """Need all of an array for good when ever more of its elements are needed, so that the loop's walk ends."""
+        """Make every element of an array needed by all devices, if a loop's walk keeps finding more elements of it.
+
+        Without this the walk through the loop would not end.
+        """
         for name, elements in sorted(needs.elements.items()):
             kinds = [(element.dimension, element.region) for element in elements]
             everything = needs.arrays.get(name, NEVER).always is not None
@@ -379,7 +388,7 @@ class _Backwards:
         self.guards[node, kind] = guard if known is None else known | guard
 
     def store(self, node: ast.Subscript, needs: Needs, statement: ast.stmt) -> Guard:
-        """Return the guard of a store, and need its index."""
+        """Return the guard of a store, and add its index to what is needed."""
         access = self.accesses[node, "write"]
         region = self.regions[access.array]
         if region.dimension is None:
@@ -397,7 +406,7 @@ class _Backwards:
         return guard
 
     def at(self, access: ArrayAccess, elements: Elements) -> Guard:
-        """Return when the element that an access touches is among some elements."""
+        """Return the condition that the element of an access is among `elements`."""
         index = self.index(access, elements.dimension)
         if index is not None:
             return Guard(frozenset({Predicate(elements.region, index + elements.shift)}))
@@ -407,7 +416,7 @@ class _Backwards:
         return Guard(frozenset({Predicate(elements.region, None, data)}))
 
     def index(self, access: ArrayAccess, dimension: int) -> Polynomial | None:
-        """Return an index as it can be written anywhere in its loops, counted from the front; None where it cannot."""
+        """Return an index that counts from the front and can be evaluated anywhere in its loops; None if none can."""
         index = access.index[dimension]
         if index is None or index.symbols & self.changed:
             return None
@@ -419,13 +428,13 @@ class _Backwards:
         return None if self.wraps[key] else index
 
     def data(self, access: ArrayAccess, dimension: int) -> str:
-        """Write an index from data as text, counted from the front."""
+        """Return an index that is read from data as source text that counts from the front."""
         indices = access.node.slice.elts if isinstance(access.node.slice, ast.Tuple) else [access.node.slice]
         length = ast.parse(f"{access.array}.shape[{dimension}]", mode="eval").body
         return text(ast.BinOp(indices[dimension], ast.Mod(), length))
 
     def load(self, node: ast.Subscript, guard: Guard, needs: Needs, statement: ast.AST) -> None:
-        """Need a load under a guard, and so the stores before it that may have been to its element."""
+        """Add a load under a guard to what is needed, and with it the earlier stores that may be to its element."""
         access = self.accesses[node, "read"]
         self.note(node, "read", guard)
         if access.array not in self.regions:
@@ -441,7 +450,7 @@ class _Backwards:
             needs.arrays[access.array] = needs.arrays.get(access.array, NEVER) | guard
 
     def elements(self, access: ArrayAccess, predicate: Predicate) -> Elements | None:
-        """Return the elements that a load touches when a predicate holds, said without its loops."""
+        """Return the elements that a load touches when a predicate holds, without loop variables; None if unknown."""
         shifted: list[Elements] = []
         for dimension in range(len(access.index)):
             index = self.index(access, dimension)
@@ -456,7 +465,7 @@ class _Backwards:
         return shifted[0] if shifted else None
 
     def need(self, node: ast.AST, guard: Guard, needs: Needs, statement: ast.AST) -> None:
-        """Need an expression's value under a guard."""
+        """Add all that an expression's value depends on to what is needed under a guard."""
         match node:
             case ast.Name(id=name):
                 needs.scalars[name] = needs.scalars.get(name, NEVER) | guard.leaving(statement)
@@ -485,14 +494,14 @@ _FRAGILE_CALLS = ("int", "floor", "ceil")
 
 
 class Names:
-    """Names that a source does not use yet."""
+    """The names that a source uses, and new ones that do not collide with them."""
 
     def __init__(self, source: Source) -> None:
         self.used = {node.id for node in source.nodes if isinstance(node, ast.Name)}
         self.used |= {node.arg for node in source.nodes if isinstance(node, ast.arg)}
 
     def fresh(self, wanted: str) -> str:
-        """Return `wanted`, or `wanted` with a number at its end."""
+        """Return `wanted`, with a number at its end if the source uses that name already."""
         name, number = wanted, 1
         while name in self.used:
             number += 1
@@ -502,7 +511,7 @@ class Names:
 
 
 class Filter:
-    """Writes the source of the nest that loads and stores under guards only."""
+    """Writes the source of a changed nest that loads and stores only where the guards hold."""
 
     def __init__(
         self,
@@ -521,7 +530,7 @@ class Filter:
         self.made_up = self._made_up()
 
     def _made_up(self) -> set[str]:
-        """Find the scalars that may hold what was computed from a load that was left out."""
+        """Return the scalars that may hold a made-up value: one computed from a load that was replaced by 0."""
         made_up: set[str] = set()
         while True:
             before = len(made_up)
@@ -532,7 +541,7 @@ class Filter:
                 return made_up
 
     def is_made_up(self, node: ast.expr, scalars: set[str]) -> bool:
-        """Tell whether a value may come from a load that is left out."""
+        """Tell whether a value may be made up, as it depends on a guarded load or on one of `scalars`."""
         return any(
             (isinstance(part, ast.Name) and part.id in scalars)
             or (isinstance(part, ast.Subscript) and self.guard(part, "read").restricts)
@@ -585,13 +594,13 @@ class Filter:
         return ast.For(node.target, self.expression(node.iter), [*definitions, *body], [])
 
     def store(self, target: ast.Subscript, value: ast.expr, guard: Guard) -> list[ast.stmt]:
-        """Write a store: all devices compute the value, and it is stored where the guard holds."""
+        """Write a store: all devices compute the value, and only those for which the guard holds store it."""
         place = self.copied(target, guard)
         assert isinstance(target.value, ast.Name)
         return self.used(target.value.id, value, guard, lambda made: ast.Assign([place], made))
 
     def contribution(self, node: ast.Assign | ast.AugAssign, guard: Guard) -> list[ast.stmt]:
-        """Write a reduction: all devices compute what is reduced, and it is reduced where the guard holds."""
+        """Write a reduction: all devices compute the operand, and only those for which the guard holds reduce it."""
         (read,) = statements([node])
         assert isinstance(read, Assignment) and isinstance(read.target, ast.Name)
         target = read.target
@@ -600,7 +609,7 @@ class Filter:
         return self.used(target.id, form[1], guard, lambda made: _with_operand(node, form[1], made))
 
     def used(self, name: str, value: ast.expr, guard: Guard, use: Callable[[ast.expr], ast.stmt]) -> list[ast.stmt]:
-        """Write the computation of a value, and its use where the guard holds."""
+        """Write the computation of a value, and its use (`use`) under the guard."""
         if isinstance(value, ast.Name | ast.Constant | ast.Subscript):
             return [ast.If(self.test(guard), [use(self.expression(value, guard))], [])]
         fresh = self.names.fresh(f"{name}_value")
@@ -612,7 +621,10 @@ class Filter:
     # expressions
 
     def expression(self, node: ast.expr, holding: Guard | None = None) -> ast.expr:
-        """Write an expression with its loads under their guards; `holding` is a guard that is known to hold."""
+        """Write an expression with its loads under their guards.
+
+        holding: a guard that is known to hold here, so that it is not tested again.
+        """
         kind = "read" if isinstance(node, ast.Subscript) else "value" if self.is_fragile(node) else None
         guard = NEVER if kind is None else self.guard(node, kind)
         if not guard.restricts or (holding is not None and holding.predicates <= guard.predicates):
@@ -630,7 +642,7 @@ class Filter:
         return new
 
     def is_fragile(self, node: ast.expr) -> bool:
-        """Tell whether an operation could stop the kernel when an operand is made up."""
+        """Tell whether an operation may fail, such as a division by zero, because an operand is made up."""
         if isinstance(node, ast.BinOp):
             return isinstance(node.op, _FRAGILE) and self.is_made_up(node, self.made_up)
         if isinstance(node, ast.Call):
@@ -638,7 +650,7 @@ class Filter:
         return False
 
     def test(self, guard: Guard) -> ast.expr:
-        """Write a guard as a variable, or as it is where it needs data or stands outside of the loops."""
+        """Write a guard as a variable that a loop around sets, or in full where it needs data or is in no loop."""
         indices = [predicate.index for predicate in guard.predicates]
         if not self.around or None in indices:
             return self.written(guard)
@@ -663,7 +675,7 @@ class Filter:
 
 
 def _with_operand(node: ast.Assign | ast.AugAssign, operand: ast.expr, made: ast.expr) -> ast.stmt:
-    """Write a reduction of another operand."""
+    """Return the reduction `node` with its operand replaced by `made`."""
     if isinstance(node, ast.AugAssign):
         return ast.AugAssign(node.target, node.op, made)
     value: Any = copy.copy(node.value)

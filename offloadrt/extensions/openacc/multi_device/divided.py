@@ -1,16 +1,14 @@
-"""`DividedKernel`: a kernel of which each of several devices does a part, and what each owns and needs.
+"""`DividedKernel`: a kernel of which each of several devices does a part, and what each device owns and needs.
 
 Every device runs the changed kernel on full arrays of its own. Afterwards the parts of the written arrays that a device
-owns are right on that device; the others get them from there (`segments`), all of them or those that they will read
-(`reads_of`). Put together, they are what one device computes, bit by bit; what is reduced is made of the devices'
-partial values (`Combination`).
+owns are right on that device. The other devices get from it all of these parts (`segments`), or those that they will
+read (`reads_of`). Together, the parts are what one device computes, bit by bit. Reductions are made of partial values.
 
-Reductions are shared, too.
-Each device begins with the operator's identity (for minimum and maximum with the value before the loop), reduces what
-its share contributes, and stores that as its element of an array, the partial values. When every device has those of
-all, each one runs a kernel of its own (`Combination`): the value before the loop and the partial values in the order of
-the devices are reduced to the result, and what stands after the loop is done with it. So all devices have one result,
-the same bit by bit. It is the sequential one for minimum and maximum (of equal zeros the sign, and what becomes of NaN,
+Each device begins a reduction with the operator's identity (for minimum and maximum with the value before the loop). It
+reduces what its share contributes, and stores the result as its element of an array, the partial values. When every
+device has all of these, each runs a second kernel (`Combination`): it reduces the value before the loop and the partial
+values in the order of the devices, and then runs the code after the loop with the result. So all devices have the same
+result, bit by bit. It is the sequential one for minimum and maximum (of equal zeros the sign, and what becomes of NaN,
 depend on the order) and for whole numbers; sums and products of floating-point numbers are rounded in another order.
 """
 
@@ -47,14 +45,15 @@ _WHOLE_FUNCTIONS = ("int", "bool", "len", "floor", "ceil")
 
 @attrs.frozen
 class PartialValue:
-    """The partial values of a scalar that the distributed loop reduces and that is used after it."""
+    """The array of partial values of one scalar that the distributed loop reduces and that is used after the loop."""
 
     scalar: str
     operator: str
     parameter: str
-    """The array of partial values, an element for each device, as the changed kernel and the combination call it."""
+    """The array's name as a parameter of the changed kernel and of the combination. It has an element for each device.
+    """
     element_of: str | None
-    """The array of which the scalar stands for an element."""
+    """The name of the array, an element of which the scalar replaces; None for a scalar of the program."""
     is_complex: bool = False
 
     @property
@@ -65,44 +64,45 @@ class PartialValue:
 
 @attrs.frozen(eq=False)
 class Separated:
-    """A nest without what stands after its loop, which reduces from the identity."""
+    """A nest whose loop reduces from the identity, without the code that stands after the loop."""
 
     nest: LoopNest
     partials: tuple[PartialValue, ...]
     device: str
-    """The parameter that says which element is the device's own, and the combination's loop variable."""
+    """The name of the device's number, the changed kernel's last parameter. In the combination it is a loop variable.
+    """
 
     @property
     def parameters(self) -> tuple[ast.arg, ...]:
-        """Return what the changed kernel takes after its bounds."""
+        """Return the parameters that the changed kernel takes after its bounds."""
         return (*(partial.declaration for partial in self.partials), ast.arg(self.device))
 
     @property
     def stores(self) -> list[ast.stmt]:
-        """Return the stores of the partial values, after the loop."""
+        """Return the stores of the partial values that follow the loop."""
         return [_statement(f"{partial.parameter}[{self.device}] = {partial.scalar}") for partial in self.partials]
 
 
 @attrs.frozen(eq=False)
 class Combination:
-    """The kernel that makes the result of the partial values, and does what stands after the loop."""
+    """The kernel that reduces the partial values to the result, and runs the code after the loop with it."""
 
     kernel: Kernel
     source: str = attrs.field(repr=False)
     partials: tuple[PartialValue, ...]
     nest: LoopNest = attrs.field(repr=False)
-    """The original kernel's nest."""
+    """The nest of the original kernel."""
 
     def arguments(self, arguments: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return what it is called with, of the original kernel's arguments and the arrays of partial values."""
+        """Return its arguments, made of the original kernel's `arguments` and the arrays of partial values."""
         given = dict(zip(self.nest.parameters, arguments, strict=True))
         given.update(zip((partial.parameter for partial in self.partials), values, strict=True))
         return tuple(given[name] for name in self._parameters)
 
     def types(self, arguments: Sequence[Any]) -> tuple[np.dtype[Any], ...]:
-        """Return the types of the partial values' elements at a launch: 64 bits, whole where nothing else can come up.
+        """Return the types of the partial values at a launch: 64 bits, integers where no other value can occur.
 
-        KernelError for an element of whole numbers that would be rounded to one in each iteration, and of booleans.
+        Raises KernelError for booleans, and for an integer element that would be rounded in each iteration.
         """
         given = dict(zip(self.nest.parameters, arguments, strict=True))
         floating = _floating(self.nest, given)
@@ -137,8 +137,8 @@ def separate(
 ) -> Separated | None:
     """Make the nest reduce into partial values; None when no reduced scalar is used after the loop.
 
-    element_of: by scalar the array of which it stands for an element. complex_scalars: scalars that may be complex.
-    Raises SourceRefused where what stands around the loop needs more of it than reductions.
+    element_of: for each scalar that stands for an element, the element's array. complex_scalars: scalars that may be
+    complex. Raises SourceRefused where code around the loop uses more of what it computes than the reductions.
     """
     before, (loop, *after) = _around(nest)
     mentioned = {node.id for statement in after for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -173,7 +173,7 @@ def separate(
 
 
 def combination(kernel: Kernel, nest: LoopNest, separated: Separated) -> Combination:
-    """Make the kernel that combines partial values of a nest in the order of the devices."""
+    """Make the kernel that combines a nest's partial values, in the order of the devices."""
     partials, device = separated.partials, separated.device
     before, (_, *after) = _around(nest)
     lines = [f"for {device} in range(len({partials[0].parameter})):"]
@@ -195,7 +195,7 @@ def combination(kernel: Kernel, nest: LoopNest, separated: Separated) -> Combina
 
 
 def _around(nest: LoopNest) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """Return what stands before the distributed loop; and the loop with what stands after it."""
+    """Return the statements before the distributed loop, and the loop with the statements after it."""
     place = nest.source.body.index(nest.distributed[0])
     return nest.source.body[:place], nest.source.body[place:]
 
@@ -215,10 +215,7 @@ def _is_number(node: ast.expr, number: int) -> bool:
 
 
 def _refuse_entangled(nest: LoopNest, around: Iterable[ast.stmt], loop: ast.stmt, after: Sequence[ast.stmt]) -> None:
-    """Refuse what cannot be done again around the loop.
-
-    It is done again when the loop's stores have been made, without the scalars that the loop has left.
-    """
+    """Raise SourceRefused if the code around the loop uses its stores or scalars: the combining kernel repeats it."""
     inside = assignments(statements([loop]))
     stored = {ast.unparse(node.target.value) for node in inside if isinstance(node.target, ast.Subscript)}
     for statement in around:
@@ -275,9 +272,9 @@ def _may_be_floating(nest: LoopNest, node: ast.expr, scalars: set[str], argument
 
 
 def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
-    """Give the kernel a scalar for each element that every iteration reduces; also return by scalar the array.
+    """Replace each element that every iteration reduces by a scalar; also return each scalar's array.
 
-    The loop must use the array for no more. Lines of the source stay.
+    Only elements of arrays that the loop does not use otherwise are replaced. Line numbers stay the same.
     """
     assert kernel.analysis is not None and isinstance(kernel.body, NestBody)
     nest = kernel.body.nest
@@ -305,7 +302,7 @@ def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
 
 
 def _is_only_use_of_array(nest: LoopNest, target: str, reductions: list[Reduction]) -> bool:
-    """Tell whether this reduction, of an element that the launch decides, is all that the loop does with the array."""
+    """Tell whether the loop uses the array only for these reductions of one element, the same for all of a launch."""
     array = target.partition("[")[0]
     inside = list(ast.walk(nest.distributed[0]))
     elements = [node for node in inside if isinstance(node, ast.Subscript) and text(node.value) == array]
@@ -339,7 +336,7 @@ class _Replaced(ast.NodeTransformer):
 
 
 def written(name: str, collapse: int, parameters: Sequence[ast.arg], body: list[ast.stmt]) -> str:
-    """Write a kernel as Python."""
+    """Return the source text of a kernel."""
     decorator: ast.expr = ast.Name("kernel", ast.Load())
     if collapse > 1:
         decorator = ast.Call(decorator, [], [ast.keyword("collapse", ast.Constant(collapse))])
@@ -355,7 +352,7 @@ _WIDTH = 120
 
 
 def _wrapped(line: str) -> list[str]:
-    """Wrap an assignment into lines that end before an operator outside of square brackets."""
+    """Break a long assignment into lines that end before an operator outside of square brackets."""
     target, sign, value = line.partition(" = ")
     if len(line) <= _WIDTH or not sign:
         return [line]
@@ -379,7 +376,7 @@ _memo = functools.partial(Memo, 256)
 
 @attrs.frozen
 class Share:
-    """What one device does: first and last value (inclusive) for each pair of bounds that the kernel takes."""
+    """The part that one device does: first and last value (inclusive) for each pair of bounds that the kernel takes."""
 
     device: int
     bounds: tuple[tuple[int, int], ...]
@@ -392,7 +389,7 @@ class Share:
 
 @attrs.frozen
 class _OfSize:
-    """A phantom array of partial values."""
+    """A stand-in for an array of partial values, with a shape and a type only."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -400,7 +397,7 @@ class _OfSize:
 
 @attrs.frozen
 class Part:
-    """A device's share of a launch, the pieces that it owns after it and those that it needs before it."""
+    """A device's share of a launch, the bytes that it owns after it and those that it needs before it."""
 
     share: Share
     segments: dict[str, Ranges]
@@ -408,7 +405,10 @@ class Part:
 
     @functools.cached_property
     def reads(self) -> dict[str, Ranges | None]:
-        """See `DividedKernel.reads_of`. Found when it is asked for: nobody does where everything is sent to all."""
+        """Return `DividedKernel.reads_of` of the share.
+
+        Computed at first use, as an all-to-all exchange never needs it.
+        """
         return self._find_reads()
 
 
@@ -419,19 +419,19 @@ class DividedKernel(abc.ABC):
     original: Kernel = attrs.field(repr=False)
     kernel: Kernel
     """The changed kernel: the same arguments, then the bounds, and for reductions the arrays of partial values and the
-    device's number (`arguments`); its counts are those of a share.
+    device's number (`arguments`). It counts the work of a share.
     """
     source: str = attrs.field(repr=False)
-    """The changed kernel as Python."""
+    """The changed kernel as Python source."""
     written: tuple[WrittenRegion, ...]
     combination: Combination | None = attrs.field(repr=False)
-    """The kernel that every device runs after it, with the partial values of all; None when nothing is reduced."""
+    """The kernel that every device runs afterwards to combine the partial values; None when nothing is reduced."""
     _kept: Memo[Any, tuple[Part, ...]] = attrs.field(factory=_memo, init=False, repr=False)
     _countings: Memo[Any, Counting] = attrs.field(factory=_memo, init=False, repr=False)
     _wholes: Memo[Any, Share] = attrs.field(factory=_memo, init=False, repr=False)
 
     def parts(self, devices: int, arguments: Sequence[Any]) -> tuple[Part, ...]:
-        """Return the part of each of some devices: `split`, `segments` and `reads_of` together.
+        """Return the part of each of `devices` devices, made of `split`, `segments` and `reads_of`.
 
         Parts are kept, because programs launch a kernel with equal sizes many times.
         """
@@ -446,29 +446,26 @@ class DividedKernel(abc.ABC):
 
     @abc.abstractmethod
     def split(self, devices: int, arguments: Sequence[Any]) -> tuple[Share, ...]:
-        """Share a launch among some devices as evenly as possible; arrays may be phantoms.
+        """Share a launch among `devices` devices as evenly as possible; arrays may be phantoms.
 
-        KernelError when arrays overlap of which one is written, or a bound is not known.
+        Raises KernelError when arrays overlap of which one is written, or a bound is not known.
         """
 
     @abc.abstractmethod
     def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
-        """Return the elements of a divided region that are right on the device that did a share."""
+        """Return the elements of a divided region that are right on the device after it has done its share."""
 
     def accessing(self, share: Share, arguments: Sequence[Any]) -> float:
-        """Return the part of the changed kernel's iterations that access memory in a share.
-
-        The other iterations find nothing to do.
-        """
+        """Return the fraction of the changed kernel's iterations that access memory in a share."""
         return 1.0
 
     def arguments(
         self, share: Share, arguments: Sequence[Any], partial_values: Sequence[Any] | None = None
     ) -> tuple[Any, ...]:
-        """Return what the changed kernel is called with.
+        """Return the arguments of the changed kernel.
 
-        These are the arguments that it still uses, its bounds, and what it needs for partial values: their arrays
-        (phantoms without), and which element is the device's.
+        They are the original arguments that it still uses, its bounds, and for reductions the arrays of partial values
+        (stand-ins if none are given) and the device's number.
         """
         kept = set(self._parameters(self.kernel))
         given = zip(self._parameters(self.original), arguments, strict=True)
@@ -480,10 +477,10 @@ class DividedKernel(abc.ABC):
         return (*called, *partial_values, share.device)
 
     def segments(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges]:
-        """Return the contiguous pieces of each divided region that a device owns.
+        """Return the contiguous pieces of each divided region that a device owns, in bytes.
 
-        It is one piece where the dimension is the leftmost, one for each index on its left otherwise (for each that is
-        stored to, where a loop is split).
+        If the divided dimension is the leftmost, it is one piece; otherwise one for each index of the dimensions on its
+        left (for each that is stored to, where a loop is split).
         """
         return {
             region.name: self._bytes(self.owned(region, share, arguments), region.name, arguments)
@@ -492,11 +489,11 @@ class DividedKernel(abc.ABC):
         }
 
     def reads_of(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges | None]:
-        """Return the pieces of each array that must be right on a device before it does its share.
+        """Return for each array the bytes that must be right on a device before it does its share.
 
-        None where that cannot be proven, as data decide what is read, or what combines partial values reads it: it
-        needs all of the array. What it owns is among them, because a store need not reach all of it. A dimension along
-        which shares do not differ is taken whole.
+        None means all bytes, where data decide what is read, or the combining kernel reads the array. The bytes that
+        the device owns are among them, because a store need not reach all of these. A dimension along which shares do
+        not differ is taken whole.
         """
         reads: dict[str, Ranges | None] = {}
         if self.combination is not None:
@@ -517,11 +514,11 @@ class DividedKernel(abc.ABC):
     def reach(
         self, accesses: Sequence[ArrayAccess], share: Share, arguments: Sequence[Any], divided: int | None = None
     ) -> list[Box] | None:
-        """Return boxes of what accesses of the changed kernel to one array touch in a share; None when data decide it.
+        """Return the boxes of one array that accesses of the changed kernel touch in a share; None when data decide.
 
-        A dimension of which the share reaches as much as the launch does is taken whole, which joins pieces; but not
-        the `divided` one (without it the leftmost in which shares differ), nor those on its left: each index there is a
-        piece of its own.
+        A dimension of which the share reaches as much as the launch does is taken whole, which joins pieces. The
+        `divided` dimension (without it the leftmost in which shares differ) and those left of it are not: each index
+        there is a piece of its own.
         """
         now, all_ = self._countings_of(share, arguments)
         reached: list[Box] = []
@@ -542,7 +539,7 @@ class DividedKernel(abc.ABC):
         return reached
 
     def _countings_of(self, share: Share, arguments: Sequence[Any]) -> tuple[Counting, Counting]:
-        """Return the numbers of the changed kernel in a share, and in one that is everything."""
+        """Return the changed kernel's iteration counts in a share, and in one that is the whole launch."""
         known = launch_key(arguments)
         if known not in self._wholes:
             self._wholes[known] = self.split(1, arguments)[0]
@@ -553,7 +550,7 @@ class DividedKernel(abc.ABC):
         return now, undivided
 
     def _counting(self, kernel: Kernel, arguments: Sequence[Any]) -> Counting:
-        """Return the numbers of a launch of the original or the changed kernel, kept."""
+        """Return the iteration counts of a launch of the original or the changed kernel; they are kept."""
         analysis = kernel.analysis
         assert analysis is not None
         key = kernel is self.original, launch_key(arguments)
@@ -608,7 +605,7 @@ class DividedKernel(abc.ABC):
 
 
 def counts_from_the_front(kernel: Kernel, access: ArrayAccess, dimension: int, counting: Counting) -> None:
-    """Raise KernelError when an index of a launch may be below zero, or nothing is known of it."""
+    """Raise KernelError when an index of a launch may be below zero, or its range is not known."""
     index = access.index[dimension]
     if index is None or not counting.runs(access.path):
         return
@@ -629,7 +626,7 @@ def _overlap(first: Any, other: Any) -> bool:
 
 
 def nest_body(kernel: Kernel) -> NestBody:
-    """Return the body of a loop nest. KernelError for a kernel that is declared by its costs."""
+    """Return the body of a loop nest. Raises KernelError for a kernel that is declared by its costs."""
     if not isinstance(kernel.body, NestBody):
         raise KernelError(
             f"kernel {kernel.name!r} is declared by its costs and has no source to divide among devices; write it as a "
@@ -639,14 +636,17 @@ def nest_body(kernel: Kernel) -> NestBody:
 
 
 def evenly(count: int, devices: int) -> list[tuple[int, int]]:
-    """Divide so many evenly: the first place and the place after the last one of each device's part."""
+    """Divide `count` items evenly: return each device's first item and the item after its last one."""
     each, rest = divmod(count, devices)
     starts = [device * each + min(device, rest) for device in range(devices + 1)]
     return list(itertools.pairwise(starts))
 
 
 def split_values(kernel: Kernel, loop: Loop, counting: Counting, devices: int) -> list[tuple[int, int]]:
-    """Divide a loop's values among devices: first and last value (inclusive). KernelError when they are not known."""
+    """Divide a loop's values among devices: first and last value (inclusive).
+
+    Raises KernelError if they are unknown.
+    """
     assert kernel.analysis is not None
     if not counting.counted(loop) or (values := counting.range_of(loop, counting.numbers)) is None:
         raise KernelError(f"{kernel.analysis.file}:{loop.line}: the bounds of the loop over {loop.name} are not known")
@@ -659,7 +659,7 @@ def split_values(kernel: Kernel, loop: Loop, counting: Counting, devices: int) -
 
 @attrs.frozen
 class Transfer:
-    """Bytes of an array that one device sends to another one; offset and length count from the array's start."""
+    """Bytes of an array that one device sends to another one; the offset counts from the array's start."""
 
     source: int
     target: int
@@ -672,22 +672,23 @@ class _Piece:
     start: int
     end: int
     owner: int
-    """The device that has stored them, from which others get them."""
+    """The device that has stored these bytes, and from which others get them."""
     holders: frozenset[int]
-    """The devices on which these bytes are right."""
+    """The devices on which these bytes are up to date."""
 
 
 @attrs.define
 class Holders:
-    """Which device has which bytes of each array right, when pieces are sent only to those who read them.
+    """Tracks which device has up-to-date bytes of each array, when pieces are sent only to devices that read them.
 
-    What was never written by a divided kernel is right everywhere. Arrays go by any key that says which memory it is.
+    Bytes that no divided kernel has written are up to date everywhere. Arrays are given by any key that identifies
+    memory.
     """
 
     _pieces: dict[Hashable, list[_Piece]] = attrs.field(factory=dict, init=False)
 
     def wrote(self, array: Hashable, segments: Sequence[Ranges]) -> None:
-        """Note that each device has stored to its own pieces: from now on only it has them right."""
+        """Record that each device has stored to its own pieces, so that only it has them up to date."""
         owned = [
             _Piece(offset, offset + nbytes, device, frozenset({device}))
             for device, pieces in enumerate(segments)
@@ -711,7 +712,7 @@ class Holders:
         self._pieces[array] = sorted([*kept, *owned], key=lambda piece: piece.start)
 
     def fetch(self, array: Hashable, device: int, needed: Ranges | None) -> list[Transfer]:
-        """Return what a device must get before it reads some bytes (None: all), and note that it then has it."""
+        """Return the transfers that a device needs before it reads some bytes (None: all), and record them as done."""
         if not (held := self._pieces.get(array)):
             return []
         pieces: list[_Piece] = []
@@ -741,22 +742,23 @@ class Holders:
         return transfers
 
     def is_tracked(self, array: Hashable) -> bool:
-        """Tell whether a divided kernel has written the array since it was right everywhere."""
+        """Tell whether a divided kernel has written the array since it was up to date everywhere."""
         return bool(self._pieces.get(array))
 
     def is_divided(self, array: Hashable, devices: int) -> bool:
-        """Tell whether one of so many devices does not have all of an array right."""
+        """Tell whether one of `devices` devices lacks up-to-date bytes of an array."""
         return any(len(piece.holders) < devices for piece in self._pieces.get(array, ()))
 
     def everywhere(self, array: Hashable) -> None:
-        """Note that all of an array is right on all devices, after a copy to all of them."""
+        """Record that all of an array is up to date on all devices, after a copy to all of them."""
         self._pieces.pop(array, None)
 
 
 def _reaching_as_much(box: Box, others: Sequence[Box]) -> list[bool]:
-    """Say by dimension whether a box reaches from the first to the last index of all the others.
+    """Tell for each dimension whether a box reaches from the first to the last index of all the others.
 
-    It does not when there are no others: a share comes to the second part of an `or` also where the launch never does.
+    It does not when there are no others: a share may evaluate the second part of an `or` that the whole launch never
+    does.
     """
     if not others:
         return [False] * len(box)
@@ -767,7 +769,7 @@ def _reaching_as_much(box: Box, others: Sequence[Box]) -> list[bool]:
 
 
 def _byte_ranges(touched: Iterable[Box], shape: Sequence[int], element_size: int) -> Ranges:
-    """Return the bytes of some boxes of an array in C order; pieces that meet are one."""
+    """Return the bytes of some boxes of an array in C order, as (offset, length); adjacent pieces are joined."""
     starts: list[int] = []
     ends: list[int] = []
     for box in touched:

@@ -1,11 +1,11 @@
-"""`predicate`: a loop nest as JACC runs it on several devices, by predicate-based filtering.
+"""The passes that divide a loop nest among devices: JACC's `predicate` and MACC's `split_loop`.
 
-The kernel is duplicated on every device, with all its iterations and its arithmetic. Each written array is divided
-along one dimension (`WrittenRegion`), and each access is made only where one of the written parts that it feeds is
-the device's own (`dependence.py`): memory accesses are divided, computation is not. What iterations of
-the distributed loop hand to one another is done by every device, but for reductions (`divided.py`): an iteration
-contributes on the device that owns the element which it stores. Where it stores none that is divided, the iterations of
-the outermost distributed loop are split for that.
+JACC's filtering by predicates duplicates the kernel on every device, with all its iterations and its arithmetic. Each
+written array is divided along one dimension (`WrittenRegion`). A device makes an access only if that feeds a part of a
+written array that the device owns (`dependence.py`): memory accesses are divided, computation is not. Every device
+computes what iterations of the distributed loop hand to one another, except for reductions (`divided.py`): the device
+that owns the element which an iteration stores makes that iteration's contribution. If the iteration stores to no
+divided array, the contributions are divided by the iterations of the outermost distributed loop.
 """
 
 from __future__ import annotations
@@ -52,13 +52,15 @@ from offloadrt.kernels.source import Source
 
 @attrs.frozen(eq=False)
 class PredicatedKernel(DividedKernel):
-    """A kernel whose accesses are filtered by the predicates of the written regions that they feed."""
+    """A kernel that makes its accesses only where the predicates of the written regions that they feed hold."""
 
     _plain: tuple[tuple[ArrayAccess, int], ...] = attrs.field(repr=False)
-    """Accesses and dimensions in which no index may be below zero."""
+    """Accesses, each with a dimension in which its index must not be below zero."""
     _contributions: tuple[tuple[Reduction, Predicate], ...] = attrs.field(repr=False)
     _loop: Loop | None = attrs.field(repr=False)
-    """The loop whose iterations are split for those contributions that no written region divides."""
+    """The loop whose iterations divide the contributions to reductions that no written region divides; None without
+    any.
+    """
 
     @property
     def divided(self) -> tuple[WrittenRegion, ...]:
@@ -95,7 +97,7 @@ class PredicatedKernel(DividedKernel):
         return [tuple(box)]
 
     def _written_range(self, region: WrittenRegion, counting: Counting, shape: Sequence[int]) -> tuple[int, int]:
-        """Return the indices along a region's dimension that may be stored to."""
+        """Return the first and the last index along a region's dimension that may be stored to."""
         assert self.original.analysis is not None and region.dimension is not None
         length = shape[region.dimension]
         lows, highs = [], []
@@ -133,9 +135,10 @@ class PredicatedKernel(DividedKernel):
 
 
 def distributed_part(path: Path) -> Path:
-    """Return what of the way to an access decides which iterations of the distributed loops make it.
+    """Return the loops and branches on the way to an access that decide which distributed iterations make it.
 
-    That is those loops, and the branches that no other loop decides. Nothing for an access outside of them.
+    These are the distributed loops, and the branches that no other loop decides. Returns nothing for an access outside
+    of distributed loops.
     """
     within = {loop.symbol for loop in loops_of(path) if not loop.distributed}
     kept = tuple(part for part in path if (part.distributed if isinstance(part, Loop) else not part.symbols & within))
@@ -143,10 +146,10 @@ def distributed_part(path: Path) -> Path:
 
 
 def predicate(kernel: Kernel) -> PredicatedKernel:
-    """Make the kernel for several devices.
+    """Make the kernel in which each device accesses only what it needs.
 
-    KernelError for a kernel without source; SourceRefused, with file and line, where every device would have to do
-    every access. At a launch with which an index to a written array may be below zero although the source does not say
+    Raises KernelError for a kernel without source, and SourceRefused, with file and line, where every device would have
+    to make every access. If an index to a written array may be below zero at a launch although the source does not say
     so, `split` raises KernelError.
     """
     nest_body(kernel)
@@ -206,8 +209,9 @@ def _divide(
 ) -> tuple[Guards, dict[Reduction, Predicate], set[str]]:
     """Find the guards of all accesses, on which device each reduction is done, and which written arrays are divided.
 
-    A reduction follows a written region only as long as that turns out to be divided. So the regions that are not are
-    taken from the candidates, until all that reductions follow are. scalars: those that are reduced.
+    A reduction is done on the device that owns an element of a divided array. Whether an array is divided depends on
+    the guards, so arrays that turn out not to be are removed from the candidates, and the search starts again. scalars:
+    the reduced scalars.
     """
     loop, candidates = walked.distributed[0], tuple(regions)
     while True:
@@ -225,13 +229,13 @@ def _divide(
 
 
 def _in_iteration(loop: Loop) -> Predicate:
-    """Return the predicate that the device does this iteration's part of the reductions."""
+    """Return the predicate of the device whose part of the split loop has this iteration."""
     return Predicate(loop.name, Polynomial.symbol(loop.symbol))
 
 
 @attrs.frozen(eq=False)
 class SplitKernel(DividedKernel):
-    """A kernel whose outermost distributed loop runs from one bound to another."""
+    """A kernel of which each device runs a part of the outermost distributed loop."""
 
     def split(self, devices: int, arguments: Sequence[Any]) -> tuple[Share, ...]:
         self._check(devices, arguments)
@@ -257,10 +261,10 @@ class SplitKernel(DividedKernel):
 
 
 def split_loop(kernel: Kernel) -> SplitKernel:
-    """Make the kernel for several devices, its outermost distributed loop split.
+    """Make the kernel of which each device runs a part of the outermost distributed loop.
 
-    KernelError for a kernel without source; SourceRefused, with file and line, where iterations are not proven to be
-    apart.
+    Raises KernelError for a kernel without source, and SourceRefused, with file and line, where iterations are not
+    proven to store different elements.
     """
     nest_body(kernel)
     reducing, element_of = with_scalars(kernel)
@@ -302,7 +306,7 @@ def split_loop(kernel: Kernel) -> SplitKernel:
 
 
 def _own_dimension(source: Source, accesses: list[ArrayAccess], loop: Loop) -> int:
-    """Return the leftmost dimension in which each iteration has indices of its own. Raises SourceRefused."""
+    """Return the leftmost dimension in which each iteration has indices of its own. Raises SourceRefused if none."""
     for access in accesses:
         if access.through:
             what = f"{access.text} is scattered: {', '.join(sorted(access.through))} decides which element it is"
@@ -315,7 +319,10 @@ def _own_dimension(source: Source, accesses: list[ArrayAccess], loop: Loop) -> i
 
 
 def _block(access: ArrayAccess, dimension: int, loop: Loop) -> tuple[Polynomial, Range] | None:
-    """Return the distance between the blocks of neighbouring values of the loop's variable, and a block's ends."""
+    """Return how far apart the blocks of indices of two neighbouring iterations are, and the ends of one block.
+
+    Returns None where they are not known.
+    """
     index = access.index[dimension]
     if index is None or not index.is_affine_in({loop.symbol}):
         return None

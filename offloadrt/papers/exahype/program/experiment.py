@@ -2,8 +2,8 @@
 
 Algorithms 1 and 2 of the paper say how a host thread takes one batch of patches to a device and back. `OffloadMap`
 names every patch in map clauses: the runtime's present table allocates, copies and frees per patch. `OffloadManaged`
-asks the host-side GPU memory manager for blocks and hands device pointers to the kernel: no table. Both return with the
-updated patch, without halo and packed, at the front of each patch's host array.
+requests blocks from the host-side GPU memory manager and passes device pointers to the kernel, without a present table.
+Both return with the updated patch, without halo and packed, at the front of each patch's host array.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def scatter(
 
 @attrs.define
 class Offload(ABC):
-    """One host thread's way of offloading; called with a batch of patches (flat host arrays with halo)."""
+    """One host thread's way of offloading. It is called with a batch of patches, as flat host arrays with halo."""
 
     t: omp.HostThread
     setup: Setup
@@ -157,11 +157,11 @@ class OffloadManaged(Offload):
 
 
 MakePatch = Callable[[omp.HostThread, int], omp.HostArray]
-"""The host array of the patch with this number, allocated by this thread."""
+"""Returns the host array of the patch with this number; the thread allocates it."""
 
 
 async def burst(t: omp.HostThread, offload: Offload, batches: Sequence[range], make_patch: MakePatch) -> list[int]:
-    """Offload this thread's `batches` one after another; returns the sizes of the batches."""
+    """Offload this thread's `batches` one after another; return the batches' numbers of patches."""
     patches = [[make_patch(t, number) for number in batch] for batch in batches]
     for batch in patches:
         await offload(batch)
@@ -170,19 +170,20 @@ async def burst(t: omp.HostThread, offload: Offload, batches: Sequence[range], m
 
 @attrs.define
 class EnclaveQueue:
-    """The queue of pooled tasks that all threads of a rank share.
+    """The queue of tasks that all threads of a rank share.
 
-    Emulated threads change only where they wait, so putting and taking need no lock; a real queue's lock is short.
+    Emulated threads change only where they wait, so putting and taking need no lock; a real queue holds its lock for a
+    short time only.
     """
 
     threshold: int
-    """Tasks that make a batch."""
+    """The number of tasks that make a batch."""
     producing: int
     """The number of threads that still spawn tasks."""
     tasks: deque[omp.HostArray] = attrs.field(factory=deque)
 
     def take(self) -> list[omp.HostArray]:
-        """Take a batch if the threshold is reached, or what is left when nobody spawns any more; otherwise nothing."""
+        """Return a batch if the threshold is reached, or what is left when no thread spawns any more; else nothing."""
         if len(self.tasks) < self.threshold and self.producing:
             return []
         return [self.tasks.popleft() for _ in range(min(self.threshold, len(self.tasks)))]
@@ -196,9 +197,9 @@ async def enclave(
     queue: EnclaveQueue,
     spawn_s: float,
 ) -> list[int]:
-    """Spawn this thread's patches as tasks (`spawn_s` seconds each) and deploy batches as they fill.
+    """Spawn this thread's patches as tasks (`spawn_s` seconds each), and offload batches as they fill.
 
-    Returns the sizes of the batches that this thread deployed.
+    Returns the numbers of patches of the batches that this thread offloaded.
     """
     patches = [make_patch(t, number) for batch in batches for number in batch]
     deployed: list[int] = []
@@ -217,15 +218,15 @@ async def enclave(
 
 @attrs.define
 class OffloadUnified(Offload):
-    """A block of managed memory holds the patches of the batch and room for the results.
+    """Offloads through a block of managed memory that holds the patches of the batch and room for the results.
 
     With `memory=managed+prefetch` the block migrates by cuMemPrefetchAsync, to the device before the kernel and back
-    after it. Both are waited for: OpenMP gives no stream that the kernel would share with them.
+    after it. The thread waits for both: OpenMP gives no stream that the kernel would share with them.
     """
 
     manager: omp.UnifiedMemoryManager
     device_manager: omp.GpuMemoryManager | None
-    """The manager of the kernel's temporaries; None when they are managed memory too."""
+    """The manager of the device memory for the kernel's temporaries; None when they are in managed memory, too."""
 
     async def __call__(self, batch: Sequence[omp.HostArray]) -> None:
         t, geometry, count, phantom = self.t, self.setup.geometry, len(batch), self.setup.phantom
@@ -246,7 +247,7 @@ class OffloadUnified(Offload):
         await self.manager.free(t, block)
 
     async def _update(self, block: omp.HostArray, count: int) -> None:
-        """Run the kernel, with temporaries for it."""
+        """Run the kernel, with memory for its temporaries."""
         t, phantom = self.t, self.setup.phantom
         size = count * self.setup.geometry.temporary_bytes
         if self.device_manager is not None:
@@ -312,41 +313,41 @@ CFL = 0.5
 
 @attrs.frozen
 class Numbers:
-    """What real data gave."""
+    """The results of a step with real data."""
 
     equal_to_reference: bool
     """Whether every patch equals the plain NumPy reference in every bit."""
     mass: float
     """Density summed over all volumes after the step."""
     mass_change: float
-    """The same sum, less the sum before the step."""
+    """The change of that sum in the step."""
     crc32: int
     """Checksum of the state after the step."""
 
 
 @attrs.frozen
 class Updated:
-    """What one pass over all patches did."""
+    """The counts of one pass over all patches."""
 
     batches: int
     patches: int
     volumes: int
     blocks: int
-    """Blocks that the memory managers acquired so far; 0 with map clauses."""
+    """The number of blocks that the memory managers have acquired so far; 0 with map clauses."""
     hits: int
-    """Requests that were met with a block that a manager had."""
+    """The number of requests that a manager met with a block it had."""
     numbers: Numbers | None
-    """None for phantom data."""
+    """The results with real data; None for phantom data."""
 
     def measured(self) -> dict[str, float | int | bool]:
-        """Return all of it as one flat dict, as results show it."""
+        """Return the counts and results as one flat dict, as results of a run show them."""
         counts = attrs.asdict(self, filter=attrs.filters.exclude("numbers"))
         return counts if self.numbers is None else counts | attrs.asdict(self.numbers)
 
 
 @attrs.define
 class Experiment:
-    """A `Setup` on an OpenMP program. With real data it owns the domain that the patches come from.
+    """A `Setup` on an OpenMP program. With real data it owns the domain from which the patches come.
 
     Raises ParameterError for managed memory where the machine has none.
     """
@@ -355,9 +356,9 @@ class Experiment:
     setup: Setup
     domain: PatchDomain | None = attrs.field(init=False)
     manager: omp.GpuMemoryManager | None = attrs.field(init=False)
-    """The manager of device memory, where the setup uses one."""
+    """The manager of device memory; None where the setup does not use one."""
     unified_manager: omp.UnifiedMemoryManager | None = attrs.field(init=False)
-    """The manager of managed memory, likewise."""
+    """The manager of managed memory; None where the setup does not use one."""
     kernels: UpdateKernels = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -372,7 +373,7 @@ class Experiment:
         self.kernels = UpdateKernels.of(setup)
 
     async def warm_up(self) -> None:
-        """Offload all patches, and again as long as the memory manager acquires blocks; the domain stays as it is.
+        """Offload all patches, again as long as the memory manager acquires new blocks. The domain does not change.
 
         Threads that wait for one another's first allocations need fewer blocks at once than in later passes. The
         paper's totals are so large that this does not show.
@@ -384,9 +385,9 @@ class Experiment:
                 break
 
     async def update(self, *, keep: bool = True) -> Updated:
-        """Take one time step of all patches: halos out, every batch to the device and back, results into the domain.
+        """Advance all patches by one time step: exchange halos, offload every batch, and store results in the domain.
 
-        Without `keep` the domain does not take the results.
+        Without `keep`, the domain does not store the results.
         """
         setup, domain = self.setup, self.domain
         if domain is None:
@@ -415,7 +416,7 @@ class Experiment:
         return t.array(f"patch {number}", values, fill=fill, phantom=self.setup.phantom, kind="heap")
 
     async def _offload_all(self, make_patch: MakePatch, dt_over_dx: float) -> list[list[int]]:
-        """Run the parallel region; return the sizes of the batches that each thread deployed."""
+        """Run the parallel region; return for each thread the sizes of the batches that it offloaded."""
         setup, shares = self.setup, self.setup.shares()
         queue = EnclaveQueue(threshold=setup.batch, producing=setup.threads)
         spawn_s = self.program.machine.spec.value("runtime.task")
@@ -429,7 +430,7 @@ class Experiment:
         return list(await self.program.parallel(body, num_threads=setup.threads))
 
     def _offload(self, t: omp.HostThread, device: int, dt_over_dx: float) -> Offload:
-        """Choose Algorithm 1 or 2, or 2 on managed memory, for one host thread."""
+        """Make the offloading of one host thread: Algorithm 1 or 2, or 2 on managed memory."""
         if self.unified_manager is not None:
             return OffloadUnified(t, self.setup, self.kernels, dt_over_dx, device, self.unified_manager, self.manager)
         if self.manager is None:
@@ -437,14 +438,14 @@ class Experiment:
         return OffloadManaged(t, self.setup, self.kernels, dt_over_dx, device, self.manager)
 
     def _updated(self, sizes: list[list[int]], numbers: Numbers | None) -> Updated:
-        """Return the account of a pass, from the sizes of the batches that each thread deployed."""
+        """Return the counts of a pass, from the sizes of the batches that each thread offloaded."""
         batches = [size for of_thread in sizes for size in of_thread]
         patches = sum(batches)
         blocks, hits = self._held()
         return Updated(len(batches), patches, patches * self.setup.geometry.volumes, blocks, hits, numbers)
 
     def _held(self) -> tuple[int, int]:
-        """Return the blocks of the memory managers so far, and the requests that they met with one of them."""
+        """Return the number of blocks in the memory managers, and of the requests that they met with one of these."""
         managers = [manager for manager in (self.manager, self.unified_manager) if manager is not None]
         statistics = [manager.statistics() for manager in managers]
         return sum(pool.blocks for pool in statistics), sum(pool.hits for pool in statistics)

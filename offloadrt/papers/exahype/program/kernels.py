@@ -36,7 +36,7 @@ HALO = 1
 """Halo layers of the finite-volume Rusanov scheme."""
 
 DOUBLE = 8
-"""Bytes of an unknown."""
+"""Bytes of one unknown, a double."""
 
 
 @attrs.frozen
@@ -61,7 +61,7 @@ class PatchGeometry:
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Return the shape of the updated patch without halo."""
+        """Return the shape of the updated patch, without halo."""
         return (self.patch,) * self.dimensions + (self.unknowns,)
 
     @property
@@ -71,37 +71,37 @@ class PatchGeometry:
 
     @property
     def input_values(self) -> int:
-        """Return the doubles of the patch with halo."""
+        """Return the number of doubles in the patch with halo."""
         return math.prod(self.input_shape)
 
     @property
     def output_values(self) -> int:
-        """Return the doubles of the updated patch."""
+        """Return the number of doubles in the updated patch."""
         return math.prod(self.output_shape)
 
     @property
     def temporary_values(self) -> int:
-        """Return the doubles of the temporaries of one patch."""
+        """Return the number of doubles in the temporaries of one patch."""
         return math.prod(self.temporary_shape)
 
     @property
     def input_bytes(self) -> int:
-        """Return the bytes that go to the device per patch."""
+        """Return the bytes that are copied to the device per patch."""
         return DOUBLE * self.input_values
 
     @property
     def output_bytes(self) -> int:
-        """Return the bytes that come back per patch."""
+        """Return the bytes that are copied back per patch."""
         return DOUBLE * self.output_values
 
     @property
     def temporary_bytes(self) -> int:
-        """Return the bytes of device memory that the kernel keeps per patch besides the patch."""
+        """Return the bytes of device memory that the kernel needs per patch besides the patch itself."""
         return DOUBLE * self.temporary_values
 
     @property
     def faces(self) -> int:
-        """Return the faces at which the update evaluates a numerical flux, over all directions."""
+        """Return the number of faces at which the update evaluates a numerical flux, over all directions."""
         return int(self.dimensions * (self.patch + 1) * self.patch ** (self.dimensions - 1))
 
 
@@ -194,15 +194,15 @@ Name: TypeAlias = Literal["euler2d", "euler3d", "ccz4"]
 
 @attrs.frozen
 class Equations:
-    """One system of equations as the skeleton needs it."""
+    """One system of equations, with what the program needs to know about it."""
 
     name: str
     dimensions: int
     unknowns: int
     patch_sizes: tuple[int, ...]
-    """Volumes per dimension of a patch that the paper ran, the default first."""
+    """The patch sizes that the paper ran, in volumes per dimension; the first is the default."""
     temporary_fields: int
-    """Fields of `unknowns` doubles on the halo-extended patch that a kernel keeps per patch."""
+    """How many fields of `unknowns` doubles on the patch with halo a kernel needs per patch."""
     phantom_only: bool
     """True when only sizes and work are modelled, so that no real numbers can be computed."""
 
@@ -275,12 +275,15 @@ def _initial_state(grid: tuple[int, ...], geometry: PatchGeometry) -> Doubles:
 
 @attrs.define
 class PatchDomain:
-    """The state of a periodic box of equal patches; volumes have length one over those along the first dimension."""
+    """The state of a periodic box of equal patches.
+
+    The edge of a volume is 1 over the number of volumes along dimension 0.
+    """
 
     geometry: PatchGeometry
     grid: tuple[int, ...]
     state: Doubles
-    """Volumes of the whole box in each dimension, then the unknowns."""
+    """The unknowns of all volumes, with shape (volumes of the box in each dimension, then unknowns)."""
 
     @classmethod
     def with_patches(cls, geometry: PatchGeometry, patches: int) -> PatchDomain:
@@ -300,7 +303,7 @@ class PatchDomain:
         return cfl / (self.geometry.dimensions * largest_speed(self.state, self.geometry.dimensions))
 
     def with_halos(self) -> list[Doubles]:
-        """Return every patch with its halo, flat, as a new array: the halo exchange over the periodic box."""
+        """Exchange halos over the periodic box: return every patch with its halo, as a new flat array."""
         p, d = self.geometry.patch, self.geometry.dimensions
         padded = np.pad(self.state, [(HALO, HALO)] * d + [(0, 0)], mode="wrap")
         cut: list[Doubles] = []
@@ -328,7 +331,7 @@ Memory = Literal["map", "pool", "managed", "managed+prefetch"]
 
 @attrs.frozen(kw_only=True)
 class Setup:
-    """One experiment: the parameters of a scenario. Raises ParameterError for those that do not go together."""
+    """The parameters of one experiment. Raises ParameterError for parameters that do not go together."""
 
     equations: Annotated[Name, "Euler in two or three dimensions, or CCZ4 (sizes and work only)"] = "euler2d"
     patch: Annotated[
@@ -355,7 +358,9 @@ class Setup:
         Literal["managed", "device"],
         "with managed memory, the kernel's temporaries are managed blocks as well, or device memory",
     ] = "managed"
-    """The paper's manager has one flavour; device memory is best for data that the host never sees. It does not say."""
+    """The paper's memory manager has one variant and the paper does not say which. Device memory is best for data that
+    the host never sees.
+    """
     arrival: Annotated[
         Literal["burst", "enclave"],
         "`burst` lets all threads offload at once, `enclave` pools tasks until a batch is full",
@@ -394,24 +399,25 @@ class Setup:
 
     @property
     def total_patches(self) -> int:
-        """Return the number of patches that all threads update together."""
+        """Return the number of patches of all threads together."""
         return self.patches * self.threads if self.scaling == "weak" else self.patches
 
     @property
     def total_volumes(self) -> int:
-        """Return the volume updates of the whole experiment."""
+        """Return the number of volumes that the whole experiment updates."""
         return self.total_patches * self.geometry.volumes
 
     @property
     def volumes_per_thread(self) -> float:
-        """Return one thread's share of the volume updates."""
+        """Return the number of volumes that one thread updates."""
         return self.total_volumes / self.threads
 
     def shares(self) -> list[list[range]]:
         """Return the batches of each thread, as ranges of patch numbers.
 
-        Weak: a thread's patches follow one another and are cut into batches. Strong: all patches are cut into batches,
-        which the threads take in turn (the paper's section 5: a fixed number of patches is split into chunks).
+        Weak scaling: a thread's patches have consecutive numbers and are cut into batches. Strong scaling: all patches
+        are cut into batches, which the threads take in turn (the paper's section 5: a fixed number of patches is split
+        into chunks).
         """
         if self.scaling == "weak":
             own = [range(k * self.patches, (k + 1) * self.patches) for k in range(self.threads)]
@@ -426,15 +432,15 @@ def _cut(patches: range, batch: int) -> list[range]:
 
 @attrs.frozen
 class KernelWork:
-    """What one volume's update costs a device, apart from any machine."""
+    """The work of one volume's update on a device, independent of any machine."""
 
     flops_per_volume: float
     bytes_per_volume: float
     efficiency: float
-    """Share of the device's arithmetic peak that the code can reach; 1 when nothing is known to hold it back."""
+    """The fraction of the device's arithmetic peak that the code can reach; 1 when no limit is known."""
     registers_per_thread: int
     loads_in_flight: float
-    """Loads for which a thread waits at once."""
+    """The number of loads that a thread has outstanding at once."""
 
 
 CCZ4_FLOPS = InputRange(
@@ -449,14 +455,14 @@ CCZ4_LOADS = InputRange(
 )
 
 MAX_REGISTERS = 255
-"""The most registers that the hardware gives a thread; code that spills uses them all."""
+"""The most registers that the hardware gives a thread. Code that spills uses all of them."""
 
 EULER_REGISTERS = 64
-"""Two states, two fluxes and a few scalars of doubles at two registers each."""
+"""Registers per thread: two states, two fluxes and a few scalars of doubles, with two registers per double."""
 
 
 def euler_flops_per_face(dimensions: int) -> int:
-    """Count the operations of Rusanov's numerical flux at one face.
+    """Return the flops of Rusanov's numerical flux at one face.
 
     Each side: pressure (2d + 3), velocity (1), flux (d products, the pressure, 2 for the energy), speed (5). Then the
     larger speed and its half (2), and for each unknown the mean flux less the dissipation (5).
@@ -466,12 +472,12 @@ def euler_flops_per_face(dimensions: int) -> int:
 
 
 def euler_flops_per_update(dimensions: int) -> int:
-    """Count the operations that advance all unknowns of one volume from its face fluxes."""
+    """Return the flops that advance all unknowns of one volume from its face fluxes."""
     return (dimensions + 2) * (2 * dimensions - 1 + 2)
 
 
 def bytes_per_volume(geometry: PatchGeometry) -> float:
-    """Return the device memory traffic of a patch divided by its volumes.
+    """Return the traffic of device memory for a patch in bytes, divided by its number of volumes.
 
     The patch with halo is read once, the temporaries are written and read once, the result is written once.
     """
@@ -481,7 +487,7 @@ def bytes_per_volume(geometry: PatchGeometry) -> float:
 
 
 def kernel_work(equations: Equations, geometry: PatchGeometry, where: str = "mean") -> KernelWork:
-    """Return the work per volume of the update kernel; `where` says where ranges are taken: low, mean or high."""
+    """Return the work per volume of the update kernel. where: the place in the ranges of inputs: low, mean or high."""
     traffic = bytes_per_volume(geometry)
     if equations.phantom_only:
         flops, efficiency, loads = CCZ4_FLOPS.at(where), CCZ4_EFFICIENCY.at(where), CCZ4_LOADS.at(where)
@@ -493,22 +499,22 @@ def kernel_work(equations: Equations, geometry: PatchGeometry, where: str = "mea
 
 
 MAX_THREADS_PER_TEAM = 1024
-"""Threads that a team may have on the devices at hand."""
+"""The most threads of a team on the devices of the profiles."""
 
 REGISTERS_PER_MULTIPROCESSOR = 65536
-"""Registers that the compiler may count on when it chooses the threads of a team (as launch bounds do)."""
+"""The number of registers that the compiler plans with when it chooses the threads of a team (as launch bounds do)."""
 
 WARP = 32
 
 
 @attrs.frozen
 class UpdateKernels:
-    """The two kernels of one experiment and the launch configuration they share."""
+    """The two kernels of one experiment, and their common launch configuration."""
 
     scattered: Kernel
     gathered: Kernel
     threads: int
-    """Threads of a team: one per volume, as far as the registers of a multiprocessor reach."""
+    """Threads per team: one per volume, as far as the registers of a multiprocessor suffice."""
 
     @classmethod
     def of(cls, setup: Setup) -> UpdateKernels:
@@ -541,18 +547,18 @@ class UpdateKernels:
 
 
 def threads_per_team(geometry: PatchGeometry, work: KernelWork) -> int:
-    """Return one thread per volume, but no more than a team may have or than find registers, in whole warps then."""
+    """Return one thread per volume, or fewer, in whole warps, where a team or its registers allow no more."""
     by_registers = REGISTERS_PER_MULTIPROCESSOR // (work.registers_per_thread * WARP) * WARP
     return min(geometry.volumes, MAX_THREADS_PER_TEAM, by_registers)
 
 
 def block_values(geometry: PatchGeometry, patches: int) -> int:
-    """Return the doubles of a gathered block: the patches with their halos, then room for the updated ones."""
+    """Return the number of doubles in a gathered block: patches with halos, then room for the updated ones."""
     return patches * (geometry.input_values + geometry.output_values)
 
 
 def split_block(geometry: PatchGeometry, block: Doubles) -> tuple[list[Doubles], list[Doubles]]:
-    """Split a gathered block into its patches and its results, each as a flat view per patch."""
+    """Split a gathered block into its patches and its results, each a list of flat views."""
     count = len(block) // (geometry.input_values + geometry.output_values)
     border = count * geometry.input_values
     return list(block[:border].reshape(count, -1)), list(block[border:].reshape(count, -1))

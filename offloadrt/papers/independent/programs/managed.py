@@ -1,30 +1,29 @@
 """Programs over managed memory, with what they have in common: rules of the driver, the timed part, fault batches.
 
-Three conventions of time are told apart. *Kernel*: from the first launch to the end of the synchronisation. *Process*:
+The programs report three kinds of time. *Kernel*: from the first launch to the end of the synchronisation. *Process*:
 the whole program in virtual time, allocation and the host's own work included; creating process and context is not
-emulated, so that only differences mean something. *Window*: the batches of the fault handler, from the beginning of
-fetching to the replay, added up.
+emulated, so that only differences mean something. *Window*: the sum over the batches of the fault handler, each from
+the beginning of fetching to the replay.
 
 Some programs sweep arrays: a triad, a five-point stencil, a page-by-page touch. Others choose pages: some of each
-block, one for each lane of a warp, or all of more than fits.
+block, one for each lane of a warp, or all of more memory than the device has.
 
 Two call a library, for a matrix product and a Fourier transform, whose own code is not public. The product is counted
 as its definition in source, with every element moved once; a library that re-reads tiles from memory moves more. The
 transform is counted as passes over the data.
 
-The last is a breadth-first search of an R-MAT graph, whose frontier goes to and fro between host and device. What each
-level does is found by searching a graph with NumPy. Of a graph of more than 2**SAMPLED_SCALE vertices, one of that
-scale is searched in its place: R-MAT decides the leading bits of a vertex' number by the same draws at any scale, so
-that a vertex of the sample stands for those of the large graph that begin with its bits. The large graph has more
-duplicates of edges left and about as many levels.
+One is a breadth-first search of an R-MAT graph, whose frontier moves between host and device. NumPy searches a graph to
+find what each level does. For a graph of more than 2**SAMPLED_SCALE vertices, one of that scale is searched instead:
+R-MAT draws the leading bits of a vertex' number in the same way at any scale, so that a vertex of the sample stands for
+those of the large graph that begin with its bits. The large graph keeps more duplicates of edges and has about as many
+levels.
 
-At the end stand small benchmarks of the driver's calls: launches, allocations and copies, by one host thread or
-several.
+Then come small benchmarks of the driver's calls: launches, allocations and copies, by one host thread or several.
 
 `contend` is a program of host threads that do nothing but take a lock: folly's SmallLocksBenchmark on `std::mutex`.
 Threads in groups share a mutex; each repeats a loop of some turns outside of the lock and some inside. How long a turn
-takes is an input, as it is the compiler's and the core's matter. The work outside varies by 20 %, lest threads that do
-the same march in step.
+takes is an input, as it depends on the compiler and the core. The work outside varies by 20 %, so that threads with
+equal work do not march in step.
 """
 
 from __future__ import annotations
@@ -51,18 +50,18 @@ from offloadrt.study.scripts.parameters import Range, Value
 
 MIB: Final = 1 << 20
 BLOCK: Final = 256
-"""Threads of a block in most of the programs."""
+"""Threads per block in most of the programs."""
 
 PHASES: Final = ("fetch", "preprocess", "lock", "service", "replay")
-"""Names of a batch's phases (D1, D2, D3, D5 and D6 of the measurements)."""
+"""The phases of a fault batch (D1, D2, D3, D5 and D6 of the measurements)."""
 PERCENTILES: Final = (10, 25, 75, 90)
 
 
 @attrs.frozen
 class FaultRules:
-    """Parameters of a scenario: rules of the unified-memory driver that its program is run with.
+    """Parameters of a scenario: the rules of the unified-memory driver under which its program runs.
 
-    None leaves what the machine's profile says.
+    None keeps the value of the machine's profile.
     """
 
     batch_limit: Annotated[
@@ -81,7 +80,7 @@ class FaultRules:
     """``uvm_perf_prefetch_enable``."""
 
     def loop(self, run: Run, phantom: bool = True) -> KernelLoop:
-        """Set the entries of the machine, for a CUDA program, and make its timed part."""
+        """Set the machine's entries for a CUDA program, and make its timed part."""
         run.options = CUDAOptions(phantom=phantom)
         if self.batch_limit is not None:
             run.set("fault.batch_max", self.batch_limit)
@@ -97,29 +96,30 @@ AS_PROFILED: Final = FaultRules()
 
 @attrs.define
 class KernelLoop:
-    """The timed part of a program; `figures` says what happened in it."""
+    """The timed part of a program. `figures` returns what was measured in it."""
 
     run: Run
     begin: float = 0.0
     _ends: list[tuple[float, int, int]] = attrs.field(init=False, factory=list)
-    """The time, and the bytes copied to the device and to the host until then; at the beginning, and as passes end."""
+    """For the beginning and the end of each pass: the time, and the bytes copied so far to the device and to the host.
+    """
 
     @asynccontextmanager
     async def timed(self) -> AsyncIterator[None]:
-        """Time the body, which ends with a synchronisation."""
+        """Measure the body as the timed part. The body must end with a synchronisation."""
         self.begin = self.run.sim.now
         self.end_pass()
         async with self.run.measure():
             yield
 
     def end_pass(self) -> None:
-        """End a pass over the data, of which `pass_figures` tells; the next one begins."""
+        """End a pass over the data, which `pass_figures` will report; the next pass begins."""
         faults = self.run.statistics.faults
         copied = [int(faults.get(name, 0)) for name in ("bytes_transfer_htod", "bytes_transfer_dtoh")]
         self._ends.append((self.run.sim.now, copied[0], copied[1]))
 
     def pass_figures(self) -> dict[str, Value]:
-        """Return the time and the bytes of each pass that was ended."""
+        """Return the seconds and the bytes of each pass that has ended."""
         figures, names = dict[str, Value](), ("kernel_s", "to_device_bytes", "to_host_bytes")
         for number, ends in enumerate(itertools.pairwise(self._ends), start=1):
             for name, before, after in zip(names, *ends, strict=True):
@@ -127,9 +127,9 @@ class KernelLoop:
         return figures
 
     def figures(self) -> dict[str, Value]:
-        """Return times and bytes of the timed part, statistics over its batches, and all faults of the CPU.
+        """Return times and bytes of the timed part, statistics over its fault batches, and all page faults of the CPU.
 
-        The CPU faults when it first touches the memory, which is before that part.
+        The CPU faults when it first touches the memory, which is before the timed part.
         """
         run, faults = self.run, self.run.measured.faults
         batches = [batch for batch in run.statistics.fault_batches if batch.begin >= self.begin]
@@ -145,11 +145,11 @@ class KernelLoop:
 
 
 def batch_figures(batches: Sequence[FaultBatch]) -> dict[str, Value]:
-    """Return what batches hold and how long they take.
+    """Return how many faults and bytes the batches have, and how long they take.
 
-    ``faults`` are those in the buffer, ``pages`` what is left of them when duplicates are merged. Shares of phases are
-    ratios of medians. Statistics are missing where there is no batch, and the line through time over bytes where all
-    batches have the same.
+    ``faults`` are the entries in the fault buffer, ``pages`` those that remain when duplicates are merged. Shares of
+    phases are ratios of medians. Without batches there are only sums. The line of time over bytes is left out if all
+    batches have equally many bytes.
     """
     names = ("begin", "fetched", "preprocessed", "locked", "served", "end", "faults", "pages", "blocks", "nbytes")
     columns = [np.array([getattr(batch, name) for batch in batches], float) for name in names]
@@ -202,9 +202,9 @@ def _distribution(name: str, values: np.ndarray[tuple[int], np.dtype[np.float64]
 Floats = NDArray[np.float32]
 
 MOST_BLOCKS: Final = 65535
-"""Blocks of the triad's grid at most; its threads then stride over the arrays."""
+"""The most blocks of the triad's grid. With more elements, its threads stride over the arrays."""
 TILE: Final = 16
-"""Edge of the stencil's thread blocks."""
+"""The edge of the stencil's thread blocks, in threads."""
 PAGE_WORDS: Final = 4096 // 4
 
 
@@ -231,7 +231,7 @@ def touch(data: Floats, pages: int, words: int) -> None:
 
 
 async def stream(t: cuda.HostThread, loop: KernelLoop, elements: int) -> list[Any]:
-    """Run the triad once over three arrays that this thread has written; return them."""
+    """Run the triad once over three managed arrays that this thread has written; return the arrays."""
     arrays = [await t.malloc_managed(name, elements, written=True) for name in "abc"]
     async with loop.timed():
         await t.launch(triad, *arrays, 3.0, grid=min(MOST_BLOCKS, -(-elements // BLOCK)), block=BLOCK)
@@ -240,9 +240,9 @@ async def stream(t: cuda.HostThread, loop: KernelLoop, elements: int) -> list[An
 
 
 async def stencil(t: cuda.HostThread, loop: KernelLoop, n: int, iterations: int, occupied_mib: int) -> list[Any]:
-    """Iterate the stencil to and fro between two grids that this thread has written; return both.
+    """Iterate the stencil, alternating between two grids that this thread has written; return both.
 
-    occupied_mib: device memory that is allocated before, and so is not there for the grids.
+    occupied_mib: device memory in MiB that is allocated before, so that the grids cannot use it.
     """
     if occupied_mib:
         await t.malloc(occupied_mib * MIB)
@@ -257,7 +257,7 @@ async def stencil(t: cuda.HostThread, loop: KernelLoop, n: int, iterations: int,
 
 
 async def touch_pages(t: cuda.HostThread, loop: KernelLoop, nbytes: int, block: int) -> None:
-    """Touch every page of an array in order, which this thread has written; a block has so many threads."""
+    """Touch every page of an array in order, after this thread has written it. block: threads per block."""
     pages = -(-nbytes // 4096)
     data = await t.malloc_managed("data", pages * PAGE_WORDS, written=True)
     async with loop.timed():
@@ -266,11 +266,11 @@ async def touch_pages(t: cuda.HostThread, loop: KernelLoop, nbytes: int, block: 
 
 
 PRODUCT_TILE: Final = 128
-"""Edge of the part of the product that a thread block computes."""
+"""The edge of the part of the product that a thread block computes, in elements."""
 POINTS_A_PASS: Final = 4096
-"""Points that a thread block transforms in shared memory: 32 KiB of single-precision complex numbers."""
+"""How many points a thread block transforms in shared memory: 32 KiB of single-precision complex numbers."""
 NEIGHBOURS: Final = 8
-"""Neighbouring points that it loads of each row: two sectors."""
+"""How many neighbouring points a thread block loads of each row: two sectors."""
 
 
 @kernel(collapse=2, threads_per_team=BLOCK, precision="single")
@@ -305,7 +305,7 @@ def butterflies(data: Floats, lots: int, rows: int, width: int, stages: int, cos
 
 
 async def sgemm(t: cuda.HostThread, loop: KernelLoop, n: int) -> list[Any]:
-    """Multiply two matrices that this thread has written, as it has the result's; return all three."""
+    """Multiply two matrices; this thread has written all three matrices before. Returns them."""
     arrays = [await t.malloc_managed(name, (n, n), fill=1.0 if name != "c" else 0.0) for name in "abc"]
     async with loop.timed():
         await t.launch(product, *arrays, n, grid=(-(-n // PRODUCT_TILE)) ** 2, block=BLOCK, library=True)
@@ -314,7 +314,7 @@ async def sgemm(t: cuda.HostThread, loop: KernelLoop, n: int) -> list[Any]:
 
 
 async def cufft(t: cuda.HostThread, loop: KernelLoop, n: int) -> None:
-    """Transform an array in place; each pass does as many stages as shared memory has room for."""
+    """Transform an array in place. Each pass does as many stages as fit into shared memory."""
     data = await t.malloc_managed("data", (n, 2), written=True)
     stages = max(1, math.ceil(math.log2(n)))
     passes = max(1, math.ceil(stages / math.log2(POINTS_A_PASS)))
@@ -339,7 +339,7 @@ WORDS: Final = PAGE // 4
 PAGES_A_BLOCK: Final = 2 * MIB // PAGE
 LANES: Final = 32
 CHUNKS: Final = 256 * 256
-"""The most threads of the oversubscribed programs, each with a contiguous chunk of pages."""
+"""The most threads of the oversubscribed programs. Each thread has a contiguous chunk of pages."""
 
 
 @kernel(threads_per_team=BLOCK, precision="single")
@@ -383,10 +383,10 @@ def copy_random(source: Floats, target: Floats, order: Ints, threads: int, pages
 
 
 async def sparse(t: cuda.HostThread, loop: KernelLoop, blocks: int, per_block: int, passes: int) -> list[Any]:
-    """Increment a word of some random pages of each block of an array that this thread has written.
+    """Increment a word in some random pages of each block of an array that this thread has written.
 
-    The list of pages goes through the blocks in order here; that the measured one takes the blocks in random order
-    makes no difference to the driver, which knows no neighbours beyond a block.
+    The list of pages goes through the blocks in order. The measured program takes the blocks in random order, which
+    makes no difference to the driver: it looks at no neighbours beyond a block.
     """
     data = await t.malloc_managed("data", blocks * PAGES_A_BLOCK * WORDS, fill=0.0)
     pages = await t.malloc_managed("pages", blocks * per_block, np.int64) if not t.program.phantom else None
@@ -402,13 +402,13 @@ async def sparse(t: cuda.HostThread, loop: KernelLoop, blocks: int, per_block: i
 
 
 def _pages_of(blocks: int, per_block: int, rng: np.random.Generator) -> Ints:
-    """Draw different pages of each block."""
+    """Draw `per_block` different pages of each block."""
     drawn = np.argsort(rng.random((blocks, PAGES_A_BLOCK)), axis=1)[:, :per_block]
     return np.ravel(drawn + np.arange(blocks)[:, None] * PAGES_A_BLOCK)
 
 
 async def one_warp(t: cuda.HostThread, loop: KernelLoop) -> list[Any]:
-    """Add two arrays by one warp, each lane on its own page."""
+    """Add two arrays with one warp, each lane on its own page; return the arrays."""
     arrays = [await t.malloc_managed(name, LANES * WORDS, fill=1.0) for name in "abc"]
     async with loop.timed():
         await t.launch(add_pages, *arrays, LANES, WORDS, grid=1, block=LANES)
@@ -419,7 +419,7 @@ async def one_warp(t: cuda.HostThread, loop: KernelLoop) -> list[Any]:
 async def oversubscribed(
     t: cuda.HostThread, loop: KernelLoop, nbytes: int, order: Order, advised: Advised, warm_up: int, launches: int
 ) -> None:
-    """Copy one word of each page from a half that this thread has written to one that nobody has touched."""
+    """Copy one word of each page from an array that this thread has written to one that nobody has touched."""
     total = max(CHUNKS, nbytes // 2 // PAGE)
     pages = -(-total // CHUNKS)
     if order == "random":
@@ -512,18 +512,18 @@ class RmatGraph:
 
 @attrs.frozen(eq=False)
 class RmatLevel:
-    """One level of a search of a graph."""
+    """One level of a breadth-first search."""
 
     frontier: Ints
     """The vertices whose neighbours are visited."""
     edges: int
-    """Their edges."""
+    """The number of their edges."""
     reached: Ints
-    """The vertices that are new, in the order of their numbers."""
+    """The vertices that this level reaches first, in the order of their numbers."""
 
 
 def search(graph: RmatGraph, start: int) -> list[RmatLevel]:
-    """Search a graph from a vertex, level by level; in the last one nothing new is reached."""
+    """Search a graph from a vertex, level by level. The last level reaches nothing new."""
     visited = np.zeros(graph.rows.size - 1, np.bool_)
     visited[start] = True
     frontier, levels = np.array([start], np.int64), list[RmatLevel]()
@@ -540,13 +540,16 @@ def search(graph: RmatGraph, start: int) -> list[RmatLevel]:
 
 @functools.lru_cache(maxsize=2)
 def sampled(scale: int, seed: int) -> tuple[RmatGraph, tuple[RmatLevel, ...]]:
-    """Return a graph of this scale and its levels, searched from the vertex with most edges."""
+    """Return a random graph of this scale, and the levels of its search from the vertex with most edges."""
     graph = RmatGraph.random(scale, seed)
     return graph, tuple(search(graph, int(np.argmax(np.diff(graph.rows)))))
 
 
 async def bfs(t: cuda.HostThread, loop: KernelLoop, scale: int, seed: int) -> dict[str, int]:
-    """Search a graph of 2**scale vertices that this thread has written; return how many levels and vertices it took."""
+    """Search a graph of 2**scale vertices that this thread has written.
+
+    Returns the number of levels and of vertices reached.
+    """
     graph, levels = sampled(min(scale, SAMPLED_SCALE), seed)
     times, count = 1 << max(0, scale - SAMPLED_SCALE), 1 << scale
     edges = graph.targets.size * times
@@ -581,7 +584,7 @@ async def bfs(t: cuda.HostThread, loop: KernelLoop, scale: int, seed: int) -> di
 
 
 async def _walk(t: cuda.HostThread, rows: Any, reached: Ints, times: int) -> None:
-    """Read the row pointers of the vertices that were reached, each page once."""
+    """Let the host read the row pointers of the vertices that were reached, each page once."""
     pages = np.unique(reached * times // PAGE_ROWS)
     ends = np.flatnonzero(np.diff(pages, append=pages[-1] + 2) > 1)
     first = 0
@@ -612,7 +615,7 @@ class MeanTime:
     count: int = 0
 
     async def of(self, operation: Callable[[], Awaitable[object]], times: int = 1) -> None:
-        """Time an operation that does something so many times."""
+        """Time an operation that counts as `times` repetitions."""
         begin = self.run.sim.now
         await operation()
         self.total_s += self.run.sim.now - begin
@@ -620,14 +623,14 @@ class MeanTime:
 
     @property
     def mean_s(self) -> float:
-        """Return the mean."""
+        """Return the mean time in seconds."""
         return self.total_s / self.count
 
 
 async def launches(
     t: cuda.HostThread, times: dict[str, MeanTime], elements: int, repeats: int, by_value: int = 0
 ) -> None:
-    """Launch a kernel again and again in a stream of this thread's own: back to back, then each waited for."""
+    """Launch a kernel again and again in a stream of this thread's own: back to back, then waiting for each."""
     a, b, c = [await t.malloc(elements, np.float32) for _ in range(3)]
     stream = await t.stream_create(non_blocking=True)
     grid = -(-elements // BLOCK)
@@ -653,7 +656,7 @@ async def launches(
 async def allocations(
     t: cuda.HostThread, times: dict[str, MeanTime], memory: Allocated, nbytes: int, repeats: int
 ) -> None:
-    """Allocate and free again and again."""
+    """Allocate memory of this kind and free it, again and again; add to the mean time of each call."""
     for number in range(repeats):
         made: list[object] = []
 
@@ -684,7 +687,7 @@ async def copies(
     nbytes: int,
     repeats: int,
 ) -> None:
-    """Copy the same bytes again and again, each copy waited for, between the device and host memory that exists."""
+    """Copy the same bytes again and again between device and host memory; wait for each copy."""
     there = await t.malloc(nbytes)
     is_pinned = memory == "pinned"
     here = await t.host_alloc("host", nbytes, np.uint8) if is_pinned else t.array("host", nbytes, np.uint8, fill=0)
@@ -701,7 +704,7 @@ VARIES: Final = 0.2
 
 @attrs.define
 class SharedMutex:
-    """A mutex with the threads that share it; its hand-over is that of the run-time library's `std::mutex`."""
+    """A mutex with the threads that share it. Its hand-over is that of the C++ library's `std::mutex`."""
 
     run: Run
     number: int
@@ -720,7 +723,7 @@ class SharedMutex:
         )
 
     async def use(self, until: float, inside_s: float, outside_s: float) -> None:
-        """Take it again and again until an instant."""
+        """Take and release the mutex again and again until the virtual time `until`, in seconds."""
         sim, machine = self.run.sim, self.run.machine
         while sim.now < until:
             if outside_s:
@@ -731,7 +734,7 @@ class SharedMutex:
 
 
 async def contend(run: Run, sharing: int, threads: int, inside_s: float, outside_s: float, seconds: float) -> int:
-    """Let so many threads work in groups that share a mutex each; return the operations of all."""
+    """Let `threads` threads work in groups of `sharing`, each with a mutex; return the number of all operations."""
     mutexes = [SharedMutex(run, number) for number in range(max(1, threads // sharing))]
     until = run.sim.now + seconds
     async with run.sim.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Patches that host threads have the GPU update, as `bench/hardware/offload.cu` does it with CUDA's calls."""
+"""Patches that host threads offload to the GPU, as `bench/hardware/offload.cu` does with CUDA's calls."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ TEAM = 128
 
 @attrs.define
 class PatchOffloads:
-    """What each thread does, and the blocks that were given back, by size; they are never freed.
+    """The offloads of all threads, and a pool of device blocks that were used before, by size. They are never freed.
 
-    The mutex around the blocks is held for so short a time that it is left out.
+    The mutex of the pool is left out, as it is held for a very short time only.
     """
 
     memory: PatchMemory
@@ -43,7 +43,7 @@ class PatchOffloads:
         await t.stream_destroy(stream)
 
     async def _offload(self, t: cuda.HostThread, host: list[HostArray], stream: Stream) -> None:
-        """Offload patches at once: copies in, one kernel with a team for each, copies out."""
+        """Offload some patches together: copies in, one kernel with a team for each patch, copies out."""
         n, maps = len(host), self.memory == "map"
         blocks: list[DeviceArray | HostArray] = []
         for patch in host:
@@ -73,8 +73,8 @@ class PatchOffloads:
     def _kernel(self) -> Kernel:
         """Return the update: it reads a patch, writes the scratch memory, and writes the results back from there.
 
-        Accesses that wait for one another are those of the patch's address, of volumes, since a thread begins with one
-        when it is done with that before, and of the results.
+        Three kinds of accesses wait for one another: that of the patch's address; those of volumes, since a thread
+        begins with one when it has finished the one before; and that of the results.
         """
         return Kernel(
             "update",

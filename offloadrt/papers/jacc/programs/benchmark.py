@@ -1,8 +1,8 @@
 """A benchmark as data: its arrays, and the order in which kernels use them.
 
-A program consists of calls of kernels, repetitions, and what the host does in between. The same structure runs on both
-layers (OpenACC's directives as they were written, or JACC's routines), with numbers or as a phantom, and executions are
-counted from it. `BenchmarkExperiment` runs a benchmark on a layer, and says what its kernels and exchanges take.
+A program consists of calls of kernels, repetitions, and steps of the host in between. The same structure runs on both
+layers (OpenACC's directives as they were written, or JACC's routines), with numbers or as a phantom. Executions are
+counted from the structure. `BenchmarkExperiment` runs a benchmark on a layer, and measures its kernels and exchanges.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from offloadrt.machine.compute.residency import ComputeSpec
 from offloadrt.models.host.directive import launch_of
 
 Factors = Mapping[str, float]
-"""For each kernel, the time of the compiler's code relative to a code at the machine's limits."""
+"""For each kernel by name, the time of the compiler's code relative to code that reaches the machine's limits."""
 
 
 class Directives:
@@ -48,7 +48,7 @@ class Directives:
         await self.thread.exit_data(acc.delete(*arrays))
 
     async def kernel(self, kernel: Kernel, *args: Any, varies: bool = False) -> None:
-        """Run a kernel on arrays on the device; with `varies`, a number among the arguments differs each time."""
+        """Run a kernel on arrays on the device. varies: whether a number among the arguments differs each time."""
         key = (id(kernel), args)
         if key not in self._codes:
             self._codes[key] = (kernel, *self._compiled(kernel, args))  # kept, so that no other kernel gets its id
@@ -64,10 +64,10 @@ class Directives:
         await self.thread.update(acc.device(array))
 
     async def wait(self) -> None:
-        """Return at once: every directive has been waited for."""
+        """Return at once, as the host has waited for every directive."""
 
     def _compiled(self, kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, int | None]:
-        """Return the compiler's code of a kernel: what it does with these arguments, times its factor."""
+        """Return the compiler's code of a kernel with these arguments, slower by its factor, and its iterations."""
         factor = self._factors.get(kernel.name, 1.0)
         counted = kernel.with_arguments(*args)
         iterations = None if kernel.analysis is None else kernel.analysis.trip_count(*args)
@@ -121,7 +121,7 @@ class JaccRoutines:
 
 
 Layer = Directives | JaccRoutines
-"""What a benchmark runs on."""
+"""The layer that a benchmark runs on."""
 
 
 def _gangs(code: Kernel, iterations: int | None) -> int | None:
@@ -129,7 +129,7 @@ def _gangs(code: Kernel, iterations: int | None) -> int | None:
 
 
 Values = Callable[[], Any]
-"""Makes the values that an array starts with; not called for a phantom."""
+"""Makes the initial values of an array. It is not called for a phantom."""
 
 
 class Arrays(Protocol):
@@ -144,8 +144,8 @@ class Arrays(Protocol):
 class Number:
     """A kernel's argument that the host computes while the program runs.
 
-    A phantom leaves it as it is. No kernel is specialised by its value, because the kernel would have to be compiled
-    again for each value.
+    In a phantom it does not change. No kernel is specialised by its value, because it would have to be compiled again
+    for each value.
     """
 
     value: Any = 0.0
@@ -153,7 +153,7 @@ class Number:
 
 
 class ProgramStep(Protocol):
-    """A part of a program."""
+    """A part of a program that a layer can run."""
 
     async def run(self, layer: Layer) -> None: ...
 
@@ -198,7 +198,7 @@ class RepeatedSteps:
 
 @attrs.frozen(eq=False)
 class OnHost:
-    """A step of the host: it fetches arrays and computes, unless one of them is a phantom, and sends what it wrote."""
+    """A step of the host: it fetches arrays, computes (unless one of them is a phantom), and sends what it wrote."""
 
     reads: tuple[Any, ...]
     compute: Callable[[], object] | None = None
@@ -228,7 +228,7 @@ class BenchmarkProgram:
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """Return all arrays that are on the device."""
+        """Return all arrays that the program has on the device."""
         return (*self.copyin, *self.create)
 
     @property
@@ -237,21 +237,21 @@ class BenchmarkProgram:
         return sum(array.nbytes for array in self.arrays)
 
     def executions(self, iterations: int | None = None) -> dict[KernelCall, int]:
-        """Count how often each call is made in all iterations, or in the given number of them."""
+        """Return how often each call is made in all iterations, or in the given number of them."""
         executions: dict[KernelCall, int] = {}
         repeated = RepeatedSteps(self.iterations if iterations is None else iterations, self.iteration)
         _count((*self.setup, repeated, *self.finish), 1, executions)
         return executions
 
     def launches(self, iterations: int | None = None) -> dict[str, int]:
-        """Count how often each kernel is launched, by its name."""
+        """Return how often each kernel is launched, by its name."""
         by_kernel: dict[str, int] = {}
         for kernel_call, times in self.executions(iterations).items():
             by_kernel[kernel_call.kernel.name] = by_kernel.get(kernel_call.kernel.name, 0) + times
         return by_kernel
 
     async def begin(self, layer: Layer) -> None:
-        """Put all arrays on the device."""
+        """Allocate all arrays on the device, with values where the program has them."""
         if self.copyin:
             await layer.copyin(*self.copyin)
         if self.create:
@@ -288,7 +288,7 @@ class Benchmark:
     """One of the paper's programs.
 
     dup_s: the seconds that all kernels of a full run take when one V100 runs all of them (claims jacc.detail.*.dup).
-    sizes: the numbers that `build` takes, by name; the first size is the paper's, `test` is small.
+    sizes: the numbers that `build` takes, by the size's name; the first size is the paper's, `test` is small.
     """
 
     name: str
@@ -310,7 +310,7 @@ class Benchmark:
 
 @attrs.frozen(eq=False)
 class Extent:
-    """An array of which only the shape is known; executions are counted with it."""
+    """An array with a shape and no data. Executions are counted with it."""
 
     name: str
     shape: tuple[int, ...]
@@ -331,7 +331,7 @@ class Extent:
 def extent(
     name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, values: Values | None = None
 ) -> Extent:
-    """Make an array without a machine (`Arrays`)."""
+    """Make an `Extent`, without a machine; an implementation of `Arrays`."""
     return Extent(name, (shape,) if isinstance(shape, int) else shape, np.dtype(dtype))
 
 
@@ -339,16 +339,16 @@ MACHINE: Final = "dgx1-v100"
 """The machine on which the paper measured."""
 
 FASTER_WITH_RESTRICT: Final = 1.2339
-"""The factor of BT and LU with PGI (claim jacc.opt.restrict_up gives the better of the two)."""
+"""The factor of a kernel's time in BT and LU with PGI (claim jacc.opt.restrict_up gives the better of the two)."""
 SLOWER_WITH_RESTRICT: Final = 1 / (1 - 0.0559)
-"""The factor of EP with GCC (claim jacc.opt.restrict_down)."""
+"""The factor of a kernel's time in EP with GCC (claim jacc.opt.restrict_down)."""
 SLOWER_WITH_VAR_OPT: Final = 1.05
-"""The factor of EP and SP with GCC.
+"""The factor of a kernel's time in EP and SP with GCC.
 
 Claim jacc.opt.varopt says that they get slower; by how much is an engineering estimate.
 """
 EP_BY_GCC: Final = 1.3831
-"""GCC's code for EP relative to PGI's (claim jacc.gcc.ep)."""
+"""The time of GCC's code for EP relative to PGI's (claim jacc.gcc.ep)."""
 
 RELATIVE: Final = {
     ("BT", "pgi"): Effects(restrict=1 / FASTER_WITH_RESTRICT),
@@ -356,7 +356,7 @@ RELATIVE: Final = {
     ("EP", "gcc"): Effects(generated=EP_BY_GCC, restrict=SLOWER_WITH_RESTRICT, var_opt=SLOWER_WITH_VAR_OPT),
     ("SP", "gcc"): Effects(var_opt=SLOWER_WITH_VAR_OPT),
 }
-"""Factors of each benchmark and compiler, relative to PGI's code without specializations.
+"""Factors of kernels' times for each benchmark and compiler, relative to PGI's code without specializations.
 
 Generated code is taken to be as good as the original program's, because claim jacc.base.change gives no number.
 """
@@ -364,7 +364,7 @@ Generated code is taken to be as good as the original program's, because claim j
 
 @functools.cache
 def factor(benchmark: Benchmark) -> float:
-    """Return the time of all kernels on one V100 over the time of their counts at the machine's limits."""
+    """Return the time of all kernels on one V100 over the time that their work takes at the machine's limits."""
     compute = load(MACHINE).read(ComputeSpec)
     executions = benchmark.program(extent).executions()
     at_limits = math.fsum(
@@ -375,7 +375,7 @@ def factor(benchmark: Benchmark) -> float:
 
 
 def effects(benchmark: Benchmark, compiler: str) -> dict[str, Effects]:
-    """Return the factors of each kernel under JACC's runtime, which are the same for all of them."""
+    """Return by kernel name the factors of its time under JACC's runtime. They are the same for all kernels."""
     relative = RELATIVE.get((benchmark.name, compiler), Effects())
     of_program = Effects(factor(benchmark) * relative.generated, relative.restrict, relative.var_opt)
     return dict.fromkeys(benchmark.program(extent).launches(), of_program)
@@ -386,17 +386,17 @@ LayerName = Literal["original", "jacc"]
 
 @attrs.define
 class KernelRow(acc.KernelTimes):
-    """What one kernel has done so far; `adapted` says whether it is divided in the end."""
+    """The totals of one kernel so far. `adapted` says whether it is divided in the end."""
 
     adapted: bool = False
 
     def add(self, times: acc.KernelTimes, sign: int = 1) -> None:
-        """Add what executions took, or take it away."""
+        """Add the totals of some executions, or subtract them (`sign` -1)."""
         for name in attrs.fields_dict(acc.KernelTimes):
             setattr(self, name, getattr(self, name) + sign * getattr(times, name))
 
     def since(self, before: KernelRow) -> KernelRow:
-        """Return what has come since an earlier row."""
+        """Return the difference to an earlier row."""
         row = attrs.evolve(self)
         row.add(before, -1)
         return row
@@ -409,10 +409,10 @@ class KernelRow(acc.KernelTimes):
 
 @attrs.frozen
 class BenchmarkOutcome:
-    """What a run of a benchmark gave.
+    """The results of a run of a benchmark.
 
-    `kernels` has a row for each name. `fraction` is the part of the iterations that was run. `computed_s` are the
-    virtual seconds between the transfers of the arrays at the beginning and at the end. `nbytes` is the size of all
+    `kernels` has a row for each kernel name. `fraction` is the part of the iterations that was run. `computed_s` are
+    the virtual seconds between the transfers of the arrays at the beginning and at the end. `nbytes` is the size of all
     arrays. `results` are the program's arrays, unless it is a phantom.
     """
 
@@ -427,17 +427,17 @@ class BenchmarkOutcome:
 
     @property
     def kernel_s(self) -> float:
-        """Return the seconds of all kernels."""
+        """Return the total seconds of all kernels."""
         return float(np.sum([row.kernel_s for row in self.kernels.values()]))
 
     @property
     def communication_s(self) -> float:
-        """Return the seconds of all exchanges."""
+        """Return the total seconds of all exchanges."""
         return float(np.sum([row.communication_s for row in self.kernels.values()]))
 
     @property
     def adapted(self) -> int:
-        """Return the kernels that are divided in the end."""
+        """Return the number of kernels that are divided in the end."""
         return len([row for row in self.kernels.values() if row.adapted])
 
     @property
@@ -449,17 +449,17 @@ class BenchmarkOutcome:
 
     @property
     def bandwidth(self) -> float:
-        """Return WriteSize over the time of an exchange, in bytes per second."""
+        """Return WriteSize over the mean time of an exchange, in bytes per second."""
         divided = sum(row.divided for row in self.kernels.values())
         return self.write_bytes * divided / self.communication_s if self.communication_s else 0.0
 
 
 @attrs.frozen
 class BenchmarkExperiment:
-    """A part of a benchmark's iterations, at least one of them.
+    """A run of a part of a benchmark's iterations, at least one of them.
 
     `warm_up` iterations run before them; neither these nor the setup are measured. `devices` and the fields after it
-    are for JACC's routines.
+    are for JACC's routines only.
     """
 
     benchmark: Benchmark

@@ -471,7 +471,7 @@ PARITIES: Final = ("e", "o")
 
 @attrs.frozen(eq=False)
 class Memory:
-    """A change of device memory between two phases: arrays with the host's values, without, and to be freed."""
+    """A step that changes device memory between two phases: arrays to copy in, to create, and to free."""
 
     copyin: tuple[Any, ...] = ()
     create: tuple[Any, ...] = ()
@@ -488,11 +488,11 @@ class Memory:
 
 @attrs.frozen(eq=False)
 class Phases(BenchmarkProgram):
-    """A program whose phases have arrays of their own."""
+    """A program in phases, each of which has additional arrays on the device."""
 
     @property
     def nbytes(self) -> int:
-        """Return the largest size of the arrays that are there together."""
+        """Return the largest number of bytes that the arrays take at one time."""
         now: int = sum(array.nbytes for array in self.arrays)
         most = now
         for step in (*self.setup, *self.finish):

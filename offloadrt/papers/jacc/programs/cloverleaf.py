@@ -48,7 +48,7 @@ HALO: dict[tuple[str, str], Kernel] = {
 
 
 def halo(field: str, array: Any, depth: int, nx: int, ny: int) -> list[KernelCall]:
-    """Reflect a field at the four edges of the grid, so many cells deep."""
+    """Reflect a field at the four edges of the grid, in `depth` rings of halo cells."""
     return [
         call(HALO[field, side.__name__], array, *arguments) for side, arguments in reflections(field, nx, ny, depth)
     ]
@@ -160,7 +160,7 @@ class Grid:
         return call(kernel, *(self.of[name] for name in names), self.nx, self.ny)
 
     def steps(self, steps: lag.Steps) -> list[ProgramStep]:
-        """Make the calls of some steps."""
+        """Return the calls of some steps."""
         calls: list[ProgramStep] = []
         for step in steps:
             if isinstance(step, lag.Halos):
@@ -174,7 +174,7 @@ class Grid:
         return [kernel_call for name in fields for kernel_call in halo(name, self.of[name], depth, self.nx, self.ny)]
 
     def start(self) -> tuple[ProgramStep, ...]:
-        """Make the grid and the initial state."""
+        """Return the steps that make the grid and the initial state."""
         fields = self.of
         dx, dy = WIDTH / self.nx, WIDTH / self.ny
         steps = [
@@ -204,7 +204,7 @@ class Grid:
         return self.call(field_summary, "volume", "density0", "energy0", "pressure", "xvel0", "yvel0", "sums")
 
     def step(self, axes: str) -> list[ProgramStep]:
-        """Make a time step, whose length the host computes from what the cells allow."""
+        """Return the steps of a time step. The host computes its length from what the cells allow."""
         kernel, names = lag.TIME_STEP
         return [
             *self.steps(lag.BEFORE_TIME_STEP),

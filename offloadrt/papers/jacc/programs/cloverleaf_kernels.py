@@ -186,26 +186,26 @@ RINGS: Final = 2
 
 @attrs.frozen
 class Staggering:
-    """How a field lies along one axis, as offsets from the number of cells or from the edge.
+    """How a field and its halo lie along one axis of n cells, in rows.
 
     The public source reflects a field of faces at the ends of the other axis around the first row inside, unlike a
     field of cells, which it reflects around the edge itself.
     """
 
     low_mirror: int
-    """One below the row from which the first ring of the halo at the low end comes."""
+    """Ring d of the halo at the low end is copied from row `low_mirror` + d; d begins at 1."""
     high_rim: int
-    """One below the first ring of the halo at the high end, beside the number of cells."""
+    """Ring d of the halo at the high end is row n + `high_rim` + d."""
     high_mirror: int
-    """One above the row from which that ring comes, beside the number of cells."""
+    """Ring d of the halo at the high end is copied from row n + `high_mirror` - d."""
     more: int
-    """Rows more than there are cells."""
+    """How many rows the field has more than cells."""
 
 
 CELL: Final = Staggering(1, 1, 2, 0)
 NODE: Final = Staggering(2, 2, 2, 1)
 FACE: Final = Staggering(2, 1, 1, 0)
-"""Along an axis, a field of the faces of the other axis."""
+"""How a field of faces lies along an axis that the faces are parallel to."""
 
 CELLS: Final = ("density0", "density1", "energy0", "energy1", "pressure", "viscosity", "soundspeed", "volume")
 NODES: Final = ("xvel0", "xvel1", "yvel0", "yvel1")
@@ -218,7 +218,7 @@ STAGGERED: Final = {
     **dict.fromkeys(X_FACES, (FACE, NODE)),
     **dict.fromkeys(Y_FACES, (NODE, FACE)),
 }
-"""For each field, how it lies along y and along x."""
+"""How each field lies along y and along x."""
 
 
 def signs(field: str) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """Judges of the zero-copy paper's claims: each asks for the runs that its claim needs.
 
-`figures` says where they look and judges QMCPACK: Figures 3 and 4, Table I, Eager Maps and the noise; it also sets what
-was put in beside what comes out. `mechanisms` judges SPECaccel (Tables II and III) and how the
+`figures` has the parameters of all runs, and judges QMCPACK: Figures 3 and 4, Table I, Eager Maps and the noise; it
+also compares assumed inputs with what follows from them. `mechanisms` judges SPECaccel (Tables II and III) and how the
 configurations work, with the small recorded runs of `probes`.
 """
 

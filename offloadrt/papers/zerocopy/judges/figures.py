@@ -1,8 +1,8 @@
-"""Where the judges of the zero-copy claims look (sizes, threads, configurations), and those of QMCPACK's figures.
+"""The parameters of the zero-copy judges' runs (sizes, threads, configurations), and the judges of QMCPACK's figures.
 
-QMCPACK's figures compare times of the steady state, which a fraction of the steps shows. Table I counts calls of whole
-runs, start-up included: those are made at the fraction `counted_fraction`, and counts at less than 1 are scaled up. A
-ratio is time(copy) / time(configuration), as in the paper.
+QMCPACK's figures compare times of the steady state, for which a fraction of the steps is enough. Table I counts calls
+of whole runs, start-up included. Those runs make the fraction `counted_fraction` of the steps, and counts at less than
+1 are scaled up. A ratio is time(copy) / time(configuration), as in the paper.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MACHINE = "mi300a"
 COPY, IZC, USM, EAGER = "copy", "implicit_zero_copy", "usm", "eager_maps"
 CONFIGURATIONS = (COPY, IZC, USM, EAGER)
 SHORT = {COPY: "Copy", IZC: "IZC", USM: "USM", EAGER: "Eager"}
-"""The names of the claims' relations."""
+"""The paper's names of the configurations."""
 S1, S2, S24, S128 = "S1", "S2", "S24", "S128"
 THREADS = 8
 """The host threads of Figure 4."""
@@ -49,7 +49,9 @@ CANDIDATES: dict[str, dict[str, str]] = {
     "dma.rings": {"dma.rings": "2"},
     "stream.sync_copy_back": {"stream.sync_copy_back": "true"},
 }
-"""Other readings: how many copy engines one process uses, and whether a thread waits before it copies back."""
+"""Other readings of the paper: how many copy engines one process uses, and whether a thread waits before it copies
+back.
+"""
 _QMCPACK: list[SensitivityRun] = [
     {"size": size, "threads": threads, "configuration": configuration, "fraction": 0.0005}
     for size, threads in ((S2, 1), (S24, THREADS))
@@ -61,33 +63,33 @@ _SPECACCEL: list[SensitivityRun] = [
     for configuration in (COPY, IZC, EAGER)
 ]
 SENSITIVITY = (*_QMCPACK, *_SPECACCEL)
-"""Short runs that show whether an entry of the machine has any influence on times."""
+"""Short runs that show whether an entry of the machine's profile has any influence on times."""
 
 bench = Bench.of("offloadrt.papers.zerocopy")
 
 Place = tuple[str, int, str]
-"""Supercell size, number of host threads, configuration."""
+"""Where a time is measured: supercell size, number of host threads, configuration."""
 Ratios = dict[Place, float]
 """time(copy) / time(configuration) by place."""
 
 
 @attrs.frozen
 class QmcpackGrid(JudgingGrid):
-    """Sizes and threads of QMCPACK, and how much of a run is made."""
+    """The sizes and threads with which the judges run QMCPACK, and which part of the steps."""
 
     sizes: tuple[str, ...]
-    """Supercells in order of their size, without S1."""
+    """The supercells in order of their size, without S1."""
     threads: tuple[int, ...]
     fraction: float
     """The part of the steps that is run where times are compared."""
     counted_fraction: float
     """The part of the steps that is run where calls of a run are counted."""
     whole: bool
-    """Whether SPECaccel's programs run whole; otherwise two parts of them tell what the whole takes."""
+    """Whether SPECaccel's programs run whole. If not, their whole times are extrapolated from two parts of them."""
 
     @property
     def described(self) -> str:
-        """Say in words how much is looked at."""
+        """Describe in words which runs the judges make."""
         threads = ", ".join(map(str, self.threads))
         return (
             f"QMCPACK {', '.join((S1, *self.sizes))} with {threads} threads at {self.fraction:g} of the steps; "
@@ -95,13 +97,13 @@ class QmcpackGrid(JudgingGrid):
         )
 
     def at(self, scenario: Program, parameters: Mapping[str, Value], *, hash: bool = False) -> Point:
-        """Describe a run of another scenario, whose trace is hashed or not."""
+        """Return a run of another scenario. hash: whether its trace is hashed."""
         point = self.point(parameters, scenario=scenario)
         return attrs.evolve(point, options=attrs.evolve(point.options, hash=hash))
 
 
 def grid(extent: Extent, options: RunSpec) -> QmcpackGrid:
-    """Choose where the judges look: from `full` over `quick` to `ends`, fewer sizes and threads, and fewer steps."""
+    """Choose the judges' runs. From `full` over `quick` to `ends` there are fewer sizes, threads and steps."""
     everything = ("S2", "S4", "S8", "S16", "S24", "S32", "S48", "S64", "S128")
     places: dict[str, tuple[tuple[str, ...], tuple[int, ...], float, float, bool]] = {
         "full": (everything, (1, 2, 4, 8), 0.02, 1.0, True),
@@ -112,7 +114,7 @@ def grid(extent: Extent, options: RunSpec) -> QmcpackGrid:
 
 
 def runs(grid: QmcpackGrid, places: Iterable[Place], fraction: float | None = None) -> Asking[dict[Place, Result]]:
-    """Run QMCPACK at these places; `yield from` it."""
+    """Run QMCPACK at these places. A judge uses it with `yield from`."""
     wanted = list(dict.fromkeys(places))
     results = yield from grid.runs(
         {
@@ -146,39 +148,39 @@ def ratios_of(
 
 
 def by_name(values: Ratios) -> dict[str, float]:
-    """Label some figures by the names of their places."""
+    """Replace the places of some ratios by their names."""
     return {named(place): value for place, value in values.items()}
 
 
 def named(place: Place) -> str:
-    """Name a place: `IZC S2 8T`."""
+    """Return the name of a place, such as `IZC S2 8T`."""
     size, threads, configuration = place
     return f"{SHORT[configuration]} {size} {threads}T"
 
 
 def spanned(values: Ratios) -> str:
-    """Write the smallest and the largest of some ratios, and where they are."""
+    """Describe the smallest and the largest of some ratios, and their places."""
     low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
     return f"{values[low]:.3g} ({named(low)}) to {values[high]:.3g} ({named(high)})"
 
 
 def measured_kernels(result: Result) -> float:
-    """Count the kernels of QMCPACK in the measured time."""
+    """Return the number of QMCPACK's kernels in the measured time."""
     return number(result.measured["kernels"]) - number(result.measured["kernels_in_initialisation"])
 
 
 def kernel_seconds(result: Result) -> float:
-    """Add up the times of all kernels of a run, those of the initialisation included."""
+    """Return the total seconds of all kernels of a run, including those of the initialisation."""
     return number(result.measured["kernel_s"])
 
 
 def api_seconds(result: Result) -> float:
-    """Add up the latencies of all calls of the HSA runtime of a run, start-up included."""
+    """Return the total seconds of all calls of the HSA runtime in a run, start-up included."""
     return math.fsum(statistics.total_s for statistics in result.all_calls().values())
 
 
 def call(result: Result, name: str) -> CallFigures:
-    """Read the figures of a call in the whole run, start-up included; zeros when there was none."""
+    """Return the figures of a call in the whole run, start-up included; zeros when it was never called."""
     return result.all_calls().get(name, CallFigures(0, 0.0, 0.0, 0.0, 0.0))
 
 
@@ -241,7 +243,10 @@ def gain_falls_with_size(grid: QmcpackGrid) -> Hearing:
 
 
 def correlation(curve: Sequence[float]) -> float:
-    """Correlate the ranks of a curve with its places (Spearman); equal values share their ranks; 0 for a constant."""
+    """Return Spearman's rank correlation of a curve with its positions.
+
+    Equal values share their ranks. A constant curve has correlation 0.
+    """
     ordered = sorted(curve)
     ranks = [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in curve]
     middle = (len(curve) - 1) / 2
@@ -364,7 +369,10 @@ def latency(grid: QmcpackGrid, api: str) -> Hearing:
 
 
 def _over_start_up(grid: QmcpackGrid, copy_s: float, start_up_s: float) -> float:
-    """Divide Copy's latency by IZC's, which is all start-up; Copy's part beyond that is scaled to all steps."""
+    """Return the ratio of Copy's latency to IZC's, which is all start-up.
+
+    The part of Copy's latency beyond the start-up is scaled up from the fraction of steps to all steps.
+    """
     return (start_up_s + (copy_s - start_up_s) / grid.counted_fraction) / start_up_s
 
 
@@ -408,7 +416,7 @@ def maps_store_nothing(grid: QmcpackGrid) -> Hearing:
 
 
 GROWING = ((S2, THREADS), (S24, THREADS))
-"""Where growth is measured: both sizes with 8 threads, as in the paper's section on sizes."""
+"""The two runs between which growth is measured: both sizes with 8 threads, as in the paper's section on sizes."""
 
 
 @bench.judge("mi300a.scale.kernel_s2_s24")

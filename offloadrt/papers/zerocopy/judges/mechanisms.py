@@ -1,7 +1,7 @@
-"""Judges of mechanisms: facts counted in small recorded runs, and the rules that choose a configuration.
+"""Judges of SPECaccel, and of mechanisms: facts counted in small recorded runs, and how a configuration is chosen.
 
-Before them stand the judges of SPECaccel: Table II (ratios), Table III (memory management and initialisation), and the
-lessons drawn.
+First come the judges of SPECaccel: Table II (ratios), Table III (memory management and initialisation), and the lessons
+that the paper draws.
 
 Every benchmark runs once under each configuration, on one parameter set of the machine; sizes, run lengths and kernel
 work are inputs of the programs. Table III cannot hold in full with one set of unit costs, as its cells contradict one
@@ -52,7 +52,8 @@ SPECACCEL = "specaccel"
 BENCHMARKS = ("stencil", "lbm", "ep", "spC", "bt")
 INITIALIZATION = "memory_initialization_s"
 PARTS = (0.04, 0.08)
-"""The parts of a run from which the smallest grid extrapolates; every benchmark has whole numbers of iterations there.
+"""The parts of a run from which the smallest grid extrapolates. In both, every benchmark has a whole number of
+iterations.
 """
 MICRO = 1e6
 """Microseconds in a second: the unit of Table III."""
@@ -78,13 +79,13 @@ DEAR_PREFAULT = (
 )
 
 Place = tuple[str, str]
-"""Benchmark and configuration."""
+"""A run: benchmark and configuration."""
 
 
 def spec(
     grid: QmcpackGrid, benchmarks: Iterable[str] = BENCHMARKS, configurations: Iterable[str] = CONFIGURATIONS
 ) -> Asking[dict[Place, Result]]:
-    """Run the benchmarks under the configurations; a judge uses it with `yield from`."""
+    """Run the benchmarks under the configurations. A judge uses it with `yield from`."""
     places = [(benchmark, configuration) for benchmark in benchmarks for configuration in configurations]
     parts = (1.0,) if grid.whole else PARTS
     results = yield [
@@ -98,7 +99,7 @@ def spec(
 
 
 def _whole(shorter: Result, longer_: Result) -> Result:
-    """Extrapolate the times of a whole run from two parts of it: what iterations take is alike for all of them."""
+    """Extrapolate the times of a whole run from two parts of it: every iteration is assumed to take the same time."""
     further = (1.0 - PARTS[1]) / (PARTS[1] - PARTS[0])
     measured = {
         name: value + further * (value - number(shorter.measured[name])) if isinstance(value, float) else value
@@ -111,7 +112,7 @@ def _whole(shorter: Result, longer_: Result) -> Result:
 def spec_ratios(
     grid: QmcpackGrid, benchmarks: Iterable[str] = BENCHMARKS, configurations: Iterable[str] = (IZC, USM, EAGER)
 ) -> Asking[dict[Place, float]]:
-    """Measure time(copy) / time(configuration)."""
+    """Measure time(copy) / time(configuration) of each benchmark."""
     benchmarks, configurations = tuple(benchmarks), tuple(configurations)
     results = yield from spec(grid, benchmarks, (COPY, *configurations))
     return {
@@ -144,7 +145,7 @@ def table2(grid: QmcpackGrid, benchmark: str, configuration: str) -> Hearing:
 
 
 def _table2_of(grid: QmcpackGrid, benchmark: str) -> Asking[tuple[str, tuple[float, float, float]]]:
-    """Measure the three ratios of a benchmark: in words, and those of IZC, USM and Eager Maps."""
+    """Measure the three ratios of a benchmark; return them in words, and as numbers for IZC, USM and Eager Maps."""
     ratio = yield from spec_ratios(grid, (benchmark,))
     emulated = listed(
         {SHORT[configuration]: ratio[benchmark, configuration] for configuration in (EAGER, IZC, USM)}, ".4g"
@@ -205,9 +206,9 @@ def seconds_of_ep(grid: QmcpackGrid) -> Hearing:
 
 
 DRIVER = ("driver", "driver lock", "drain")
-"""Categories of host time that calls of allocation and free lie in."""
+"""Categories of host time to which the time of allocating and freeing calls belongs."""
 WORK = ("compute", "kernels")
-"""Categories of host time that are no overhead."""
+"""Categories of host time that are not overhead."""
 
 
 @bench.judge("mi300a.lesson.fold")
@@ -226,7 +227,10 @@ def copy_pays_for_data(grid: QmcpackGrid) -> Hearing:
 
 
 def _overheads(copy: Result) -> tuple[float, dict[str, float]]:
-    """Divide Copy's host time into copies, allocations and frees, and each other category that is overhead."""
+    """Split Copy's overhead on the host into two parts: copies, allocations and frees; and each other category.
+
+    Returns the seconds of the first part, and those of the others by category.
+    """
     shares = copy.where_time_went
     spent = {name: shares[name].total_s if name in shares else 0.0 for name in HOST_TIME if name not in WORK}
     memory = math.fsum(call.total_s for name, call in copy.calls.items() if name.startswith("memory_pool_"))
@@ -281,11 +285,11 @@ def prefaulting_pays_beyond(grid: QmcpackGrid) -> Hearing:
 DISCRETE = "alex-a100"
 """A machine with a discrete GPU."""
 COPIED_IN = (8 << 20, 512 << 10)
-"""Bytes of a copy that is larger than `copy.async_limit`, and of one that is smaller."""
+"""Two sizes in bytes of a copy: one larger than `copy.async_limit`, and one smaller."""
 
 
 def _as_expected(expected: Mapping[str, Value], fact: Mapping[str, Value]) -> Judgement:
-    """Judge that the facts are as expected."""
+    """Judge that a probe measured the expected facts."""
     wrong = [f"{name} is {fact[name]} instead of {value}" for name, value in expected.items() if fact[name] != value]
     emulated = ", ".join(f"{name.replace('_', ' ')}: {fact[name]}" for name in expected)
     return unless(emulated, wrong)
@@ -301,7 +305,7 @@ FACTS: dict[str, tuple[Scenario, list[dict[str, Value]]]] = {
     "alloc_sync": (probes.regions, [{"configuration": COPY, "threads": 4}]),
     "init_calls": (probes.steps, [{"configuration": IZC, "large": large} for large in (False, True)]),
 }
-"""Claims that state facts, with the probe and the runs that measure them."""
+"""Claims that state facts, each with the probe and the parameters of the runs that measure them."""
 
 
 def _measured(
@@ -417,7 +421,7 @@ def faults_once(grid: QmcpackGrid) -> Hearing:
 
 
 def _prefaults(grid: QmcpackGrid, counts: Sequence[int], turn: str) -> Asking[tuple[str, list[float]]]:
-    """Measure the first or the repeated prefault for several numbers of pages; return words and seconds."""
+    """Measure the first or the repeated prefault for several numbers of pages; return times in words and seconds."""
     asked: list[dict[str, Value]] = [{"configuration": EAGER, "count": count, "filled": True} for count in counts]
     facts = yield from grid.facts(probes.pages, asked)
     times = [number(fact[f"prefault_{turn}_s"]) for fact in facts]

@@ -19,11 +19,11 @@ from offloadrt.trace import events
 Configuration = Literal["copy", "usm", "implicit_zero_copy", "eager_maps", "environment"]
 PAGE = 2 << 20
 SMALL = 64 << 10
-"""Bytes of an array that is too large for the pool of small blocks, and small enough for a copy through a DMA ring."""
+"""Bytes of an array that is too large for the pool of small blocks, and small enough for a copy by a DMA ring."""
 DOUBLE = 8
 READ = Kernel("read", flops_per_iteration=1, bytes_per_iteration=DOUBLE)
 COPIED = 8 << 20
-"""Bytes that are copied beside a kernel."""
+"""Bytes that are copied while a kernel runs."""
 SWEEP = Kernel("sweep", bytes_per_iteration=1 << 20)
 """A kernel that memory's bandwidth limits."""
 
@@ -33,9 +33,9 @@ def _ps(run: Run) -> int:
 
 
 def _allocated_since(run: Run, since: int) -> list[int]:
-    """List the bytes of each block of device memory that was allocated at that time (ps) or later.
+    """Return the bytes of each block of device memory that was allocated at the time `since` (ps) or later.
 
-    The runtime allocates host memory from pools, too, for signals and arguments of kernels: that belongs to no map.
+    Host memory is left out: the runtime allocates it from pools, too, for signals and kernel arguments, not for maps.
     """
     return [event.size for event in recorded(run, events.Allocate) if event.time_ps >= since]
 
@@ -90,9 +90,9 @@ async def regions(run: Run, configuration: Configuration = "copy", threads: Anno
 
 
 def allocated_for(submitted: Mapping[Any, int], calls: Mapping[Any, list[tuple[int, int]]], arrays: int) -> Facts:
-    """Count what is wrong with regions that have `arrays` allocations each.
+    """Count what is wrong with regions that should have `arrays` allocations each.
 
-    `submitted` is when the kernel of each region was submitted, `calls` the begins and ends of its allocations.
+    `submitted`: when the kernel of each region was submitted. `calls`: when each of its allocations began and ended.
     """
     own = {region: sorted(calls.get(region, [])) for region in submitted}
     lasted = sorted((each[0][0], submitted[region]) for region, each in own.items() if each)
@@ -284,10 +284,10 @@ async def waits(run: Run, configuration: Configuration = "copy") -> Facts:
 
 
 def waited_for(asked: Iterable[tuple[object, str]]) -> Facts:
-    """Count what waits are for; `asked` is (directive, "kernel", "copy" or "wait"), in order.
+    """Count what waits are for. `asked` has (directive, "kernel", "copy" or "wait"), in order.
 
-    A directive's wait is for the kernel that it has submitted since its last wait, else for the copies since then, else
-    for nothing.
+    A directive's wait is for the kernel that it has submitted since its last wait; without a kernel it is for the
+    copies since then, else for nothing.
     """
     counts: dict[str, int] = dict.fromkeys(("kernel", "copy", "wait", "for kernel", "for copy", "for nothing"), 0)
     pending: dict[object, str] = {}

@@ -3,9 +3,9 @@
 Source: Bertolli et al., "Performance Analysis of Runtime Handling of Zero-Copy for OpenMP Programs on MI300A APUs",
 which publishes how many calls a run makes; QMCPACK's public source (78340fd6) for what the calls belong to.
 
-`structure`   S1 to S128; the target directives of a move and of the non-local pseudopotential; the published calls, and
-              the plan of a run that makes them; what the paper leaves open, as ranges
-`experiment`  a host thread's crowd, the whole run, its parameters, and what was assumed
+`structure` sizes S1 to S128; the target directives of a move and of the non-local pseudopotential; the published
+numbers of calls, and the plan of a run that makes them; ranges for what the paper leaves open `experiment` a host
+thread's crowd, the whole run, its parameters, and what was assumed
 """
 
 from __future__ import annotations

@@ -33,27 +33,27 @@ from offloadrt.papers.zerocopy.qmcpack.structure import (
 from offloadrt.study.errors import ParameterError
 
 VARIANTS = 16
-"""Launches of one kernel that differ in their work, among which a crowd chooses at random."""
+"""How many launches of one kernel, which differ in their work, a crowd chooses among at random."""
 
 Arrays = dict[str, omp.HostArray]
 
 S2 = SIZES["S2"]
 GROWN = "ratio parts"
-"""The reduction array on the host that outgrows its capacity now and then."""
+"""The name of the reduction array on the host that now and then outgrows its capacity."""
 GROWTH = 1024
 """Bytes by which it grows."""
 PROGRESS_MOVES = 32
-"""Moves after which a crowd reports its progress."""
+"""The number of moves after which a crowd reports its progress."""
 
 
 def host_bytes(t: omp.HostThread, name: str, nbytes: int) -> omp.HostArray:
-    """Make an array that the host has filled, mapped as one item without a pointer."""
+    """Make an array that the host has filled. It is mapped as one item without a pointer."""
     return t.array(name, nbytes, np.uint8, fill=0)
 
 
 @attrs.frozen
 class Move:
-    """The directives of the move of one electron, of one variant."""
+    """The directives that move one electron, in one variant of their kernels' work."""
 
     gradient: omp.Construct
     distances: omp.Construct
@@ -66,7 +66,7 @@ class Move:
 
 @attrs.define
 class Crowd:
-    """The crowd of one host thread. `draw` gives the numbers by which kernels vary."""
+    """The crowd of one host thread. `draw` generates the random numbers by which kernels' work varies."""
 
     size: Size
     plan: CrowdPlan
@@ -76,7 +76,7 @@ class Crowd:
     on_moves: Callable[[int], object] = lambda moves: None
     """Called with the number of moves done since the last call."""
     steps: Callable[[int], Iterable[int]] = range
-    """Gives the numbers of the steps that are run, of so many."""
+    """Called with the number of a crowd's steps; returns the numbers of the steps that are run."""
     arrays: Arrays = attrs.field(factory=dict)
     _moves: list[Move] = attrs.field(init=False)
     _jobs: list[list[omp.Construct]] = attrs.field(init=False)
@@ -91,7 +91,7 @@ class Crowd:
     # initialisation
 
     async def initialise(self, t: omp.HostThread) -> None:
-        """Allocate and transfer what belongs to the crowd and its walkers, and evaluate their orbitals once."""
+        """Allocate and transfer the arrays of the crowd and of its walkers, and evaluate their orbitals once."""
         for buffer in structure.CROWD_BUFFERS:
             nbytes = buffer.nbytes(self.size, self.plan.walkers)
             self.arrays[buffer.name] = await self._allocate(t, buffer.name, nbytes)
@@ -132,7 +132,7 @@ class Crowd:
     # directives
 
     def _prepare(self, t: omp.HostThread) -> None:
-        """Prepare everything that is run again and again, each distinct directive once."""
+        """Prepare all directives that are run again and again, each distinct one once."""
         for kind in (*structure.MOVE, *structure.JOB):
             self._work[kind.name] = self._kernels(t, kind)
         self._moves = [self._move(t, number) for number in range(VARIANTS)]
@@ -146,7 +146,7 @@ class Crowd:
         self._pointers = t.target_data(omp.map(to=self.arrays[structure.UPDATE_POINTERS], always=True))
 
     def _kernels(self, t: omp.HostThread, kind: KernelKind) -> list[Kernel]:
-        """Make the kernel with its work, in as many variants as a crowd chooses among."""
+        """Make the kernel of one kind in VARIANTS variants of its work."""
         flops, traffic = kind.work(self.size)
         walkers, spread = self.plan.walkers, self.inputs.spread
         accesses = self.inputs.accesses_of(kind, self.size, walkers, t.declarations.grid.teams)
@@ -166,7 +166,7 @@ class Crowd:
         ]
 
     def _one_walker(self, t: omp.HostThread) -> Kernel:
-        """Make the kernel of the initialisation, which takes one walker."""
+        """Make the kernel of the initialisation, which evaluates the orbitals of one walker."""
         kind = structure.INITIAL_ORBITALS
         flops, traffic = kind.work(self.size)
         accesses = self.inputs.accesses_of(kind, self.size, 1, t.declarations.grid.teams)
@@ -181,7 +181,10 @@ class Crowd:
     def _region(
         self, t: omp.HostThread, kind: KernelKind, kernel: Kernel, walkers: int, more: Sequence[omp.HostArray] = ()
     ) -> omp.Construct:
-        """Make a target region with its clauses: arrays transferred, used, and resident up to `map_items`."""
+        """Make a target region with its map clauses.
+
+        It maps the arrays that it transfers, those that it uses, and resident arrays up to `map_items` in all.
+        """
         named = [self._array(name) for name in kind.uses]
         moved = [self.arrays[name] for name in (kind.to, kind.from_) if name is not None]
         own = dict.fromkeys([*moved, *more, *named])
@@ -198,14 +201,14 @@ class Crowd:
         return t.construct_target(kernel, *used, maps=maps, teams=teams, threads=THREADS_PER_TEAM, iterations=walkers)
 
     def _array(self, name: str) -> omp.HostArray:
-        """Return an array by the name that the structure gives it."""
+        """Return an array of the crowd, or one that all crowds share, by its name in `structure`."""
         return self.shared[name] if name in self.shared else self.arrays[name]
 
     def _variant(self, t: omp.HostThread, kind: KernelKind, number: int) -> omp.Construct:
         return self._region(t, kind, self._work[kind.name][number], self.plan.walkers)
 
     def _move(self, t: omp.HostThread, number: int) -> Move:
-        """Make variant `number` of the directives of a move."""
+        """Make the directives of a move, with variant `number` of each kernel."""
         gradient, distances, orbitals, pairs = (self._variant(t, kind, number) for kind in structure.PROPOSE)
         return Move(
             gradient,
@@ -218,11 +221,11 @@ class Crowd:
         )
 
     def _job(self, t: omp.HostThread, number: int) -> list[omp.Construct]:
-        """Make variant `number` of the kernels of a job."""
+        """Make the directives of a job, with variant `number` of each kernel."""
         return [self._variant(t, kind, number) for kind in structure.JOB]
 
     def _update(self, t: omp.HostThread, matrix: omp.HostArray) -> omp.Construct:
-        """Make the copy of a walker's matrix to the host."""
+        """Make the directive that copies a walker's matrix, or a part of it, to the host."""
         at_s2 = matrix.nbytes * S2.matrix_bytes // self.size.matrix_bytes
         if matrix.nbytes > self.size.matrix_bytes:
             at_s2 = at_s2 * 4 // 5  # without the values: gradients and Laplacian only
@@ -232,14 +235,17 @@ class Crowd:
     # the run
 
     async def warm_up(self, t: omp.HostThread) -> None:
-        """Make the first moves, in which the device meets every array."""
+        """Run the first moves, in which the device touches every array for the first time."""
         for _ in range(self.plan.warm_up_moves):
             await self._one_move(t)
         for _ in range(self.plan.warm_up_jobs):
             await self._one_job(t)
 
     async def advance(self, t: omp.HostThread) -> None:
-        """Make all steps: each electron moves once, then pseudopotential and walkers' matrices are evaluated."""
+        """Run all steps.
+
+        In each, every electron moves once; then pseudopotential and walkers' matrices are evaluated.
+        """
         for _ in range(self.plan.extra_kernels):
             await t.run(self._moves[0].distances)
         for number in self.steps(len(self.plan.steps)):
@@ -298,14 +304,14 @@ class Crowd:
 
 
 MATRICES = 4
-"""The number of a walker's large arrays: inverse and derivatives of two spins."""
+"""How many large arrays a walker has: inverse and derivatives of two spins."""
 ALLOCATIONS_PER_WALKER = MATRICES + 1 + 2
-"""The large arrays, the positions and two distance tables."""
+"""How many allocations a walker has: the large arrays, the positions and two distance tables."""
 
 
 @attrs.frozen
 class QmcpackSetup:
-    """One run; `create` checks what a user gives."""
+    """The parameters of one run. `create` checks what a user gives."""
 
     size: Size
     threads: int
@@ -330,9 +336,10 @@ class QmcpackSetup:
     ) -> QmcpackSetup:
         """Check the parameters and make the run that they describe.
 
-        `walkers` counts those of all crowds; None takes the preset number as far as it fits. `jobs` counts the batches
-        of the non-local pseudopotential per crowd in the full run; None takes those that follow from the published
-        copies. The other arguments say where the ranges in `inputs` are taken. Raises ParameterError.
+        `walkers` counts those of all crowds; None takes QMCPACK's preset number, as far as it fits into memory. `jobs`
+        counts the batches of the non-local pseudopotential per crowd in the full run; None derives it from the
+        published number of copies. The other arguments say where in the ranges of `inputs` the values are taken. Raises
+        ParameterError.
         """
         if size not in SIZES:
             raise ParameterError("size", f"{size} is none of {', '.join(SIZES)}")
@@ -365,10 +372,10 @@ class QmcpackSetup:
 
 @attrs.define
 class QmcpackExperiment:
-    """A `QmcpackSetup` on an OpenMP program, whose generator gives the numbers by which kernels vary.
+    """A `QmcpackSetup` on an OpenMP program, whose random generator decides by how much kernels' work varies.
 
-    `progress` is called now and then with the moves done and all moves of the measured part; `steps` gives the numbers
-    of a crowd's steps that are run.
+    `progress` is called now and then with the moves done and all moves of the measured part; `steps` chooses which of a
+    crowd's steps are run.
     """
 
     program: omp.OpenMP
@@ -396,7 +403,10 @@ class QmcpackExperiment:
             self.progress(self._done, self.setup.plan.measured_moves)
 
     async def initialise(self) -> None:
-        """Run everything before the measured time: bulk transfers, walkers, first moves. All threads are then done."""
+        """Run everything before the measured time: bulk transfers, walkers, first moves.
+
+        All threads have then finished.
+        """
 
         async def body(t: omp.HostThread) -> None:
             if t.number == 0:
@@ -409,7 +419,7 @@ class QmcpackExperiment:
         await self.program.parallel(body, num_threads=self.setup.threads)
 
     async def _share(self, t: omp.HostThread) -> None:
-        """Allocate and transfer the arrays that all crowds read, above all the spline table."""
+        """Allocate and transfer the arrays that all crowds read. The largest is the spline table."""
         for name in structure.SHARED_BUFFERS:
             nbytes = 4096
             if name == "spline":
@@ -423,7 +433,7 @@ class QmcpackExperiment:
         await self.program.parallel(lambda t: self.crowds[t.number].advance(t), num_threads=self.setup.threads)
 
     def assumed(self) -> dict[str, float | int]:
-        """Return what was run and what was assumed, by name, as results show it."""
+        """Return the counts of the run and the values that were assumed, by name, as results show them."""
         setup, counts = self.setup, self.setup.plan
         first_crowd = counts.crowds[0]
         return {

@@ -1,20 +1,20 @@
-"""The target directives of QMCPACK's batched drivers, in the order in which a crowd comes to them.
+"""The target directives of QMCPACK's batched drivers, in the order in which a crowd runs them.
 
 Read off the public source at 78340fd6 (OpenMP offload without a vendor's library: `MatrixUpdateOMPTarget`): which
 arrays a directive transfers itself (`map(always, to: ...)`, `map(always, from: ...)`), which transfers are `target
-update` directives of their own, which are on `target data`, and over what a kernel loops. One thing is simplified: a
+update` directives of their own, which are on `target data`, and which loops a kernel has. One thing is simplified: a
 directive with `nowait` whose `taskwait` follows at once runs undeferred. This loses no overlap, but leaves out what the
 runtime spends on the deferred task.
 
-Then comes how many kernels, copies and allocations a run makes, and into which parts of the program they fall. The
-paper publishes the calls of S2 with 1 and with 8 host threads (its Table I; claims of role `input`); between them
-the counts are interpolated linearly, which splits each into a part that every crowd makes for itself and a part that
-all walkers make together, whatever the number of crowds. The published number of copies does not grow with the size.
-A crowd runs `MOVE` for each electron, and `JOB` for each batch of the non-local pseudopotential. Kernels and copies of
-a crowd are both published, so that moves and jobs follow from the two; the number of jobs can be given instead.
+The second part plans how many kernels, copies and allocations a run makes, and in which parts of the program. The paper
+publishes the calls of S2 with 1 and with 8 host threads (its Table I; claims of role `input`). Between them the counts
+are interpolated linearly, which splits each into a part that every crowd makes for itself and a part that all walkers
+make together, whatever the number of crowds. The published number of copies does not grow with the size. A crowd runs
+`MOVE` for each electron, and `JOB` for each batch of the non-local pseudopotential. The numbers of moves and jobs
+follow from a crowd's kernels and copies, which are both published; the number of jobs can be given instead.
 
-At the end stands what the paper leaves open about QMCPACK: each input as a range with its source, and where in it a run
-takes it.
+The last part has the inputs that the paper leaves open about QMCPACK: each is a range with its source, and a run
+chooses a value in it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ DOUBLE = 8
 SINGLE = 4
 
 _WALKERS = {1: 1024, 2: 512, 4: 256, 8: 128, 16: 64, 24: 32, 32: 16, 48: 16, 64: 16, 128: 16}
-"""The preset walkers of CMakeLists.txt, by n."""
+"""QMCPACK's preset number of walkers (CMakeLists.txt), by the size's n."""
 
 _SPLINE_GB = {1: 0.6, 2: 0.7, 4: 0.9, 8: 1.3, 16: 2.1, 24: 2.85, 32: 3.6, 48: 5.4, 64: 7.2, 128: 14.3}
-"""The guide's memory for the spline table, by n; below 8 it is extrapolated, at 24 and 48 interpolated."""
+"""The spline table's memory in GB in QMCPACK's guide, by n. Below 8 it is extrapolated, at 24 and 48 interpolated."""
 
 _WALKER_GB = 18e-3 / 64
-"""The guide's memory for one walker over n squared (18 MB at S8, 4.5 GB at S128)."""
+"""A walker's memory in GB in QMCPACK's guide, divided by n squared (18 MB at S8, 4.5 GB at S128)."""
 
 CAPACITY = 128 * (1 << 30)
-"""Bytes of the paper's machine, which bound the walkers: host and device copies of everything have to fit."""
+"""Memory of the paper's machine in bytes. It bounds the walkers: host and device copies of all arrays have to fit."""
 
 
 @attrs.frozen
@@ -54,22 +54,22 @@ class Size:
 
     @property
     def atoms(self) -> int:
-        """Return the ions of the supercell."""
+        """Return the number of ions in the supercell."""
         return 4 * self.n
 
     @property
     def electrons(self) -> int:
-        """Return the electrons of both spins; one step moves each of them once."""
+        """Return the number of electrons of both spins. One step moves each of them once."""
         return 48 * self.n
 
     @property
     def orbitals(self) -> int:
-        """Return the electrons of one spin: rows and columns of a Slater matrix."""
+        """Return the number of electrons of one spin, which is the number of rows and columns of a Slater matrix."""
         return 24 * self.n
 
     @property
     def matrix_bytes(self) -> int:
-        """Return the bytes of the inverse of one Slater matrix, in doubles."""
+        """Return the bytes of the inverse of one Slater matrix, whose elements are doubles."""
         return DOUBLE * self.orbitals**2
 
     @property
@@ -78,7 +78,10 @@ class Size:
         return int(_SPLINE_GB[self.n] * 1e9)
 
     def walkers(self) -> int:
-        """Return the preset number, as far as twice the memory fits into nine tenths of the machine; at least 8."""
+        """Return the preset number of walkers, or as many as fit: at least 8.
+
+        Twice their memory, for host and device, has to fit into nine tenths of the machine's memory.
+        """
         walker_bytes = _WALKER_GB * 1e9 * self.n**2
         fitting = int((0.9 * CAPACITY / 2 - self.spline_bytes) / walker_bytes) // 8 * 8
         return max(8, min(_WALKERS[self.n], fitting))
@@ -89,22 +92,22 @@ SIZES = {f"S{n}": Size(n) for n in _WALKERS}
 
 
 Counts = tuple[float, float]
-"""Flops and bytes for one walker."""
+"""The flops and bytes that one walker causes."""
 
 POINTER = 8
 QUADRATURE = 12
 """Points around an ion at which a job of the non-local pseudopotential evaluates the wave function."""
 SPLINE_POINTS = 64
-"""Coefficients of a tricubic B-spline for one orbital at one point."""
+"""The number of coefficients of a tricubic B-spline that one orbital reads at one point."""
 TEAM_CHUNK = 512
-"""Orbitals or electrons that one team takes (`ChunkSizePerTeam`)."""
+"""How many orbitals or electrons one team processes (`ChunkSizePerTeam`)."""
 THREADS_PER_TEAM = 256
-"""LLVM's default on AMD devices."""
+"""LLVM's default number of threads per team on AMD devices."""
 
 
 @attrs.frozen
 class KernelKind:
-    """One target region; `to` and `from_` name the arrays that its clauses transfer always, `uses` other ones."""
+    """One target region. `to` and `from_` name the arrays that its clauses always transfer, `uses` the other ones."""
 
     name: str
     source: str
@@ -112,7 +115,7 @@ class KernelKind:
     from_: str | None = None
     uses: tuple[str, ...] = ()
     length: str = "orbitals"
-    """What its inner loop runs over: orbitals, electrons, atoms or walkers."""
+    """What the inner loop runs over: orbitals, electrons, atoms or walkers."""
     flops: float = 0.0
     """Flops of one element of the inner loop."""
     bytes: float = 0.0
@@ -120,16 +123,18 @@ class KernelKind:
     square: bool = False
     """Whether there is a loop over orbitals around the inner one."""
     points: int = 1
-    """Positions for each walker."""
+    """The number of positions for each walker."""
     distribute: Literal["walkers", "chunks", "rows", "elements"] = "walkers"
-    """What an iteration of `distribute` is, for each walker and point: all of its loops, TEAM_CHUNK elements of the
-    inner one, an iteration of the outer one, or, of a `teams distribute parallel for`, an element for each thread."""
+    """What one iteration of `distribute` is, for each walker and point: "walkers", all of its loops; "chunks",
+    TEAM_CHUNK elements of the inner loop; "rows", one iteration of the outer loop; "elements", an element for each
+    thread, as in a `teams distribute parallel for`.
+    """
     num_teams: bool = True
-    """Whether the directive says how many teams there are: one for each iteration of `distribute`."""
+    """Whether the directive gives the number of teams: one for each iteration of `distribute`."""
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """Return all arrays that the region names, the transferred ones first."""
+        """Return the names of all arrays in the region, the transferred ones first."""
         return (*(name for name in (self.to, self.from_) if name is not None), *self.uses)
 
     def loop(self, size: Size) -> int:
@@ -137,34 +142,34 @@ class KernelKind:
         return {"orbitals": size.orbitals, "electrons": size.electrons, "atoms": size.atoms, "walkers": 1}[self.length]
 
     def work(self, size: Size) -> Counts:
-        """Return flops and bytes for one walker."""
+        """Return the flops and bytes for one walker."""
         elements = self.loop(size) * (size.orbitals if self.square else 1) * self.points
         return self.flops * elements, self.bytes * elements
 
     def teams(self, size: Size, walkers: int, default_teams: int) -> int:
-        """Return the teams of a launch over `walkers` walkers.
+        """Return the number of teams in a launch over `walkers` walkers.
 
-        default_teams: how many the runtime starts at most where the directive does not say.
+        default_teams: the most teams that the runtime starts where the directive does not give a number.
         """
         wanted = self._distributed(size, walkers)
         return max(1, wanted if self.num_teams else min(wanted, default_teams))
 
     def rounds(self, size: Size) -> int:
-        """Return the rounds that a team's threads make over its part of the inner loop."""
+        """Return how many rounds a team's threads make over its part of the inner loop."""
         part = {"chunks": min(self.loop(size), TEAM_CHUNK), "elements": 1}.get(self.distribute, self.loop(size))
         return -(-part // THREADS_PER_TEAM)
 
     def turns(self, size: Size, walkers: int, default_teams: int) -> int:
-        """Return how many iterations of `distribute` a team does one after the other, each from the beginning.
+        """Return how many iterations of `distribute` a team executes one after the other.
 
-        Threads that take single elements go on to their next ones without the others: to begin once is enough.
+        It is 1 where threads take single elements: each goes on to its next element without waiting for the others.
         """
         if self.distribute == "elements":
             return 1
         return -(-self._distributed(size, walkers) // self.teams(size, walkers, default_teams))
 
     def _distributed(self, size: Size, walkers: int) -> int:
-        """Return the iterations of `distribute`; of single elements, the teams that would have a thread for each."""
+        """Return the number of iterations of `distribute`; for single elements, of teams with a thread for each."""
         loop, rows = self.loop(size), size.orbitals if self.square else 1
         if self.distribute == "elements":
             return -(-walkers * self.points * rows * loop // THREADS_PER_TEAM)
@@ -215,9 +220,9 @@ PAIRS_UPDATE = KernelKind(
 )  # fmt: skip
 
 PROPOSE = (GRADIENT, DISTANCES, ORBITALS, PAIRS)
-"""The kernels up to the host's decision; before `distances` the host updates `NEW_POSITIONS` on the device."""
+"""The kernels before the host's decision. Before `distances` the host updates `NEW_POSITIONS` on the device."""
 DECIDED = ACCEPT
-"""The kernel after the decision."""
+"""The kernel after the host's decision."""
 UPDATE = (PRODUCT, SAVE_ROW, RANK_ONE)
 """The kernels inside the `target data` that transfers `UPDATE_POINTERS`."""
 MOVE = (*PROPOSE, DECIDED, *UPDATE, PAIRS_UPDATE)
@@ -241,11 +246,13 @@ JOB = (
     KernelKind("ion ratios", _PAIRS, "ion ratio input", "ion ratios", ("groups", "ion distances"), length="atoms",
                flops=20, bytes=DOUBLE, points=QUADRATURE, num_teams=False),
 )  # fmt: skip
-"""One batch of the non-local pseudopotential: an electron near an ion in each walker of the crowd."""
+"""The kernels of one batch of the non-local pseudopotential: an electron near an ion in each walker of the crowd."""
 JOB_POINTS = "reference electrons"
 JOB_RESULT = "ion distances"
 JOB_UPDATES = 2
-"""`JOB_POINTS` to the device before, `JOB_RESULT` to the host after the distance tables."""
+"""The number of `target update`s in a batch: `JOB_POINTS` to the device before the kernels, `JOB_RESULT` to the host
+after the distance tables.
+"""
 
 INITIAL_ORBITALS = KernelKind(
     "orbitals of one walker", _SPLINE, "point input", "point results", (*_SPLINE_ARRAYS,),
@@ -255,23 +262,26 @@ INITIAL_ORBITALS = KernelKind(
 """`evaluateVGLMultiPos`, walker by walker in the initialisation."""
 
 SHARED_COPIES = 12
-"""Bulk transfer: spline and its descriptor, k-points and lattice (4), pair coefficients (4), groups (2)."""
+"""How many copies the bulk transfer makes: spline and its descriptor, k-points and lattice (4), pair coefficients (4),
+groups (2).
+"""
 COPIES_PER_WALKER = 7
-"""When a walker is set up: inverse and derivatives of two spins, positions, two distance tables (`this[:1]`)."""
+"""How many copies set up a walker: inverse and derivatives of two spins, positions, two distance tables (`this[:1]`).
+"""
 
 
 def copies_of(kinds: tuple[KernelKind, ...]) -> int:
-    """Count the copies that these regions make themselves under Copy."""
+    """Return how many copies these regions make under Copy by their own clauses."""
     return sum((kind.to is not None) + (kind.from_ is not None) for kind in kinds)
 
 
 FEWEST_MAP_ITEMS = max(len(kind.arrays) for kind in (*MOVE, *JOB))
-"""The most items that a region names in the source; a run maps as many more resident arrays as it is told to."""
+"""The largest number of items that a region names in the source. A run can map more, resident arrays."""
 
 
 @attrs.frozen
 class Buffer:
-    """An array of a crowd: bytes for each of its walkers, from the size; at least `floor` bytes."""
+    """An array of a crowd. Its size grows with the walkers and the problem size, and is at least `floor` bytes."""
 
     name: str
     per_walker: float
@@ -323,7 +333,7 @@ CROWD_BUFFERS = (
     Buffer("point input", 6 * SINGLE),
     Buffer("point results", 0, per_orbital=5 * DOUBLE),
 )
-"""Arrays of a crowd, by what its clauses and kernels need."""
+"""The arrays of a crowd that its clauses and kernels need."""
 
 SHARED_BUFFERS = ("spline", "spline descriptor", "kpoints", "k-vectors", "lattice", "reciprocal lattice",
                   "pair coefficients uu", "pair coefficients ud", "ion coefficients O", "ion coefficients Ni",
@@ -332,12 +342,12 @@ SHARED_BUFFERS = ("spline", "spline descriptor", "kpoints", "k-vectors", "lattic
 
 
 START_UP_COPIES = 3
-"""Copies that the runtime makes when it loads the program (claim mi300a.table1.izc_init)."""
+"""How many copies the runtime makes when it loads the program (claim mi300a.table1.izc_init)."""
 
 
 @attrs.frozen
 class Published:
-    """A count of Table I, over all threads together."""
+    """A count of Table I, summed over all threads."""
 
     with_one: int
     """The count with 1 host thread."""
@@ -345,12 +355,12 @@ class Published:
     """The count with 8 host threads."""
 
     def at(self, threads: int) -> int:
-        """Return the count with `threads` host threads, on the line through both."""
+        """Return the count with `threads` host threads, on the straight line through both published counts."""
         return round(self.with_one + (self.with_eight - self.with_one) * (threads - 1) / 7)
 
     @property
     def of_a_crowd(self) -> int:
-        """Return what one more host thread adds."""
+        """Return by how much the count grows with one more host thread."""
         return (self.with_eight - self.with_one) // 7
 
 
@@ -368,56 +378,56 @@ WARM_UP_MOVES = 12
 
 
 class PlanError(ValueError):
-    """Counts that the program's structure cannot make."""
+    """The program's structure cannot make the published counts."""
 
 
 def part(total: int, number: int, of: int) -> int:
-    """Return how much of `total` falls to part `number` when it is divided evenly; all parts add up to it."""
+    """Return how much of `total` part `number` gets if it is divided evenly into `of` parts, which add up to it."""
     return total * (number + 1) // of - total * number // of
 
 
 @attrs.frozen
 class MonteCarloStep:
-    """What one crowd does in one Monte Carlo step."""
+    """The counts of one crowd in one Monte Carlo step."""
 
     moves: int
     jobs: int
     updates: int
-    """Copies of walkers' matrices to the host, each a `target update` of its own."""
+    """How many of the walkers' matrices are copied to the host, each by a `target update` of its own."""
     reallocations: int
 
 
 @attrs.frozen
 class CrowdPlan:
-    """What one host thread does with its crowd."""
+    """The counts of one host thread with its crowd."""
 
     walkers: int
-    """Walkers of the crowd: what its batched kernels work on."""
+    """The number of walkers of the crowd, which its batched kernels process."""
     initialised: int
-    """Walkers that are set up in this run: fewer when only a fraction runs."""
+    """The number of walkers that are set up in this run. It is smaller when only a fraction runs."""
     blocks: int
-    """Small objects of the walkers, each an allocation of its own."""
+    """The number of small objects of the walkers, each of which is an allocation."""
     orbital_kernels: int
-    """Kernels that evaluate the orbitals of walkers one by one in the initialisation."""
+    """The number of kernels that evaluate the orbitals of walkers one by one in the initialisation."""
     warm_up_moves: int
     warm_up_jobs: int
     steps: tuple[MonteCarloStep, ...]
     extra_kernels: int
-    """Distance tables on top of the moves, so that the published number of kernels is met exactly."""
+    """The number of additional distance-table kernels, so that the published number of kernels is met exactly."""
 
 
 @attrs.frozen
 class Plan:
-    """What all crowds do; the counts are those of the program, without the runtime's start-up calls."""
+    """The plan of all crowds. Its counts are those of the program, without the runtime's calls at start-up."""
 
     crowds: tuple[CrowdPlan, ...]
     kernels: int
     attached_copies: int
-    """Copies of `always` maps on target directives."""
+    """The number of copies by `always` maps on target directives."""
     data_copies: int
-    """Copies of `always` maps on `target data`."""
+    """The number of copies by `always` maps on `target data`."""
     update_copies: int
-    """Copies of stand-alone `target update` directives."""
+    """The number of copies by stand-alone `target update` directives."""
     allocations: int
     moves: int
     jobs: int
@@ -425,12 +435,12 @@ class Plan:
 
     @property
     def copies(self) -> int:
-        """Return the copies that the program asks for under Copy."""
+        """Return the number of copies that the program requests under Copy."""
         return self.attached_copies + self.data_copies + self.update_copies
 
     @property
     def measured_moves(self) -> int:
-        """Return the moves of all crowds after the warm-up."""
+        """Return the number of moves of all crowds after the warm-up."""
         return sum(step.moves for crowd in self.crowds for step in crowd.steps)
 
 
@@ -448,7 +458,7 @@ def plan(
 
     `fixed_allocations` are those of the program and those of each crowd; `allocations_per_walker` are each walker's
     large arrays. `jobs` are the batches of the non-local pseudopotential for each crowd over the full run; None derives
-    them from the published copies. Raises PlanError when the counts do not suffice.
+    them from the published copies. Raises PlanError when the published counts are too small for the structure.
     """
     if walkers < threads:
         raise PlanError(f"{walkers} walkers cannot be divided over {threads} threads")
@@ -530,7 +540,7 @@ ACCESSES = InputRange(
     "engineering estimate: argument block, walker pointers, shared state of generic mode, a reduction over the team",
     name="qmcpack.accesses",
 )  # fmt: skip
-"""The serial part of a team of a kernel of S2."""
+"""The number of dependent accesses in the serial part of a team, in a kernel of S2."""
 
 ACCESSES_GROWTH = 0.84
 """The exponent over n: calibrated so that the kernels of S24 take ten times as long as those of S2 (claim
@@ -552,7 +562,7 @@ UPDATE_GROWTH = InputRange(
     "the paper: as many copies at every size, of larger data; between vectors over the electrons and whole matrices",
     name="qmcpack.update_growth",
 )  # fmt: skip
-"""How the bytes of a walker's copy grow from those at S2, where they are matrices."""
+"""How the bytes of a walker's copy grow with the size: at S2 the copies are whole matrices."""
 
 REALLOCATIONS = InputRange(
     16, 1024, "per run", "engineering estimate: reduction arrays that outgrow their capacity (`resize` in the source)",
@@ -562,7 +572,7 @@ BLOCK_BYTES = InputRange(
     64, 8192, "B", "public source: scalars, tables of pointers and vectors over electrons of one walker",
     name="qmcpack.block_bytes",
 )  # fmt: skip
-"""The bytes of a small object of a walker."""
+"""The bytes of a walker's small object."""
 
 MAP_ITEMS = 15
 """Map items of a target region: 1.5 million maps of S2 with 1 thread (claim mi300a.eager.calls) over its kernels. For
@@ -571,7 +581,7 @@ more threads the paper gives no number."""
 
 @attrs.frozen
 class Inputs:
-    """One value of each input."""
+    """One value for each input that the paper leaves open."""
 
     accesses: float
     spread: float
@@ -589,7 +599,7 @@ class Inputs:
         copy_growth: str = "mean",
         map_items: int = MAP_ITEMS,
     ) -> Inputs:
-        """Take the ranges at these ends: low, mean or high. Raises ValueError."""
+        """Take each range at its low, mean or high value. Raises ValueError for another word."""
         return cls(
             ACCESSES.at(kernel_work),
             SPREAD.at(),
@@ -601,13 +611,13 @@ class Inputs:
         )
 
     def accesses_of(self, kind: KernelKind, size: Size, walkers: int, default_teams: int) -> float:
-        """Return a team's accesses that wait for one another: the serial part, two per round of its inner loop.
+        """Return a team's accesses that wait for one another: the serial part, and two per round of its inner loop.
 
-        It makes all of them as often as it takes an iteration of `distribute`.
+        They are repeated for each iteration of `distribute` that the team executes.
         """
         growth: float = (size.n / 2) ** ACCESSES_GROWTH
         return (self.accesses * growth + 2 * kind.rounds(size)) * kind.turns(size, walkers, default_teams)
 
     def update_bytes(self, size: Size, at_s2: int, most: int) -> int:
-        """Return the bytes of a walker's copy that has `at_s2` bytes at S2 and never more than `most`."""
+        """Return the bytes of a walker's copy that has `at_s2` bytes at S2, and never more than `most`."""
         return min(most, int(at_s2 * (size.n / 2) ** self.update_growth) // 8 * 8)
