@@ -1,8 +1,8 @@
 """The plugins: how the runtime uses a driver library. `plugin.py` is their interface.
 
 `cuda.py` is for CUDA's library. `amdgpu.py` is for ROCr, with the streams, signals and host blocks that it keeps for
-further use. Plugins and allocators talk to a driver; managed and pinned memory, which LLVM's plugins do not have, is
-asked of `OffloadDevice.driver`.
+further use. Of the runtime, only plugins and allocators call a driver library; the calls for managed and pinned memory,
+which LLVM's plugins do not have, are made on `OffloadDevice.driver`.
 """
 
 from __future__ import annotations
