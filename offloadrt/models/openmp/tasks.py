@@ -29,16 +29,16 @@ class Task:
     """The task's number among the tasks of its maker."""
     waiting_for: int = 0
     observed: bool = True
-    """Whether the task belongs to the program, so that an observer is told of it."""
+    """Whether the program made the task, so that it is reported to an observer."""
     after: tuple[Hashable, ...] = ()
-    """The ends of all tasks that this task follows, ended ones included; set only for an observer."""
+    """The `done` signals of all tasks that the dependences order before this one; set only for an observer."""
     successors: list[Task] = attrs.field(factory=list)
     exclusions: list[_Exclusion] = attrs.field(factory=list)
 
 
 @attrs.define(eq=False)
 class _Exclusion:
-    """One dependence object of a mutexinoutset: the task that holds it, and the tasks that a helper put back."""
+    """The mutual exclusion on one object of a mutexinoutset: the running task, and the ready tasks that wait for it."""
 
     holder: Task | None = None
     waiting: list[Task] = attrs.field(factory=list)
@@ -46,7 +46,7 @@ class _Exclusion:
 
 @attrs.frozen
 class RunTask:
-    """Sent to the hidden helper threads: run this task, whose dependences are satisfied."""
+    """Asks a hidden helper thread to run this task, whose dependences are satisfied."""
 
     task: Task
 
@@ -69,7 +69,7 @@ class _LastUsers:
     exclusion: _Exclusion = attrs.field(factory=_Exclusion)
 
     def before(self, way: str) -> list[Task]:
-        """Return the tasks that a new task must wait for if it uses the object in this way."""
+        """Return the tasks that precede a new task that uses the object as `way`: in, out, inoutset, mutexinoutset."""
         if self.last_set and way != self.way:
             return self.last_set
         return [*self.previous_set, *([] if self.writer is None else [self.writer])]
@@ -87,7 +87,7 @@ class _LastUsers:
 
 
 def _ways(depends: tuple[Depend, ...]) -> Iterator[tuple[Hashable, str]]:
-    """Yield each dependence object and the way in which it is used."""
+    """Yield each dependence object with its use: ``in``, ``out`` (also inout), ``inoutset`` or ``mutexinoutset``."""
     for clause in depends:
         yield from ((item, "in") for item in clause.reads)
         yield from ((item, "mutexinoutset") for item in clause.exclusive)
@@ -136,7 +136,7 @@ class HiddenHelpers:
         self._host_time = machine.host_time
         self._inherit = machine.cores.inherit
         self._threads: list[Actor] = []
-        """Helpers without any task so far; the maker of the first task counts as their creator."""
+        """The helpers until the first task is submitted, when they inherit the pinning of its maker; then empty."""
         self._unfinished: dict[Task, None] = {}
         self._ready = Mailbox(sim, "hidden helper threads")
         self.tell: Tell | None = None
@@ -221,7 +221,7 @@ async def wait_for(tasks: Iterable[Task], tell: Tell | None = None) -> None:
 
 
 async def taskwait(region: TaskRegion, depends: tuple[Depend, ...] = (), tell: Tell | None = None) -> None:
-    """Wait for all tasks of the region, or only for those that the dependences name."""
+    """Wait for all tasks of the region; with `depends`, only for those that a task with them would follow."""
     if depends:
         await wait_before(region, depends, tell)
         return
