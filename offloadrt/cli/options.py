@@ -36,7 +36,7 @@ Json = Annotated[
 
 
 def not_negative(kind: object, value: int | None) -> None:
-    """Refuse a number of draws below 0. Raises UserError."""
+    """Raise UserError for a number of draws below 0; a validator of cyclopts, which passes the type as `kind`."""
     if value is not None and value < 0:
         raise UserError(f"--draws {value}: it cannot be negative")
 

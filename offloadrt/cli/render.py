@@ -1,6 +1,6 @@
-"""Makes what the commands print: tables, and the records of `--json`, of which the schemas are made.
+"""Makes what the commands print: tables, and the records of `--json`, from whose classes the schemas are made.
 
-`RECORDS` in `app.py` says which class, here or in `study`, belongs to which command.
+The entry points `offloadrt.schemas` say which class, here or in `study`, belongs to which command.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ScenarioRecord:
 
     @classmethod
     def of(cls, scenario: Scenario) -> ScenarioRecord:
-        """Describe a scenario."""
+        """Make the record of a scenario."""
         parameters = [
             ParameterRecord(
                 found.name, found.type.__name__, list(found.choices), found.range.low, found.range.high,
@@ -104,7 +104,7 @@ class SweepRecord:
 
     @classmethod
     def of(cls, scenario: str, outcome: SweepOutcome, written: list[Any]) -> SweepRecord:
-        """Describe the outcome of a sweep."""
+        """Make the record of a sweep; written: the paths of the files that it wrote."""
         failures = [
             SweepFailure(failure.point.axis_values, failure.message, failure.of_program) for failure in outcome.failures
         ]

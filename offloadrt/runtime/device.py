@@ -176,7 +176,7 @@ class HostAccess(enum.Enum):
 
 @attrs.frozen
 class MapRequest:
-    """A section that a directive maps and the table does not contain."""
+    """A section of host memory, of `size` bytes, that a directive maps on a device and that is not in the table."""
 
     size: int
     close: bool
@@ -213,21 +213,21 @@ class MapHooks:
     before_data: Callable[[Sequence[MapItem], DirectiveQueue, str], Awaitable[None]] | None = None
     """Called before the items of a construct are mapped: (items, queue, call)."""
     placing: Callable[[MapItem, int, MapFlags], Placement] | None = None
-    """Decides, instead of `MemoryConfiguration.place`, on an absent section: (item, size, flags)."""
+    """Called instead of `MemoryConfiguration.place` for a section that is not mapped: (item, size, flags)."""
     in_place: Callable[[MapItem, DirectiveQueue], Awaitable[object]] | None = None
-    """Called after an item with bytes was mapped in place, when the table is free again."""
+    """Called, without the table lock, after an item of at least one byte was mapped in place: (item, queue)."""
     updating: Callable[[HostArray], None] | None = None
-    """Called after a `target update to` has changed an array that the device uses in place."""
+    """Called with an array that the device uses in place when the program has a `target update to` for it."""
     unmapping: Callable[[MapItem, Entry | None, DirectiveQueue], None] | None = None
-    """Called under the table before an item is counted down: (item, its entry, queue)."""
+    """Called under the table lock before an item's entry is counted down: (item, entry or None, queue)."""
     data_ended: Callable[[Sequence[MapItem], DirectiveQueue], None] | None = None
-    """Called after a construct's items are unmapped, before the work that remains until the queue has drained."""
+    """Called after a construct's items are unmapped, before the queue's post-processing: (items, queue)."""
     target_ended: Callable[[DirectiveQueue], None] | None = None
-    """Called when a target region has submitted all its work."""
+    """Called with its queue when a target region has submitted all its work."""
     left_early: Callable[[DirectiveQueue], Callable[[], None] | None] | None = None
-    """Called when a directive is left early; may return a function to call after the rest has been unmapped."""
+    """Called with the queue of a directive that is left early (`abandon`); may return a function to call after that."""
     freed: Callable[[HostArray], None] | None = None
-    """Called when the program has freed an array, or when the array's memory has ended."""
+    """Called with an array when the program has freed it, or when its memory has ended without a free."""
     state: object = None
     """The configuration's own state for the device."""
 
@@ -297,9 +297,9 @@ class OffloadDevice:
         options: DeviceOptions,
         trace: Trace | None = None,
     ) -> None:
-        """Build a device of the runtime.
+        """Build the runtime's device `number` of a machine.
 
-        Raises UnifiedMemoryUnavailable, and ValueError for a missing or unknown option.
+        Raises UnifiedMemoryUnavailable if the machine lacks what the configuration needs, ValueError for a bad option.
         """
         sim, spec = machine.sim, machine.spec
         self.sim = sim
@@ -458,12 +458,12 @@ class OffloadDevice:
         return self.plugin.retrieve_data(queue, destination, device_address)
 
     async def _submit_managed(self, queue: DirectiveQueue, device_address: int, source: HostSpan) -> None:
-        """Copy from managed memory, which the thread reads: pages that the device owns first come back by faults."""
+        """Copy from managed memory. The calling thread reads it, so pages that a device owns migrate back first."""
         await self.plugin.host_touch(source.address, source.nbytes, False)
         await self.plugin.submit_data(queue, device_address, source)
 
     async def _retrieve_managed(self, queue: DirectiveQueue, destination: HostSpan, device_address: int) -> None:
-        """Copy to managed memory, which the thread writes: pages that the device owns first come back by faults."""
+        """Copy to managed memory. The calling thread writes it, so pages that a device owns migrate back first."""
         await self.plugin.host_touch(destination.address, destination.nbytes)
         await self.plugin.retrieve_data(queue, destination, device_address)
 

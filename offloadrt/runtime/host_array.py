@@ -172,9 +172,9 @@ Watch = Callable[[HostArray, NDArray[Any]], NDArray[Any]]
 
 @attrs.frozen
 class Dimension:
-    """One dimension of a strided section: `count` pieces, `stride` bytes apart.
+    """One dimension of a strided section, as LLVM's descriptor has it: `count` pieces, `stride` bytes apart.
 
-    `offset` is the lower bound in elements.
+    `offset` is the dimension's lower bound, in multiples of `stride` for LLVM 22.
     """
 
     offset: int
@@ -320,7 +320,7 @@ Span = HostArray | Section
 
 
 def extent(span: object, call: str) -> tuple[int, int]:
-    """Return the first address and the bytes of an array, or of the range between the ends of a section.
+    """Return the address and the bytes of an array, or of the range from a section's first to its last byte.
 
     Raises TypeError for any other object.
     """

@@ -138,10 +138,10 @@ def compare(
 
         offloadrt.compare("overlap", machine=["h100", "mi300a"], threads=8)
 
-    `baseline` says what to compare with, and `measures` what to compare besides the elapsed time, as
-    `reporting.compare.compare` has it. All runs are made at places in the ranges of the uncertain entries as well, as
-    many `draws` as are asked for, or up to 64 within `budget_s` seconds (40): `order` ranks the variants, and the
-    results have an `interval`. `draws=0` makes none. Raises what `reporting.compare.compare` does.
+    `baseline` and `measures` are those of `reporting.compare.compare`: what to compare with, and what to compare
+    besides the elapsed time. All runs are repeated at `draws` draws in the ranges of the uncertain entries; by default
+    at up to 64 draws within `budget_s` seconds (40). Then `order` ranks the variants, and the results have an
+    `interval`. `draws=0` makes none. Raises what `reporting.compare.compare` raises.
     """
     chosen = found(scenario)
     axes, spec = several(chosen, keywords)

@@ -108,8 +108,8 @@ class HostThread(CallingThread):
     ) -> HostArray:  # fmt: skip
         """Allocate managed memory (cudaMallocManaged).
 
-        fill: values that this thread writes; written: whether the thread writes the whole array, whatever the values.
-        Without either, the pages are untouched.
+        fill: values that this thread writes to the array. written: whether the thread writes the whole array, without
+        telling which values. Without either, no page is populated yet.
         """
         array = self._made(name, shape, dtype, fill)
         array.managed = True
@@ -213,9 +213,9 @@ class HostThread(CallingThread):
     async def memcpy(self, destination: CopyEnd, source: CopyEnd) -> None:
         """Copy as many bytes as the source has (cudaMemcpy with cudaMemcpyDefault), in the default stream.
 
-        The call returns when the real one does: copies from pinned memory and copies to the host have completed then,
-        other pageable memory is staged, and the host does not wait for copies between or within devices. Raises
-        DriverError for memory that is freed, no device's, or too small, and FreedHostMemory.
+        The call returns when the real one does: after the completion of a copy from pinned memory or to the host, after
+        pageable memory has been staged, and at once for a copy between or within devices. Raises DriverError for device
+        memory that is freed or unallocated, and for a destination too small; FreedHostMemory.
         """
         context = await self._context()
         stream = await self._stream(context, None, "cudaMemcpy")

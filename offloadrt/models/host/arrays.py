@@ -241,7 +241,7 @@ class DeviceGlobals:
         self.pending = True
 
     async def load(self) -> None:
-        """Load the image; the first thread that reaches a device does this, and others wait for it."""
+        """Load the image; the first thread that uses a device does this, and others wait for it."""
         await take(self.lock, self.devices[0].machine.host_time)
         try:
             while self._bare:

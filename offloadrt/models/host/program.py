@@ -228,8 +228,8 @@ class OffloadProgram(ABC, Generic[T]):
     async def start_devices(self) -> None:
         """Start the driver library and load the program on the devices, unless that has been done.
 
-        This is for models whose runtime does so at its first call. The first calling thread does it, and others wait.
-        LLVM's runtime loads its image at the first directive instead (`DeviceGlobals`).
+        Models whose runtime does this at its first call use it. The first thread that calls it does the work, and
+        others wait. LLVM's runtime loads its image at the first directive instead (`DeviceGlobals`).
         """
         if not self._unstarted:
             return
@@ -249,7 +249,7 @@ class OffloadProgram(ABC, Generic[T]):
     # threads
 
     def host_thread(self, number: int | None = None, num_threads: int = 1, barrier: Barrier | None = None) -> T:
-        """Return the current actor as a host thread of the program."""
+        """Make a host thread of the program for the current actor. A number of None is the next unused one."""
         self.start()
         if number is None:
             number = self._threads
@@ -324,7 +324,7 @@ class OffloadProgram(ABC, Generic[T]):
     # devices
 
     def device(self, number: int, call: str = "") -> OffloadDevice:
-        """Return the device with this whole number. Raises InvalidDevice."""
+        """Return the device with this number. Raises InvalidDevice; call: the caller's name in the message."""
         if not 0 <= number < self.num_devices:
             raise InvalidDevice.now(self.sim, self._why_not(number), call=call, device=number)
         return self.devices[number]

@@ -243,11 +243,11 @@ async def _nothing() -> None:
 
 
 Running = Coroutine[Any, Any, object]
-"""An awaitable directive: it has been lowered, and nothing of it has run."""
+"""A directive to await: it has been lowered, and does not run before it is awaited."""
 
 
 class HostThread(RoutineCaller):
-    """Given to the body of a host thread as ``t``.
+    """The object ``t`` that the body of a host thread gets.
 
     `number` is omp_get_thread_num(), `num_threads` omp_get_num_threads().
 

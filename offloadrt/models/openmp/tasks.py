@@ -2,8 +2,8 @@
 
 Follows LLVM's libomp: the encountering thread creates the task and enters its dependences; when the last of them is
 done the task goes to the hidden helper threads (8 unless LIBOMP_NUM_HIDDEN_HELPER_THREADS says otherwise), which run it
-as a host thread would. A helper waits for the device at the end of its directive; LLVM's may put the task back and look
-at it again later, so that there more directives than helpers can be in flight.
+as a host thread would. A helper here waits for the device at the end of its directive. A helper of LLVM may put the
+task back into the queue and check it later, so that LLVM can have more directives in flight than helpers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Task:
     run: Callable[[], Awaitable[object]]
     done: Signal
     number: int = 0
-    """The task's number among the tasks of its maker."""
+    """The task's number, from 1, among the tasks that its host thread has made."""
     waiting_for: int = 0
     observed: bool = True
     """Whether the program made the task, so that it is reported to an observer."""
@@ -56,7 +56,7 @@ MESSAGES = (RunTask,)
 
 @attrs.define(eq=False)
 class _LastUsers:
-    """The last users of one dependence object, as in libomp's `kmp_depend_info`.
+    """The last tasks that use one dependence object, as in libomp's `kmp_depend_info`.
 
     writer: the last task that wrote it; last_set: the tasks that have used it since, all in the same way (`way`);
     previous_set: the tasks that used it in another way just before.
@@ -117,7 +117,7 @@ class TaskRegion:
         return before
 
     def enter(self, task: Task, depends: tuple[Depend, ...]) -> None:
-        """Add a task whose `predecessors` have been determined."""
+        """Add a task and its dependences. Ask for its `predecessors` before, as it would be among the last users."""
         self.children.append(task)
         task.number = self._made = self._made + 1
         for item, way in _ways(depends):
@@ -127,7 +127,7 @@ class TaskRegion:
 class HiddenHelpers:
     """The team of hidden helper threads: daemon actors that take ready tasks in order.
 
-    For the accounting of host time, a helper lives while it runs a task.
+    In the account of host time, a helper counts only while it runs a task.
     """
 
     def __init__(self, machine: Machine, count: int) -> None:

@@ -1,4 +1,4 @@
-"""The bits of a map type, as LLVM's `tgt_map_type` numbers them. A recording needs them and nothing else from here."""
+"""The bits of a map type, as LLVM's `tgt_map_type` numbers them. The recorder needs only this module of the runtime."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SKIPPED: Final = NOT_MAPPED | ATTACH
 
 @attrs.frozen
 class MapFlags:
-    """The bits of a map type, each under its name as a truth value; bits with a meaning together have one field."""
+    """The bits of a map type as bools; bits that mean something only together have one field."""
 
     to: bool
     from_: bool

@@ -149,7 +149,7 @@ class Entry:
         return this != INFINITE if after_reset else this == 1
 
     def attach(self, shadow: ShadowPointer) -> bool:
-        """Remember an attached pointer; return False if the device pointer has this value already."""
+        """Store an attached pointer of this block; return False if its device copy has that value already."""
         known = self.shadow_pointers.get(shadow.host_address)
         self.shadow_pointers[shadow.host_address] = shadow
         return known is None or (known.device_value, known.descriptor) != (shadow.device_value, shadow.descriptor)

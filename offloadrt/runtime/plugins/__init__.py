@@ -16,7 +16,7 @@ from offloadrt.runtime.plugins.plugin import DevicePlugin
 def make_plugin(driver: Driver, number: int, migrates: bool, system: bool) -> DevicePlugin:
     """Return the plugin of a driver library.
 
-    `migrates`: whether the program's arrays are managed memory; `system`: whether kernels use them in place.
+    `migrates`: whether the program's arrays are managed memory; `system`: whether kernels use malloc'ed ones in place.
     """
     match driver:
         case CudaDriver():

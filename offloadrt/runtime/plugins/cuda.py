@@ -225,10 +225,10 @@ class CudaPlugin(DevicePlugin):
             raise
 
     async def host_touch(self, address: int, nbytes: int, writes: bool = True) -> None:
-        """Touch host memory in the calling thread.
+        """Access host memory in the calling thread.
 
-        Pages that nobody has touched are populated, by the operating system or, of managed memory, by the
-        unified-memory driver; managed memory that the device owns comes back by faults.
+        Pages without memory are populated, by the operating system or, for managed memory, by the unified-memory
+        driver; pages of managed memory that a device owns migrate back by faults.
         """
         uvm = self.driver.managed.uvm
         if uvm is None or not uvm.populates(address):

@@ -76,7 +76,7 @@ class DevicePlugin(Protocol):
 
     driver: Driver
     kernels_fault: bool
-    """Whether kernels reach host memory through a page table of the device, so that launches name their accesses."""
+    """Whether kernels access host memory by a page table of the device, so that launches must list their accesses."""
     kernels_die: bool
     """Whether a page without a translation kills the kernel that meets it (XNACK off)."""
     global_indirection: float
@@ -99,7 +99,7 @@ class DevicePlugin(Protocol):
         """Return the number of streams and other pooled resources in use, by kind."""
 
     def set_schedule(self, schedule: Schedule, /) -> None:
-        """Set how threads wait for a CUDA device from now on; other devices have only their own way."""
+        """Set how threads wait for a CUDA device from now on; do nothing for other devices."""
         return
 
     async def load_image(self, cause: int, /) -> None:
@@ -108,7 +108,7 @@ class DevicePlugin(Protocol):
         await self.load_program()
 
     def load_program(self) -> Awaitable[None]:
-        """Start the driver library and load the program, by the entry `runtime.start`; `load_image` calls this."""
+        """Start the driver library and load the program, as far as `runtime.start` requires; `load_image` calls it."""
 
     async def find_kernel(self, name: str, /) -> None:
         """Load a lazily loaded kernel before its first launch; `launch_kernel` does this, too."""

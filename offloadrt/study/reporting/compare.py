@@ -86,9 +86,9 @@ class Difference:
 
 @attrs.frozen
 class ComparedVariant:
-    """One run, or the median of several runs, beside its baseline.
+    """One run, or the median of several runs, compared with its baseline.
 
-    `differences` has the largest differences in host-thread time; a baseline has none.
+    `differences` has the largest differences from the baseline in host-thread time; it is empty for a baseline.
     """
 
     parameters: dict[str, Value]
@@ -113,7 +113,7 @@ class RefusedVariant:
 
 @attrs.frozen
 class Case:
-    """Variants that are compared with one another, the baseline first; all other swept parameters are equal."""
+    """Variants that are compared with one baseline, which is the first; `parameters` have the same values in all."""
 
     parameters: dict[str, Value]
     variants: list[ComparedVariant]
@@ -426,7 +426,7 @@ def _figure(name: str, base: Result, variant: Result) -> Compared:
 
 
 def _value(name: str, result: Result) -> float:
-    """Return the figure of that name, the median of several runs; 0 for a call or lock that this run lacks."""
+    """Return a run's figure by its column name, or its median over repeated runs; 0 for a column that it lacks."""
     if name in result.spreads:
         return result.spreads[name].median
     value = row(result).get(name)
@@ -434,7 +434,7 @@ def _value(name: str, result: Result) -> float:
 
 
 def _known(name: str, results: Sequence[Result]) -> None:
-    """Raise UserError when the runs have no number with that name."""
+    """Raise UserError when the runs have no numeric column of that name."""
     cells = {column: cell for result in results for column, cell in row(result).items()}
     if not is_number(cells.get(name)) and not ("." in name and len(results) < 2):
         numbers = [column for column, cell in cells.items() if is_number(cell)]

@@ -80,7 +80,7 @@ class Bytes:
 
 @attrs.frozen
 class ManagedFigures(Figures):
-    """Fault counts of the GPU and the CPU on an object's managed memory, and the bytes that moved.
+    """Counts of page faults of the GPU (`faults`) and the CPU on an object's managed memory, and the bytes that moved.
 
     `bytes_htod` and `bytes_dtoh` migrated; kernels accessed `remote_bytes` over the link.
     """
@@ -186,7 +186,7 @@ class Result:
     devices: dict[str, DeviceFigures]
     bytes: Bytes
     faults: dict[str, int]
-    """Pages of host memory on an APU, by how they came into a page table (`Run.faults`); empty on other machines."""
+    """The counts of page faults by name (`RunStatistics.faults`); empty on a machine without page faults."""
     events: int
     trace_hash: str | None
     """Hash over time, actor, kind and sizes of every event; None unless a trace was asked for."""
@@ -206,7 +206,7 @@ class Result:
     `faults`.
     """
     algorithms: dict[str, int] = attrs.field(factory=dict)
-    """Algorithms of a stdpar program in the measured windows (`Run.algorithms`); empty for other models."""
+    """Counts of a stdpar program's algorithms (`RunStatistics.algorithms`); empty for other models."""
     phases: list[SampledPhase] = attrs.field(factory=list)
     """The sampled phases. All figures include an estimate of the skipped instances."""
     warnings: list[str] = attrs.field(factory=list)

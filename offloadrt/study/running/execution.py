@@ -199,7 +199,7 @@ def _options(
 
 
 def _oversubscribed(run: Run) -> list[str]:
-    """Warn when a parallel region had more threads than the machine has cores."""
+    """Return a warning if a parallel region had more threads than the machine has cores."""
     nodes, cores = run.options.num_nodes, run.spec.count("cpu.cores")
     if run.most_threads < 2 or run.most_threads <= cores * nodes:
         return []
@@ -209,7 +209,7 @@ def _oversubscribed(run: Run) -> list[str]:
 
 @functools.cache
 def _real_sleeps(scenario: Scenario) -> list[str]:
-    """Warn of each call of `time.sleep` in a scenario's function: it stops the emulator, and no virtual time passes."""
+    """Return a warning for each call of `time.sleep` in a scenario's function: it takes real time, not virtual time."""
     codes, found = [inspect.unwrap(scenario.function).__code__], list[str]()
     for code in codes:
         codes += [each for each in code.co_consts if isinstance(each, CodeType)]
@@ -227,13 +227,13 @@ def _real_sleeps(scenario: Scenario) -> list[str]:
 
 
 def _unused_faults(run: Run) -> list[str]:
-    """Warn of injected faults that struck nothing."""
+    """Return a warning for each injected fault that struck nothing."""
     unused = [] if run.injector is None else run.injector.unstruck()
     return [f"--faults {text}: nothing in this run was struck by it" for text in unused]
 
 
 def _drawn_uses(run: Run) -> list[str]:
-    """Warn of kernels whose pages and faults depend on a declared distribution of indices."""
+    """Return a warning if the pages that kernels access were drawn, because their index arrays have no values."""
     if not (names := run.statistics.kernels_of_drawn_uses):
         return []
     told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -242,7 +242,7 @@ def _drawn_uses(run: Run) -> list[str]:
 
 
 def _unknown_uses(run: Run) -> list[str]:
-    """Warn of kernels that used memory over a link without information on which arrays they read or write."""
+    """Return a warning if kernels used memory over a link and do not declare which arrays they read or write."""
     if not (names := run.statistics.kernels_of_unknown_uses):
         return []
     told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -251,7 +251,7 @@ def _unknown_uses(run: Run) -> list[str]:
 
 
 class Supervisor(Protocol):
-    """Provides a context, within the run's first actor, in which the run's program is executed."""
+    """Provides a context manager in which the run's first actor executes the program; `explore` has some."""
 
     def around(self, run: Run) -> AbstractAsyncContextManager[object]:
         """Return a context in which the program runs to its end."""

@@ -43,7 +43,7 @@ LISTED = list[ListedScenario]
 
 
 class IndexedFile(msgspec.Struct):
-    """A file of scenarios in the index."""
+    """The index's entry for a file: the digest of its content, and the listing of its scenarios."""
 
     digest: str
     scenarios: list[ListedScenario]
@@ -101,7 +101,7 @@ def grouped(scenarios: Iterable[ListedScenario]) -> list[ListedScenario]:
 
 
 def file_of(name: str) -> Path | None:
-    """Return the file that contains the scenario of that name: a file of the same name, or the index's answer."""
+    """Return the file that contains the scenario of that name: a file of that name, or else by the index."""
     if (same_name := folder() / f"{name}.py").is_file():
         return same_name
     for path, scenarios in indexed().items():

@@ -291,7 +291,7 @@ def _groups(function: Callable[..., Any]) -> tuple[tuple[inspect.Parameter, type
 
 
 def check_fields(values: Any) -> None:
-    """Check the fields of an object of a parameter class. Raises ParameterError."""
+    """Check the values of the fields of a parameter class's object. Raises ParameterError."""
     for name, hint in _fields(type(values)).items():
         _parameter(name, hint, "").check(getattr(values, name))
 
@@ -303,7 +303,7 @@ def _fields(kind: type) -> dict[str, Any]:
 
 
 def _group(argument: inspect.Parameter, kind: type) -> Any:
-    """Return the default object for an argument that stands for several parameters."""
+    """Return the default of an argument that stands for several parameters: an object of its attrs class."""
     return kind() if argument.default is argument.empty else argument.default
 
 
