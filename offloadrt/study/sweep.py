@@ -411,7 +411,7 @@ def sweep(
     advanced: Callable[[SweepOutcome], None] | None = None,
     enough: Callable[[SweepOutcome], bool] = lambda outcome: False,
 ) -> SweepOutcome:
-    """Run those of `points` that `file` has no result of on `pool`, which runs `jobs` at a time.
+    """Run the points that have no result in `file` on `pool`, which runs `jobs` at a time.
 
     Each result is appended to `file`; `advanced` is called after each. When `enough` returns True, no further run is
     begun, and the remaining points have no result. A point that fails does not stop the others. KeyboardInterrupt

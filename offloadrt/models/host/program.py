@@ -48,7 +48,7 @@ MOST_NESTED, MOST_NESTED_THREADS = 100, 1 << 13
 
 
 def check_count(name: str, given: object, most: int) -> None:
-    """Raise ValueError unless a number of threads, processes or devices is possible in a run."""
+    """Raise ValueError unless `given` threads, processes or devices are a whole number from 1 to `most`."""
     if not is_integer(given) or given < 1:
         raise ValueError(f"{name} is {given!r}, but must be a whole number from 1")
     if given > most:
@@ -80,7 +80,7 @@ class ProgramOptions:
     """
 
     def check(self) -> None:
-        """Raise ValueError for an impossible value of an option, as far as that is independent of the machine."""
+        """Raise ValueError for a value of an option that is impossible on every machine."""
         check_count("num_devices", self.num_devices, MOST_DEVICES)
         check_count("num_processes", self.num_processes, MOST_PROCESSES)
         check_count("num_nodes", self.num_nodes, MOST_PROCESSES)
@@ -94,7 +94,7 @@ class ProgramOptions:
         return self.num_devices
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> Self:
-        """Return the options with the choices of the program's environment on this machine. Raises ValueError."""
+        """Return the options with what the program's environment variables set on this machine. Raises ValueError."""
         return self
 
 

@@ -462,12 +462,12 @@ class TargetClauses(TypedDict, total=False):
     """The clauses of ``target teams distribute parallel for``.
 
     maps: `map` clauses; an array argument that none names is mapped implicitly (a C array tofrom, a pointer as a
-    zero-length section). teams, threads, iterations: launch configuration; a loop nest does the iterations that its
-    source says, in as many teams as they fill and the runtime's default allows; any other kernel is one team with one
-    iteration a thread unless given. is_device_ptr, has_device_addr: arguments that are device addresses already, as a
-    managed array is. firstprivate, private: arrays of which the region gets its own copy. defaultmap: what implicit
-    maps do (for ``defaultmap(to: aggregate)`` write ``{"aggregate": "to"}``). device: its number. nowait, depend: as a
-    deferred task. `if_`: False runs it on the initial device.
+    zero-length section). teams, threads, iterations: the launch configuration. A loop nest's iterations follow from its
+    source; by default, the runtime chooses its teams. Any other kernel is by default one team with one iteration a
+    thread. is_device_ptr, has_device_addr: arguments that are device addresses already, as a managed array is.
+    firstprivate, private: arrays of which the region gets its own copy. defaultmap: what implicit maps do (for
+    ``defaultmap(to: aggregate)`` write ``{"aggregate": "to"}``). device: the device's number. nowait, depend: make the
+    region a deferred task. `if_`: False runs the region on the initial device.
     """
 
     maps: Map | Maps | Sequence[Map | Maps]
@@ -513,9 +513,9 @@ def target_construct(
     if_: bool = True,
     **unknown: object,
 ) -> Construct:
-    """Make a target region; the clauses are those of `TargetClauses`.
+    """Make the construct of a target region; the clauses are those of `TargetClauses`.
 
-    Raises TypeError and ValueError for what a compiler refuses.
+    Raises TypeError and ValueError for clauses and arguments that a compiler rejects.
     """
     for name in unknown:
         raise _no_target_clause(name)
@@ -552,7 +552,7 @@ def target_construct(
 def enter_data_construct(
     declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
 ) -> Construct:
-    """Make a ``target enter data``. Raises ValueError for a clause that it does not take."""
+    """Make a ``target enter data`` construct. Raises ValueError for a clause that it does not accept."""
     others, depends = _without_dependences(clauses)
     items = lower_data(others, "target enter data", declarations.mappers)
     return Construct("target enter data", beginning(items, "target enter data"), device, nowait, depends)
@@ -561,7 +561,7 @@ def enter_data_construct(
 def exit_data_construct(
     declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
 ) -> Construct:
-    """Make a ``target exit data``. Raises ValueError for a clause that it does not take."""
+    """Make a ``target exit data`` construct. Raises ValueError for a clause that it does not accept."""
     others, depends = _without_dependences(clauses)
     items = lower_data(others, "target exit data", declarations.mappers)
     return Construct("target exit data", ending(items, "target exit data"), device, nowait, depends)
@@ -570,7 +570,7 @@ def exit_data_construct(
 def update_construct(
     declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
 ) -> Construct:
-    """Make a ``target update``. Raises ValueError for a clause that it does not take."""
+    """Make a ``target update`` construct. Raises ValueError for a clause that it does not accept."""
     others, depends = _without_dependences(clauses)
     items = lower_update(others, declarations.mappers)
     specification = declarations.strided_update == "specification"

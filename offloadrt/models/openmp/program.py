@@ -43,7 +43,7 @@ class OpenMPOptions(DeviceOptions, ProgramOptions):
     """
 
     def check(self) -> None:
-        """Raise ValueError, also for a memory configuration or an allocator that does not exist."""
+        """Raise ValueError for an impossible value, such as an unknown memory configuration or allocator."""
         ProgramOptions.check(self)
         if self.configuration != "environment":
             configuration_named(self.configuration)
@@ -52,7 +52,7 @@ class OpenMPOptions(DeviceOptions, ProgramOptions):
             raise ValueError(f"{OFFLOAD} is {self.target_offload!r}; it can be {', '.join(_TARGET_OFFLOAD)}")
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> OpenMPOptions:
-        """Return the options with the environment's choices, memory configuration included. Raises ValueError."""
+        """Return the options with what environment variables choose, such as the configuration. Raises ValueError."""
         offload = environment.get(OFFLOAD, self.target_offload).strip().lower()
         chosen = attrs.evolve(self, target_offload=offload)
         if self.configuration == "environment":
@@ -94,7 +94,7 @@ class OpenMP(OffloadProgram[HostThread]):
         )
         self.helpers = HiddenHelpers(machine, machine.spec.count("runtime.hidden_helper_threads"))
         self.manager_locks: list[Lock] = []
-        """Semaphores of the program's GPU memory managers."""
+        """The semaphores of the program's GPU memory managers (`GpuMemoryManager`), for statistics."""
 
     def observe(self, observer: ProgramObserver) -> None:
         super().observe(observer)

@@ -159,7 +159,7 @@ class DirectiveQueue:
 
     kernel_error: the error of a kernel in this queue, raised at synchronization. lasts: the directive does not wait for
     its queue, whose stream belongs to an `AsyncQueue`. Three fields serve a directive that is left early (`abandon`):
-    of `items`, the first `mapped` are still to be unmapped; `copy` is set when a copy outside of the stream completes;
+    of `items`, the first `mapped` are still to be unmapped; `copy` is the signal of a copy outside of the stream;
     `private` frees the private arguments. kept: the memory configuration's own notes about the directive (`MapHooks`).
     """
 

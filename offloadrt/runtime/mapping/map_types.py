@@ -1,4 +1,4 @@
-"""The bits of a map type, as LLVM's `tgt_map_type` numbers them. The recorder needs only this module of the runtime."""
+"""The bits of a map type, as LLVM's `tgt_map_type` numbers them. Files of recordings need only this of the runtime."""
 
 from __future__ import annotations
 

@@ -411,7 +411,7 @@ class AmdgpuPlugin(DevicePlugin):
     async def exchange_data(
         self, queue: QueueLike, destination: int, source: int, nbytes: int, device: int | None = None
     ) -> None:
-        """Copy within the device. Raises DriverError for another one."""
+        """Copy within the device. Raises DriverError if `device` is another device."""
         if device is not None and device != self.driver.device.index:
             raise DriverError("memory_async_copy", INVALID_ARGUMENT, f"no link to device {device}")
         to, start = self._device_bytes(destination, nbytes), self._device_bytes(source, nbytes)

@@ -187,7 +187,7 @@ def _execute_once(
 def _options(
     spec: RunSpec, parameters: Mapping[str, Value], *, sampled: bool
 ) -> dict[str, str | dict[str, str | float]]:
-    """Return the `options` of a result, without policies that are parameters of the scenario; sampled: phases were."""
+    """Return a result's `options`, without policies that are parameters. sampled: whether phases were left out."""
     options = spec.options_of_result()
     for name in POLICIES:
         if name in parameters:

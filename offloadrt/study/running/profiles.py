@@ -68,7 +68,7 @@ _FAR = 10.0
 
 
 def far_off(machine: str, runtime: str | None, overrides: Mapping[str, str]) -> list[str]:
-    """Warn of overrides far from the profile's values: by a factor of 10 beyond a range, of 100 from a single value.
+    """Return warnings about overrides far off: a factor of 10 beyond the entry's range, or 100 from a single value.
 
     A value of 0 is not reported: it asks how a run would be without that cost. Raises UserError as `load` does.
     """

@@ -102,7 +102,7 @@ class Figure:
 
 @attrs.frozen(eq=False)
 class Scenario:
-    """An experiment made from a function by the decorator. Calling it calls the function."""
+    """An experiment: what the decorator `@scenario` makes of a function. Calling it calls the function."""
 
     name: str
     function: Function
@@ -164,7 +164,7 @@ class Scenario:
         return bind(self.parameters, given, owner=f"scenario {self.name}")
 
     def bind_one(self, name: str, value: Any) -> Value:
-        """Check one parameter's value; a text is read as on the command line. Raises ParameterError."""
+        """Check and return one parameter's value; a text is read as on the command line. Raises ParameterError."""
         return bind_one(self.parameters, name, value, owner=f"scenario {self.name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
