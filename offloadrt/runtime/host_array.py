@@ -174,7 +174,7 @@ Watch = Callable[[HostArray, NDArray[Any]], NDArray[Any]]
 class Dimension:
     """One dimension of a strided section, as LLVM's descriptor has it: `count` pieces, `stride` bytes apart.
 
-    `offset` is the dimension's lower bound, in multiples of `stride` for LLVM 22.
+    `offset` is the dimension's lower bound in elements; LLVM 22 takes it for a number of strides.
     """
 
     offset: int

@@ -335,7 +335,7 @@ class RoutineCaller(ProgramThread):
     async def omp_target_memset(
         self, pointer: DevicePointer | HostArray | None, value: int, nbytes: int, device: int | None = None
     ) -> DevicePointer | HostArray | None:
-        """Set bytes to a value; return the pointer, which may be None. LLVM fills a host buffer and copies it.
+        """Set bytes to a value; return the pointer, which may be None. For a device, LLVM copies a filled host buffer.
 
         Raises ValueError for a pointer to another device's memory, OutsideArray for bytes beyond an array.
         """

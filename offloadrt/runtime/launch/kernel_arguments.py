@@ -203,7 +203,7 @@ def _is_phantom(argument: Any) -> bool:
 def _missing(launch: Launch, arguments: Sequence[Any], bindings: dict[HostArray, Binding]) -> HostArray | None:
     """Return an array that the loop nest certainly accesses but that is not mapped at all; None without such an array.
 
-    The region then ends with an error, also for a phantom, for which no body would run into it.
+    The region then ends with an error, also if the array is a phantom, with which no body runs.
     """
     for used in () if launch.counts is None else launch.counts.arrays:
         array = arguments[used.position]

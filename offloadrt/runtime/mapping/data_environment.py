@@ -58,8 +58,8 @@ async def lock_visited(device: OffloadDevice, lookup: Lookup, keeps: bool, owned
 
     The caller holds the table lock, also while it waits here for an entry that is being copied. LLVM keeps the lock of
     the last entry while the directive works with that entry. Here the lock is kept only if `keeps`: if the caller
-    awaits something under it. A lock that would be released at the same instant is only waited for. When this raises,
-    no lock is kept. owned: an entry whose lock the caller holds already, which is skipped.
+    awaits something under it. A lock that would be released at once is only waited for. When this raises, no lock is
+    kept. owned: an entry whose lock the caller holds already, which is skipped.
     """
     for entry in lookup.visited:
         if entry is owned:
@@ -109,7 +109,7 @@ async def get_present_pointer(
 ) -> TargetPointer:
     """Look up the device address of host memory [begin, begin + size) (`getTgtPtrBegin`), under one hold of the table.
 
-    must_contain: whether an entry counts only if it holds all these bytes. locks: whether the result owns its lock.
+    must_contain: whether only an entry that holds all these bytes counts. locks: whether the result owns its lock.
     """
     await device.table_lock.enter(device.costs.lookup, begin, size, False)
     try:
