@@ -41,7 +41,7 @@ NO_QUEUE: Final = events.NONE
 
 
 class TracedEvents:
-    """Writes trace rows for those events that the trace covers."""
+    """A listener of a device's events (`OffloadDevice.listen`) that writes them as rows of the trace."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace

@@ -102,9 +102,9 @@ class OutsideArray(OffloadError):
 
 
 class FreedHostMemory(OffloadError):
-    """A host array is used after it was freed; a real program has undefined behaviour then.
+    """A host array was used after it was freed; a real program has undefined behaviour then.
 
-    Its user is a directive, a kernel, a call of the driver library or the host itself.
+    A directive, a kernel, a call of the driver library or the host itself used it.
     """
 
 

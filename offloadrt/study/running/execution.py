@@ -335,7 +335,7 @@ def run_supervised(run: Run, main: Callable[[], Coroutine[Any, Any, R]], supervi
 
 
 PROGRAM_ERRORS = (OffloadError, DriverError, MemoryAccessFault)
-"""Errors of a program's own actions; a checker has seen what led to them."""
+"""Errors that a program's own actions cause. `offloadrt check` then reports what it has found up to the error."""
 ENDING_ERRORS = (*PROGRAM_ERRORS, UnifiedMemoryUnavailable, ThreadDied)
 """Errors that end a real program with a message.
 

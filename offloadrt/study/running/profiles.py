@@ -38,9 +38,9 @@ def load(
 
 
 def machine_of(name: str, path: Path | None, machine: str, chosen: str | None) -> str:
-    """Return the user's machine, or else the machine of the scenario with this name and file.
+    """Return the machine to run on: `chosen` by the user, or else `machine`, that of the scenario `name` in `path`.
 
-    Raises UserError, with name and file, when the scenario's machine cannot be used.
+    Raises UserError, with the scenario's name and file, if the scenario's machine cannot be loaded.
     """
     if chosen is not None:
         return chosen
@@ -52,7 +52,7 @@ def machine_of(name: str, path: Path | None, machine: str, chosen: str | None) -
 
 
 def override(spec: MachineSpec, key: str, value: str | float | bool, *, said: str = "set") -> MachineSpec:
-    """Replace one more entry of the profile. Raises UserError with the origin `said`, key, reason and file."""
+    """Replace one more entry of the profile. Raises UserError; `said` names where the value comes from in it."""
     return _with_overrides(spec, {key: value}, said)
 
 

@@ -107,7 +107,7 @@ class RunStatistics:
 
     @property
     def kernels_of_unknown_uses(self) -> tuple[str, ...]:
-        """Return the names of kernels that were assumed to read and write all managed arrays, as they declare none."""
+        """Return the names of kernels that do not say what they access: they count as using all managed arrays."""
         kernels = [device.managed for device in self._devices if device.managed is not None]
         return tuple(dict.fromkeys(name for managed in kernels for name in managed.unknown_uses))
 
