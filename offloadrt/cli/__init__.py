@@ -1,8 +1,8 @@
 """The command line: `offloadrt list | show | run | sweep | compare | stats | kernels | calibrate | record | …`.
 
-`main` turns what went wrong into one message and an exit code (`terminal.py`); a script that raised shows its own
-traceback, without ours. Open `app.py` first: the commands of the core are there and in `running.py`, one function
-each; what they print is made in `render.py`. The others are entry points, each in the `command.py` of what it runs.
+`main` turns an error into one message and an exit code (`terminal.py`); for a script that raised, it prints the
+script's own traceback, without the emulator's frames. Open `app.py` first: the core's commands are there and in
+`running.py`, one function each, and `render.py` makes what they print. Other commands are extensions' entry points.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from offloadrt.study.scripts.definition import Scenario
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
-"""Errors of a disk or stream that cannot be written."""
+"""Numbers of operating-system errors that mean that a file or a stream cannot be written."""
 
 
 WHOLE = ("--seed", "--repeat", "--jobs", "--draws", "--sobol", "--runs", "--samples", "--ranks")
-"""Options that take whole numbers."""
+"""Options that take whole numbers; a fraction is refused, which cyclopts would round."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -70,7 +70,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
 
 def _run(tokens: list[str]) -> Any:
-    """Run the command; what is a parameter of its scenario and was written as an option is read as it was meant."""
+    """Run the command; a scenario's parameter that was written as an option, such as `--threads 8`, is accepted."""
     from cyclopts import UnknownOptionError
 
     from offloadrt.cli.app import app
@@ -92,9 +92,9 @@ def _complain(message: str) -> int:
 
 
 def as_meant(tokens: Sequence[str], error: UnknownOptionError) -> list[str]:
-    """Return the tokens with the option that is a parameter written as one.
+    """Return the tokens with the unknown option of `error`, such as `--threads 8`, as a parameter: `threads=8`.
 
-    Raises UserError with what to write when it is no parameter, and the error itself when no scenario is named.
+    Raises UserError, with a hint, if the scenario has no such parameter, and `error` if no scenario is named.
     """
     from offloadrt.study.errors import UserError
 
@@ -122,7 +122,7 @@ def as_meant(tokens: Sequence[str], error: UnknownOptionError) -> list[str]:
 
 
 def as_option(tokens: Sequence[str], error: UnknownParameter) -> str:
-    """Return a hint for a parameter that does not exist and is an option of the command, else the empty string."""
+    """Return a hint for an unknown parameter that is the name of an option of the command, else the empty string."""
     from offloadrt.study.spec import options
 
     name = error.parameter
@@ -132,7 +132,7 @@ def as_option(tokens: Sequence[str], error: UnknownParameter) -> str:
 
 
 def said_of(tokens: Sequence[str], error: CycloptsError) -> str:
-    """Say what is wrong with a command line that cyclopts refuses, and where its help is."""
+    """Write the message for a command line that cyclopts refuses: what is wrong, and how to get help."""
     from cyclopts import MissingArgumentError, RepeatArgumentError, UnusedCliTokensError
 
     command = " ".join(error.command_chain or ())
@@ -163,7 +163,7 @@ def _scenario_of(tokens: Sequence[str]) -> Scenario | None:
 
 
 def _nearest(word: str, parameters: Iterable[str], options: Iterable[str]) -> str:
-    """Return the known word that is most like `word`, as it is written: `threads=` or `--repeat`."""
+    """Return the known name most similar to `word`, as it is written: `threads=` or `--repeat`; empty without one."""
     known = {**{name: f"--{name}" for name in options}, **{name: f"{name}=" for name in parameters}}
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return known[near[0]] if near else ""

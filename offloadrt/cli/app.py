@@ -1,4 +1,4 @@
-"""The application, and the commands that look at things; those that run scenarios are in `running.py`.
+"""The application, and the commands `list` and `show`; commands that run scenarios are in `running.py`.
 
 Each command imports what it needs when it runs, so that `--help` and `list` need no machine. All other commands are
 entry points of the group `offloadrt.commands`, which `add_commands` finds.
@@ -20,9 +20,9 @@ from offloadrt.registry import NotInstalled, Registry
 from offloadrt.study.errors import UserError
 
 COMMANDS: Final = Registry[Any]("command", "offloadrt.commands")
-"""A function with its options, or an `App` of cyclopts that has the command's name."""
+"""The commands of extensions: functions with their options, or cyclopts `App`s with the command's name."""
 COMMAND_LINES: Final = Registry[Callable[[Sequence[str]], list[str]]]("command line", "offloadrt.command_lines")
-"""What changes the tokens of the command of that name before they are read."""
+"""Functions, by command name, that change the tokens of a command line before the command is chosen and read."""
 
 app = App(
     name="offloadrt",
@@ -38,9 +38,9 @@ app.register_install_completion_command(help="Install completion for this shell:
 
 
 def add_commands(tokens: Sequence[str]) -> list[str]:
-    """Add the command of an entry point that `tokens` name; return the tokens as the command reads them.
+    """Add the extension's command that `tokens` name to `app`; return the tokens as the command reads them.
 
-    Where they name no command, as `--help` does, all commands are added. Raises UserError for one that cannot be.
+    If they name no command, as `--help`, all commands are added. Raises UserError for one that cannot be loaded.
     """
     first = next(iter(tokens), "")
     with contextlib.suppress(NotInstalled, StopIteration):

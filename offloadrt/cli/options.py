@@ -1,6 +1,6 @@
-"""Options that several commands take, beside those of `RunSpec`, and checks of the files that a command is to write.
+"""Options that several commands take besides those of `RunSpec`, and checks of the files that a command will write.
 
-What is written is checked before anything runs: hours of runs, or a file that it reads, would be lost.
+The files are checked before anything runs. Otherwise hours of runs, or a file that the command reads, could be lost.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Json = Annotated[
 
 
 def not_negative(kind: object, value: int | None) -> None:
-    """Refuse a number of draws below 0. Raises UserError."""
+    """Raise UserError for a number of draws below 0; a validator of cyclopts, which passes the type as `kind`."""
     if value is not None and value < 0:
         raise UserError(f"--draws {value}: it cannot be negative")
 
@@ -55,14 +55,14 @@ _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
 
 def effort_of(draws: int | None, budget: str | None, usual_s: float, most: int) -> Effort:
-    """Return how many draws to make, or for how long. Raises UserError for a budget that is no time."""
+    """Return the effort that `--draws` and `--budget` ask for (`Effort.of`). Raises UserError for a bad budget."""
     from offloadrt.study.certainty import Effort
 
     return Effort.of(draws, None if budget is None else seconds_of(budget), usual_s, most)
 
 
 def seconds_of(budget: str) -> float:
-    """Read a budget of real time, as in 60s, 5min or 1h, in seconds. Raises UserError."""
+    """Read a budget of real time, as in 60s, 5min or 1h; return seconds. Raises UserError."""
     if (match := _BUDGET.fullmatch(budget.strip())) is None:
         raise UserError(f"--budget {budget}: a time is written as in 60s, 5min or 1h")
     return float(match[1]) * _SECONDS[match[2]]
@@ -72,14 +72,14 @@ DEFAULTS = RunSpec()
 
 
 def several(spec: RunSpec) -> tuple[RunSpec, dict[str, tuple[str, ...]]]:
-    """Return a spec without the fields that have several values, and the values of those, by name."""
+    """Split fields with several values (`h100,mi300a`) off a spec; return the rest, and the values by field name."""
     axes = {name: texts for name in AXES if len(texts := _values(getattr(spec, name))) > 1}
     none: dict[str, Any] = dict.fromkeys(axes)
     return attrs.evolve(spec, **none), axes
 
 
 def single(spec: RunSpec) -> RunSpec:
-    """Return a spec of one run. Raises UserError where one of its fields has several values."""
+    """Return `spec` unchanged, if it is one of a single run. Raises UserError if a field has several values."""
     for name in several(spec)[1]:
         option = f"--{name.replace('_', '-')} {getattr(spec, name)}"
         raise UserError(f"{option}: one run takes one; compare, sweep and report take several")
@@ -87,14 +87,14 @@ def single(spec: RunSpec) -> RunSpec:
 
 
 def _values(text: str | None) -> tuple[str, ...]:
-    """Return the values that commas divide; the name of a file may have commas in it."""
+    """Split a text at its commas into values, unless it is the name of an existing file; None gives none."""
     if text is None or "," not in text or Path(text).exists():
         return () if text is None else (text,)
     return tuple(value.strip() for value in text.split(",") if value.strip())
 
 
 _SOURCES = {".py", ".ipynb", ".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp", ".f", ".f90", ".F90", ".toml", ".md"}
-"""So end the names of files that people write."""
+"""Suffixes of files that people write, which no command may overwrite."""
 
 
 _BEGINS = {
@@ -103,13 +103,13 @@ _BEGINS = {
     "--figure": (b"\x89png", b"<?xml", b"<svg", b"%pdf"),
     "report": (b"<!doctype html", b"<html"),
 }
-"""With what files begin that an earlier run has written, by the option that names them."""
+"""First bytes, in lower case, of files that a command has written, by its option; only such files are overwritten."""
 
 
 def check_files(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
-    """Check files to write, by the options that name them, against one another and against what is read.
+    """Check the files that a command will write. outputs: by the option that names each; inputs: files that it reads.
 
-    Raises UserError for two outputs that are one file, an output that is an input, a folder, or in no folder.
+    Raises UserError for an output that names another output, an input, a source, a folder, or a file of another kind.
     """
     read = list(inputs)
     named: dict[Path, tuple[str, Path]] = {}
@@ -135,7 +135,7 @@ def check_files(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path 
 
 
 def check_not_read(option: str, path: Path, inputs: Iterable[str | Path | None]) -> None:
-    """Check that a file to write is none of those that are read. Raises UserError."""
+    """Raise UserError if a file to write is one of the inputs."""
     for other in inputs:
         if other and _is_same(path, Path(other)):
             raise UserError(f"{option} {path}: would overwrite what is read; name another file")
@@ -154,7 +154,7 @@ def check_folder(out: Path) -> None:
 
 
 def read_by(scenario: Scenario, given: Mapping[str, Any], *profiles: str | None) -> list[str | Path | None]:
-    """Return the files that a run reads: its script or recording, those in its parameters, and its profiles."""
+    """Return texts and paths that may be files that a run reads: its script, texts in its parameters, its profiles."""
     return [scenario.path, *(value for value in given.values() if isinstance(value, str)), *profiles]
 
 

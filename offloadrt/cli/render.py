@@ -1,6 +1,6 @@
-"""Makes what the commands print: tables, and the records of `--json`, of which the schemas are made.
+"""Makes what the commands print: tables, and the records of `--json`, from whose classes the schemas are made.
 
-`RECORDS` in `app.py` says which class, here or in `study`, belongs to which command.
+The entry points `offloadrt.schemas` say which class, here or in `study`, belongs to which command.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class ParameterRecord:
-    """A parameter of a scenario; `low` and `high` are the ends of its range, None where it is open."""
+    """A parameter of a scenario; `low` and `high` are the ends of its range, None for an open end."""
 
     name: str
     type: str
@@ -45,7 +45,7 @@ class ParameterRecord:
 
 @attrs.frozen
 class ScenarioRecord:
-    """A scenario as `show` prints it; `sweep` has the axes of its own sweep."""
+    """A scenario as `show` prints it; `sweep` has the values of each axis of the scenario's own sweep."""
 
     name: str
     machine: str
@@ -57,7 +57,7 @@ class ScenarioRecord:
 
     @classmethod
     def of(cls, scenario: Scenario) -> ScenarioRecord:
-        """Describe a scenario."""
+        """Make the record of a scenario."""
         parameters = [
             ParameterRecord(
                 found.name, found.type.__name__, list(found.choices), found.range.low, found.range.high,
@@ -78,7 +78,7 @@ class ScenarioRecord:
 
 @attrs.frozen
 class SweepFailure:
-    """A run of a sweep that could not be made; `of_program` tells whether the program raised."""
+    """A run of a sweep that failed; `of_program`: the program raised, otherwise the run could not be made."""
 
     parameters: dict[str, Value]
     message: str
@@ -87,10 +87,10 @@ class SweepFailure:
 
 @attrs.frozen
 class SweepRecord:
-    """The outcome of `sweep`: numbers of runs in all, finished, and kept from an earlier sweep; the files written.
+    """The outcome of `sweep`: numbers of all runs, of finished ones, and of those kept from earlier; the files written.
 
-    `draws` is how many times each point was drawn; the intervals are in the tables. `order_effects` are steps from one
-    value to the next that turn round in some of the draws.
+    `draws` is the number of draws of each point; the tables have the intervals. `order_effects` describes steps from
+    one value of an axis to the next that make runs faster in some draws and slower in others.
     """
 
     scenario: str
@@ -104,7 +104,7 @@ class SweepRecord:
 
     @classmethod
     def of(cls, scenario: str, outcome: SweepOutcome, written: list[Any]) -> SweepRecord:
-        """Describe the outcome of a sweep."""
+        """Make the record of a sweep; written: the paths of the files that it wrote."""
         failures = [
             SweepFailure(failure.point.axis_values, failure.message, failure.of_program) for failure in outcome.failures
         ]
@@ -132,7 +132,7 @@ def table_of(title: str, *columns: str, right: Iterable[int] = ()) -> Table:
 
 @attrs.frozen
 class Fitting:
-    """Shows the first of some tables that is no wider than the screen, or else the last."""
+    """Prints the first of several tables that fits into the console's width, or else the last one."""
 
     tables: Sequence[Table]
 
@@ -173,7 +173,7 @@ def scenario(chosen: Scenario) -> Iterable[RenderableType]:
 
 
 def changed(run: Result) -> str:
-    """Say how a run was made, where that is not the default: `, alloc.cudaFree = 20us, strategy = random`."""
+    """Write those options of a run that are not at their defaults: `, alloc.cudaFree = 20us, strategy = random`."""
     words = []
     for name, value in run.options.items():
         if isinstance(value, str):
@@ -185,7 +185,7 @@ def changed(run: Result) -> str:
 
 
 def slowdown(elapsed_s: float, took_s: float) -> str:
-    """Say how much slower a run was, in seconds of this computer's time, than the machine that it emulates."""
+    """Write how much slower the emulator was (`took_s` real seconds) than the emulated machine (`elapsed_s`)."""
     if not elapsed_s or not took_s:
         return f"the run took {seconds(took_s)} of this computer's time"
     times = took_s / elapsed_s
@@ -251,7 +251,7 @@ def _sure(name: str, run: Result) -> Iterable[str]:
 
 
 def _section(section: ResultSection) -> Table:
-    """Show what a memory configuration says of the run."""
+    """Show the table of a memory configuration's own figures."""
     table = table_of(f"\n{section.title}", *section.columns, right=section.right)
     for cells in section.rows:
         table.add_row(*(size(cell) if isinstance(cell, int) else escape(cell) for cell in cells))
@@ -259,7 +259,7 @@ def _section(section: ResultSection) -> Table:
 
 
 def _managed(run: Result) -> Table:
-    """Show what became of managed memory, object by object."""
+    """Show the page faults and the moved bytes of managed memory, object by object."""
     table = table_of(
         "\nmanaged memory by object", "", "GPU faults", "CPU faults", "to device", "to host", "over the link",
         right=(1, 2, 3, 4, 5),
@@ -327,7 +327,7 @@ def _bytes(run: Result) -> Iterable[tuple[str, int]]:
 
 
 _BESIDE = 5
-"""Up to this many figures of a run stand beside one another; more stand below one another."""
+"""Largest number of compared figures that are shown in columns; more figures are shown in rows."""
 
 
 def comparison(comparison: Comparison) -> Iterable[RenderableType]:
@@ -362,7 +362,7 @@ def comparison(comparison: Comparison) -> Iterable[RenderableType]:
 
 
 def _order(case: Case, order: Ranking) -> Iterable[RenderableType]:
-    """Show the variants as the draws rank them, which orders are sure, and what to measure next."""
+    """Show the variants in the order of the draws, and in how many draws each is faster than the next."""
     failed = f", {order.failed} more failed" if order.failed else ""
     idle = f", of which {order.idle} change nothing" if order.idle else ""
     yield _title(
@@ -390,14 +390,14 @@ _MOST_EFFECTS = 4
 
 
 def order_effects(effects: Sequence[str]) -> Iterable[str]:
-    """Show what turns round in draws, or is slower where something takes less: the first ones, and how many more."""
+    """Show the first order effects of a ranking or a sweep, and how many more there are."""
     yield from (escape(f"order effect: {text}") for text in effects[:_MOST_EFFECTS])
     if len(effects) > _MOST_EFFECTS:
         yield f"{len(effects) - _MOST_EFFECTS} more order effects (--json has all)"
 
 
 def _next(case: Case, order: Ranking) -> Iterable[RenderableType]:
-    """Show what to measure next to tell the two that are nearest to each other apart."""
+    """Show which entries to measure next, to tell the two variants apart that are hardest to tell apart."""
     near = order.nearest()
     if near is None:
         yield _title("what to measure next: nothing, since no draw turns an order round", case)
@@ -414,7 +414,7 @@ def word_of(variant: RankedVariant) -> str:
 
 
 def _short(variant: ComparedVariant) -> str:
-    """Name a variant in the head of a column: by its values, to which the baseline's line gives names."""
+    """Return a variant's name for the head of a column: its values; the line `baseline:` has the parameters' names."""
     return " ".join(word(value) for value in variant.parameters.values())
 
 
@@ -423,7 +423,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _figures(comparison: Comparison) -> Table:
-    """Show a line for each run, with every compared figure and its ratio."""
+    """Show a table with a row for each run, and a column for every compared figure and its ratio."""
     names = (*comparison.cases[0].parameters, *comparison.baseline)
     varied = comparison.repeat > 1
     heads = [(name, *(("CoV",) if varied else ()), "ratio") for name in comparison.measures]
@@ -437,7 +437,7 @@ def _figures(comparison: Comparison) -> Table:
 
 
 def _below_one_another(comparison: Comparison, case: Case) -> Iterable[RenderableType]:
-    """Show a line for each figure, with its value in every variant and the ratios."""
+    """Show a table of a case with a row for each figure: its value in every variant, and the ratios."""
     if case.parameters:
         yield _title("figures", case)
     baseline, *others = map(_short, case.variants)
@@ -484,9 +484,9 @@ def _title(what: str, case: Case) -> str:
 
 
 def _compared_calls(case: Case, title: str) -> Iterable[RenderableType]:
-    """Show the calls and their latencies in every variant, and the baseline's latency over the variant's.
+    """Show each call's count and latency in every variant, and the ratio of the baseline's latency to the variant's.
 
-    More than two variants that stand beside one another get letters; those that do not fit there stand below.
+    Variants are columns, with letters as names if there are more than two; if they do not fit, they are rows.
     """
     baseline = case.variants[0]
     if not baseline.calls:

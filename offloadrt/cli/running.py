@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from offloadrt.study.sweep import Point, SweepOutcome
 
 _WORTH_A_POOL_S = 6.0
-"""From so many seconds of draws on, other processes make them: each takes one and a half to start."""
+"""Seconds of draws from which on a pool of processes makes them: a process takes 1.5 s to start."""
 
 
 @app.command
@@ -244,12 +244,12 @@ def sweep(
 
 
 def _beside(named: str, message: str) -> str:
-    """Put a point's place before what went wrong there, unless the message begins with it."""
+    """Put the name of a failed point before the message, unless the message begins with it."""
     return message if not named or message.startswith(f"{named}:") else f"{named}: {message}"
 
 
 def _begun(name: str, points: Sequence[Point]) -> str:
-    """Say how many runs there will be, and what varies among them."""
+    """Write the title of a sweep's progress: the scenario's name, the number of runs, and what varies among them."""
     from offloadrt.study.sweep import varied
 
     return ": ".join(filter(None, (name, counted_runs(len(points)), varied(points))))

@@ -19,24 +19,23 @@ if TYPE_CHECKING:
 
 # The exit codes of all commands; 0 is success.
 NEGATIVE = 1
-"""The answer is no: a check found differences, or a claim does not hold."""
+"""The command's answer is negative: a check found differences, or a claim does not hold."""
 WRONG_USE = 2
-"""What was asked for cannot be done; the message says why."""
+"""The request cannot be carried out; the message says why."""
 PROGRAM_FAILED = 3
 """The user's script or program failed."""
 INTERRUPTED = 130
-"""Ctrl-C; the message then tells what was kept."""
+"""The user pressed Ctrl-C; the message says which runs are kept."""
 
 
 PIPED = 120
-"""Columns of what goes elsewhere than to a terminal."""
+"""Width, in characters, of output that does not go to a terminal."""
 
 
 def console(stderr: bool = False) -> Console:
-    """Return where a command prints: as wide as the terminal, or `PIPED`.
+    """Return the console to which a command prints. Its width is the terminal's, or else `PIPED`.
 
-    A table whose numbers and names need more than that is as wide as they are. Lines that go elsewhere than to a
-    terminal end with their last word.
+    A table is wider if its numbers and names need it. Lines that do not go to a terminal have no trailing blanks.
     """
     from rich.console import Console
     from rich.table import Table
@@ -55,7 +54,7 @@ def console(stderr: bool = False) -> Console:
 
 
 class _Trimmed:
-    """A text stream without the blanks with which tables fill their lines."""
+    """A text stream that removes the trailing blanks of lines, with which tables fill their lines."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -75,9 +74,9 @@ def print_json(record: object) -> None:
 
 
 def warn(results: Sequence[Result], *, sampled: bool = False) -> None:
-    """Write what the runs warn of to standard error, each warning once.
+    """Print the warnings of the results to standard error, each warning once.
 
-    sampled: a few instances of repeated phases were to stand for all; it is noted when no run had any.
+    sampled: whether `--sample-phases` was given; a note is printed if no run left any phase out.
     """
     for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
         print(f"offloadrt: warning: {warning}", file=sys.stderr)
@@ -88,7 +87,7 @@ def warn(results: Sequence[Result], *, sampled: bool = False) -> None:
 
 @contextlib.contextmanager
 def interruptible(what: str) -> Iterator[None]:
-    """Let Ctrl-C end a part of the work that the answer can do without; it is said that it is left out."""
+    """Let Ctrl-C end only the body, an optional part of the work; print a note that `what` is left out."""
     try:
         yield
     except KeyboardInterrupt:
@@ -96,15 +95,16 @@ def interruptible(what: str) -> Iterator[None]:
 
 
 def counted_runs(count: int) -> str:
-    """Write how many runs there are: `1 run`, `4 runs`."""
+    """Write a number of runs: `1 run`, `4 runs`."""
     return f"{count} run{'' if count == 1 else 's'}"
 
 
 @contextlib.contextmanager
 def kept_progress(title: str, total: int) -> Iterator[Any]:
-    """Show a bar on a terminal's standard error, elsewhere a line now and then.
+    """Show the progress of a sweep: a bar if standard error is a terminal, else a line every few seconds.
 
-    When the sweep is interrupted, or cannot go on (UserError), the message says how many runs are kept.
+    Yields the function to call with each `SweepOutcome`. If the body raises KeyboardInterrupt or UserError, the message
+    gets the number of runs that are kept.
     """
     from offloadrt.study.errors import UserError
 
@@ -133,7 +133,7 @@ def _kept(finished: int, total: int) -> str:
 
 @contextlib.contextmanager
 def bars() -> Iterator[tuple[Any, bool]]:
-    """Make progress bars on standard error, and say whether they are shown: on a terminal only."""
+    """Yield progress bars on standard error, and whether they are shown, which is so on a terminal only."""
     if not sys.stderr.isatty():
         yield _NoBars(), False
         return
@@ -149,7 +149,7 @@ _REFRESHED_S = 0.5
 
 
 class StepProgress:
-    """Tells how far a piece of work is, in lines with an estimate of what is left."""
+    """Counts the steps of a piece of work, and writes lines with an estimate of the remaining time."""
 
     def __init__(self) -> None:
         self.title = ""
@@ -163,7 +163,7 @@ class StepProgress:
         self._done, self._total = done, total
 
     def line(self, steps: str) -> str:
-        """Say how far it is; empty before the first report."""
+        """Write the progress, with `steps` as the noun: `3 of 8 runs, about 40 s left`; empty before `reached`."""
         if not self._total:
             return ""
         fresh = self._done - self._first
@@ -172,7 +172,7 @@ class StepProgress:
 
 
 def duration(seconds: float) -> str:
-    """Write a time that somebody waits: `40 s`, `3 min`, `2.5 h`."""
+    """Write a time of waiting for people: `40 s`, `3 min`, `2.5 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -180,7 +180,7 @@ def duration(seconds: float) -> str:
 
 @contextlib.contextmanager
 def _lines(shown: bool) -> Iterator[StepProgress]:
-    """Write how far the runs are to standard error every few seconds, where no bar is shown."""
+    """Print the progress of runs to standard error every few seconds, unless a bar is shown."""
     steps = StepProgress()
 
     def line() -> str:
@@ -193,7 +193,7 @@ def _lines(shown: bool) -> Iterator[StepProgress]:
 
 @contextlib.contextmanager
 def _now_and_then(wanted: bool, line: Callable[[], str], every_s: float | None = None) -> Iterator[None]:
-    """Write what `line` says to standard error every few seconds, from a thread of its own; nothing if it is empty."""
+    """Call `line` in a thread every few seconds while the body runs, and print its text, if any, to standard error."""
     period_s = _NOW_AND_THEN_S if every_s is None else every_s
     ended = threading.Event()
 
@@ -212,9 +212,9 @@ def _now_and_then(wanted: bool, line: Callable[[], str], every_s: float | None =
 
 @contextlib.contextmanager
 def run_progress(title: str) -> Iterator[tuple[Callable[[int, int], None], Callable[[Run], None]]]:
-    """Show how far a run is: a bar on a terminal's standard error, elsewhere its virtual time every few seconds.
+    """Show how far a run is: a bar if standard error is a terminal, else a line with its virtual time.
 
-    Yields what is to be called with the steps of which a long program tells, and with the run before it begins.
+    Yields two functions: one to call with (done, total) steps, and one to call with the run before it begins.
     """
     runs: list[Run] = []
     steps = StepProgress()
@@ -240,7 +240,7 @@ def run_progress(title: str) -> Iterator[tuple[Callable[[int, int], None], Calla
 
 
 class _NoBars:
-    """Stands for the bars where nobody looks: importing the real ones takes a tenth of a second."""
+    """Replaces the progress bars where none are shown, because importing the real ones takes a tenth of a second."""
 
     def add_task(self, description: str, total: float | None = None) -> int:
         return 0
@@ -251,7 +251,7 @@ class _NoBars:
 
 @contextlib.contextmanager
 def stages(title: str) -> Iterator[Any]:
-    """Show a bar for each stage on a terminal's standard error, elsewhere a line as it begins and every few seconds."""
+    """Show the progress of work in stages: a bar each on a terminal, else a line at its begin and every few seconds."""
     with bars() as (progress, shown), _lines(shown) as steps:
         tasks: dict[str, Any] = {}
 

@@ -41,7 +41,7 @@ NO_QUEUE: Final = events.NONE
 
 
 class TracedEvents:
-    """Writes trace rows for those events that the trace covers."""
+    """A listener of a device's events (`OffloadDevice.listen`) that writes them as rows of the trace."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -59,7 +59,7 @@ class TracedEvents:
         }
 
     def __call__(self, event: object) -> None:
-        """Write the row of an event, if the trace has a row for its class."""
+        """Write the trace row for an event; do nothing for an event class that the trace does not record."""
         write = self._rows.get(type(event))
         if write is not None:
             write(event)
@@ -176,7 +176,7 @@ class HostAccess(enum.Enum):
 
 @attrs.frozen
 class MapRequest:
-    """A section that a directive maps and the table does not contain."""
+    """A section of host memory, of `size` bytes, that a directive maps on a device and that is not in the table."""
 
     size: int
     close: bool
@@ -186,10 +186,10 @@ class MapRequest:
 
 @attrs.frozen
 class ResultSection:
-    """A memory configuration's own figures of a run.
+    """A memory configuration's own figures of a run, as a section of the result.
 
-    figures: the content of the JSON file, attrs objects as dicts. For people there is a table with a title, columns and
-    rows, whose whole numbers are bytes; without rows there is no table. right: the right-aligned columns.
+    figures: the section's content in the result's JSON; attrs objects become dicts. title, columns, rows: the table
+    that `offloadrt run` prints, without rows none; ints in it are bytes. right: numbers of the right-aligned columns.
     """
 
     figures: Mapping[str, Any]
@@ -203,7 +203,7 @@ class ResultSection:
 class MapHooks:
     """A memory configuration's own actions on one device, at the steps of LLVM's algorithms.
 
-    A hook that is None is not called. `queue.kept` belongs to the configuration, for its notes about a directive.
+    A hook that is None is not called. The hooks may use `queue.kept` to store what they need until the directive ends.
     """
 
     before_target: Callable[[Launch, Sequence[MapItem], Sequence[Any], DirectiveQueue, str], Awaitable[None]] | None = (
@@ -213,21 +213,21 @@ class MapHooks:
     before_data: Callable[[Sequence[MapItem], DirectiveQueue, str], Awaitable[None]] | None = None
     """Called before the items of a construct are mapped: (items, queue, call)."""
     placing: Callable[[MapItem, int, MapFlags], Placement] | None = None
-    """Decides, instead of `MemoryConfiguration.place`, on an absent section: (item, size, flags)."""
+    """Called instead of `MemoryConfiguration.place` for a section that is not mapped: (item, size, flags)."""
     in_place: Callable[[MapItem, DirectiveQueue], Awaitable[object]] | None = None
-    """Called after an item with bytes was mapped in place, when the table is free again."""
+    """Called, without the table lock, after an item of at least one byte was mapped in place: (item, queue)."""
     updating: Callable[[HostArray], None] | None = None
-    """Called after a `target update to` has changed an array that the device uses in place."""
+    """Called with an array that the device uses in place when the program has a `target update to` for it."""
     unmapping: Callable[[MapItem, Entry | None, DirectiveQueue], None] | None = None
-    """Called under the table before an item is counted down: (item, its entry, queue)."""
+    """Called under the table lock before an item's entry is counted down: (item, entry or None, queue)."""
     data_ended: Callable[[Sequence[MapItem], DirectiveQueue], None] | None = None
-    """Called after a construct's items are unmapped, before the work that remains until the queue has drained."""
+    """Called after a construct's items are unmapped, before the queue's post-processing: (items, queue)."""
     target_ended: Callable[[DirectiveQueue], None] | None = None
-    """Called when a target region has submitted all its work."""
+    """Called with its queue when a target region has submitted all its work."""
     left_early: Callable[[DirectiveQueue], Callable[[], None] | None] | None = None
-    """Called when a directive is left early; may return a function to call after the rest has been unmapped."""
+    """Called with the queue of a directive that is left early (`abandon`); may return a function to call after that."""
     freed: Callable[[HostArray], None] | None = None
-    """Called when the program has freed an array, or when the array's memory has ended."""
+    """Called with an array when the program has freed it, or when its memory has ended without a free."""
     state: object = None
     """The configuration's own state for the device."""
 
@@ -236,7 +236,7 @@ class ArgumentPassing(Protocol):
     """Passes the arguments of launches on one device through its memory."""
 
     async def around(self, queue: DirectiveQueue, arguments: int, launch: Callable[[], Awaitable[None]]) -> None:
-        """Launch with `arguments` arguments, which are sent in the same queue."""
+        """Copy the launch's arguments (`arguments` is their number) to the device in `queue`, then call `launch`."""
 
     async def release(self) -> None:
         """Free the device memory of this object, at the end of the program."""
@@ -245,9 +245,9 @@ class ArgumentPassing(Protocol):
 
 
 class MemoryConfiguration(ABC):
-    """A strategy behind `MappingInfoTy::getTargetPointer` and `getTgtPtrBegin` of LLVM's runtime.
+    """Decides what a map means, where LLVM's `MappingInfoTy::getTargetPointer` and `getTgtPtrBegin` decide it.
 
-    Its answers are pure and never wait. Its actions are in its `hooks`.
+    Its methods have no side effects and never wait. What it does itself at the steps of a directive are its `hooks`.
     """
 
     name: ClassVar[str]
@@ -256,7 +256,7 @@ class MemoryConfiguration(ABC):
 
     @abstractmethod
     def place(self, request: MapRequest) -> Placement:
-        """Decide on a section of which nothing is mapped; as in LLVM's runtime, this precedes `present`'s check."""
+        """Decide what to do for a section of which nothing is mapped; as in LLVM, before `present` is checked."""
 
     def place_global(self) -> Placement:
         """Decide where a global of declare target lies.
@@ -273,7 +273,7 @@ class MemoryConfiguration(ABC):
         return UnifiedMemoryUnavailable(f"memory configuration {self.name!r} on {machine.spec.name}: {why}")
 
     def for_program(self, host_program: object) -> MemoryConfiguration:
-        """Return the configuration for a program, given a compiler's knowledge of the program; None: no knowledge."""
+        """Return the configuration for a program; host_program: what a compiler knows of it, None if nothing."""
         return self
 
     def hooks(self, device: OffloadDevice) -> MapHooks:
@@ -297,9 +297,9 @@ class OffloadDevice:
         options: DeviceOptions,
         trace: Trace | None = None,
     ) -> None:
-        """Build a device of the runtime.
+        """Build the runtime's device `number` of a machine.
 
-        Raises UnifiedMemoryUnavailable, and ValueError for a missing or unknown option.
+        Raises UnifiedMemoryUnavailable if the machine lacks what the configuration needs, ValueError for a bad option.
         """
         sim, spec = machine.sim, machine.spec
         self.sim = sim
@@ -313,8 +313,7 @@ class OffloadDevice:
         self.tell: Tell | None = None
         """Passes events of the device to all listeners; None without a listener."""
         self.watch_kernel: Callable[..., KernelWatch] | None = None
-        """Follows each launch for a listener that requests kernels' uses (`ProgramObserver.watch_kernel`)."""
-        """Whether somebody listens to what kernels use."""
+        """Makes the `KernelWatch` of each launch (`ProgramObserver.watch_kernel`); None: no listener wants one."""
         self._listeners: list[Tell] = []
         if trace is not None:
             self.listen(TracedEvents(trace))
@@ -369,16 +368,16 @@ class OffloadDevice:
         self.abandoned: list[Signal] = []
         """One signal for each directive that was left early, set when the directive's remaining work is done."""
         self.place = functools.lru_cache(4096)(self._place)
-        """Asks the memory configuration about a section of which nothing is mapped; cached: answers are pure."""
+        """Asks the memory configuration what to do for a section of which nothing is mapped; cached, as it is pure."""
         self._blocks: dict[int, int] = {}
         self.requested: set[int] = set()
-        """The blocks that the program itself has requested by a routine."""
+        """The addresses of the blocks that the program has allocated by a routine, such as omp_target_alloc."""
         self._host_seconds = machine.host_time.seconds
         self._work = machine.work
         self.hooks = configuration.hooks(self)
 
     def listen(self, listener: Tell, watch_kernel: Callable[..., KernelWatch] | None = None) -> None:
-        """Tell a listener of all events from now on; `watch_kernel` finds for it what kernels use."""
+        """Call `listener` with all events from now on; `watch_kernel` makes the `KernelWatch` of each launch."""
         self._listeners.append(listener)
         self.watch_kernel = watch_kernel or self.watch_kernel
         self.tell = listener if len(self._listeners) == 1 else self._tell_all
@@ -403,7 +402,7 @@ class OffloadDevice:
             raise TypeError(f"memory configuration {name!r}: place returned {placement!r}, which is no Placement")
         return placement
 
-    # operations, each told of at its host call
+    # operations; listeners get the event when the host calls, not when the device has done the work
 
     async def allocate(self, nbytes: int, array: HostArray | None, host_address: int, phantom: bool) -> int:
         """Allocate a block of device memory.
@@ -450,7 +449,7 @@ class OffloadDevice:
     def retrieve(
         self, queue: DirectiveQueue, destination: HostSpan, device_address: int, array: HostArray | None
     ) -> Awaitable[None]:
-        """Copy from the device in the directive's queue."""
+        """Copy from the device in the directive's queue; return when the host may go on."""
         if self.tell is not None:
             begin, nbytes = destination.address, destination.nbytes
             self.tell(DataCopied(queue.cause, self.number, "d2h", begin, device_address, nbytes, array))
@@ -459,17 +458,17 @@ class OffloadDevice:
         return self.plugin.retrieve_data(queue, destination, device_address)
 
     async def _submit_managed(self, queue: DirectiveQueue, device_address: int, source: HostSpan) -> None:
-        """Copy from managed memory, which the thread reads: pages that the device owns first come back by faults."""
+        """Copy from managed memory. The calling thread reads it, so pages that a device owns migrate back first."""
         await self.plugin.host_touch(source.address, source.nbytes, False)
         await self.plugin.submit_data(queue, device_address, source)
 
     async def _retrieve_managed(self, queue: DirectiveQueue, destination: HostSpan, device_address: int) -> None:
-        """Copy to managed memory, which the thread writes: pages that the device owns first come back by faults."""
+        """Copy to managed memory. The calling thread writes it, so pages that a device owns migrate back first."""
         await self.plugin.host_touch(destination.address, destination.nbytes)
         await self.plugin.retrieve_data(queue, destination, device_address)
 
     async def settle(self, queue: DirectiveQueue) -> None:
-        """Run the post-processing of the directive, whose queue has drained.
+        """Run the directive's post-processing, once its queue has drained.
 
         Raises the error of a kernel in the queue, which ends the device.
         """
@@ -517,7 +516,7 @@ class OffloadDevice:
             self.unlock_entry(pointer.entry)
 
     async def add_event(self, entry: Entry, queue: DirectiveQueue) -> None:
-        """Record an event by which others wait for a map's transfers, unless LIBOMPTARGET_MAP_FORCE_ATOMIC=false."""
+        """Record the event by which other queues wait for a map's copy, unless `entry.events` is off."""
         if self.keeps_events:
             entry.event = await self.plugin.record_event(queue)
 
@@ -560,13 +559,13 @@ class OffloadDevice:
     # what goes wrong
 
     def report(self, message: str) -> None:
-        """Write a line to standard error, as the runtime does; this does not end the run."""
+        """Add a line to `messages`, the standard error of the emulated program; this does not end the run."""
         self.messages.append(message)
         if self.tell is not None:
             self.tell(Reported(self.sim.current.cause, self.number, message))
 
     def error(self, kind: type[E], message: str, call: str, array: str) -> E:
-        """Make an exception with the thread, the call, the array and the time."""
+        """Make an exception of class `kind` that names the running thread, the call, the array and the time."""
         return kind(
             message, call=call, array=array, thread=self.sim.current.name, time_s=self.sim.now, device=self.number,
             messages=tuple(self.messages),
@@ -614,13 +613,13 @@ _OPERATIONS: Final = {
     "executable_load_agent_code_object": ("Failure to load binary image", ""),
     "cuModuleGetFunction": ("Failure to look up kernel", ""),
 }
-"""The plugin's name of the operation that each call belongs to, and the runtime's addition where it has one."""
+"""For each failed driver call, the plugin's name of the operation, and what LLVM's runtime adds to the message."""
 
 
 def report_failure(device: OffloadDevice, error: DriverError, *more: str) -> None:
-    """Write, once, LLVM's lines about a failed call; then ``more``, the lines of the callers that give up.
+    """Write LLVM's lines about a failed driver call, unless written already; then ``more``, its callers' lines.
 
-    The error carries all lines of the device from then on.
+    `error.messages` becomes the list of all lines that the device's runtime has written.
     """
     if not error.messages:
         said, failed = _OPERATIONS.get(error.call, ("Failure in the driver library", ""))

@@ -11,8 +11,8 @@ from offloadrt.sim import Simulation
 class OffloadError(Exception):
     """A directive or routine failed. On a real machine most of these end the program, and they end the run here.
 
-    call: the directive or routine; array: what it was about; thread: the host thread; time_s: virtual time; device: its
-    number.
+    call: the directive or routine; array: the name of the array concerned; thread: the name of the host thread; time_s:
+    virtual seconds; device: the device's number.
     messages: the lines that LLVM's runtime would have written to the standard error, addresses as ``<array+offset>``.
     """
 
@@ -38,7 +38,7 @@ class OffloadError(Exception):
 
     @classmethod
     def now(cls, sim: Simulation, message: str, *, call: str, array: str = "", device: int = 0) -> Self:
-        """Make the error for the running thread at the current time."""
+        """Make the error for the running thread at the current virtual time."""
         return cls(message, call=call, array=array, thread=sim.current.name, time_s=sim.now, device=device)
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class MappingError(OffloadError):
 
 
 class NotPresent(MappingError):
-    """The modifier `present` for a section that is not, or not completely, mapped."""
+    """A section with the modifier `present` is not, or not completely, mapped."""
 
 
 class IllegalAddress(OffloadError):
@@ -102,9 +102,9 @@ class OutsideArray(OffloadError):
 
 
 class FreedHostMemory(OffloadError):
-    """A host array is used after it was freed; a real program has undefined behaviour then.
+    """A host array was used after it was freed; a real program has undefined behaviour then.
 
-    Its user is a directive, a kernel, a call of the driver library or the host itself.
+    A directive, a kernel, a call of the driver library or the host itself used it.
     """
 
 

@@ -1,15 +1,15 @@
 """Events of a program and of the runtime, as typed objects: one list for the algorithms of both.
 
-A program and each of its `OffloadDevice`s have `tell`, None while nobody listens: then no event is made.
-`OffloadDevice.listen` adds a listener to a device, `OffloadProgram.observe` one to the program with its devices. A
-listener takes every event and translates those that it has words for: the trace (`TracedEvents`) into rows, OMPT
-into a tool's callbacks, a checker of programs into its state machines. Events come in the order of virtual time, from
+A program and each of its `OffloadDevice`s have a function `tell` that takes events; it is None without a listener, and
+then no event is made. `OffloadDevice.listen` adds a listener to a device, `OffloadProgram.observe` one to the program
+and its devices. A listener gets every event and translates those that concern it: the trace (`TracedEvents`) into rows,
+OMPT into a tool's callbacks, a checker into its state machines. Events come in the order of virtual time, from
 the actor that they concern (`Simulation.current`), or with the number of their directive (`cause`). None of them takes
-virtual time. What the driver and the machine do are rows of the trace from the start (`trace/events.py`): they know
-neither arrays nor maps, and a row is all that anybody asks of them.
+virtual time. What the driver and the machine do is recorded as rows of the trace directly (`trace/events.py`), because
+they know neither arrays nor maps.
 
 Events of the device's algorithms are not frozen, though nobody changes them: attrs makes a frozen one three times as
-slowly (1.3 against 0.4 microseconds), and each item of each directive tells some.
+slowly (1.3 against 0.4 microseconds), and each item of each directive makes some.
 """
 
 from __future__ import annotations
@@ -419,20 +419,20 @@ class KernelEnded:
 
 
 Tell = Callable[[object], None]
-"""A listener. It takes the events of this list, and what an extension tells it besides, and may pass over any of them.
+"""A listener: a function that is called with each event of this module, and with events that an extension adds.
 
-It must neither wait nor change anything of the run.
+It may ignore any of them. It must neither wait nor change anything of the run.
 """
 
 
 class ProgramObserver(Protocol):
-    """An observer of what a program does."""
+    """Receives the events of a program and its devices (`OffloadProgram.observe`), and watches its memory accesses."""
 
     def handle(self, event: object, /) -> None:
-        """Handle an event, as a `Tell` does."""
+        """Receive an event; the observer's listener (`Tell`)."""
 
     def watch_array(self, array: HostArray, values: NDArray[Any], /) -> NDArray[Any]:
-        """Return Python's view of an array's values: an array that reports its uses (`HostUsed`)."""
+        """Return the view of an array's values that the program's Python gets; it reports accesses (`HostUsed`)."""
 
     @property
     def watch_kernel(self) -> Callable[..., KernelWatch]:
@@ -444,14 +444,14 @@ class ProgramObserver(Protocol):
 
     @property
     def watch_calls(self) -> Callable[..., Any]:
-        """Return a function that follows a CUDA program's calls; it gets `tell`, this observer, streams' devices."""
+        """Return a function that makes an object to report a CUDA program's calls to: (program, observer, streams)."""
 
 
 class KernelWatch(Protocol):
-    """Follows one launch, for an observer that requests kernels' uses."""
+    """Observes the memory accesses of one launch, for a listener that wants `KernelSubmitted.uses`."""
 
     def view(self, argument: Any, seen: Any) -> Any:
-        """Return the body's view of an argument, instead of ``seen``."""
+        """Return the view of an argument that the kernel's body gets instead of ``seen``, its usual view."""
 
     def submitted(self, run: Callable[[], None] | None) -> Callable[[], None] | None:
-        """Report the launch (`KernelSubmitted`), and return the function to run at its end instead of ``run``."""
+        """Report the launch (`KernelSubmitted`); return what to run at the kernel's end instead of ``run``."""

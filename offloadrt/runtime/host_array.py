@@ -1,6 +1,6 @@
 """An array of the program in host memory: an emulated address, and real bytes unless it is a phantom.
 
-`Section` is ``a[lower:length:stride]``, a part of one.
+`Section` is ``a[lower:length:stride]``, a part of an array.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ POINTER_BYTES = 8
 
 
 class HostSpan(msgspec.Struct, eq=False):
-    """The host's end of a copy: a piece of host memory. ``bytes`` is None for a phantom."""
+    """The host's end of a copy: a piece of host memory. ``bytes`` is None for a piece of a phantom array."""
 
     address: int
     nbytes: int
@@ -55,8 +55,8 @@ class HostArray:
     managed: bool = attrs.field(default=False, repr=False)
     """Whether the program allocated it as managed memory (cuMemAllocManaged)."""
     watch: Watch | None = attrs.field(default=None, repr=False)
-    """Makes Python's view from the values, for an observer of the program. The runtime's own accesses to `values` and
-    `bytes` bypass it: copies and kernels have events of their own.
+    """Makes the view of the values that the program's Python code gets, for an observer of the program. The runtime's
+    accesses to `values` and `bytes` bypass it: copies and kernels have events of their own.
     """
     itemsize: int = attrs.field(init=False, repr=False)
     nbytes: int = attrs.field(init=False, repr=False)
@@ -83,7 +83,7 @@ class HostArray:
 
     @property
     def pointer_variable(self) -> HostArray:
-        """Return the variable that holds the array's address, as an array of its own."""
+        """Return the pointer variable that holds the array's address, as an array of one address."""
         value = np.array([self.address], np.uint64)
         return HostArray(f"&{self.name}", self.pointer_address, (1,), value.dtype, "static", 0, value)
 
@@ -117,14 +117,14 @@ class HostArray:
         return HostSpan(address, nbytes, flat[offset : offset + nbytes])
 
     def locate(self, address: int) -> str:
-        """Return an address's name for messages: ``<array+offset>``, or ``<addr>`` outside of the array."""
+        """Write an address for messages: ``<array+offset>`` in bytes, or ``<addr>`` outside of the array."""
         offset = address - self.address
         return f"<{self.name}+{offset}>" if 0 <= offset < max(1, self.nbytes) else "<addr>"
 
 
 @functools.lru_cache(maxsize=1024)
 def _size(shape: tuple[int, ...], itemsize: int) -> tuple[tuple[int, ...], int]:
-    """Return a shape and its bytes, the same two objects for all arrays of one size: a program may have millions."""
+    """Return a shape and its bytes; cached so that arrays of one size share both objects, as there may be millions."""
     return tuple(map(int, shape)), int(math.prod(shape)) * itemsize
 
 
@@ -166,14 +166,14 @@ def element_of(name: str, dtype: DTypeLike) -> np.dtype[Any]:
 
 
 Watch = Callable[[HostArray, NDArray[Any]], NDArray[Any]]
-"""Makes Python's view of an array's values from the values."""
+"""Makes, from an array and its values, the view that the program's Python code gets."""
 
 
 @attrs.frozen
 class Dimension:
-    """One dimension of a strided section: `count` pieces, `stride` bytes apart.
+    """One dimension of a strided section, as LLVM's descriptor has it: `count` pieces, `stride` bytes apart.
 
-    `offset` is the lower bound in elements.
+    `offset` is the dimension's lower bound in elements; LLVM 22 takes it for a number of strides.
     """
 
     offset: int
@@ -236,7 +236,7 @@ class Section:
         return (SectionExtent(self.lower, self.length, self.stride, self.subscript), *self.inner)
 
     def bytes_of(self, dimension: int) -> int:
-        """Return the bytes from one index of a dimension to the next."""
+        """Return the distance in bytes between neighbouring indices of a dimension."""
         size = self.array.itemsize
         for length in self.array.shape[dimension + 1 :]:
             size *= length
@@ -315,11 +315,11 @@ def array_section(array: HostArray, *dimensions: int | tuple[int, ...]) -> Secti
 
 
 Span = HostArray | Section
-"""The object that a list item of a data clause names."""
+"""What a list item of a data clause can be: a whole array, or a section of one."""
 
 
 def extent(span: object, call: str) -> tuple[int, int]:
-    """Return the first address and the bytes of an array, or of the range between the ends of a section.
+    """Return the address and the bytes of an array, or of the range from a section's first to its last byte.
 
     Raises TypeError for any other object.
     """

@@ -23,9 +23,9 @@ def violations(device: OffloadDevice) -> list[str]:
 
 
 def unreturned(device: OffloadDevice) -> list[str]:
-    """Return the leaked device blocks after the exit of a program that allocates by the runtime only.
+    """Describe the device blocks that a program has leaked at its exit, if it allocates by the runtime only.
 
-    Blocks whose free has failed go back to the driver with the process.
+    Returns none after a failed free or a fatal error: the driver takes such blocks back when the process ends.
     """
     if device.ended is not None or any(FAILED_FREE in message for message in device.messages):
         return []
@@ -38,7 +38,7 @@ def unreturned(device: OffloadDevice) -> list[str]:
 
 
 def held(sim: Simulation) -> list[str]:
-    """Return the locks of a run whose holder has ended or is no daemon (the actors of the hardware are daemons)."""
+    """Describe the locks that are still held, unless by a daemon that is alive, such as an actor of the hardware."""
     return [
         f"{primitive.name} is held by {owner.name}" + (", which has ended" if owner.finished else "")
         for primitive in sim.primitives

@@ -1,4 +1,4 @@
-"""Waits for a lock that count in the accounting of the host threads' time."""
+"""Waiting for a lock so that the wait counts in the account of the host threads' time."""
 
 from __future__ import annotations
 

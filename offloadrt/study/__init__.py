@@ -1,9 +1,9 @@
 """Running scenarios and making sense of what comes out. Open `running/execution.py` first.
 
 `scenario` makes a scenario of an async function, `Run` is what that function receives, `find_scenario` and `execute`
-run one from Python and give a `Result`, and a `RunSpec` says how. Behind them: parameters and their errors, the
-registry, points and sweeps on any executor, tables, figures, and validation against the claims of the papers. Names are
-imported at their first use: listing scenarios needs no machine.
+run one from Python and return a `Result`, and a `RunSpec` says how. The package also has parameters and their errors,
+the registry of scenarios, sweeps on any executor, comparisons, and tables of results. Names are imported at their first
+use: listing scenarios needs no machine.
 """
 
 from __future__ import annotations

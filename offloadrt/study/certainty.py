@@ -1,6 +1,6 @@
-"""How sure an answer is, as results state it: the effort to spend, and variants ranked by many draws.
+"""How sure an answer is: the effort to spend on draws, and the ranking of variants by many draws.
 
-`uncertainty()` gives the functions that draw values in ranges, where they are installed (group `offloadrt.certainty`).
+A draw takes a value in each uncertain entry's range. `uncertainty()` gives what makes draws (`offloadrt.certainty`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from offloadrt.study.errors import UserError, installed
 from offloadrt.study.reporting.results import Interval
 
 MOST: Final = 64
-"""Largest default number of draws: a power of two, for which the sequence is balanced."""
+"""Largest default number of draws. It is a power of two, for which the Sobol sequence is balanced."""
 LEAST: Final = 8
 """Smallest number of draws for which an interval is given by default."""
 SURE: Final = 0.9
-"""Share of the draws in which an order must hold to tell two variants apart."""
+"""Fraction of the draws in which one variant must be faster than another to call it faster."""
 _CERTAINTY: Final = Registry[Any]("part that draws places in ranges", "offloadrt.certainty")
 
 
@@ -32,13 +32,13 @@ def uncertainty() -> Any:
 
 
 def clock_of(jobs: int) -> Callable[[], float]:
-    """Return the clock for a budget; if this process makes all runs, its own time, which load does not disturb."""
+    """Return the clock, in seconds, that a budget counts: with one job CPU time, which other load does not affect."""
     return time.process_time if jobs == 1 else time.monotonic
 
 
 @attrs.frozen
 class Effort:
-    """The effort for certainty: a number of draws, or as many draws as fit into a budget of real time."""
+    """How many draws to make: a number, or as many as fit into a budget of real time in seconds."""
 
     draws: int | None = None
     """Number of draws; None: as many as the budget allows, up to `most`; 0: none."""
@@ -47,10 +47,10 @@ class Effort:
 
     @classmethod
     def of(cls, draws: int | None, budget_s: float | None, usual_s: float, most: int) -> Effort:
-        """Return the requested effort; by default at most `most` draws within the usual budget.
+        """Return the effort for what the user gave: `draws`, `budget_s`, both, or neither (None).
 
-        Requested draws are all made, unless a budget is given too; a given budget allows 64. Raises UserError for a
-        number below 0.
+        By default it is up to `most` draws within `usual_s` seconds. A given number of draws without a budget has no
+        time limit. A given budget allows up to 64 draws. Raises UserError for a number below 0.
         """
         if draws is not None and draws < 0:
             raise UserError(f"draws {draws}: it cannot be negative")
@@ -64,7 +64,7 @@ class Effort:
         return cls(draws, budget_s)
 
     def is_hopeless(self, draw_s: float) -> bool:
-        """Tell whether too few draws fit into the budget if one draw takes `draw_s` seconds."""
+        """Tell whether fewer than `LEAST` draws fit into the budget if one draw takes `draw_s` seconds."""
         return self.draws is None and LEAST * draw_s > self.budget_s
 
 
@@ -73,18 +73,18 @@ NO_DRAWS: Final = Effort(draws=0)
 
 @attrs.frozen
 class Decider:
-    """An uncertain entry that decides an order: its present range, that range's effect, and how to measure it."""
+    """An uncertain entry of a machine's profile that decides which of two variants is faster."""
 
     entry: str
     machine: str
     today: str
-    """The entry's range, and the kind of its source."""
+    """The entry's present range, and the kind of its source, as a text."""
     factor: float
-    """The factor, at least 1, by which the range changes the quotient of the two times."""
+    """The factor, at least 1, by which the two variants' ratio of times differs between the ends of the range."""
     turns: bool
-    """Whether an end of the range alone reverses the order."""
+    """Whether taking only this entry at an end of its range reverses the order."""
     command: str
-    """The command that measures the entry; empty where this project has none."""
+    """The command that measures the entry on a real machine; empty where this project has none."""
 
     def __str__(self) -> str:
         turned = ", and an end of its range turns the order round" if self.turns else ""
@@ -94,7 +94,7 @@ class Decider:
 
 @attrs.frozen
 class RankedVariant:
-    """One variant in a ranking of variants at the same draws."""
+    """One variant in a ranking of variants that were run at the same draws."""
 
     number: int
     """The variant's index among the compared variants, the baseline first."""
@@ -105,11 +105,11 @@ class RankedVariant:
     ahead: float
     """The share of the draws in which this variant is faster than the next one; ties count half. 1 for the last."""
     beside: int
-    """Number of draws in common with the next variant: a variant decided against all others is drawn no more."""
+    """Number of draws at which both this variant and the next were run; one that is clear of all others is run less."""
 
     @property
     def is_told_apart(self) -> bool:
-        """Tell whether this variant is certainly faster than the next one."""
+        """Tell whether this variant is faster than the next one in at least the fraction `SURE` of the draws."""
         return self.ahead >= SURE
 
 
@@ -125,24 +125,24 @@ class Ranking:
     """Number of draws that do not count, because a run ended with an error."""
     ranked: list[RankedVariant]
     shares: list[list[float]]
-    """For each row, the share of the draws in which its variant is faster than that of the column, in the order of
-    `ranked`; ties count half.
+    """A matrix in the order of `ranked`: the fraction of the draws in which the row's variant is faster than the
+    column's; ties count half.
     """
     deciders: list[Decider] = attrs.field(factory=list)
     """The entries to measure next: their uncertainty decides between the two variants nearest to each other."""
     screened: str = ""
-    """How the deciders were searched, and what was left out."""
+    """How the deciders were searched for, and what was left out, as a text."""
     idle: int = 0
     """Number of entries that were not drawn, because neither end of their ranges changes a run."""
     order_effects: list[str] = attrs.field(factory=list)
-    """Neighbours whose order changes in some draws, and entries that slow a run down when they take less time."""
+    """Texts about neighbours whose order changes in some draws, and entries that slow a run when they cost less."""
 
     def are_told_apart(self, one: int, other: int) -> bool:
-        """Tell whether it is certain which of two variants of the ranking is faster."""
+        """Tell whether one of two variants, given by their ranks, is faster in at least `SURE` of the draws."""
         return max(self.shares[one][other], self.shares[other][one]) >= SURE
 
     def nearest(self) -> tuple[int, int] | None:
-        """Return the neighbours that are hardest to tell apart; None where no draw changes an order."""
+        """Return the ranks of the neighbours that are hardest to tell apart; None where no draw changes an order."""
         pairs = enumerate(itertools.pairwise(self.ranked))
         unsure = [(a.ahead, rank) for rank, (a, b) in pairs if a.ahead < 1.0 and a.elapsed.values != b.elapsed.values]
         return (min(unsure)[1], min(unsure)[1] + 1) if unsure else None

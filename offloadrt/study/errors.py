@@ -1,7 +1,7 @@
 """Mistakes of the user, each reported in one message.
 
-The command line prints such an error without a traceback and leaves with exit code 2, for a script that failed with 3;
-Python callers may catch it.
+The command line prints such an error without a traceback and exits with code 2, or 3 for a script that failed. Python
+callers may catch it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ScriptFailed(Exception):
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[Path]:
-    """Give the body a file beside `path` to write; the file replaces `path` when the body has succeeded.
+    """Yield the path of a temporary file beside `path`, which the body writes and which then replaces `path`.
 
     So a full disk, or Ctrl-C, leaves the old file. A path that is no file, such as /dev/stdout, is written directly. An
     OSError of the body becomes a UserError that names the path.
@@ -85,7 +85,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def installed(parts: Registry[Any], name: str, option: str = "") -> Any:
-    """Return the object that `name` stands for. Raises UserError, with `option` in front, where it is not installed."""
+    """Load the object `name` from a registry. Raises UserError, with `option` in front, if it is not installed."""
     try:
         return parts.load(name)
     except NotInstalled as error:

@@ -1,4 +1,4 @@
-"""Inputs of a program that its authors leave open: ranges with their sources, taken at an end or in between.
+"""Inputs of a program that its paper does not give, as ranges of possible values with their sources.
 
 A program asks a range for its value (`InputRange.at`), at an end or at the mean. The user may choose other quantiles
 for ranges that have a name (`inputs_at`).
@@ -14,12 +14,12 @@ from contextvars import ContextVar
 import attrs
 
 _QUANTILES: Mapping[str, float] = {"low": 0.0, "mean": 0.5, "high": 1.0}
-"""The quantiles of these names between the ends. Equal steps are equal factors: estimates err by a factor."""
+"""The quantiles that have names. Equal steps of a quantile are equal factors, because estimates err by a factor."""
 
 
 @attrs.frozen
 class _Taken:
-    """Inputs of one run: their chosen quantiles, and the values that the program used."""
+    """The named inputs of one run: the quantiles that the user chose, and the values that the program used."""
 
     quantiles: Mapping[str, str | float]
     values: dict[str, float]
@@ -33,14 +33,14 @@ _CURRENT: ContextVar[_Taken | None] = ContextVar("inputs of this run", default=N
 
 @attrs.frozen
 class InputRange:
-    """An input known only as a range; it runs at its geometric mean."""
+    """An input of which only a range is known; by default a run takes the geometric mean."""
 
     low: float
     high: float
     unit: str
     source: str
     name: str = attrs.field(default="", kw_only=True)
-    """The name PROGRAM.INPUT, by which a user chooses the quantile; without a name, the program alone decides."""
+    """The name `PROGRAM.INPUT` by which a user chooses the quantile; without a name, only the program chooses."""
     affordable: float | None = attrs.field(default=None, kw_only=True)
     """The largest value that validation tries, where larger ones take too long; None: all values."""
 
@@ -76,7 +76,7 @@ class InputRange:
 
 @contextmanager
 def inputs_at(quantiles: Mapping[str, str | float]) -> Iterator[dict[str, float]]:
-    """Take named inputs at `quantiles` while the body runs; the result collects the value of each used input."""
+    """Take named inputs at these quantiles while the body runs; yields a dict that collects the values used."""
     taken = _Taken(quantiles, {})
     token = _CURRENT.set(taken)
     try:
@@ -86,5 +86,5 @@ def inputs_at(quantiles: Mapping[str, str | float]) -> Iterator[dict[str, float]
 
 
 def named_range(name: str) -> InputRange | None:
-    """Return the range of this name that a program has made."""
+    """Return the range of this name, if a program has made one, else None."""
     return _NAMED.get(name)

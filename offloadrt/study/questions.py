@@ -1,9 +1,9 @@
 """Questions asked from Python: `offloadrt.execute`, `.sweep` and `.compare`, as in a notebook.
 
-They take a scenario, by name or as the object that `@scenario` made of a function of one's own, also in a notebook's
-cell. Keywords are its parameters and what decides the run besides (`RunSpec`), as on the command line; `draws` are
-those of `--draws`, `budget_s` is `--budget` in seconds. Several values of one, in a list, are an axis. `explain` and
-`report` (group `offloadrt.functions`) ask in the same way.
+They take a scenario, by name or as the object that `@scenario` made of the user's own function, also in a notebook's
+cell. Keywords are the scenario's parameters and fields of `RunSpec`, as on the command line; `draws` and `budget_s` (in
+seconds) are the options `--draws` and `--budget`. A list of several values makes a keyword an axis. `explain` and
+`report` (group `offloadrt.functions`) take the same arguments.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def execute(
 
         offloadrt.execute("exahype", threads=8, memory="pool", machine="h100", overrides={"alloc.cudaFree": "20 us"})
 
-    Parameters are keywords, or a mapping `given`; the other keywords are fields of `RunSpec`, of which `spec` may be a
-    whole one, or what `running.execution.execute` takes (`sinks`, `causal_log`, `on_progress`, `before_run`). With
-    `repeat`, the median run is returned. `draws` and `budget_s` are as in `compare`, but there are none by default;
-    unasked (None) it makes 8 within 4 s.
+    The scenario's parameters are keywords, or a mapping `given`. Other keywords are fields of `RunSpec`, which replace
+    those of `spec`, or arguments of `running.execution.execute` (`sinks`, `causal_log`, `on_progress`, `before_run`).
+    With `repeat`, the median run is returned. `draws` and `budget_s` are as in `compare`, but by default no draws are
+    made; with `draws=None`, up to 8 draws are made within 4 s.
 
     Raises ParameterError and UserError for what was asked wrongly; ScriptFailed, with the script's own traceback as its
     text, for whatever else the scenario raises.
@@ -103,7 +103,7 @@ def sweep(
     time, by default one a processor. Results have an `interval` where eight draws of all points fit into `budget_s`
     seconds (60); `draws=0` makes none.
 
-    Raises as `execute`, but for what single points raise: those are in `failures`.
+    Raises what `execute` raises, except for errors of single points, which are in `failures`.
     """
     chosen = found(scenario)
     axes, spec = several(chosen, keywords)
@@ -138,10 +138,10 @@ def compare(
 
         offloadrt.compare("overlap", machine=["h100", "mi300a"], threads=8)
 
-    `baseline` says what to compare with, and `measures` what to compare besides the elapsed time, as
-    `reporting.compare.compare` has it. All runs are made at places in the ranges of the uncertain entries as well, as
-    many `draws` as are asked for, or up to 64 within `budget_s` seconds (40): `order` ranks the variants, and the
-    results have an `interval`. `draws=0` makes none. Raises what `reporting.compare.compare` does.
+    `baseline` and `measures` are those of `reporting.compare.compare`: what to compare with, and what to compare
+    besides the elapsed time. All runs are repeated at `draws` draws in the ranges of the uncertain entries; by default
+    at up to 64 draws within `budget_s` seconds (40). Then `order` ranks the variants, and the results have an
+    `interval`. `draws=0` makes none. Raises what `reporting.compare.compare` raises.
     """
     chosen = found(scenario)
     axes, spec = several(chosen, keywords)
@@ -184,7 +184,7 @@ _FIELDS = tuple(field.name for field in attrs.fields(RunSpec))
 
 
 def several(scenario: Scenario, keywords: Mapping[str, Any]) -> tuple[dict[str, Sequence[Any]], RunSpec]:
-    """Divide keywords into the axes of a sweep, with their values, and the options that all runs share.
+    """Divide keywords into the axes of a sweep, with their values, and the spec that all runs share.
 
     Raises ParameterError for an unknown name, and for an axis without values.
     """
@@ -211,8 +211,8 @@ def _values(value: Any) -> tuple[Any, ...]:
 def workers(scenario: Scenario, jobs: int | None = None) -> Iterator[tuple[Executor, int]]:
     """Make an executor for runs of a scenario; yield it with the number of runs it makes at a time.
 
-    A scenario that no other process can import, such as one of a notebook's cell, runs in this process; all do where a
-    new process would ask again, as one that imports a script without `if __name__ == "__main__"`.
+    A scenario that no other process can import, such as one of a notebook's cell, runs in this process. So does every
+    scenario if the running script has no `if __name__ == "__main__"`, because new processes would repeat the script.
     """
     if registry.loading:
         told = 'asks while it is read as a program; put what asks below `if __name__ == "__main__":`'

@@ -1,9 +1,9 @@
 """`RunSpec`: everything that decides a run's result besides its program, from the command line to the machine.
 
-A new option needs two edits: its field here, and where it acts. From the fields follow the command line with
-its help, the key of a sweep's store, the JSON, what `compare` and `sweep` may vary, what `why` prints as a command and
-what a token of `explore` holds. What is no part of the result (sinks, progress, who looks on) is a parameter of the
-call that makes the run.
+A new option needs two edits: its field here, and the code where it acts. The fields determine the command line with its
+help, the key of a run in a sweep's `points.jsonl`, the JSON, what `compare` and `sweep` may vary, the command that
+`why` prints, and the content of `explore`'s tokens. What does not change the result (sinks, progress, observers) is a
+parameter of the call that makes the run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GearName = Literal["native", "turbo"]
 
 
 def _repeated(name: str, what: str, help: str) -> Parameter:
-    """Make an option that takes `key=value` and may be repeated; `what` says how one is written."""
+    """Make a command-line option that takes `key=value` and may be repeated; `what` shows the form of a value."""
 
     def read(kind: object, tokens: Sequence[Token]) -> dict[str, str]:
         from offloadrt.study.scripts.parameters import split_assignments
@@ -91,14 +91,14 @@ Faults = Annotated[
     ),
 ]
 _FROM_PYTHON = Parameter(parse=False)
-"""Marks a field that the command line does not have."""
+"""Marks a field that is no option of the command line."""
 
 _AXIS: Final = {"axis": True}
 """Marks a field that a sweep or a comparison may vary as it varies a parameter."""
 _POLICY: Final = {"policy": True}
-"""Marks a field that replaces a choice of the program, by name or as `FILE.py:CLASS`."""
+"""Marks a field whose policy replaces the program's own choice; it is a name or `FILE.py:CLASS`."""
 _APART: Final = {"apart": True}
-"""Marks a field that a result holds apart, not among its `options`."""
+"""Marks a field that is not in a result's `options`, because the result has a field for it or needs none."""
 
 
 def _seed(spec: RunSpec, attribute: attrs.Attribute[int], value: object) -> None:
@@ -146,7 +146,7 @@ def _told(value: object) -> str:
 
 
 def _pairs(values: str | Mapping[str, Any]) -> object:
-    """Return what tells two mappings apart, for comparison and hash."""
+    """Return a hashable object by which attrs compares this field and hashes it: its items, or its text."""
     return values if isinstance(values, str) else frozenset(values.items())
 
 
@@ -228,38 +228,38 @@ class RunSpec:
 
     @classmethod
     def of(cls, spec: RunSpec | None, fields: Mapping[str, Any]) -> RunSpec:
-        """Return `spec`, or the default, with some fields replaced. Raises TypeError for a field that there is not."""
+        """Return `spec`, or the default spec, with some fields replaced. Raises TypeError for an unknown field."""
         return cls(**fields) if spec is None else attrs.evolve(spec, **fields)
 
     @property
     def policies(self) -> dict[str, str | None]:
-        """Return what replaces choices of the program, by name; None where the program chooses."""
+        """Return the policies that replace the program's own choices, by field name; None: the program chooses."""
         return {name: getattr(self, name) for name in POLICIES}
 
     def changed(self) -> dict[str, Any]:
-        """Return the fields that are not at their defaults, by name: what a key, a token and JSON hold of a spec.
+        """Return the fields that are not at their defaults, by name; keys, tokens and JSON hold only these.
 
-        So a new field changes none of those that were written before it.
+        So a new field of the class does not change keys, tokens and JSON that were written before.
         """
         return {name: value for name, default in _DEFAULTS.items() if (value := getattr(self, name)) != default}
 
     def options_of_result(self) -> dict[str, str | dict[str, str | float]]:
-        """Return what a result tells of it in its `options`, tables first: what is not at its default, as texts."""
+        """Return the `options` of a result: the fields not at their defaults, first those with several entries."""
         values = {name: value for name, value in self.changed().items() if name in _IN_OPTIONS}
         tables = {name: value for name, value in values.items() if isinstance(value, dict)}
         return tables | {name: _told(value) for name, value in values.items() if name not in tables}
 
     def to_json(self) -> bytes:
-        """Encode it as a JSON object of the fields that are not at their defaults. Raises TypeError for an object."""
+        """Encode the fields that are not at their defaults as a JSON object. Raises TypeError for a policy object."""
         return msgspec.json.encode(self.changed())
 
     @classmethod
     def from_json(cls, text: bytes | str) -> RunSpec:
-        """Return the spec that `to_json` encoded. Raises TypeError for a field that there is not, UserError."""
+        """Return the spec that `to_json` encoded. Raises TypeError for an unknown field, UserError for a bad value."""
         return cls(**msgspec.json.decode(text))
 
     def words(self) -> list[str]:
-        """Return the options of the command line that say this, those that are repeated last."""
+        """Return the command-line words that give this spec; options that may be repeated come last."""
         words: list[str] = []
         repeated: list[list[str]] = []
         for name, value in self.changed().items():
@@ -277,23 +277,23 @@ class RunSpec:
 
     @property
     def ends(self) -> Mapping[str, str | float]:
-        """Return where entries of the machine are taken in their ranges, by name.
+        """Return `range_end` as a mapping from entries to positions in their ranges.
 
-        Raises UserError where all are taken at one end.
+        Raises UserError if it is a text, that is, one end for all ranges.
         """
         if isinstance(self.range_end, str):
             raise UserError(f"range_end {self.range_end}: it is of all ranges; none can be taken elsewhere as well")
         return self.range_end
 
     def with_ends(self, ends: Mapping[str, str | float]) -> RunSpec:
-        """Return it with entries of the machine taken elsewhere in their ranges, besides those that it names.
+        """Return the spec with `ends`, positions of entries in their ranges, added to those of `range_end`.
 
-        Raises UserError where it takes all of them at one end.
+        Raises UserError if `range_end` is one end for all ranges.
         """
         return attrs.evolve(self, range_end={**self.ends, **ends})
 
     def elsewhere(self, machine: str) -> RunSpec:
-        """Return it on another machine: choices and ends of ranges are kept where that machine has such entries."""
+        """Return the spec for another machine, with those overrides of choices and range ends that fit its entries."""
         from offloadrt.study.running import profiles
 
         entries = profiles.load(machine, runtime=self.runtime).entries
@@ -310,7 +310,7 @@ for _field in attrs.fields(RunSpec):  # cyclopts reads `__init__`, where attrs p
 
 @functools.cache
 def options() -> Mapping[str, str]:
-    """Return how the command line spells the fields that it has, by name: `{"overrides": "--set", …}`."""
+    """Return the command-line option of each field that has one: `{"overrides": "--set", …}`."""
     spelled = {}
     hints: Mapping[str, Any] = get_type_hints(RunSpec, include_extras=True)
     for name, hint in hints.items():
@@ -326,8 +326,8 @@ def _marked(mark: Mapping[str, bool]) -> tuple[str, ...]:
 
 
 AXES: Final = _marked(_AXIS)
-"""Fields that a sweep or a comparison may vary as it varies a parameter."""
+"""The fields that a sweep or a comparison may vary like a parameter."""
 POLICIES: Final = _marked(_POLICY)
-"""Fields that replace choices of the program."""
+"""The fields whose policies replace the program's own choices."""
 _IN_OPTIONS: Final = tuple(field.name for field in attrs.fields(RunSpec) if field.name not in _marked(_APART))
 _DEFAULTS: Final = {field.name: getattr(RunSpec(), field.name) for field in attrs.fields(RunSpec)}

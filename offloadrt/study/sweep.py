@@ -1,7 +1,7 @@
-"""Makes many runs on any executor, keeps each one as it finishes, and resumes where it stopped.
+"""Makes many runs on any executor, stores each result as the run finishes, and resumes an interrupted sweep.
 
 `DIR/points.jsonl` gains one line per finished run. The same sweep started again reads it and runs only what is
-missing; a line whose key no longer fits (the script, the machine file or the emulator changed since) is passed over.
+missing. It ignores a line whose key does not fit: the script, the machine file or the emulator has changed since.
 
 A `Point` is one run of a sweep. `Point.key` identifies the run, also in another process or at another time.
 
@@ -56,15 +56,15 @@ class Point:
     """One run of a sweep."""
 
     scenario: str
-    """A scenario reference for `registry.find`."""
+    """The scenario as a text that `registry.find` accepts."""
     parameters: Mapping[str, Value]
     options: RunSpec = attrs.field(factory=RunSpec)
     varied: Mapping[str, Value] = attrs.field(factory=dict)
-    """The options in `AXES` that differ among the points; results treat them as parameters."""
+    """The point's values of those options (`AXES`) that differ among the points; results treat them as parameters."""
 
     @property
     def axis_values(self) -> dict[str, Value]:
-        """Return what distinguishes this point from the others: its parameters and the varied options."""
+        """Return the values that distinguish this point from the others: its parameters and the varied options."""
         return {**self.parameters, **self.varied}
 
     def to_row(self) -> dict[str, Any]:
@@ -78,8 +78,9 @@ class Point:
 
     @property
     def key(self) -> str:
-        """Return a hash of all that the result depends on: program, emulator, machine, runtime, every option.
+        """Return 24 hex digits of a SHA-256 over all that the result depends on.
 
+        These are the scenario, its parameters and script, the emulator, the machine, the runtime and all options.
         Raises ScenarioNotFound, ScriptFailed; UserError for a machine or a runtime that does not exist.
         """
         return Keys().of(self)
@@ -109,12 +110,10 @@ class Keys:
 
 
 def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: RunSpec) -> list[Point]:
-    """Combine the values of `axes` to points with all parameters bound; the last axis varies fastest.
+    """Make a point for each combination of values of `axes`, with all parameters bound; the last axis varies fastest.
 
-    An axis may also be one of `AXES`, where the scenario has no such parameter.
-
-    Raises ParameterError before anything runs when one of the values is not a value of its parameter, or an axis is
-    what the options set for all points.
+    An axis is a parameter of the scenario, or one of `AXES` that is no parameter. Raises ParameterError, before
+    anything runs, for a value that its parameter does not accept, and for an axis that `options` sets for all points.
     """
     for name in AXES:
         if name in axes and (value := getattr(options, name)) is not None:
@@ -130,9 +129,9 @@ def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: RunSpec
 
 
 def is_option(scenario: Scenario, name: str, value: Any) -> bool:
-    """Tell whether a value of an axis belongs to an option, and to no parameter of the scenario.
+    """Tell whether a value on the axis `name` is for an option of `RunSpec`, not for a parameter of the scenario.
 
-    A policy in a file (`FILE.py:NAME`) is never one of a parameter's choices.
+    A policy in a file (`FILE.py:NAME`) is always for the option, even if a parameter has the same name.
     """
     return name in AXES and (name not in scenario.parameters or _file_of(value) is not None)
 
@@ -165,7 +164,7 @@ def varied(points: Sequence[Point]) -> str:
 
 @functools.cache
 def digest_of_sources() -> str:
-    """Return a hash of the emulator's own sources and profiles."""
+    """Return a SHA-256 of the emulator's own Python sources and TOML profiles, as hex digits."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")) + sorted(PACKAGE.rglob("*.toml")):
         digest.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes())
@@ -173,7 +172,7 @@ def digest_of_sources() -> str:
 
 
 def digest_of_file(path: Path | None) -> str | None:
-    """Return a hash of a file, or of all files in a folder; None where there is none."""
+    """Return a SHA-256 of a file's content, or of all files in a folder, as hex digits; None if it does not exist."""
     if path is None or not path.exists():
         return None
     digest = hashlib.sha256()
@@ -193,7 +192,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Kind = Literal["process", "dask", "mpi"]
 EXECUTORS: Final = Registry[Any]("executor", "offloadrt.executors")
-"""Context managers that make an executor with a number of workers, for kinds other than a process pool."""
+"""Context managers, by kind (`dask`, `mpi`), that make an executor with a given number of workers."""
 
 
 class InProcess(Executor):
@@ -300,7 +299,7 @@ def _processes(jobs: int) -> Iterator[Executor]:
 
 @contextlib.contextmanager
 def _terminated_in_order() -> Iterator[None]:
-    """While the body runs, let SIGTERM raise as an interrupt does, so that the pool can release its resources."""
+    """Let SIGTERM raise SystemExit while the body runs, so that the pool can release its resources."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -322,7 +321,7 @@ class Failure:
     point: Point
     message: str
     of_program: bool = False
-    """Whether the program raised. Otherwise the request cannot be carried out."""
+    """True: the program raised. False: the run could not be made, for example because of a bad parameter."""
 
 
 @attrs.define
@@ -333,11 +332,11 @@ class SweepOutcome:
     results: list[Result | None]
     failures: list[Failure] = attrs.field(factory=list)
     kept: int = 0
-    """Number of points that an earlier sweep had finished."""
+    """Number of points whose results an earlier sweep has stored."""
     done: int = 0
     """Number of results so far, those of an earlier sweep included."""
     order_effects: list[str] = attrs.field(factory=list)
-    """Steps between neighbouring values whose effect changes sign in some of the draws."""
+    """Texts about steps from one value of an axis to the next that make runs faster in some draws, slower in others."""
 
     @property
     def finished(self) -> list[Result]:
@@ -412,11 +411,11 @@ def sweep(
     advanced: Callable[[SweepOutcome], None] | None = None,
     enough: Callable[[SweepOutcome], bool] = lambda outcome: False,
 ) -> SweepOutcome:
-    """Run what is missing of `points` on `pool`, which runs `jobs` at a time.
+    """Run the points that have no result in `file` on `pool`, which runs `jobs` at a time.
 
-    `file` keeps each result as it comes; `advanced` is called after each. No run is begun any more once `enough` says
-    so; those that were not run have no result. A point that fails does not stop the
-    others. When interrupted (KeyboardInterrupt passes through) the file holds everything that had finished.
+    Each result is appended to `file`; `advanced` is called after each. When `enough` returns True, no further run is
+    begun, and the remaining points have no result. A point that fails does not stop the others. KeyboardInterrupt
+    passes through; the file then has the results of all runs that had finished.
     """
     keys = Keys()
     kept: list[Result | None] = [None for _ in points]
@@ -455,7 +454,7 @@ def _with_varied(result: Result, point: Point) -> Result:
 
 @attrs.define
 class _appender:
-    """Opens the file of points, if one is wanted; a call writes one line and flushes it."""
+    """A context manager that locks and opens the file of points, if there is one; a call appends a line."""
 
     path: Path | None
     keys: Keys
@@ -493,16 +492,16 @@ class _appender:
                 self._file.close()
 
 
-# A call of a cluster costs milliseconds, more than a short run. So runs that are short are given several in one call.
-# A worker process can die under a run; what the executor had then is given once more.
+# A call to a cluster costs milliseconds, more than a short run. So one call makes several short runs.
+# A worker process can die during a run; the runs that the executor had at that time are submitted once more.
 
 _CALL_S = 0.25
-"""Seconds that a call should take: a hundred times a cluster's overhead, yet short enough to lose when one dies."""
+"""Seconds that a call should take: a hundred times a cluster's overhead, and little to lose when a worker dies."""
 _MOST_IN_A_CALL = 64
 _INTERRUPTIBLE_S = 0.5
-"""Longest uninterrupted wait in seconds; Python sees a Ctrl-C, which polars' own SIGINT handler would hide, between."""
+"""Longest wait at a time in seconds. Between waits Python notices a Ctrl-C, which polars' SIGINT handler would hide."""
 _DEATHS = 2
-"""Number of worker deaths near a run after which the run is submitted alone."""
+"""Number of worker deaths during calls with a run after which the run is submitted alone."""
 
 
 def run_point(point: Point) -> bytes:
@@ -539,13 +538,13 @@ class Dispatcher:
     enough: Callable[[], bool] = lambda: False
     """Tells whether no more points are to be submitted."""
     again: list[int] = attrs.field(factory=list)
-    """Points to submit once more, those that need not be alone first."""
+    """Numbers of the points to submit once more; those that must be submitted alone come last."""
     deaths: Counter[int] = attrs.field(factory=Counter)
     """Number of worker deaths while the executor had each point."""
     given: dict[Future[tuple[float, list[bytes]]], list[int]] = attrs.field(factory=dict)
     done: SimpleQueue[Future[tuple[float, list[bytes]]]] = attrs.field(factory=SimpleQueue)
     run_s: float = _CALL_S
-    """Moving mean of a run's duration."""
+    """Moving mean of a run's duration in seconds of real time."""
 
     def answers(self) -> Iterator[tuple[int, bytes]]:
         """Yield the number and the answer of each point as it finishes.
@@ -571,7 +570,7 @@ class Dispatcher:
             future.add_done_callback(self.done.put)
 
     def _next(self) -> list[int]:
-        """Choose the points of the next call; none while a run that must be alone waits or is in progress."""
+        """Return the numbers of the points of the next call; none while a run that must be alone waits or runs."""
         if any(self._must_be_alone(numbers[0]) for numbers in self.given.values()):
             return []
         if self.again:
@@ -594,7 +593,7 @@ class Dispatcher:
         return sorted(finished, key=self.given.__getitem__)
 
     def _answers_of(self, numbers: list[int], future: Future[tuple[float, list[bytes]]]) -> list[bytes]:
-        """Return the answers of a call's runs; empty when they are to be submitted once more."""
+        """Return the answers of a call's runs; an empty list if the runs have to be submitted once more."""
         try:
             seconds, answers = future.result()
         except CancelledError:
@@ -620,6 +619,6 @@ class Dispatcher:
 
 
 def _died(error: Exception) -> bytes:
-    """Make the answer of a run under which worker processes died."""
+    """Make the answer (as of `run_point`) of a run during which worker processes died."""
     message = f"its worker process died each time, as it does when memory runs out: {error}"
     return msgspec.json.encode({"error": message, "of_program": True})

@@ -1,18 +1,12 @@
 """CUDA and HIP programs: host threads that call the driver library themselves, without an offloading runtime between.
 
     run.options = cuda.CUDAOptions()
-
-A thread's calls have the names of the CUDA runtime API without their prefix; ``host_thread.py`` has them all.
-``calling_thread.py`` has a thread's current device, its streams and the program's allocations. ``program.py`` has what
-the threads of a program share. On a machine of AMD's the calls have HIP's names in reports. Kernels are those of
-`offloadrt.kernels`.
-
     await run.parallel(main)
 
-A thread's calls have the names of the CUDA runtime API without their prefix; ``host_thread.py`` has them all.
-``calling_thread.py`` knows a thread's current device, its streams and what the program has allocated. What the threads
-of a program share is in ``program.py``. On a machine of AMD's the calls have HIP's
-names in reports. Kernels are those of `offloadrt.kernels`.
+A thread's calls have the names of the CUDA runtime API without the prefix ``cuda``. ``host_thread.py`` has all of them;
+``calling_thread.py`` has a thread's current device, its streams and the program's allocations; ``program.py`` has what
+the threads of a program share. On a machine with AMD's GPUs, reports show HIP's names of the calls. Kernels are made
+with `offloadrt.kernels`.
 """
 
 from offloadrt.driver import BuiltGraph, CapturedGraph, GraphExec, MemPool, TimedEvent

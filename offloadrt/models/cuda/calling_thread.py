@@ -1,4 +1,4 @@
-"""A host thread that calls CUDA's runtime library: its current device, and the streams of its calls."""
+"""A host thread that calls CUDA's runtime library: its current device, the streams of its calls, its allocations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from offloadrt.runtime.plugins.plugin import DevicePlugin
 from offloadrt.sim import Simulation
 
 CopyEnd = HostArray | Section | DeviceArray
-"""An end of a copy: memory of the host or of a device."""
+"""The source or the destination of a copy: memory of the host or of a device."""
 ILLEGAL_ADDRESS = "CUDA_ERROR_ILLEGAL_ADDRESS"
 
 
@@ -28,7 +28,7 @@ def device_of(machine: Machine, address: int) -> int | None:
 
 @attrs.frozen
 class Freed:
-    """The story of a free: which thread freed a block, by which call and when."""
+    """The record of a free: which thread freed a block, by which call, and at which virtual time in seconds."""
 
     call: str
     thread: str
@@ -39,7 +39,7 @@ class Freed:
 
 
 class Allocations:
-    """The blocks of device memory that a program has freed, and those that it frees in the order of a stream."""
+    """Remembers which blocks of device and managed memory a program has freed, to report their later use."""
 
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
@@ -65,9 +65,9 @@ class Allocations:
     def check_use(
         self, driver: CudaDriver, call: DriverCall, what: str, argument: Any, *, anywhere: bool = False
     ) -> None:
-        """Raise DriverError for freed or foreign device memory, another device's memory, and pageable memory.
+        """Raise DriverError for an argument that is freed or unallocated, in another device's memory, or pageable.
 
-        anywhere: whether memory of other devices is allowed.
+        what: the argument's role in the message. anywhere: whether memory of other devices is allowed.
         """
         if isinstance(argument, HostArray):
             if argument.freed:
@@ -95,13 +95,13 @@ class Allocations:
 
 
 class MappedMemory:
-    """The ranges of pinned memory that kernels have used, by address, with the devices that use them."""
+    """The ranges of pinned host memory that kernels have used in place, with the devices that can access them."""
 
     def __init__(self) -> None:
         self._ranges: dict[int, tuple[int, list[CudaDriver]]] = {}
 
     def use(self, driver: CudaDriver, array: HostArray) -> None:
-        """Let a device's kernels reach an array of pinned memory; do nothing for a managed array."""
+        """Make an array in pinned memory accessible to a device's kernels; do nothing for a managed array."""
         if array.managed or not array.nbytes:
             return
         _, drivers = self._ranges.setdefault(array.address, (array.nbytes, []))
@@ -112,7 +112,7 @@ class MappedMemory:
             drivers.append(driver)
 
     def end(self, address: int) -> None:
-        """Remove an unpinned range, which begins at an address, from all devices."""
+        """Make the range that begins at an address inaccessible to all devices, when it is unpinned."""
         nbytes, drivers = self._ranges.pop(address, (0, []))
         for driver in drivers:
             driver.managed.manage().remove(address, nbytes)
@@ -135,7 +135,7 @@ class PrimaryContext:
     default_stream: Stream
     """The legacy default stream."""
     per_thread: dict[int, Stream] = attrs.field(factory=dict)
-    """The per-thread default streams, by number of the thread."""
+    """The per-thread default streams, by thread number."""
 
 
 @attrs.define(eq=False)
@@ -149,13 +149,13 @@ class ProgramState:
     devices: dict[Stream, int] = attrs.field(factory=dict)
     """The device of each stream that has not been destroyed."""
     told: Any = None
-    """Follows the calls for the program's observer (`ProgramObserver.watch_calls`); None without an observer."""
+    """Reports the calls to the program's observer (`ProgramObserver.watch_calls`); None without an observer."""
 
 
 class CallingThread(ProgramThread):
-    """The part of a thread that all groups of calls need. context: returns a device's context, made on demand.
+    """The part of a host thread that all its groups of calls use: the current device, and arguments that are streams.
 
-    state: the state that the program's threads share.
+    context: returns the context of a device, which it makes on demand. state: what the program's threads share.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class CallingThread(ProgramThread):
         raise driver.refusal(driver.call(call), "CUDA_ERROR_INVALID_HANDLE", f"stream {stream.index} {why}")
 
     async def _at_stream(self, stream: Stream | DefaultStream | None, call: str) -> tuple[CudaDriver, Stream]:
-        """Return the stream that an argument stands for, on any device, with that device's driver library."""
+        """Return the stream that an argument stands for, which may be of any device, and that device's driver."""
         context = await self._context()
         chosen = await self._stream(context, stream, call, anywhere=True)
         number = self._state.devices.get(chosen, context.number)

@@ -55,17 +55,17 @@ class PreparedLaunch:
     """The values that the kernel's body gets."""
     touching: Touching
     uses: Sequence[tuple[str, Any]]
-    """The launch's arguments, each with its role."""
+    """The launch's arguments, each with its role in messages: ``argument 1 of kernel 'saxpy'``."""
 
 
 class HostThread(CallingThread):
-    """Given to the body of a host thread as ``t``. Its calls have the names of CUDA's, without their prefix.
+    """The object ``t`` that the body of a host thread gets. Its methods have the names of CUDA's calls, without prefix.
 
     A call without a stream uses the default stream that the program's options choose. On AMD's GPUs the calls are HIP's
     (hipMallocAsync, hipGraph and so on).
 
-    A graph that a program builds itself numbers its nodes in order; ``after`` names the nodes that a node waits for.
-    Events that are recorded in a capture become edges. A call that a capture forbids raises CUDA's error and
+    The nodes of a graph that a program builds itself have numbers from 0; ``after`` has those of the nodes that a node
+    waits for. Events that are recorded in a capture become edges. A call that a capture forbids raises CUDA's error and
     invalidates the capture, so that `stream_end_capture` raises, too. Graphs within graphs, memory nodes, pageable
     memory and streams of several devices in one graph are not emulated, and raise errors.
     """
@@ -76,11 +76,11 @@ class HostThread(CallingThread):
     ) -> None:  # fmt: skip
         """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, without waiting for it.
 
-        Its arguments are managed arrays, arrays of pinned memory, which it uses in place, device arrays and numbers. A
-        loop nest has the iterations that its source says, which the threads share as in a grid-stride loop. A grid and
-        a block of two dimensions are (x, y): the threads of a row have consecutive iterations. library: the kernel
-        stands for library code, which keeps its operands in shared memory and loads ahead, so that its source does not
-        say how many loads are in flight. by_value: bytes of structs that are passed by value as well. Raises
+        arguments: device arrays, managed arrays, arrays in pinned memory, which the kernel uses in place, and numbers.
+        A loop nest's iterations follow from its source; the threads share them as in a grid-stride loop. grid, block:
+        with two dimensions (x, y), the threads of a row have consecutive iterations. library: the kernel stands for
+        library code, which prefetches to shared memory, so that its source does not tell how many loads are in flight.
+        by_value: bytes of structs that are passed by value in addition. Raises
         DriverError for memory that the kernel cannot reach or that is freed, and for a stream of another device.
         """
         context = await self._context()
@@ -98,7 +98,7 @@ class HostThread(CallingThread):
             self._node(capture.last(chosen), prepared.uses)
 
     async def leave_team(self) -> None:
-        """Do nothing, because the work that the thread left in streams goes on."""
+        """Do nothing: a thread that leaves its team does not wait for its work in streams."""
 
     # memory
 
@@ -108,8 +108,8 @@ class HostThread(CallingThread):
     ) -> HostArray:  # fmt: skip
         """Allocate managed memory (cudaMallocManaged).
 
-        fill: values that this thread writes; written: whether the thread writes the whole array, whatever the values.
-        Without either, the pages are untouched.
+        fill: values that this thread writes to the array. written: whether the thread writes the whole array, without
+        telling which values. Without either, no page is populated yet.
         """
         array = self._made(name, shape, dtype, fill)
         array.managed = True
@@ -213,9 +213,9 @@ class HostThread(CallingThread):
     async def memcpy(self, destination: CopyEnd, source: CopyEnd) -> None:
         """Copy as many bytes as the source has (cudaMemcpy with cudaMemcpyDefault), in the default stream.
 
-        The call returns when the real one does: copies from pinned memory and copies to the host have completed then,
-        other pageable memory is staged, and the host does not wait for copies between or within devices. Raises
-        DriverError for memory that is freed, no device's, or too small, and FreedHostMemory.
+        The call returns when the real one does: after the completion of a copy from pinned memory or to the host, after
+        pageable memory has been staged, and at once for a copy between or within devices. Raises DriverError for device
+        memory that is freed or unallocated, and for a destination too small; FreedHostMemory.
         """
         context = await self._context()
         stream = await self._stream(context, None, "cudaMemcpy")
@@ -323,10 +323,10 @@ class HostThread(CallingThread):
         reuse_allow_opportunistic: bool | None = None,
         reuse_allow_internal_dependencies: bool | None = None,
     ) -> None:
-        """Set what a pool keeps at a synchronization, and which memory it reuses (cudaMemPoolSetAttribute).
+        """Set how much unused memory a pool keeps, and which memory it reuses (cudaMemPoolSetAttribute).
 
-        release_threshold: bytes that a synchronization keeps; 0 at first, so that it gives back all unused memory.
-        Raises ValueError for a value that is no number of bytes.
+        release_threshold: the unused bytes that the pool keeps at a synchronization; initially 0, so that it returns
+        all. None leaves an attribute as it is. Raises ValueError for a threshold that is no number of bytes.
         """
         if release_threshold is not None:
             check_integers("mem_pool_set_attribute", [("release_threshold", release_threshold, 0)])
@@ -339,7 +339,7 @@ class HostThread(CallingThread):
             pool.policies.allow_internal_dependencies = reuse_allow_internal_dependencies
 
     def mem_pool_get_attribute(self, pool: MemPool) -> PoolAttributes:
-        """Return what a pool holds and has held, in bytes (cudaMemPoolGetAttribute)."""
+        """Return a pool's reserved and used bytes, now and at most, and its reuses (cudaMemPoolGetAttribute)."""
         return pool.statistics()
 
     async def mem_pool_trim_to(self, pool: MemPool, keep: int) -> None:
@@ -633,7 +633,7 @@ class HostThread(CallingThread):
     # for several groups of calls
 
     def _node(self, node: GraphNode, uses: Sequence[tuple[str, Any]] = ()) -> None:
-        """Record for a new node which memory the node uses, and how."""
+        """Store in a new graph node its memory arguments, each with its role, and report the node to the observer."""
         node.uses = uses
         if (told := self._state.told) is not None:
             told.node_made(node)
@@ -642,7 +642,7 @@ class HostThread(CallingThread):
         self, call: str, context: PrimaryContext, kernel: Kernel, arguments: Sequence[Any], grid: Shape, block: Shape,
         iterations: int | None, library: bool,
     ) -> PreparedLaunch:  # fmt: skip
-        """Check a launch's arguments, and return it. Raises DriverError for memory that the kernel cannot reach."""
+        """Make a launch and check its arguments. Raises DriverError for memory that the kernel cannot reach."""
         check_arguments(kernel, arguments, "t.malloc(...) or t.malloc_managed(...)")
         for name, shape in (("grid", grid), ("block", block)):
             sizes = shape if isinstance(shape, tuple) else (shape,)
@@ -677,7 +677,7 @@ class HostThread(CallingThread):
         return PreparedLaunch(launch, values, touching, uses)
 
     def _made(self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike, fill: Any) -> HostArray:
-        """Return an array that has no address yet."""
+        """Make an array without an address, for memory that is allocated next."""
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         values = None if self.program.phantom else make_values(name, lengths, element, fill)
         return HostArray(name, 0, lengths, element, values=values, watch=self.program.arrays.watch)
@@ -685,7 +685,7 @@ class HostThread(CallingThread):
     async def _copy(
         self, context: PrimaryContext, destination: CopyEnd, source: CopyEnd, stream: Stream, call: str
     ) -> None:
-        """Submit the copy between two ends of any kind."""
+        """Submit a copy from and to memory of any kind; report it, or note its memory in the node of a capture."""
         await self._copying(context, destination, source, stream, call)
         capture = context.driver.graphs.capture_of(stream)
         if capture is not None and any(isinstance(end, DeviceArray) for end in (source, destination)):
@@ -714,7 +714,7 @@ class HostThread(CallingThread):
     def _check_copy(
         self, context: PrimaryContext, destination: CopyEnd, source: CopyEnd, call: str, anywhere: bool = False
     ) -> tuple[int, int, int]:
-        """Return the addresses of a copy's destination and source, and its bytes. Raises what `memcpy` does."""
+        """Check a copy; return the addresses of destination and source, and the bytes. Raises what `memcpy` does."""
         driver = context.driver
         (to, room), (begin, nbytes) = _range(destination, call), _range(source, call)
         if nbytes > room:
@@ -743,7 +743,7 @@ def check_host_function(call: str, function: Callable[[], object] | None, second
 
 
 def _range(end: CopyEnd, call: str) -> tuple[int, int]:
-    """Return the address and the bytes of an end of a copy."""
+    """Return the address and the bytes of a copy's source or destination. Raises ValueError for a strided section."""
     if isinstance(end, Section) and not end.is_contiguous:
         raise ValueError(f"{call}: {end} is in pieces, and a copy moves one range of bytes")
     return (end.address, end.nbytes) if isinstance(end, DeviceArray) else extent(end, call)

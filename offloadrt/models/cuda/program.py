@@ -30,9 +30,9 @@ class CUDAOptions(ProgramOptions):
     model: ClassVar[str] = "cuda"
 
     default_stream: DefaultStreams = "legacy"
-    """The stream of a call without one: the device's legacy default stream, or one of the calling thread's own.
+    """The stream of a call that names none: the device's legacy default stream, or the thread's own (`per-thread`).
 
-    The option is like nvcc's option of that name.
+    This is nvcc's option ``--default-stream``.
     """
 
     def check(self) -> None:
@@ -43,7 +43,7 @@ class CUDAOptions(ProgramOptions):
             raise ValueError(f"default_stream is {self.default_stream!r}; it can be {choices}")
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> CUDAOptions:
-        """Return the options with the environment's choices applied. Raises ValueError."""
+        """Return the options with what environment variables choose: the default stream. Raises ValueError."""
         return attrs.evolve(self, default_stream="per-thread") if is_on(environment, PER_THREAD) else self
 
 
@@ -51,7 +51,7 @@ R = TypeVar("R")
 
 
 class CUDA(OffloadProgram[HostThread]):
-    """The program's view of the machine.
+    """A CUDA program on an emulated machine: its devices' contexts, and its teams of host threads.
 
     Raises ValueError on a machine whose driver library is not CUDA's.
     """
@@ -114,7 +114,7 @@ class CUDA(OffloadProgram[HostThread]):
         self._contexts[number] = PrimaryContext(number, driver, self.devices[number].plugin, stream)
 
     async def complete_tasks(self) -> None:
-        """Wait for all streams, as at the destruction of the contexts, which reports no errors to the program."""
+        """Wait for all streams, as the destruction of the contexts does; errors of their work are not reported."""
         for driver in self._drivers:
             with suppress(DriverError):
                 for stream in [*driver.streams.all]:

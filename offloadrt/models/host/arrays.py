@@ -1,18 +1,18 @@
 """The arrays of a program in the memory of the host: where they lie, and globals of declare target.
 
 `Arena` is a thread's part of the heap, as in glibc's malloc, or its stack. `ProgramArrays` makes the arrays of a
-program. `DeviceGlobals` knows where globals of declare target lie on each device, and how a kernel reaches them.
+program. `DeviceGlobals` has the addresses of globals of declare target on each device, by which kernels find them.
 
 Addresses matter to the runtime: a lookup in the present table also locks the neighbour by address. Small heap blocks
 come from the arena of the thread that allocates (`HEAP_MAX_SIZE`, 64 MiB), large ones from `mmap` (`M_MMAP_THRESHOLD`,
 128 KiB). A freed block is used again for the same size, last freed first. C arrays lie on the thread's own stack (8
 MiB, large ones apart).
 
-Of a global in ``enter`` the device image holds the global itself; its table entry is there from the start and infinite.
-Of one in ``link`` the image holds a reference pointer, which an attachment fills when the variable is mapped. Under
-unified shared memory `enter` has a reference pointer as well. Where the device uses host memory in place, the image is
-copied from the host when it is loaded (`loadImagesOntoDevice`): reference pointers then lead to the host's globals,
-until a map with `close` attaches a block.
+The device image holds a global of ``declare target enter`` itself. Its table entry exists from the start, with an
+infinite reference count. For a global of ``link`` the image holds a reference pointer, to which mapping the variable
+attaches its device block; under unified shared memory this is so for ``enter``, too. Where the device uses host memory
+in place, the image is copied from the host when it is loaded (`loadImagesOntoDevice`): reference pointers then hold the
+addresses of the host's globals, until a map with `close` attaches a block.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ Bin = list[int]
 class Arena:
     """A range of addresses from which one thread allocates; a full arena takes a new range.
 
-    A block is freed by its address in the bin that it came from. malloc joins free neighbours and cuts them for other
-    sizes. Here a block serves its own size and alignment only: a program that frees one size and allocates another
-    spreads over more addresses than it would with glibc.
+    To free a block, its address is put back into the bin that it came from. glibc's malloc joins free neighbours and
+    splits them for other sizes. Here a free block is reused only for its own size and alignment, so a program that
+    frees one size and allocates another spreads over more addresses than with glibc.
 
-    extent: bytes of a range. large: size from which on blocks lie outside. gap: bytes between blocks.
+    extent: bytes of a range. large: blocks of this many bytes and more lie outside of it. gap: bytes between blocks.
     """
 
     memory: HostMemory
@@ -105,17 +105,17 @@ class Arena:
 
 
 class ProgramArrays:
-    """Makes and frees the arrays of a program; devices that reach host memory are told of the arrays.
+    """Makes and frees the arrays of a program, and registers them with managed memory and devices that use host memory.
 
-    phantom: whether arrays have no values unless a caller says otherwise
+    phantom: whether arrays have no values unless a caller asks for values
     """
 
     def __init__(self, machine: Machine, devices: Sequence[OffloadDevice], phantom: bool) -> None:
         self.heap_blocks: dict[int, Bin] = {}
-        """The program's blocks of the C library's heap: the bin to which each block returns, by address."""
+        """For each allocated heap block of the program, by its address: the bin to which the block returns."""
         self.tell: Tell | None = None
         self.watch: Watch | None = None
-        """Makes from an array's values what Python sees, for a listener."""
+        """Makes the view of an array's values that the program's Python gets, for an observer; None without one."""
         self._sim = machine.sim
         self._memory = machine.host_memory
         self._devices = devices
@@ -137,9 +137,9 @@ class ProgramArrays:
         heap: Arena,
         stack: Arena,
     ) -> HostArray:
-        """Make an array at a modelled address; with `fill` its pages are populated.
+        """Make an array at an emulated address. Its pages are populated if `fill` is given.
 
-        A heap array gets a pointer variable on the stack.
+        A heap array gets a pointer variable on the stack, too.
         """
         if not isinstance(name, str):
             raise TypeError(f"array {name!r}: its name comes first, as a text, then its size")
@@ -170,7 +170,7 @@ class ProgramArrays:
         return address
 
     def add(self, array: HostArray, written: bool) -> HostArray:
-        """Add an array with an address to the program's arrays. written: the program has populated its pages."""
+        """Register an array that has an address already. written: whether the program has populated its pages."""
         begin, nbytes = array.address, array.nbytes
         if self.tell is not None:
             self.tell(ArrayMade(array))
@@ -184,9 +184,9 @@ class ProgramArrays:
         return array
 
     def take_heap_block(self, array: HostArray) -> Bin:
-        """Take an array's block from the program, and return the block's bin, whichever thread frees the array.
+        """Remove a heap array's block from `heap_blocks`, and return its bin, to which the caller adds the address.
 
-        Raises InvalidFree where no allocation begins.
+        Raises InvalidFree if the array was freed before, or if no allocation begins at its address.
         """
         if not isinstance(array, HostArray):
             raise TypeError(f"free takes an array of the program, not {array!r}")
@@ -202,7 +202,7 @@ class ProgramArrays:
         self.forget(array)
 
     def forget(self, array: HostArray, freed: bool = True) -> None:
-        """Remove an array from the program's arrays. freed: the program frees it; else it has just ended unseen."""
+        """Unregister an array. freed: whether the program frees it; otherwise its memory ends without a free."""
         array.freed = freed
         if freed and self.tell is not None:
             self.tell(ArrayFreed(array))
@@ -217,9 +217,9 @@ class ProgramArrays:
 
 @attrs.define(eq=False)
 class DeviceGlobals:
-    """The globals of a program, and the devices' images that hold them.
+    """The globals of declare target of a program, and their places in the devices' images.
 
-    `load` puts the globals declared so far into every device's image, once, and loads the image on devices without it.
+    `load` loads the image on devices that have none, and adds the globals declared so far to every device's image.
     """
 
     devices: list[OffloadDevice]
@@ -227,9 +227,9 @@ class DeviceGlobals:
     declared: list[HostArray] = attrs.field(factory=list)
     _loaded: int = 0
     _bare: list[OffloadDevice] = attrs.field(init=False)
-    """Devices without the image."""
+    """Devices on which the image has not been loaded yet."""
     pending: bool = attrs.field(init=False)
-    """Whether there is anything to load."""
+    """Whether `load` has anything to do."""
 
     def __attrs_post_init__(self) -> None:
         self._bare = [device for device in self.devices if device.plugin.image_pending]
@@ -241,7 +241,7 @@ class DeviceGlobals:
         self.pending = True
 
     async def load(self) -> None:
-        """Load the image; the first thread that reaches a device does this, and others wait for it."""
+        """Load the image; the first thread that uses a device does this, and others wait for it."""
         await take(self.lock, self.devices[0].machine.host_time)
         try:
             while self._bare:
@@ -289,7 +289,7 @@ class DeviceGlobals:
         return 0 if array.bytes is None else array.bytes
 
     def binding(self, device: OffloadDevice, array: HostArray) -> Binding | None:
-        """Return where a kernel finds a global; None if its pointer leads nowhere."""
+        """Return where a kernel finds a global; None for another array, or if the reference pointer is not attached."""
         if array.kind not in ("global", "link"):
             return None
         entry = device.table.at(array.pointer_address or array.address)

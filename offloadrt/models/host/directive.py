@@ -1,8 +1,8 @@
 """One directive or routine from its begin to its end, in the thread that runs it.
 
-`in_directive` runs the work of a directive on a device. `beginning`, `ending` and `updating` are the works of
-directives that only map, unmap or update data. `launch_of` makes the launch of a kernel: how many teams of how many
-threads do how many iterations. `Region` is entered by ``async with``: a region of data, or of device addresses.
+`in_directive` runs a directive on a device; what it does there is a function, its `Work`. `beginning`, `ending` and
+`updating` return the `Work` of directives that only map, unmap or update data. `launch_of` makes the launch of a
+kernel: the numbers of teams, threads and iterations. `Region` is a structured region, entered by ``async with``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from offloadrt.sim import Signal
 from offloadrt.sim.errors import AsyncOnly
 
 _A_THREAD_EACH: Final = GridDefaults(sys.maxsize, DEFAULT_THREADS, DEFAULT_THREADS)
-"""Grid for models without a limit of teams: one thread for each iteration."""
+"""The grid of programming models that do not limit the number of teams: one thread for each iteration."""
 
 
 def launch_of(
@@ -45,11 +45,11 @@ def launch_of(
     iterations: int | None = None,
     grid: GridDefaults = _A_THREAD_EACH,
 ) -> Launch:
-    """Make a launch with these arguments, of which only shapes, types and numbers matter.
+    """Make the launch of a kernel. Of the arguments only shapes, types and numbers matter, not the arrays' values.
 
-    A loop nest runs the iterations that its source says; any other kernel is one team with one iteration a thread
-    unless given. `grid`: the runtime's defaults for a loop with open teams or threads. Raises KernelError when a loop
-    needs an unknown value.
+    A loop nest's number of iterations follows from its source. Any other kernel has `iterations`; by default it is one
+    team with one iteration a thread. grid: the runtime's defaults for a loop without teams or threads. Raises
+    KernelError when the iterations of a loop depend on a value that is not known.
     """
     per_team = kernel.threads_per_team if threads is None else threads
     known = None if kernel.analysis is None else arguments
@@ -74,9 +74,9 @@ def construct_launch(
 ) -> Launch:
     """Make the launch of a construct, or raise the error of a compiler that rejects the construct.
 
-    clauses: the model's names of teams and threads. Raises ValueError for a size that is no whole number from 1 (from 0
-    for the iterations), TypeError for an object that is no kernel and for an array of another program, KernelError for
-    a wrong number of arguments.
+    construct: its name in messages. clauses: the model's names of its clauses for teams and threads. Raises ValueError
+    for a number of teams or threads below 1 or of iterations below 0, TypeError for an object that is no kernel and for
+    an array of another program, KernelError for a wrong number of arguments.
     """
     sizes = ((clauses[0], teams, 1), (clauses[1], threads, 1), ("iterations", iterations, 0))
     check_integers(construct, [size for size in sizes if size[1] is not None])
@@ -122,12 +122,12 @@ def _type_of(argument: Any) -> str:
 
 
 def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
-    """Let the running actor leave a directive of this name before its end, unless the device has ended.
+    """Clean up after a directive that an exception or a cancellation has ended early, unless the device has ended.
 
-    A real directive cannot be left early, as at a timeout. Here an actor of the runtime waits for what the directive
-    has submitted. It gives the stream back unless the queue lasts, and unmaps what is left to unmap: the directive's
-    own maps, or the rest of those that it was about to unmap. Then it does the postponed work and that of the memory
-    configuration. It copies nothing back. Only the end of the program waits for this actor.
+    A real directive cannot be left early, for example at a timeout. Here a new actor waits for what the directive has
+    submitted. It gives the stream back unless the queue lasts, and unmaps what is left to unmap: the directive's own
+    maps, or the rest of those that it was about to unmap. Then it runs the queue's post-processing and the hook of the
+    memory configuration. It copies nothing back. Only the end of the program waits for this actor.
     """
     if device.ended is not None or device.sim.ending:
         return
@@ -143,7 +143,7 @@ def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
 async def _bring_to_an_end(
     device: OffloadDevice, queue: DirectiveQueue, rest: Callable[[], None] | None, over: Signal
 ) -> None:
-    """Finish what an abandoned directive has begun; a failing call of the driver library ends the device."""
+    """Finish what an abandoned directive has begun, and set `over`; a failing driver call ends the device."""
     born = device.sim.now
     try:
         await _end(device, queue, rest)
@@ -175,7 +175,7 @@ class LastingQueue(WorkQueue, Protocol):
     """A queue that outlives its directives, such as an async queue of OpenACC."""
 
     async def use(self, device: OffloadDevice, queue: DirectiveQueue, work: Work, /) -> None:
-        """Do the work of a directive, whose own queue uses the stream of this queue."""
+        """Do the work of a directive in the stream of this queue; `queue` is the directive's own queue."""
 
 
 async def in_directive(
@@ -188,16 +188,15 @@ async def in_directive(
     mandatory: bool = True,
     make_queue: type[DirectiveQueue] = DirectiveQueue,
 ) -> OffloadDevice:
-    """Do `work` as a numbered directive of this name on a device, and drain its queue.
+    """Do `work` as a directive of this name, with a number and a queue of its own, on a device; then drain the queue.
 
-    lasting: a queue that outlives the directive and takes its work; this queue is not drained here. unmaps: items whose
-    mapping ends even if the directive is left before it has begun to unmap. mandatory: whether a failing call of the
-    driver library is fatal; this is not so for a routine that returns an error code. make_queue: the class of the
-    directive's queue.
+    unmaps: items whose mapping ends even if the directive is left before it has begun to unmap. lasting: a queue that
+    outlives the directive and takes its work; it is not drained here. mandatory: whether a failing driver call is
+    fatal; it is not for a routine that returns an error code. make_queue: the class of the directive's queue.
 
-    Returns the device. Raises InvalidDevice, DeviceEnded and what the work raises; a MappingError has all that LLVM
-    would have printed. A failing construct ends the device, as it ends a real program. Another actor brings a construct
-    to its end that is left early, as at a timeout.
+    Returns the device. Raises InvalidDevice, DeviceEnded and what the work raises; the messages of a MappingError are
+    all that LLVM would have printed. A failing construct ends the device, as it ends a real program. If the construct
+    is left early, as at a timeout, another actor finishes it (`abandon`).
     """
     if program.globals.pending:
         await program.globals.load()
@@ -269,7 +268,7 @@ def ending(items: Sequence[MapItem], call: str) -> Work:
 
 
 def updating(items: Sequence[MapItem], call: str, specification: bool = False) -> Work:
-    """Return the work of a directive that moves the data of these items; specification: as `target_data_update`."""
+    """Return the work of a directive that updates the data of these items; specification: see `target_data_update`."""
     return lambda where, queue: target_data_update(where, items, queue, call, specification)
 
 
@@ -277,9 +276,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Region(AsyncOnly, ABC, Generic[T_co]):
-    """A region of a program, entered by ``async with region as what_begin_gives``.
+    """A structured region of a program: ``async with region as value``, where `begin` returns the value.
 
-    A region that is dropped where it was made maps nothing, so it warns; a region that was kept may stay unused.
+    A region that is dropped on the line that made it maps nothing, a likely mistake, so it warns. One that was stored
+    in a variable may stay unused.
     """
 
     directive: ClassVar[str]
@@ -287,9 +287,9 @@ class Region(AsyncOnly, ABC, Generic[T_co]):
     _made_at: tuple[CodeType, int] | None = None
 
     def made(self) -> None:
-        """Note where the region was made, once its clauses have been checked.
+        """Remember the line of the program that makes the region, once its clauses have been checked.
 
-        A region's ``__init__`` calls this, and a method of the thread has called that.
+        A region's ``__init__`` must call this, and a method of the thread must call ``__init__``: it looks at frame 3.
         """
         program = sys._getframe(3)
         self._made_at = program.f_code, program.f_lineno

@@ -14,7 +14,7 @@ from offloadrt.models.host.program import OffloadProgram
 from offloadrt.registry import Registry
 
 MESSAGE_PASSING: Final = Registry[Any]("message-passing library", "offloadrt.message_passing")
-"""The registry of message-passing libraries. Each is called with all processes, and returns an endpoint by rank."""
+"""The registry of message-passing libraries: functions of all processes that return each rank's MPI_COMM_WORLD."""
 
 R = TypeVar("R")
 
@@ -41,7 +41,7 @@ class Process:
 
     @property
     def node(self) -> int:
-        """Return the number of the process's node."""
+        """Return the number of the node that the process runs on."""
         return self.program.machine.node
 
     @property
@@ -56,7 +56,7 @@ class Process:
         return self._world
 
     def message_statistics(self) -> Mapping[str, Any]:
-        """Return the statistics of what carried messages, by name; empty where no process has used its `world`."""
+        """Return the statistics of the message-passing library, by name; empty if no process has used its `world`."""
         found: Mapping[str, Any] = {} if self._world is None else self._world.statistics()
         return found
 
@@ -69,7 +69,7 @@ class Process:
         return results
 
     async def run(self, main: Callable[[Process], Awaitable[R]]) -> R:
-        """Run the process's main function, then end what its threads left running."""
+        """Run the process's main function, then wait for the work that its threads left running."""
         sim, host_time = self.program.sim, self.program.machine.host_time
         since = sim.now
         result = await main(self)
@@ -79,7 +79,7 @@ class Process:
 
 
 def processes_of(programs: Sequence[OffloadProgram[Any]]) -> list[Process]:
-    """Return the processes of these runtimes, which run one program, by rank."""
+    """Make the processes of a run, one for each `OffloadProgram`, in order of rank."""
     everybody: list[Process] = []
     everybody += [Process(program, everybody) for program in programs]
     return everybody

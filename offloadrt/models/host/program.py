@@ -42,13 +42,13 @@ from offloadrt.sim import Lock, LockStatistics, Signal, Simulation
 from offloadrt.trace import Trace, doing
 
 MOST_THREADS, MOST_PROCESSES, MOST_DEVICES = 1 << 16, 1 << 12, 1 << 10
-"""Largest numbers in a run: each thread, process or device is at least one actor, of 10 kB."""
+"""Largest numbers in a run; each thread, process or device is at least one actor, which takes 10 kB."""
 MOST_NESTED, MOST_NESTED_THREADS = 100, 1 << 13
-"""How deep parallel regions may lie in one another, and how many threads there may be in all when one is in another."""
+"""Largest depth of nested parallel regions, and largest number of threads of all regions while some are nested."""
 
 
 def check_count(name: str, given: object, most: int) -> None:
-    """Raise ValueError unless a number of threads, processes or devices is possible in a run."""
+    """Raise ValueError unless `given` threads, processes or devices are a whole number from 1 to `most`."""
     if not is_integer(given) or given < 1:
         raise ValueError(f"{name} is {given!r}, but must be a whole number from 1")
     if given > most:
@@ -80,7 +80,7 @@ class ProgramOptions:
     """
 
     def check(self) -> None:
-        """Raise ValueError for an impossible value of an option, as far as that is independent of the machine."""
+        """Raise ValueError for a value of an option that is impossible on every machine."""
         check_count("num_devices", self.num_devices, MOST_DEVICES)
         check_count("num_processes", self.num_processes, MOST_PROCESSES)
         check_count("num_nodes", self.num_nodes, MOST_PROCESSES)
@@ -94,12 +94,12 @@ class ProgramOptions:
         return self.num_devices
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> Self:
-        """Return the options with the choices of the program's environment on this machine. Raises ValueError."""
+        """Return the options with what the program's environment variables set on this machine. Raises ValueError."""
         return self
 
 
 class _Gate(Signal):
-    """One round of a barrier, set when all threads have come; a report of a deadlock asks it who is missing."""
+    """One round of a barrier, set when all threads have arrived; a deadlock report asks it which are missing."""
 
     __slots__ = ("_parties", "arrived")
 
@@ -114,7 +114,7 @@ class _Gate(Signal):
 
 
 class Barrier:
-    """Holds up all threads until `parties` have arrived, in each round. A thread that gives up has not arrived."""
+    """Blocks threads until `parties` of them have arrived, round by round. A cancelled wait does not count."""
 
     def __init__(self, sim: Simulation, parties: int) -> None:
         self.sim = sim
@@ -154,19 +154,19 @@ T = TypeVar("T", bound="ProgramThread")
 
 
 class OffloadProgram(ABC, Generic[T]):
-    """A program's view of the machine, in whatever model it is written; `T` is that model's host thread.
+    """A program on a machine, in any programming model, whose class of host threads is `T`.
 
-    on_devices: the runtime's options on every device. Raises ValueError for an unknown name, or without the
-    `host_program` that a configuration needs; UnifiedMemoryUnavailable when the devices cannot do what the
-    configuration requires.
+    on_devices: the runtime's options on every device. Raises ValueError for an unknown name of an option's value, or
+    without the `host_program` that the memory configuration needs; UnifiedMemoryUnavailable when the devices lack what
+    that configuration requires.
 
     A program ends with `finish`: background work of the threads completes, and pooled device memory is returned.
     """
 
     tells_uses: ClassVar[bool] = False
-    """Whether the model tells an observer about the program's uses of memory."""
+    """Whether the model reports the program's memory accesses to an observer."""
     counts_initial_device = False
-    """Whether the number after the last device's number stands for the host."""
+    """Whether the host has a device number, the one after the last device's."""
     falls_back = False
     """Whether the host executes device work where the program can use no device."""
 
@@ -190,7 +190,7 @@ class OffloadProgram(ABC, Generic[T]):
         self.num_devices = len(self.devices) if has_devices(machine.spec) else 0
         """Number of devices that directives and routines may use; 0 on a machine that has only a host."""
         self._unstarted = [] if machine.spec.text("runtime.start") == "warm" else [*self.devices]
-        """Devices without the program, in models whose runtime library does not load it by itself."""
+        """Devices on which `start_devices` has not loaded the program yet."""
         self.globals = DeviceGlobals(self.devices, Lock(machine.sim, machine.named("image load")))
         self._arenas: dict[int, tuple[Arena, Arena]] = {}
         self.next_directive: Callable[[], int] = itertools.count(1).__next__
@@ -205,7 +205,7 @@ class OffloadProgram(ABC, Generic[T]):
         """Takes the events of the program, as the devices' `tell` does; None without a listener."""
 
     def observe(self, observer: ProgramObserver) -> None:
-        """Tell an observer everything that the program does from now on."""
+        """Report everything that the program and its devices do from now on to an observer."""
         self.observer = observer
         self.tell = self.arrays.tell = observer.handle
         self.arrays.watch = observer.watch_array
@@ -228,8 +228,8 @@ class OffloadProgram(ABC, Generic[T]):
     async def start_devices(self) -> None:
         """Start the driver library and load the program on the devices, unless that has been done.
 
-        This is for models whose runtime does so at its first call. The first calling thread does it, and others wait.
-        LLVM's runtime loads its image at the first directive instead (`DeviceGlobals`).
+        Models whose runtime does this at its first call use it. The first thread that calls it does the work, and
+        others wait. LLVM's runtime loads its image at the first directive instead (`DeviceGlobals`).
         """
         if not self._unstarted:
             return
@@ -249,7 +249,7 @@ class OffloadProgram(ABC, Generic[T]):
     # threads
 
     def host_thread(self, number: int | None = None, num_threads: int = 1, barrier: Barrier | None = None) -> T:
-        """Return the current actor as a host thread of the program."""
+        """Make a host thread of the program for the current actor. A number of None is the next unused one."""
         self.start()
         if number is None:
             number = self._threads
@@ -263,7 +263,7 @@ class OffloadProgram(ABC, Generic[T]):
         """Make a host thread of the model's class."""
 
     def _arenas_of(self, number: int) -> tuple[Arena, Arena]:
-        """Return heap and stack of a thread; they outlive the thread's team."""
+        """Return the heap arena and the stack of the threads with this number; they outlive the thread's team."""
         memory = self.machine.host_memory
         if number not in self._arenas:
             self._arenas[number] = (Arena.heap(memory), Arena.stack(memory))
@@ -272,8 +272,8 @@ class OffloadProgram(ABC, Generic[T]):
     async def parallel(self, body: Callable[[T], Awaitable[R]], num_threads: int = 1) -> list[R]:
         """Run a team of host threads, each `await body(t)`, and return their results in order.
 
-        The call returns when all threads have ended, including what they left running. Raises RuntimeError for regions
-        that open one another without end.
+        The call returns when all threads have ended, with their background work where the model waits for it. Raises
+        RuntimeError for parallel regions that are nested too deep, as when a body opens its own region.
         """
         check_count("num_threads", num_threads, MOST_THREADS)
         depth, threads = self.sim.current.data.get("regions", 0) + 1, self._in_teams + num_threads
@@ -324,7 +324,7 @@ class OffloadProgram(ABC, Generic[T]):
     # devices
 
     def device(self, number: int, call: str = "") -> OffloadDevice:
-        """Return the device with this whole number. Raises InvalidDevice."""
+        """Return the device with this number. Raises InvalidDevice; call: the caller's name in the message."""
         if not 0 <= number < self.num_devices:
             raise InvalidDevice.now(self.sim, self._why_not(number), call=call, device=number)
         return self.devices[number]
@@ -338,7 +338,7 @@ class OffloadProgram(ABC, Generic[T]):
         return f"device number {number} {why}, only {count} {'device is' if count == 1 else 'devices are'} available"
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Return the statistics of the runtime's locks, by name, of all devices."""
+        """Return the statistics of the runtime's locks of all devices, by lock name."""
         locks: dict[str, LockStatistics] = {}
         for device in self.devices:
             locks.update(device.locks())
@@ -346,11 +346,11 @@ class OffloadProgram(ABC, Generic[T]):
         return locks
 
     def algorithms(self) -> dict[str, int]:
-        """Return the counts of the program's algorithms; empty in a model without algorithms."""
+        """Return the counts of the program's stdpar algorithms (`Result.algorithms`); empty in other models."""
         return {}
 
     def barriers(self) -> dict[Hashable, int]:
-        """Return how often each decision on a barrier was taken; empty in a model without such decisions."""
+        """Return how often each decision to keep or elide a barrier was made (stdpar); empty in other models."""
         return {}
 
     # the end
@@ -361,7 +361,7 @@ class OffloadProgram(ABC, Generic[T]):
         await self.shutdown()
 
     async def end_tasks(self) -> None:
-        """Wait for everything that threads left running, and for the rest of directives that were left early."""
+        """Wait for all work that threads left running, and for the clean-up of directives that were left early."""
         await self.complete_tasks()
         for device in self.devices:
             for rest in device.abandoned if device.ended is None else ():
@@ -375,7 +375,7 @@ class OffloadProgram(ABC, Generic[T]):
     async def shutdown(self) -> None:
         """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit.
 
-        A device that a fatal error has ended keeps both. A free that fails is reported, and the program ends well.
+        A device that a fatal error has ended keeps both. A failing free is reported and ends nothing else.
         """
         begin = self.sim.now
         for device in self.devices:
@@ -389,7 +389,7 @@ class OffloadProgram(ABC, Generic[T]):
 
 
 class ProgramThread(ABC):
-    """Given to the body of a host thread as ``t``."""
+    """The object ``t`` that the body of a host thread gets, with what all programming models have in common."""
 
     def __init__(
         self, program: OffloadProgram[Any], number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena
@@ -423,8 +423,8 @@ class ProgramThread(ABC):
     ) -> HostArray:
         """Make an array in host memory: a C array of this thread, or a pointer to allocated memory (``kind="heap"``).
 
-        The difference is OpenMP's. A C array that no clause names is mapped tofrom as a whole; of a pointer, only
-        existing mappings are found. A section of a pointer is attached, which costs two more searches of the table.
+        OpenMP maps the two differently. A C array that no clause names is mapped tofrom as a whole; for a pointer, only
+        existing mappings are found. A mapped section of a pointer is attached, which costs two more table look-ups.
 
         fill: a number, or values to copy; without it, zeros in untouched pages. phantom: whether the array has a size
         without values; by default the program decides.
@@ -505,7 +505,7 @@ class ProgramThread(ABC):
         machine.cores.pin(self.sim.current, core, machine.spec.value("stream.time_slice"))
 
     def doing(self, activity: str) -> AbstractContextManager[None]:
-        """Name, in pictures of the run, what the thread does in the body of ``with``."""
+        """Give the thread's activity in the body of ``with`` a name, which pictures of the run show."""
         return doing(self.program.trace, self.sim.current, activity)
 
     async def sleep(self, seconds: float) -> None:
@@ -524,7 +524,7 @@ class ProgramThread(ABC):
 
     @abstractmethod
     async def leave_team(self) -> None:
-        """End the thread's part of the team's region; wait for what it left running, if the model says so."""
+        """End the thread's part of a parallel region; wait for its background work if the model requires it."""
 
 
 @attrs.frozen

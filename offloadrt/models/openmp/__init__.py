@@ -17,8 +17,8 @@
 ======================================  ==============================================================================
 
 `lowering.py` is the compiler's part (clang's order of items and map types), the runtime's part is in
-`offloadrt.runtime`. What a lowered program is, and ExaHyPE's pools, come from an extension and a paper, by the entry
-points `offloadrt.openmp`. All are imported when they are first used: to read a script takes no runtime.
+`offloadrt.runtime`. `LoweredProgram`, `LoweredItem` and ExaHyPE's pools come from an extension and a paper, by the
+entry points `offloadrt.openmp`. All names are imported at their first use, so reading a script imports no runtime.
 """
 
 from importlib import import_module

@@ -3,7 +3,7 @@
 A list item is a `HostArray` (all of it), an array section or, with a mapper, any object. Several items may be given as
 a list.
 
-Structs: arrays of a structured type, whose members and what their pointers lead to can be mapped apart.
+A struct is an array of a structured type. Its members, and the sections that its pointers point to, can be mapped.
 
     S = np.dtype([("n", "i4"), ("p", "u8")], align=True)   # struct S { int n; double *p; }
     s, a = t.array("s", 1, S), t.array("a", 100, kind="heap")
@@ -68,7 +68,7 @@ class Motion:
 
 @attrs.frozen(eq=False)
 class UseDevice:
-    """A use_device_ptr or use_device_addr clause of `target data`."""
+    """A use_device_ptr or use_device_addr clause of `target data`; its arrays."""
 
     arrays: tuple[HostArray, ...]
     address: bool

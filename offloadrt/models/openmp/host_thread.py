@@ -5,17 +5,17 @@
         async with t.target_data(omp.map(tofrom=a)):
             await t.target(scale, a, 2.0, teams=108)
 
-Each directive has a number in the trace (the `cause` of all events that follow from it), takes its own queue, and ends
-as LLVM's entry points do: an error that is fatal there raises here.
+Each directive has a number in the trace (the `cause` of all events that follow from it) and a queue of its own. It ends
+as LLVM's entry points do; an error that is fatal in LLVM's runtime raises an exception here.
 
 OpenMP 6.0's ``taskgraph`` (`TaskGraphs`) is a region of deferred target tasks that is recorded once and replayed at a
 lower cost.
 
-The first time that a thread comes to the region it runs as written, while its tasks are noted (the taskgraph record).
-At its end each task's launch is prepared once more, now for a graph of the driver (``driver/cuda/context.py``):
-dependences become edges.  A replay launches that graph: no task is made, no helper woken, no dependence resolved and
-nothing looked up.  LLVM 22 replays tasks of the host so, and launches target tasks one by one; that a replay becomes a
-graph of the GPU follows Yu, Royuela and Quiñones, "OpenMP to CUDA graphs", SCOPES 2020.
+The first time that a thread reaches the region, the region runs as written, and its tasks are noted (the taskgraph
+record). At its end each task's launch is prepared once more as a node of a CUDA graph; dependences become edges. A
+replay launches that graph: no task is made, no helper is woken, no dependence is resolved and no array is looked up.
+LLVM 22 replays only host tasks in this way, and launches target tasks one by one. Replaying them as a graph of the GPU
+follows Yu, Royuela and Quiñones, "OpenMP to CUDA graphs", SCOPES 2020.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from offloadrt.sim import Signal
 
 
 class TargetData(Region[dict[HostArray, DevicePointer | None]]):
-    """A ``target data`` region. The pointers are None for arrays that are not mapped."""
+    """A ``target data`` region; gives the arrays' device pointers for use_device_ptr and use_device_addr, or None."""
 
     directive = "target_data"
 
@@ -68,7 +68,7 @@ class TargetData(Region[dict[HostArray, DevicePointer | None]]):
 
     @property
     def _number(self) -> int:
-        """Return the default device; as in LLVM, begin and end each look it up."""
+        """Return the region's device number; without one, the default device at the moment of the call, as in LLVM."""
         return self._thread.default_device if self._device is None else self._device
 
     async def begin(self) -> dict[HostArray, DevicePointer | None]:
@@ -115,13 +115,13 @@ CALL = "taskgraph"
 
 @attrs.define(eq=False)
 class TaskNotes:
-    """The notes of a thread while it runs a taskgraph region for the first time."""
+    """The target tasks of a taskgraph region, noted while a thread runs the region for the first time."""
 
     tasks: list[tuple[Construct, int]] = attrs.field(factory=list)
     """The construct and the device number of each task, in order of creation."""
 
     def note(self, construct: Construct, device: int, *, on_host: bool) -> None:
-        """Note a construct. Raises ValueError for one that cannot be replayed here."""
+        """Add a construct to `tasks`. Raises ValueError for a construct that this emulator cannot replay."""
         if on_host:
             raise ValueError(f"{CALL}: a {construct.name} on the initial device is no replayable task here")
         if construct.name != "target" or not construct.nowait:
@@ -135,13 +135,13 @@ class TaskNotes:
 
 @attrs.define(eq=False)
 class TaskGraph:
-    """A taskgraph record (of one thread), ready to be replayed."""
+    """A taskgraph record of one thread: an executable graph to replay the region's tasks."""
 
     device: OffloadDevice
     graphs: Graphs
     executable: GraphExec
     addresses: dict[HostArray, int]
-    """The device address of each array of the tasks at the time of the record."""
+    """The device address, when the region was recorded, of each array that its tasks use."""
 
     def check(self) -> None:
         """Raise ValueError for an array whose device address has changed, or that is no longer on the device."""
@@ -163,7 +163,7 @@ class TaskGraphs:
         graph_id: Hashable,
         graph_reset: bool,
     ) -> None:
-        """Record the region, or replay it."""
+        """Record the region `body`, or replay its record for this `graph_id`; graph_reset drops that record first."""
         key = getattr(body, "__code__", body), graph_id
         if graph_reset and (record := self._records.pop(key, None)) is not None:
             await record.graphs.destroy(record.executable)
@@ -181,7 +181,7 @@ class TaskGraphs:
 
 
 async def _record(t: HostThread, body: Callable[[], Awaitable[object]]) -> TaskGraph | None:
-    """Run the region and make a graph of its tasks; None when it has none."""
+    """Run a taskgraph region and make the graph of its target tasks; return None if it has none."""
     if t.recording is not None:
         raise ValueError(f"{CALL}: regions within a {CALL} region are not emulated")
     recording = t.recording = TaskNotes()
@@ -219,7 +219,7 @@ async def _record(t: HostThread, body: Callable[[], Awaitable[object]]) -> TaskG
 
 
 def _addresses(device: OffloadDevice, recording: TaskNotes) -> dict[HostArray, int]:
-    """Return the device addresses of the tasks' arrays. Raises ValueError for one not on the device throughout."""
+    """Return the device addresses of the tasks' arrays. Raises ValueError for one mapped only during its task."""
     addresses: dict[HostArray, int] = {}
     for construct, _ in recording.tasks:
         arguments: tuple[Any, ...] = () if construct.on_host is None else construct.on_host.arguments
@@ -243,11 +243,11 @@ async def _nothing() -> None:
 
 
 Running = Coroutine[Any, Any, object]
-"""An awaitable directive: it has been lowered, and nothing of it has run."""
+"""A directive to await: it has been lowered, and does not run before it is awaited."""
 
 
 class HostThread(RoutineCaller):
-    """Given to the body of a host thread as ``t``.
+    """The object ``t`` that the body of a host thread gets.
 
     `number` is omp_get_thread_num(), `num_threads` omp_get_num_threads().
 

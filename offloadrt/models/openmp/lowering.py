@@ -4,8 +4,8 @@
     for _ in range(1000):
         await t.run(step)
 
-``t.target(…)`` does both at once. Lowering takes no virtual time either way; a program that runs one directive many
-times saves the emulator's own by preparing it.
+``t.target(…)`` lowers and runs a directive at once. Lowering takes no virtual time either way. A program that runs one
+directive many times saves real time, the emulator's, by preparing it.
 
 Lowering does what clang does, reordering included. It follows `MappableExprsHandler` of clang 22 (CGOpenMPRuntime.cpp).
 The items of one variable stand together, where the variable first occurs; among them those with `present` come first,
@@ -78,9 +78,9 @@ Mapper = Callable[[Any], Iterable[Any]]
 def expand(
     item: Any, bits: int, kind: str, mapper: Mapper | None, declared: dict[type, Mapper]
 ) -> Iterable[tuple[HostArray | Section | Member | StructPointee, int, str]]:
-    """Return the arrays or sections that an item stands for, each with its map-type bits and kind.
+    """Return the arrays, sections and struct members that a list item stands for, each with its map type.
 
-    Raises TypeError for an object that has no mapper.
+    bits, kind: the map type's bits and name. Raises TypeError for another object that has no mapper.
     """
     if mapper is None and isinstance(item, (HostArray, Section, Member, StructPointee)):
         return ((item, bits, kind),)
@@ -113,9 +113,9 @@ def _why_not(item: Any) -> str:
 
 
 def _decayed(clause: Map, bits: int, kind: str) -> tuple[int, str]:
-    """Weaken the mapper's own type by that of the clause that uses it.
+    """Return what the map type of a mapper's `clause` and that of the clause that uses the mapper both allow.
 
-    As clang 22 does, the modifiers are the mapper's own, and its members are released where the clause says delete.
+    As in clang 22, the modifiers are those of the mapper's clause, and members are released where `kind` is delete.
     """
     modifiers = clause.bits & ~(TO | FROM | DELETE)
     if kind in ("release", "delete"):
@@ -129,9 +129,9 @@ ConstructName = Literal["target", "target data", "target enter data", "target ex
 
 @attrs.define(eq=False)
 class _Variable:
-    """All list items of one array in a construct, each with its bits and its rank: 0 present, 1 alloc, 2 other.
+    """All list items of one array in a construct, each with its map-type bits and rank (0 present, 1 alloc, 2 other).
 
-    members: the items that are members of a struct; pointees: the items that its pointers lead to.
+    components: arrays and sections; members: members of a struct; pointees: what the struct's pointers point to.
     """
 
     array: HostArray
@@ -175,7 +175,7 @@ class _Variable:
         return items
 
     def _lower_members(self, first: int, position: int) -> list[MapItem]:
-        """Return the item of a single member; of several members, also an item for the part of the struct around."""
+        """Return the items of the mapped members; several are preceded by an item for the part of the struct around."""
         array, members = self.array, sorted(self.members, key=itemgetter(0))
         if len(members) == 1:
             ((_, only, bits),) = members
@@ -234,7 +234,7 @@ def lower_data(clauses: Sequence[Clause], construct: ConstructName, mappers: dic
 
 
 def at_data_end(items: Sequence[MapItem]) -> list[MapItem]:
-    """Return the items of a target data construct for its end: `present` applies at the begin only."""
+    """Return the items for the end of a target data construct: without `present`, which applies at the begin only."""
     return [attrs.evolve(item, type=item.type & ~PRESENT) if item.type & PRESENT else item for item in items]
 
 
@@ -404,7 +404,7 @@ INITIAL_DEVICE: Final = -1
 
 @attrs.frozen(eq=False)
 class HostRegion:
-    """A target region on the host. own: arrays that it copies (firstprivate and private)."""
+    """A target region that runs on the host. own: its firstprivate and private arrays, of which it makes copies."""
 
     launch: Launch
     arguments: tuple[Any, ...]
@@ -462,12 +462,12 @@ class TargetClauses(TypedDict, total=False):
     """The clauses of ``target teams distribute parallel for``.
 
     maps: `map` clauses; an array argument that none names is mapped implicitly (a C array tofrom, a pointer as a
-    zero-length section). teams, threads, iterations: launch configuration; a loop nest does the iterations that its
-    source says, in as many teams as they fill and the runtime's default allows; any other kernel is one team with one
-    iteration a thread unless given. is_device_ptr, has_device_addr: arguments that are device addresses already, as a
-    managed array is. firstprivate, private: arrays of which the region gets its own copy. defaultmap: what implicit
-    maps do (for ``defaultmap(to: aggregate)`` write ``{"aggregate": "to"}``). device: its number. nowait, depend: as a
-    deferred task. `if_`: False runs it on the initial device.
+    zero-length section). teams, threads, iterations: the launch configuration. A loop nest's iterations follow from its
+    source; by default, the runtime chooses its teams. Any other kernel is by default one team with one iteration a
+    thread. is_device_ptr, has_device_addr: arguments that are device addresses already, as a managed array is.
+    firstprivate, private: arrays of which the region gets its own copy. defaultmap: what implicit maps do (for
+    ``defaultmap(to: aggregate)`` write ``{"aggregate": "to"}``). device: the device's number. nowait, depend: make the
+    region a deferred task. `if_`: False runs the region on the initial device.
     """
 
     maps: Map | Maps | Sequence[Map | Maps]
@@ -513,9 +513,9 @@ def target_construct(
     if_: bool = True,
     **unknown: object,
 ) -> Construct:
-    """Make a target region; the clauses are those of `TargetClauses`.
+    """Make the construct of a target region; the clauses are those of `TargetClauses`.
 
-    Raises TypeError and ValueError for what a compiler refuses.
+    Raises TypeError and ValueError for clauses and arguments that a compiler rejects.
     """
     for name in unknown:
         raise _no_target_clause(name)
@@ -552,7 +552,7 @@ def target_construct(
 def enter_data_construct(
     declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
 ) -> Construct:
-    """Make a ``target enter data``. Raises ValueError for a clause that it does not take."""
+    """Make a ``target enter data`` construct. Raises ValueError for a clause that it does not accept."""
     others, depends = _without_dependences(clauses)
     items = lower_data(others, "target enter data", declarations.mappers)
     return Construct("target enter data", beginning(items, "target enter data"), device, nowait, depends)
@@ -561,7 +561,7 @@ def enter_data_construct(
 def exit_data_construct(
     declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
 ) -> Construct:
-    """Make a ``target exit data``. Raises ValueError for a clause that it does not take."""
+    """Make a ``target exit data`` construct. Raises ValueError for a clause that it does not accept."""
     others, depends = _without_dependences(clauses)
     items = lower_data(others, "target exit data", declarations.mappers)
     return Construct("target exit data", ending(items, "target exit data"), device, nowait, depends)
@@ -570,7 +570,7 @@ def exit_data_construct(
 def update_construct(
     declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
 ) -> Construct:
-    """Make a ``target update``. Raises ValueError for a clause that it does not take."""
+    """Make a ``target update`` construct. Raises ValueError for a clause that it does not accept."""
     others, depends = _without_dependences(clauses)
     items = lower_update(others, declarations.mappers)
     specification = declarations.strided_update == "specification"
@@ -583,21 +583,21 @@ def _without_dependences(clauses: Sequence[Clause]) -> tuple[list[Clause], tuple
 
 
 def check_dependences(call: str, depends: Sequence[object]) -> None:
-    """Raise TypeError for what is no depend clause."""
+    """Raise TypeError for an object that is no depend clause; call: the construct's name in the message."""
     for clause in depends:
         if not isinstance(clause, Depend):
             raise TypeError(f"{call}: depend takes omp.depend(in_=…, out=…, inout=…), not {clause!r}")
 
 
 def _check_pointers(pointers: Sequence[Any]) -> None:
-    """Raise TypeError for what is no pointer that is_device_ptr takes."""
+    """Raise TypeError for an object that is_device_ptr does not accept."""
     for pointer in pointers:
         if not isinstance(pointer, DevicePointer) and not (isinstance(pointer, HostArray) and pointer.managed):
             raise TypeError(f"is_device_ptr takes device pointers and managed arrays, not {pointer!r}")
 
 
 def _check_arrays(arguments: Sequence[Any], **clauses: Sequence[Any]) -> None:
-    """Check the arrays of clauses: TypeError for what is no array, ValueError for one that the kernel does not get."""
+    """Check the arrays of clauses. Raises TypeError for other objects, ValueError for an array that is no argument."""
     named = {
         argument.pointers if isinstance(argument, Pointees) else argument
         for argument in arguments

@@ -38,12 +38,12 @@ class OpenMPOptions(DeviceOptions, ProgramOptions):
     requires_unified_shared_memory: bool = False
     """Whether the program is built with `requires unified_shared_memory`; for the configuration `environment`."""
     target_offload: str = "default"
-    """OMP_TARGET_OFFLOAD: under `disabled` the program can use no device; where it can use none, the host does what is
-    meant for one, unless it is `mandatory`.
+    """OMP_TARGET_OFFLOAD: with `disabled`, the program can use no device. Where it can use none, the host runs the
+    target regions, unless the value is `mandatory`.
     """
 
     def check(self) -> None:
-        """Raise ValueError, also for a memory configuration or an allocator that does not exist."""
+        """Raise ValueError for an impossible value, such as an unknown memory configuration or allocator."""
         ProgramOptions.check(self)
         if self.configuration != "environment":
             configuration_named(self.configuration)
@@ -52,7 +52,7 @@ class OpenMPOptions(DeviceOptions, ProgramOptions):
             raise ValueError(f"{OFFLOAD} is {self.target_offload!r}; it can be {', '.join(_TARGET_OFFLOAD)}")
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> OpenMPOptions:
-        """Return the options with the environment's choices, memory configuration included. Raises ValueError."""
+        """Return the options with what environment variables choose, such as the configuration. Raises ValueError."""
         offload = environment.get(OFFLOAD, self.target_offload).strip().lower()
         chosen = attrs.evolve(self, target_offload=offload)
         if self.configuration == "environment":
@@ -66,12 +66,12 @@ class OpenMPOptions(DeviceOptions, ProgramOptions):
 
 
 class OpenMP(OffloadProgram[HostThread]):
-    """The program's view of the machine.
+    """An OpenMP program on an emulated machine: devices, teams of host threads, globals and mappers.
 
-    What LLVM's environment variables set is in the machine's profile: `memory_manager.threshold`,
-    `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name that does not exist, and for
-    a configuration that lacks its host_program; UnifiedMemoryUnavailable when the devices cannot do what the
-    configuration asks for.
+    The settings of LLVM's environment variables are entries of the machine's profile (`memory_manager.threshold`,
+    `runtime.hidden_helper_threads`), and so is `runtime.strided_update`. Raises ValueError for an unknown name of an
+    option's value, and for a configuration that lacks its host_program; UnifiedMemoryUnavailable when the devices lack
+    what the configuration requires.
 
     A program ends with `finish`: deferred tasks complete, pooled device memory is returned.
     """
@@ -94,7 +94,7 @@ class OpenMP(OffloadProgram[HostThread]):
         )
         self.helpers = HiddenHelpers(machine, machine.spec.count("runtime.hidden_helper_threads"))
         self.manager_locks: list[Lock] = []
-        """Semaphores of the program's GPU memory managers."""
+        """The semaphores of the program's GPU memory managers (`GpuMemoryManager`), for statistics."""
 
     def observe(self, observer: ProgramObserver) -> None:
         super().observe(observer)
@@ -141,7 +141,7 @@ class OpenMP(OffloadProgram[HostThread]):
         return array
 
     def declare_mapper(self, kind: type, mapper: Mapper) -> None:
-        """Let objects of this type stand in clauses for the items of `mapper(object)`: ``declare mapper``."""
+        """Declare a mapper: in clauses, objects of class `kind` stand for the items that `mapper(object)` returns."""
         self.declarations.mappers[kind] = mapper
 
     def locks(self) -> dict[str, LockStatistics]:

@@ -50,7 +50,7 @@ OFFLOAD_SUCCESS = 0
 OFFLOAD_FAIL = -1
 Pointer = HostArray | Section | DevicePointer
 MAX_DIMENSIONS = 2**31 - 1
-"""What omp_target_memcpy_rect answers to null pointers: how many dimensions it can take (INT_MAX)."""
+"""The number of dimensions that omp_target_memcpy_rect supports (INT_MAX): its result for two null pointers."""
 _PAGE, _ALIGNMENT = 4096, 16
 """Alignment in bytes of pinned blocks, so that no two share a page, and of other blocks."""
 
@@ -63,14 +63,14 @@ class OmpAllocator:
 
 
 class RoutineCaller(ProgramThread):
-    """A host thread's calls of OpenMP's routines, and of CUDA's for managed memory, which OpenMP lacks."""
+    """The part of a host thread with OpenMP's routines, and with CUDA's for managed memory, which OpenMP lacks."""
 
     def __init__(self, program: OffloadProgram[Any], helpers: HiddenHelpers, *membership: Any) -> None:
         super().__init__(program, *membership)
         self.helpers = helpers
         self.tasks = TaskRegion()
         self.default_device = 0
-        """default-device-var, of the thread's implicit task."""
+        """The number of the default device: OpenMP's ICV default-device-var, which the thread's implicit task has."""
 
     def omp_get_num_devices(self) -> int:
         return self.program.num_devices
@@ -83,9 +83,9 @@ class RoutineCaller(ProgramThread):
         return self.default_device
 
     def omp_set_default_device(self, number: int) -> None:
-        """Set this thread's default device; default-device-var belongs to the task.
+        """Set this thread's default device (default-device-var of its implicit task).
 
-        The initial device is the host. Raises InvalidDevice.
+        The number of the initial device stands for the host. Raises InvalidDevice for a number that does not exist.
         """
         if not is_host(self, number):
             self.program.device(number, "omp_set_default_device")
@@ -104,8 +104,8 @@ class RoutineCaller(ProgramThread):
 
         Returns None when no memory is left, or for 0 bytes.
 
-        Its elements have no type: a kernel in source takes the result of ``pointer.viewed(np.float64)``. phantom:
-        allocate without bytes; by default as the program's arrays.
+        The memory has no element type: pass ``pointer.viewed(np.float64)`` to a kernel that is a loop nest. phantom:
+        whether the memory has a size without bytes; by default as the program's arrays.
         """
         if integer(nbytes, "omp_target_alloc", "its size") <= 0:
             return None
@@ -229,8 +229,8 @@ class RoutineCaller(ProgramThread):
     ) -> int:  # fmt: skip
         """Copy bytes between host and devices, offsets in bytes; returns 0, or -1 for a null pointer or a failed copy.
 
-        A pointer knows its device, so the devices may be left out. Raises ValueError for one of which a pointer is no
-        memory, and OutsideArray for bytes that an array of the host does not have.
+        The device numbers may be left out, because a pointer knows its device. Raises ValueError for a device to which
+        the pointer given with it does not belong, and OutsideArray for bytes outside of a host array.
         """
         if integer(length, "omp_target_memcpy", "its length") == 0:
             return OFFLOAD_SUCCESS
@@ -299,10 +299,10 @@ class RoutineCaller(ProgramThread):
         dst_dimensions: Sequence[int], src_dimensions: Sequence[int],
         dst_device: int | None = None, src_device: int | None = None,
     ) -> int:  # fmt: skip
-        """Copy a box between two arrays, lengths in elements, innermost last.
+        """Copy a box between two arrays; lengths and offsets are in elements, the innermost dimension last.
 
-        Makes one copy for each contiguous row, as LLVM does. `volume` gives the number of dimensions. Raises ValueError
-        where other lists have a different length, and what omp_target_memcpy raises.
+        Makes one copy for each contiguous row, as LLVM does. `volume` has the box's length in each dimension. Raises
+        ValueError if another list has a different length than `volume`, and what omp_target_memcpy raises.
         """
         if dst is None or src is None or element_size < 1 or not volume:
             return _refused_box(dst, src)
@@ -335,7 +335,7 @@ class RoutineCaller(ProgramThread):
     async def omp_target_memset(
         self, pointer: DevicePointer | HostArray | None, value: int, nbytes: int, device: int | None = None
     ) -> DevicePointer | HostArray | None:
-        """Set bytes; returns the pointer, which may be null. On a device LLVM fills a buffer on the host and copies it.
+        """Set bytes to a value; return the pointer, which may be None. For a device, LLVM copies a filled host buffer.
 
         Raises ValueError for a pointer to another device's memory, OutsideArray for bytes beyond an array.
         """
@@ -494,13 +494,13 @@ class RoutineCaller(ProgramThread):
         return in_directive(self.program, "cuMemPrefetchAsync", self.default_device, work, mandatory=False)
 
     def advise(self, place: HostArray | Section, advice: Advice) -> Awaitable[object]:
-        """Advise the driver where an array, or a section, is to lie: cuMemAdvise.
+        """Advise the driver where to keep an array, or a section, of managed memory: cuMemAdvise.
 
-        `prefer_host` keeps it on the host, and devices reach it over the link; `prefer_device` keeps it on the default
-        device, and those with a link to that reach it there; `accessed_by` gives the default device its translations
-        before it asks; `read_mostly` has each device, and the host, keep a copy of what it reads until somebody writes.
-        `prefer_nothing`, `not_accessed_by` and `not_read_mostly` take these back. Raises DriverError when the program
-        uses no managed memory, and FreedHostMemory.
+        `prefer_host` keeps it on the host, and devices access it over the link. `prefer_device` keeps it on the default
+        device, and devices with a link to that one access it there. `accessed_by` maps it in the default device's page
+        table in advance. With `read_mostly`, each device and the host keep a copy of what they read until somebody
+        writes. `prefer_nothing`, `not_accessed_by` and `not_read_mostly` undo these. Raises DriverError when the
+        program uses no managed memory, and FreedHostMemory.
         """
         begin, nbytes = extent(place, "advise")
 
@@ -519,20 +519,20 @@ def initial_device(t: RoutineCaller) -> int:
 def in_routine(
     t: RoutineCaller, name: str, device: int | None, work: Work, *, mandatory: bool = True
 ) -> Awaitable[OffloadDevice]:
-    """Do the work of a routine on a device; mandatory: whether a driver's call that fails ends the program."""
+    """Run a routine's work on a device; mandatory: whether a failing driver call is fatal, as in `in_directive`."""
     return in_directive(t.program, name, chosen(t, device), work, mandatory=mandatory)
 
 
 def is_host(t: RoutineCaller, device: int | None) -> bool:
-    """Return whether the number is the initial device's, where memory is the host's and everything is present."""
+    """Return whether a device number, or the default device, is the initial device: the host."""
     return chosen(t, device) == initial_device(t)
 
 
 def chosen(t: RoutineCaller, device: int | None) -> int:
-    """Return the device's number. Raises TypeError for an object that is no number.
+    """Return the number of the device that an argument means: None is the default device. Raises TypeError.
 
-    Where the program can use no device, the initial device stands in for all. Raises InvalidDevice if that is forbidden
-    (OMP_TARGET_OFFLOAD=mandatory).
+    Where the program can use no device, the initial device stands in for all of them. Raises InvalidDevice if that is
+    forbidden (OMP_TARGET_OFFLOAD=mandatory).
     """
     number = t.default_device if device is None else integer(device, "device", "its number")
     if number == INITIAL_DEVICE:
@@ -545,13 +545,13 @@ def chosen(t: RoutineCaller, device: int | None) -> int:
 
 
 def in_place(array: HostArray, address: int, initial: int, shape: tuple[int, ...]) -> DevicePointer:
-    """Return the initial device's pointer to an array, which is the array's host address."""
+    """Return a pointer of the initial device to host memory of an array: its device address is its host address."""
     nbytes = math.prod(shape) * array.itemsize
     return DevicePointer(address, nbytes, initial, array.phantom, array.dtype, shape, array)
 
 
 def _on(t: RoutineCaller, call: str, **given: tuple[Pointer | None, int | None]) -> None:
-    """Raise ValueError for a device number whose device does not own the pointer given with it.
+    """Raise ValueError for a pair (pointer, device number) in `given` whose pointer does not belong to that device.
 
     Managed memory belongs to every device.
     """
@@ -569,7 +569,7 @@ def _on(t: RoutineCaller, call: str, **given: tuple[Pointer | None, int | None])
 
 
 def integer(value: int, call: str, what: str) -> int:
-    """Return a whole number. Raises TypeError for anything else."""
+    """Return `value` if it is a whole number. Raises TypeError otherwise; what: its name in the message."""
     if not is_integer(value):
         raise TypeError(f"{call}: {what} is {value!r}, which is no whole number")
     return value
@@ -590,7 +590,7 @@ def host_span(pointer: Pointer) -> tuple[HostArray, int]:
 
 
 def check_managed_memory(machine: Machine, what: str) -> None:
-    """Raise UnifiedMemoryUnavailable, naming `what` asks for managed memory, where the machine has none."""
+    """Raise UnifiedMemoryUnavailable on a machine without managed memory; `what` names the request in the message."""
     if why := why_nothing_migrates(machine):
         raise UnifiedMemoryUnavailable(f"managed memory for {what} on {machine.spec.name}: {why}")
 
@@ -612,7 +612,7 @@ async def _find(
 async def _defer(
     t: RoutineCaller, name: str, run: Callable[[], Awaitable[object]], depend: Depend | Sequence[Depend]
 ) -> None:
-    """Make a deferred task that carries out a copy."""
+    """Submit a deferred task that runs `run`, with the `depend` clauses of a routine."""
     depends = items_of(depend)
     check_dependences(name, depends)
     await t.program.devices[0].work(t.program.costs.task)
@@ -625,13 +625,13 @@ def _refused_box(dst: Pointer | None, src: Pointer | None) -> int:
 
 
 async def _touch(t: RoutineCaller, array: HostArray, span: HostSpan, writes: bool) -> None:
-    """Read or write a piece of host memory; managed memory that the device owns comes back first."""
+    """Access a piece of host memory, so that managed pages which a device owns migrate back."""
     if t.program.devices[0].manages(array):
         await t.program.devices[0].plugin.host_touch(span.address, span.nbytes, writes)
 
 
 def _piece(t: RoutineCaller, call: str, pointer: Pointer, offset: int, length: int) -> tuple[HostArray, HostSpan]:
-    """Return the bytes [offset, offset + length) behind a host pointer. Raises OutsideArray."""
+    """Return the array of a host pointer, and its bytes [offset, offset + length) from there. Raises OutsideArray."""
     array, begin = host_span(pointer)
     if not array.holds(begin + offset, length):
         raise OutsideArray.now(
@@ -646,7 +646,7 @@ def _piece(t: RoutineCaller, call: str, pointer: Pointer, offset: int, length: i
 
 
 async def _copied(t: RoutineCaller, call: str, device: int, copy: Work) -> int:
-    """Copy in a routine, and return its result."""
+    """Run a copy as the work of a routine; return OFFLOAD_SUCCESS, or OFFLOAD_FAIL if a driver call fails."""
     try:
         await in_routine(t, call, device, copy, mandatory=False)
     except DriverError:
@@ -673,7 +673,7 @@ def _device_to_host(
 
 
 async def _device_to_device(t: RoutineCaller, call: str, dst: DevicePointer, src: DevicePointer, length: int) -> int:
-    """Copy at once within a device and between devices with a link, otherwise through a buffer on the host."""
+    """Copy within a device or between devices with a link directly, otherwise through a buffer on the host."""
     plugin = t.program.device(src.device, call).plugin
     if dst.device != src.device and not plugin.exchanges_with(dst.device):
         ghost = dst.phantom or src.phantom

@@ -2,8 +2,8 @@
 
 Follows LLVM's libomp: the encountering thread creates the task and enters its dependences; when the last of them is
 done the task goes to the hidden helper threads (8 unless LIBOMP_NUM_HIDDEN_HELPER_THREADS says otherwise), which run it
-as a host thread would. A helper waits for the device at the end of its directive; LLVM's may put the task back and look
-at it again later, so that there more directives than helpers can be in flight.
+as a host thread would. A helper here waits for the device at the end of its directive. A helper of LLVM may put the
+task back into the queue and check it later, so that LLVM can have more directives in flight than helpers.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class Task:
     run: Callable[[], Awaitable[object]]
     done: Signal
     number: int = 0
-    """The task's number among the tasks of its maker."""
+    """The task's number, from 1, among the tasks that its host thread has made."""
     waiting_for: int = 0
     observed: bool = True
-    """Whether the task belongs to the program, so that an observer is told of it."""
+    """Whether the program made the task, so that it is reported to an observer."""
     after: tuple[Hashable, ...] = ()
-    """The ends of all tasks that this task follows, ended ones included; set only for an observer."""
+    """The `done` signals of all tasks that the dependences order before this one; set only for an observer."""
     successors: list[Task] = attrs.field(factory=list)
     exclusions: list[_Exclusion] = attrs.field(factory=list)
 
 
 @attrs.define(eq=False)
 class _Exclusion:
-    """One dependence object of a mutexinoutset: the task that holds it, and the tasks that a helper put back."""
+    """The mutual exclusion on one object of a mutexinoutset: the running task, and the ready tasks that wait for it."""
 
     holder: Task | None = None
     waiting: list[Task] = attrs.field(factory=list)
@@ -46,7 +46,7 @@ class _Exclusion:
 
 @attrs.frozen
 class RunTask:
-    """Sent to the hidden helper threads: run this task, whose dependences are satisfied."""
+    """Asks a hidden helper thread to run this task, whose dependences are satisfied."""
 
     task: Task
 
@@ -56,7 +56,7 @@ MESSAGES = (RunTask,)
 
 @attrs.define(eq=False)
 class _LastUsers:
-    """The last users of one dependence object, as in libomp's `kmp_depend_info`.
+    """The last tasks that use one dependence object, as in libomp's `kmp_depend_info`.
 
     writer: the last task that wrote it; last_set: the tasks that have used it since, all in the same way (`way`);
     previous_set: the tasks that used it in another way just before.
@@ -69,7 +69,7 @@ class _LastUsers:
     exclusion: _Exclusion = attrs.field(factory=_Exclusion)
 
     def before(self, way: str) -> list[Task]:
-        """Return the tasks that a new task must wait for if it uses the object in this way."""
+        """Return the tasks that precede a new task that uses the object as `way`: in, out, inoutset, mutexinoutset."""
         if self.last_set and way != self.way:
             return self.last_set
         return [*self.previous_set, *([] if self.writer is None else [self.writer])]
@@ -87,7 +87,7 @@ class _LastUsers:
 
 
 def _ways(depends: tuple[Depend, ...]) -> Iterator[tuple[Hashable, str]]:
-    """Yield each dependence object and the way in which it is used."""
+    """Yield each dependence object with its use: ``in``, ``out`` (also inout), ``inoutset`` or ``mutexinoutset``."""
     for clause in depends:
         yield from ((item, "in") for item in clause.reads)
         yield from ((item, "mutexinoutset") for item in clause.exclusive)
@@ -117,7 +117,7 @@ class TaskRegion:
         return before
 
     def enter(self, task: Task, depends: tuple[Depend, ...]) -> None:
-        """Add a task whose `predecessors` have been determined."""
+        """Add a task and its dependences. Ask for its `predecessors` before, as it would be among the last users."""
         self.children.append(task)
         task.number = self._made = self._made + 1
         for item, way in _ways(depends):
@@ -127,7 +127,7 @@ class TaskRegion:
 class HiddenHelpers:
     """The team of hidden helper threads: daemon actors that take ready tasks in order.
 
-    For the accounting of host time, a helper lives while it runs a task.
+    In the account of host time, a helper counts only while it runs a task.
     """
 
     def __init__(self, machine: Machine, count: int) -> None:
@@ -136,7 +136,7 @@ class HiddenHelpers:
         self._host_time = machine.host_time
         self._inherit = machine.cores.inherit
         self._threads: list[Actor] = []
-        """Helpers without any task so far; the maker of the first task counts as their creator."""
+        """The helpers until the first task is submitted, when they inherit the pinning of its maker; then empty."""
         self._unfinished: dict[Task, None] = {}
         self._ready = Mailbox(sim, "hidden helper threads")
         self.tell: Tell | None = None
@@ -221,7 +221,7 @@ async def wait_for(tasks: Iterable[Task], tell: Tell | None = None) -> None:
 
 
 async def taskwait(region: TaskRegion, depends: tuple[Depend, ...] = (), tell: Tell | None = None) -> None:
-    """Wait for all tasks of the region, or only for those that the dependences name."""
+    """Wait for all tasks of the region; with `depends`, only for those that a task with them would follow."""
     if depends:
         await wait_before(region, depends, tell)
         return

@@ -14,12 +14,12 @@ from offloadrt.trace import HostTime
 
 @attrs.frozen
 class AllocatorSite:
-    """The surroundings of one device's allocator.
+    """What a device passes to its allocator.
 
-    begins: tells whether a block of the device begins at an address. work: charges host time to the running thread.
+    begins: tells whether a device block begins at an address. work: charges seconds of host time to the running thread.
     hand_out_s: seconds of one search of a free list. threshold: largest pooled request in bytes
-    (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD). host_time: accounts for waits for the allocator's locks. uncontended: the
-    allocator's locks exclude nobody (an ablation). named: returns a lock's name in reports.
+    (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD). host_time: the account of waits for the allocator's locks. uncontended:
+    whether the allocator's locks exclude nobody (an ablation). named: returns a lock's name in reports.
     """
 
     sim: Simulation
@@ -35,7 +35,7 @@ class AllocatorSite:
 
 
 class DeviceAllocator(Protocol):
-    """Obtains device blocks in the host thread that maps; it has its own locks."""
+    """Obtains and frees device blocks. Its methods run in the host thread that maps, so it has its own locks."""
 
     def __init__(self, site: AllocatorSite) -> None: ...
 

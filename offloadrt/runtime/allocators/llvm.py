@@ -127,8 +127,8 @@ class LlvmMemoryManager:
     async def release_pooled(self) -> None:
         """Free each bucket's blocks under its mutex, as LLVM does.
 
-        Their records go first: once a block is freed, the driver may give its address to another thread, whose record
-        must stay. When this is left early, or a free fails, the remaining blocks are pooled as before.
+        The records of the blocks are removed first. Once a block is freed, the driver may give its address to another
+        thread, whose record must stay. After a cancellation or a failing free, the remaining blocks are pooled again.
         """
         for bucket in self._buckets:
             await self._take(bucket.lock)
@@ -157,7 +157,7 @@ class LlvmMemoryManager:
             raise
 
     def _pool(self, bucket: _Bucket, block: _Block) -> None:
-        """Pool the block of a thread that is left early, for the next request of the same size."""
+        """Put a block back into the pool after a cancellation or an error, for the next request of its size."""
         self._blocks[block.address] = block
         bucket.free.setdefault((block.nbytes, block.phantom), deque()).append(block)
 

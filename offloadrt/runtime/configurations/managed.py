@@ -50,7 +50,7 @@ class ManagedPrefetch(Managed):
 
 
 def prefaults(device: OffloadDevice) -> MapHooks:
-    """Have each map of in-place memory fill the device's page table or, where pages migrate, fetch the pages."""
+    """Return hooks with which each map of in-place memory prefaults it: `DevicePlugin.prefault`."""
 
     def prefault(item: MapItem, queue: DirectiveQueue) -> Awaitable[object]:
         return device.plugin.prefault(item.begin, item.size)

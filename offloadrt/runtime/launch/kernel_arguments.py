@@ -43,7 +43,7 @@ Resolve = Callable[[], Any]
 
 @attrs.frozen
 class Pointees:
-    """A kernel argument: the kernel follows the pointers in ``pointers`` and sees an array behind each."""
+    """A kernel argument: an array of pointers, which the kernel follows to an array of `shape` and `dtype` each."""
 
     pointers: HostArray
     shape: tuple[int, ...]
@@ -51,10 +51,10 @@ class Pointees:
     member: str = ""
     """For an array of structs: the member that holds the pointer."""
     lower: int = 0
-    """The first element behind each pointer that the kernel can access."""
+    """Index, relative to each pointer, of the first element that the kernel can access."""
 
     def addresses(self, view: Any) -> list[int]:
-        """Return, for each pointer in a view of the array, the address at which the kernel's view begins."""
+        """Return, for each pointer in the values `view`, the address at which the kernel's view begins."""
         held = np.asarray(view)
         for part in self.member.split(".") if self.member else ():
             held = held[part]
@@ -66,9 +66,9 @@ class Pointees:
 
 
 def section_view(array: HostArray, host_begin: int, host_end: int, view: Callable[[int], NDArray[np.uint8]]) -> Any:
-    """Return a kernel's view of an array of which the device has [host_begin, host_end).
+    """Return a kernel's view of an array of which the host bytes [host_begin, host_end) are mapped.
 
-    ``view(address)`` returns the bytes from that host address' counterpart to the end of the mapped part of the array.
+    ``view(address)`` returns the device's bytes from the counterpart of host address `address` to the end of that part.
     """
     if array.dtype.names and array.shape == (1,) and host_end - host_begin < array.nbytes:
         return _part_of_struct(array, host_begin, host_end, view)
@@ -133,7 +133,7 @@ class Reachable:
     device: OffloadDevice
 
     def view(self, address: int, nbytes: int) -> Bytes:
-        """Return the bytes [address, address + nbytes), writable. Raises InvalidDeviceAddress."""
+        """Return a writable view of the bytes [address, address + nbytes). Raises InvalidDeviceAddress."""
         device = self.device
         if reaches_host(device) and (contents := device.machine.host_memory.contents).find(address) is not None:
             return contents.view(address, nbytes)
@@ -141,9 +141,9 @@ class Reachable:
 
 
 def pointed_to(device: OffloadDevice, arguments: Iterable[object]) -> tuple[tuple[int, int], ...]:
-    """List (address, bytes) of host memory that a launch with these arguments reaches through pointers.
+    """List (address, bytes) of each piece of host memory that a launch with these arguments reaches through pointers.
 
-    These are the program's device pointers, and the pointers in arrays as the host has them now.
+    The pointers are `DevicePointer` arguments, and those of `Pointees`, with the values that the host has now.
     """
     find = device.machine.host_memory.contents.find
     ranges: dict[tuple[int, int], None] = {}
@@ -168,7 +168,7 @@ def body_of(
 ) -> Callable[[], None] | None:
     """Return a function that computes the kernel's result at its end; None without a body, or with phantoms.
 
-    watch: called with each argument and the kernel's view of it; returns the body's view.
+    watch: is called with each argument and its usual view, and returns the view that the body gets.
     """
     kernel = launch.kernel
     if kernel.body is not None and not has_phantoms(arguments):
@@ -186,7 +186,7 @@ def body_of(
 
 
 def has_phantoms(arguments: Sequence[Any]) -> bool:
-    """Tell whether some argument has a size and no values, so that no body runs."""
+    """Tell whether some argument is a phantom, so that the kernel's body cannot run."""
     return any(_is_phantom(argument) for argument in arguments)
 
 
@@ -201,9 +201,9 @@ def _is_phantom(argument: Any) -> bool:
 
 
 def _missing(launch: Launch, arguments: Sequence[Any], bindings: dict[HostArray, Binding]) -> HostArray | None:
-    """Find an array that a loop nest certainly accesses, and of which the device has nothing.
+    """Return an array that the loop nest certainly accesses but that is not mapped at all; None without such an array.
 
-    Such an array ends the region with an error, even a phantom, which has no elements to miss.
+    The region then ends with an error, also if the array is a phantom, with which no body runs.
     """
     for used in () if launch.counts is None else launch.counts.arrays:
         array = arguments[used.position]
@@ -228,7 +228,7 @@ def resolver_of(device: OffloadDevice, argument: Any, bindings: dict[HostArray, 
 
 
 def array_view(device: OffloadDevice, array: HostArray, binding: Binding) -> Any:
-    """Return the kernel's view of an array, at the time of the call."""
+    """Return the kernel's view of an array, over the memory that the binding names at the time of the call."""
     if binding.is_host:
         return array.values
     if binding.address is None:
@@ -259,9 +259,9 @@ def _run(
     resolvers: Sequence[Resolve],
     null: bool = False,
 ) -> None:
-    """Run the kernel's body, in the compute units' actor; null: whether an argument is a null pointer.
+    """Run the kernel's body in the actor of the compute units. null: whether an argument is a null pointer.
 
-    The host thread that waits for the queue gets the errors.
+    An error is stored in `queue.kernel_error`, and raised in the host thread that waits for the queue.
     """
     try:
         run_body(body, [resolve() for resolve in resolvers])
@@ -297,10 +297,10 @@ def required_alignment(address: int) -> int:
 
 @attrs.define(eq=False)
 class PrivateArguments:
-    """The private arguments of one target region.
+    """The private and firstprivate arguments of one target region (LLVM's `PrivateArgumentManagerTy`).
 
-    `add` each item, then `transfer` the `packed` items; `placed` has the position of each, and `blocks` the blocks that
-    `free` frees.
+    Call `add` for each item, then `transfer` for the small ones, which are `packed`. `placed` has the device address of
+    each item. `blocks` has the addresses that `free` frees.
     """
 
     device: OffloadDevice
@@ -340,7 +340,7 @@ class PrivateArguments:
         self.packed.append(_Packed(item, array, padding, alignment))
 
     async def transfer(self) -> None:
-        """Copy the packed values together on the host, then transfer them at once to one block."""
+        """Pack the small values into one buffer on the host, and copy it to one device block."""
         total = sum(one.padding + one.item.size for one in self.packed)
         await self.device.machine.host_memory.copy(total, "runtime")
         phantom = any(one.array.phantom for one in self.packed)
@@ -358,7 +358,7 @@ class PrivateArguments:
         await self.device.submit(self.queue, address, HostSpan(0, total, None if phantom else buffer), None)
 
     async def free(self) -> None:
-        """Free the blocks; if this is left early, it can be repeated."""
+        """Free the blocks. If a cancellation interrupts this, it can be called again for the rest."""
         while self.blocks:
             address = self.blocks[0]
             if self.device.block_size(address) is not None:
@@ -369,7 +369,7 @@ class PrivateArguments:
 async def bind_arguments(
     device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, bindings: dict[HostArray, Binding]
 ) -> PrivateArguments:
-    """Bind the arguments that are not bound yet, one by one; return the private ones, already transferred."""
+    """Add to `bindings` where the kernel finds each array argument; return the private ones, their copies submitted."""
     private = PrivateArguments(device, queue)
     queue.private = private.free
     table, lookup_s, tell = device.table_lock, device.costs.lookup, device.tell
@@ -413,7 +413,7 @@ async def bind_arguments(
 
 
 def unmapped(device: OffloadDevice) -> Binding:
-    """Return the binding of an array of which nothing is mapped, as a kernel gets it."""
+    """Return the binding of an array of which nothing is mapped: host memory, or a pointer that cannot be used."""
     return ON_HOST if device.host_pointers or device.plugin.kernels_fault else NOWHERE
 
 
@@ -433,9 +433,9 @@ async def _capture(
 
 
 def _in_hand(device: OffloadDevice, array: HostArray) -> Binding:
-    """Bind an array whose device address the program passes itself (has_device_addr).
+    """Return the binding of an array whose device address the program passes itself (has_device_addr).
 
-    The runtime makes no look-up, so this takes no time.
+    The runtime makes no look-up for such an array, so this takes no virtual time.
     """
     if array.managed:
         return ON_HOST

@@ -2,10 +2,10 @@
 
 No map lock is held while the kernel is launched or runs.
 
-For a device with page faults, the launch must say which host memory the kernel accesses. For each argument in place,
-these are the ranges of elements that the kernel's source gives, as far as the region maps them. Where data decide, or
-the kernel is declared by its costs, they are the sections that the region maps, or the whole array when it maps none,
-as a pointer does not tell its extent.
+For a device with page faults, the launch must say which host memory the kernel accesses. For each array that the device
+uses in place, these are the ranges of elements that follow from the kernel's source, as far as the region maps them.
+Where the ranges depend on data, or the kernel is declared by its costs, they are the sections that the region maps; if
+it maps none, they are the whole array, because a pointer does not tell its extent.
 
 For managed memory, a launch also says in which order and how it is accessed (`accesses_of`). A loop nest's launch
 counts this (`kernels/memory_streams.py`), and finds where in the array (`kernels/ranges.py`). For a declared kernel,
@@ -56,10 +56,10 @@ from offloadrt.sim import Actor
 
 @attrs.define(eq=False)
 class OffloadedRegion:
-    """A target region after compilation, which may run any number of times, with what follows from its source.
+    """A target region after compilation, which may run any number of times.
 
-    arguments: the arguments of the kernel's body in order: HostArray, DevicePointer, Pointees or a value. follows:
-    those that are addresses, or contain some. blocks: its known uses of memory that is not mapped, reads before writes.
+    arguments: the arguments of the kernel's body in order: HostArray, DevicePointer, Pointees or a value. follows: the
+    arguments through which the kernel follows addresses. blocks: its known accesses through pointers, reads first.
     """
 
     launch: Launch
@@ -70,7 +70,7 @@ class OffloadedRegion:
     arrays: list[HostArray] = attrs.field(init=False)
     """The arrays among the arguments."""
     _touching: dict[int, tuple[Sequence[bool], Touching]] = attrs.field(factory=dict, init=False)
-    """By device number, what the launch accesses for a given position of its arrays."""
+    """By device number: for each array whether it is used in place, and the launch's accesses in that case."""
 
     def __attrs_post_init__(self) -> None:
         named = [argument.pointers if isinstance(argument, Pointees) else argument for argument in self.arguments]
@@ -78,15 +78,15 @@ class OffloadedRegion:
 
     @functools.cached_property
     def data(self) -> AddressTrace | None:
-        """Return a trace that finds the positions of the kernel's elements (`data_of`)."""
+        """Return a trace of the elements that the kernel accesses by indices that data decide (`data_of`)."""
         return data_of(self.launch, self.arguments)
 
     def touching(self, device: OffloadDevice, on_host: Sequence[bool], queue: DirectiveQueue, call: str) -> Touching:
         """Return which host memory the kernel accesses, for a device that can reach it.
 
-        on_host: of each of the arrays, whether the device uses it in place. On a device that migrates pages these are
-        accesses to managed memory, on an APU ranges of host memory. Raises FreedHostMemory for managed memory that was
-        freed.
+        on_host: for each of `arrays`, whether the device uses it in place. For a device to which pages migrate, the
+        result has accesses to managed memory; for an APU it has ranges of host memory. Raises FreedHostMemory for
+        managed memory that was freed.
         """
         plugin = device.plugin
         if device.driver.managed.uvm is not None:
@@ -111,7 +111,7 @@ class OffloadedRegion:
         return touching
 
     def _known(self, device: OffloadDevice, on_host: Sequence[bool]) -> Touching:
-        """Return the launch's accesses through its arrays, computed once for each position of these."""
+        """Return the launch's accesses to its arrays, not those through pointers; cached until `on_host` changes."""
         places, touching = self._touching.get(device.number, (None, NOTHING))
         if places != on_host:
             if device.driver.managed.uvm is not None:
@@ -123,7 +123,7 @@ class OffloadedRegion:
 
 
 Range = tuple[int, int]
-"""Address and bytes."""
+"""The address of a piece of memory, and its size in bytes."""
 
 
 def touching_of(
@@ -158,9 +158,9 @@ def touching_of(
 def touched_ranges(
     streams: Iterable[AccessStream], array: HostArray, element_size: int, mapped: Sequence[Range]
 ) -> Sequence[Range]:
-    """Return a launch's ranges in an array, as far as they are mapped (`sections`); all of it where data decide.
+    """Return the ranges of an array that a launch accesses within `mapped`; all of `mapped` where data decide indices.
 
-    If nothing of the array is mapped, the launch accesses it nevertheless: the device uses the array in place.
+    If the accessed ranges and `mapped` do not overlap, return the accessed ranges: the device uses the array in place.
     """
     around = [stream.reach.ranges for stream in streams]
     known = [found for found in around if found is not None]
@@ -175,7 +175,7 @@ def touched_ranges(
 
 
 def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
-    """List (address, bytes) of a region's sections of an array, or the whole array when the region maps none."""
+    """List (address, bytes) of the sections of an array that a region maps; the whole array if it maps none."""
     mapped = [
         (item.begin, item.size)
         for item in items
@@ -185,7 +185,7 @@ def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
 
 
 def dying(touching: Touching, queue: DirectiveQueue, contents: HostContents, thread: Actor) -> Touching:
-    """Return `touching` with a handler that reports a fatal fault of the kernel to the queue."""
+    """Return `touching` with a handler that stores a fatal fault of the kernel as the queue's `kernel_error`."""
 
     def fault(fault: AccessFault) -> None:
         array = contents.find(fault.address)
@@ -205,8 +205,8 @@ def accesses_of(
 ) -> Touching:
     """Return the accesses of a launch to managed memory.
 
-    `arrays`: the arrays among the arguments; `on_host`: whether each is managed memory, used in place; `view` returns
-    what the kernel sees of an argument, and may be given later.
+    `arrays`: the arrays among the arguments; `on_host`: whether each is managed memory that the kernel uses in place;
+    `view`: returns the kernel's view of an argument, and may be set later in the result's trace.
     """
     managed = {array for array, in_place in zip(arrays, on_host, strict=True) if in_place}
     uses = {use.position: use for use in launch.kernel.arrays}
@@ -223,13 +223,13 @@ def accesses_of(
 
 
 _MOST_VISITS: Final = 1 << 28
-"""Largest number of accesses for a thread-by-thread evaluation of the source; a larger launch sweeps."""
+"""Largest number of accesses of a launch that is evaluated thread by thread; a larger one counts as a sweep."""
 _MOST_AT_A_TIME: Final = 1 << 25
 """Largest number of accesses of the resident threads, which are evaluated together."""
 _RESIDENT: Final = 1 << 18
 """Approximate number of threads that a large GPU holds."""
 _MOST_DRAWN: Final = 1 << 22
-"""Largest number of drawn accesses; more of them would meet nearly every page of an array anyway."""
+"""Largest number of accesses whose positions are drawn at random; more would touch nearly every page anyway."""
 _GPU_PAGE: Final = 4096
 """Bytes that a GPU reports with one fault."""
 
@@ -240,11 +240,11 @@ def _trace_of(
     managed: Mapping[HostArray, Sequence[Range]],
     view: Callable[[Any], Any] | None,
 ) -> AddressTrace | None:
-    """Return a trace of each thread's accesses to managed memory; None where a sweep tells as much.
+    """Return a trace of each thread's accesses to managed memory; None where a sweep in order describes them as well.
 
-    A launch is evaluated thread by thread where data decide its indices, exactly if these have numbers, and where a
-    thread's own loops take it through several pages. All others come to their pages in the order of their iterations.
-    `managed`: what the region maps of each array of managed memory, in which places are drawn that nothing says.
+    A launch is evaluated thread by thread if data decide its indices, or a thread's own loops walk through pages.
+    `managed`: for each managed array the ranges that the region maps; positions that depend on phantoms are drawn in
+    them.
     """
     analysis = launch.kernel.analysis
     if analysis is None or launch.tile is not None or (analysis.follows_iterations and len(analysis.distributed) == 1):
@@ -274,7 +274,7 @@ def _trace_of(
 
 
 def data_of(launch: Launch, arguments: Sequence[Any], view: Callable[[Any], Any] | None = None) -> AddressTrace | None:
-    """Return a trace that finds elements whose indices have no affine form; None where nothing determines them."""
+    """Return a trace of the elements whose indices are not affine in the loops; None if arguments do not give them."""
     analysis = launch.kernel.analysis
     if analysis is None or launch.kernel.body is None or not analysis.without_form:
         return None
@@ -298,7 +298,7 @@ def _no_view(argument: Any) -> Any:
 
 
 def _of_its_shape(argument: Any) -> Any:
-    """Return an array without memory for an array with numbers; return anything else unchanged."""
+    """Return, for an array with values, a NumPy array of its shape that needs no memory; other objects unchanged."""
     is_array = isinstance(argument, HostArray | DevicePointer | DeviceArray)
     if is_array and argument.shape is not None and not getattr(argument, "phantom", False):
         return np.broadcast_to(np.zeros((), argument.dtype), argument.shape)
@@ -308,7 +308,7 @@ def _of_its_shape(argument: Any) -> Any:
 def _accesses(
     use: ArrayUse | None, launch: Launch, array: HostArray, whole: bool, mapped: Sequence[Range]
 ) -> Iterator[ManagedAccess]:
-    """Yield the accesses of an array. `whole`: it holds pointers that the kernel follows, unknown to its source."""
+    """Yield a launch's accesses to a managed array. `whole`: they are to all of `mapped`, as the array has pointers."""
     if use is None:
         for begin, nbytes in mapped:
             yield ManagedAccess(begin, nbytes)
@@ -324,7 +324,7 @@ def _accesses(
 
 
 def _parts(ranges: Sequence[Range]) -> Iterator[tuple[int, int, float]]:
-    """Yield each range, with the fraction of the accesses that go there."""
+    """Yield the address and the bytes of each range, and the range's fraction of all bytes."""
     total = 0
     for _, nbytes in ranges:
         total += nbytes
@@ -336,7 +336,7 @@ def _parts(ranges: Sequence[Range]) -> Iterator[tuple[int, int, float]]:
 def _counted(
     stream: AccessStream, address: int, element_size: int, begin: int, nbytes: int, part: float
 ) -> ManagedAccess:
-    """Return the access of a loop nest, as its launch counts it."""
+    """Return one access stream of a loop nest in one range; `part`: the fraction of its accesses that go there."""
     picked = None
     if stream.order == "in order":
         places = stream.places * part
@@ -356,7 +356,7 @@ def _in_bytes(places: ElementRuns, address: int, element_size: int, part: float)
 
 
 def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, part: float) -> ManagedAccess:
-    """Return the access of a kernel that is declared by its costs."""
+    """Return the access, to one range, of a kernel that is declared by its costs; `part` as in `_counted`."""
     scattered, often = 0.0, launch.iterations * part
     if use.pattern in ("irregular", "indirect"):
         scattered = (use.elements_read + use.elements_written or use.laf) * often
@@ -368,7 +368,7 @@ def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, part: floa
 
 
 def _of_declared(use: ArrayUse, elements: float, at_random: bool) -> tuple[ByteRuns, ...] | None:
-    """Return the loaded or stored elements of a declared use; None, that is everything touched, without numbers."""
+    """Return the elements that a declared use loads or stores at random, () for none; None: a sweep in order."""
     if use.laf and not elements:
         return ()
     return (ByteRuns(elements, use.element_size, use.element_size),) if at_random else None
@@ -385,7 +385,7 @@ _AFTER: Final = (
 """LLVM's messages when the data of a region could not be mapped, or unmapped."""
 
 GlobalsOf = Callable[[OffloadDevice, HostArray], Binding | None]
-"""Returns the device's position of a global that is no argument of a region."""
+"""Returns the binding of a global that is no argument of a region, on a device."""
 Body = Callable[[], None]
 """Computes a kernel's result, at the kernel's end."""
 
@@ -393,7 +393,7 @@ Body = Callable[[], None]
 async def target(
     device: OffloadDevice, queue: DirectiveQueue, region: OffloadedRegion, call: str, globals_of: GlobalsOf
 ) -> None:
-    """Run a region up to, but without, the synchronization of its queue."""
+    """Run a target region: map its items, launch its kernel, unmap. The caller synchronizes the queue afterwards."""
     hooks, items = device.hooks, region.items
     if hooks.before_target is not None:
         await hooks.before_target(region.launch, items, region.arguments, queue, call)
@@ -455,7 +455,7 @@ def _submission(
     bindings: dict[HostArray, Binding],
     private: PrivateArguments,
 ) -> tuple[Body | None, Touching]:
-    """Return the kernel's body, and its accesses to host memory; tell listeners of both."""
+    """Return the function that computes the kernel's result, and its accesses to host memory; report the submission."""
     launch, watch = region.launch, None
     if device.tell is not None and device.watch_kernel is not None:
         watch = device.watch_kernel(device, device.tell, region, bindings, private.placed, queue.cause)

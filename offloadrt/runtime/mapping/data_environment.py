@@ -54,12 +54,12 @@ from offloadrt.runtime.mapping.present_table import ABSENT, Entry, Lookup, Shado
 
 
 async def lock_visited(device: OffloadDevice, lookup: Lookup, keeps: bool, owned: Entry | None = None) -> None:
-    """Lock the entries that a search has visited, one after the other as `lookupMapping` does.
+    """Lock the entries that a look-up has visited, one after the other as `lookupMapping` does.
 
-    The caller holds the table, and waits with it for an entry that is being copied. LLVM keeps the last lock while the
-    directive goes on with that entry. Here it is kept only if `keeps`, that is if something is awaited under it: a lock
-    that would be given back at the same instant is only waited for (`pass_visited`, where none is taken). When this
-    raises, no lock is kept. owned: the caller has this one already.
+    The caller holds the table lock, also while it waits here for an entry that is being copied. LLVM keeps the lock of
+    the last entry while the directive works with that entry. Here the lock is kept only if `keeps`: if the caller
+    awaits something under it. A lock that would be released at once is only waited for. When this raises, no lock is
+    kept. owned: an entry whose lock the caller holds already, which is skipped.
     """
     for entry in lookup.visited:
         if entry is owned:
@@ -71,9 +71,9 @@ async def lock_visited(device: OffloadDevice, lookup: Lookup, keeps: bool, owned
 
 
 def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:
-    """Pass the entries that a search has visited if all are free; False, and nothing has happened, if one is locked.
+    """Count the locks of all entries that a look-up has visited as taken and released at once, if all are free.
 
-    Their locks count as taken and given back at once.
+    Returns False, without effect, if one of them is held. This is the fast path of `lock_visited`.
     """
     locks = lookup.locks
     for lock in locks:
@@ -107,9 +107,9 @@ async def get_present_pointer(
     must_contain: bool = False,
     locks: bool = False,
 ) -> TargetPointer:
-    """Find the device counterpart of mapped memory (`getTgtPtrBegin`), in one hold of the table.
+    """Look up the device address of host memory [begin, begin + size) (`getTgtPtrBegin`), under one hold of the table.
 
-    locks: whether the result keeps the entry's lock until it is released.
+    must_contain: whether only an entry that holds all these bytes counts. locks: whether the result owns its lock.
     """
     await device.table_lock.enter(device.costs.lookup, begin, size, False)
     try:
@@ -130,7 +130,7 @@ async def get_present_pointer(
 
 
 def count_down(entry: Entry, flags: MapFlags) -> None:
-    """Take back the reference of a map item with these flags; the caller holds the table."""
+    """Decrement the entry's count for the end of a map with these flags; the caller holds the table."""
     hold = flags.hold
     if flags.delete:
         entry.reset(hold)
@@ -140,9 +140,9 @@ def count_down(entry: Entry, flags: MapFlags) -> None:
 
 
 def ending_entries(device: OffloadDevice, queue: DirectiveQueue) -> list[tuple[Entry, MapItem]]:
-    """Return the list of entries that were counted down in this queue, each with its item.
+    """Return the entries that the queue's directive has counted down, with their items; callers append to the list.
 
-    `_finish_data_end` handles them when the queue has drained; the first entry adds it to the post-processing.
+    `_finish_data_end` handles them when the queue has drained. As long as the list is empty, a call schedules that.
     """
     if not queue.ending:
         queue.post_processing.append(functools.partial(_finish_data_end, device, queue.ending, queue.cause))
@@ -150,10 +150,10 @@ def ending_entries(device: OffloadDevice, queue: DirectiveQueue) -> list[tuple[E
 
 
 async def _finish_data_end(device: OffloadDevice, ending: list[tuple[Entry, MapItem]], cause: int) -> None:
-    """Restore attached host pointers, and remove the entries without references.
+    """Restore attached host pointers, erase the entries without references, and free their blocks.
 
-    Only the last of all threads that counted an entry down removes it (`postProcessingTargetDataEnd`). When this is
-    left early it can be done again.
+    Only the last of all threads that counted an entry down erases it (`postProcessingTargetDataEnd`). If a cancellation
+    interrupts this function, it can be called again for the rest of `ending`.
     """
     table = device.table_lock
     # The counts are read without `Entry.is_unused`: each item of each directive comes by, and a property is a call.
@@ -196,7 +196,7 @@ async def _remove(device: OffloadDevice, entry: Entry, cause: int) -> None:
 
 
 def restore_host_pointers(array: HostArray | None, entry: Entry) -> None:
-    """Restore the host's own values in pointers that were copied back and so hold device addresses."""
+    """Write the host's addresses back into attached pointers, which a copy from the device has overwritten."""
     if array is None or array.bytes is None:
         return
     for shadow in entry.shadow_pointers.values():
@@ -220,11 +220,11 @@ async def get_target_pointer(
     owned: Entry | None = None,
     release_table: bool = True,
 ) -> TargetPointer:
-    """Find or create the counterpart of [begin, begin + size) and transfer to it if need be (`getTargetPointer`).
+    """Find or create the device counterpart of [begin, begin + size), and copy to it if need be (`getTargetPointer`).
 
-    The caller holds the table and has done the work of the look-up there. The table is released here, also when this
-    raises; unless release_table is False, when it is kept and the pointer keeps the lock of its entry. owned: the
-    entry whose lock the caller has already.
+    The caller holds the table and has charged the look-up. This function releases the table, also when it raises. With
+    release_table False, it keeps the table if it succeeds, and the result owns the lock of its entry. owned: an entry
+    whose lock the caller holds already.
     """
     table, pointer, keeps = device.table, ABSENT, False
     try:
@@ -281,9 +281,9 @@ async def _map_absent(
     lookup: Lookup,
     owned: Entry | None,
 ) -> TargetPointer:
-    """Map a section of which no entry holds all: by a new block, by the host's memory, or not at all.
+    """Map a section that no entry contains: by a new device block, by its host address, or not at all (`ABSENT`).
 
-    The caller holds the table. A new block's entry is locked.
+    The caller holds the table. The result owns the lock of a new block's entry.
     """
     present = flags.present
     placement = HOST_POINTER if lookup.overlaps else _placement(device, item, size, flags)
@@ -307,13 +307,13 @@ async def _map_absent(
 
 
 def _report(device: OffloadDevice, error: BaseException) -> None:
-    """Write LLVM's lines about a failed call of the driver library."""
+    """Report what LLVM prints when the driver library fails in `getTargetPointer`; do nothing for other errors."""
     if isinstance(error, DriverError):
         report_failure(device, error, _NULL.format("device failure or illegal mapping"))
 
 
 def _undo_count_up(device: OffloadDevice, entry: Entry, item: MapItem, queue: DirectiveQueue, hold: bool) -> None:
-    """Count down an entry whose item was left early; if necessary, the queue's post-processing removes it."""
+    """Count an entry down whose item failed or was cancelled; the queue's post-processing erases it if unused."""
     entry.data_end_users += 1
     entry.decrement(hold)
     if device.tell is not None:
@@ -337,7 +337,7 @@ async def _create(
     flags: MapFlags,
     queue: DirectiveQueue,
 ) -> TargetPointer:
-    """Allocate a block and enter it, under the table lock; its entry is locked until it has been copied to."""
+    """Allocate a device block and enter it in the table, which the caller holds; the result owns the entry's lock."""
     array, hold = item.array, flags.hold
     phantom = array is not None and array.phantom
     padding = item.padding if begin == item.begin else 0
@@ -375,7 +375,7 @@ def _report_extension(
 
 
 def report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int, kind: str = "map type") -> None:
-    """Write LLVM's line about an absent section with the modifier `present`; kind: of the modifier."""
+    """Report LLVM's line about an absent section with the modifier `present`; kind: "map type" or "motion"."""
     device.report(
         f"omptarget message: device mapping required by 'present' {kind} modifier does not exist for host address "
         f"{item.locate(begin)} ({size} bytes)"
@@ -383,7 +383,7 @@ def report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int, k
 
 
 def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingError:
-    """Make LLVM's error for an item for which `get_target_pointer` has found no address."""
+    """Report LLVM's line about an item for which `get_target_pointer` gave no address, and return the error."""
     why = "'present' map type modifier" if item.flags.present else "device failure or illegal mapping"
     device.report(_NULL.format(why))
     kind = NotPresent if item.flags.present else MappingError
@@ -403,9 +403,9 @@ async def _transfer_to(
     flags: MapFlags,
     queue: DirectiveQueue,
 ) -> None:
-    """Transfer under the entry lock, or make the queue wait for the transfer that another thread began.
+    """Copy an item to the device under its entry's lock, or make the queue wait for a copy that is in progress.
 
-    Left early, it counts the item back and releases the entry.
+    When this raises or is cancelled, it undoes the count-up and releases the entry's lock.
     """
     entry = pointer.entry
     assert entry is not None
@@ -429,9 +429,9 @@ async def _transfer_to(
 async def target_data_begin(
     device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, call: str
 ) -> dict[int, int | None]:
-    """Map the items in order, then attach pointers.
+    """Map the items in order, then attach pointers (`targetDataBegin`).
 
-    Returns the device addresses of bases for items with RETURN_PARAM (by position; None where nothing is mapped).
+    Returns the device addresses of the bases of RETURN_PARAM items, by position; None where nothing is mapped.
     """
     if device.tell is not None:
         device.tell(ItemsTaken(device.number, call, items))
@@ -484,7 +484,7 @@ def _is_new(address: int, blocks: Sequence[tuple[int, int]]) -> bool:
 def _note_mapped(
     device: OffloadDevice, item: MapItem, pointer: TargetPointer, new_blocks: list[tuple[int, int]], call: str
 ) -> None:
-    """Remember a new block. Raises a MappingError when the item has no address."""
+    """Add an item's new block to `new_blocks`. Raises MappingError if the item got no device address."""
     if pointer.address is None and (item.size or item.type & PRESENT):
         raise null_pointer(device, item, call)
     if pointer.is_new:
@@ -499,9 +499,9 @@ async def _begin_pointer_and_object(
     new_blocks: list[tuple[int, int]],
     call: str,
 ) -> TargetPointer:
-    """Map a pointer and what it points to, which begins at `base`, in one hold of the table, then attach.
+    """Map a pointer and its pointee, whose base is `base`, under one hold of the table; then attach the pointer.
 
-    The pointer's entry stays locked meanwhile, for the attachment is written to its block.
+    The pointer's entry stays locked until its device copy has been overwritten with the pointee's device address.
     """
     lookup_s = device.costs.lookup
     await device.table_lock.enter(lookup_s, item.base, POINTER_BYTES)
@@ -566,12 +566,12 @@ async def _attach(
 
 
 def pointer_span(shadow: ShadowPointer) -> HostSpan:
-    """Make a buffer with the value that an attached pointer has on the device."""
+    """Make the source of a copy that writes an attached pointer's device value to the device."""
     return HostSpan(shadow.host_address, shadow.nbytes, shadow.content(shadow.device_value))
 
 
 async def _attach_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> None:
-    """Attach if pointer and pointee are present; one of them is new in this construct (`processAttachEntries`)."""
+    """Attach a pointer if it and its pointee are both present (`processAttachEntries`)."""
     pointee = await get_present_pointer(device, item.array, item.begin, 0, queue.cause, must_contain=True)
     if pointee.entry is None:
         return
@@ -585,10 +585,10 @@ async def _attach_item(device: OffloadDevice, item: MapItem, queue: DirectiveQue
 
 
 async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, call: str) -> None:
-    """Unmap the items in reverse order. Entries without references are removed after the queue has drained.
+    """Unmap the items in reverse order (`targetDataEnd`). Unused entries are erased after the queue has drained.
 
-    What a mapper function lists is removed first: LLVM unmaps it by a call of this function within this one, whose
-    post-processing comes before (`targetDataMapper`).
+    Entries of a mapper function's components are erased before all others: LLVM unmaps them by a nested call of
+    `targetDataEnd`, whose post-processing comes first (`targetDataMapper`).
     """
     if device.tell is not None and call != "target":
         device.tell(ItemsTaken(device.number, call, items))
@@ -645,7 +645,7 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
 async def _copy_back(
     device: OffloadDevice, item: MapItem, entry: Entry, pointer: TargetPointer, queue: DirectiveQueue, call: str
 ) -> None:
-    """Copy an item that was counted down to the host, under its entry's lock, which is released here."""
+    """Copy an item to the host after its entry was counted down; releases the entry's lock, which the caller holds."""
     try:
         if item.array is None or pointer.address is None:
             return
@@ -664,10 +664,10 @@ async def _copy_back(
 async def target_data_update(
     device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, call: str, specification: bool = False
 ) -> None:
-    """Move data of present sections, in order. A section that is not wholly present is ignored.
+    """Copy the items' data to or from the device, in order (`targetDataUpdate`).
 
-    specification: strided sections as OpenMP says; otherwise as LLVM 22 does, which multiplies the lower bound by the
-    stride.
+    A section that is not wholly present is skipped. specification: whether strided sections follow OpenMP's
+    specification; otherwise they follow LLVM 22, which multiplies the lower bound by the stride.
     """
     if device.tell is not None:
         device.tell(ItemsTaken(device.number, call, items))
@@ -682,10 +682,10 @@ async def target_data_update(
 
 
 def strided_pieces(item: MapItem, specification: bool) -> list[tuple[int, int]]:
-    """Return address and size of each contiguous piece of a section with gaps (`targetDataNonContiguous`).
+    """Return host address and bytes of each contiguous piece of a section with gaps (`targetDataNonContiguous`).
 
-    LLVM 22 multiplies each lower bound by the stride; of the innermost dimension that is not merged with the next it
-    moves the first element only; and it counts from the begin of the array, without leading subscripts.
+    LLVM 22 multiplies each lower bound by the stride. It copies only the first element of the innermost dimension that
+    it has not merged with the next one. It starts at the begin of the array and ignores leading subscripts.
 
     >>> from offloadrt.runtime.host_array import Dimension
     >>> row = MapItem(None, 0, 4, 2, NON_CONTIG, (Dimension(1, 2, 8), Dimension(0, 1, 4)))
@@ -748,6 +748,6 @@ async def _update_piece(
 
 
 def _absent(device: OffloadDevice, item: MapItem, begin: int, size: int, call: str, kind: str) -> MappingError:
-    """Make LLVM's error for an absent section with the modifier `present`; kind: of the modifier."""
+    """Report LLVM's line about an absent section, as `report_absent` does, and return the error to raise."""
     report_absent(device, item, begin, size, kind)
     return device.error(NotPresent, f"{item.locate(begin)} ({size} bytes) is not present", call, item.name)

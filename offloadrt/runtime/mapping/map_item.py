@@ -1,4 +1,4 @@
-"""The lowered items of a directive, and its queue.
+"""The map items into which a directive's clauses are lowered, and the queue of one directive.
 
 A `MapItem` is what clang passes to `__tgt_target_data_begin_mapper` and its sisters. The `DirectiveQueue` is LLVM's
 `AsyncInfoTy`: a stream, which is taken at first use, and what is left to do after it has drained.
@@ -30,17 +30,16 @@ from offloadrt.sim import Signal
 
 @attrs.define(eq=False)  # nobody changes one; a frozen object takes seven times as long to make
 class MapItem:
-    """base and begin are host addresses, size is bytes, type is bits of `map_type`.
+    """One map item of a directive: what clang passes to LLVM's runtime for one piece of host memory or one value.
 
-    For an ATTACH or PTR_AND_OBJ item base is the address of the pointer; begin is always the pointee.
-    dimensions: of a strided update (NON_CONTIG), outermost first; then size counts them.
-    value: what a LITERAL item passes to the kernel.
-    owner, pointee: of an ATTACH or PTR_AND_OBJ item the array that holds the pointer, if one does, and what the pointer
-    holds if that array has no values; None: the address of `array`.
-    components: what its mapper function lists, which is mapped in its place. listed: whether a mapper function lists
-    this item.
-    padding: bytes that a new block has before `begin`, so that the members of a part of a struct stay aligned.
-    flags: the bits of its type; section: begin and size.
+    base, begin: host addresses (an ATTACH or PTR_AND_OBJ item's base is that of the pointer). size: bytes from `begin`.
+    type: the bits of `map_types`, decoded in `flags`. section: (begin, size). value: what a LITERAL item passes.
+    dimensions: the dimensions of a strided update (NON_CONTIG), outermost first; `size` is then their number.
+    owner: the array in which the pointer of an ATTACH or PTR_AND_OBJ item is stored, if any. pointee: the pointer's
+    value if the owner has no values; None stands for the address of `array`.
+    components: the items of the item's ``declare mapper`` function, which are mapped instead of this one. listed:
+    whether this item is such a component.
+    padding: bytes of a new device block before `begin`, which keep the members of a mapped part of a struct aligned.
     """
 
     array: HostArray | None
@@ -64,7 +63,7 @@ class MapItem:
 
     @property
     def pointee_base(self) -> int:
-        """Return what the host's pointer holds, of an ATTACH or PTR_AND_OBJ item."""
+        """Return the address that the host's pointer of an ATTACH or PTR_AND_OBJ item holds."""
         if self.owner is not None and (held := self.owner.span(self.base, POINTER_BYTES).bytes) is not None:
             return int.from_bytes(held.tobytes(), "little")
         if self.pointee is not None:
@@ -73,7 +72,7 @@ class MapItem:
 
     @property
     def descriptor(self) -> bytes:
-        """Return what follows the address in an attached Fortran descriptor; zeros if not known."""
+        """Return the bytes after the address in an attached Fortran descriptor: zeros if unknown, b"" without one."""
         rest = self.size - POINTER_BYTES
         if rest <= 0 or not self.type & ATTACH:
             return b""
@@ -97,9 +96,9 @@ def literal_item(value: Any) -> MapItem:
 
 
 def map_item(span: Span, bits: int) -> MapItem:
-    """Make the runtime's item for a span, with these bits of `map_type`.
+    """Make the runtime's item for an array or a section, with these bits of `map_types`.
 
-    A global with a reference pointer is reached through it: of `link`, and under unified shared memory of `enter`.
+    Globals with a reference pointer (``link``; under unified shared memory ``enter``, too) become PTR_AND_OBJ items.
     """
     if isinstance(span, Section):
         array, begin, nbytes = span.array, span.begin, span.nbytes
@@ -115,11 +114,11 @@ def map_item(span: Span, bits: int) -> MapItem:
 
 @attrs.frozen
 class BlockUse:
-    """A kernel's access to bytes that it reaches by a pointer.
+    """A kernel's access to `nbytes` bytes that it reaches through a pointer.
 
-    address: the device's, of memory that no item maps; of_host: the host's, of what is mapped when the kernel runs.
-    exact: it touches every byte; else it may read and write there. atomic: all that it does there are atomic
-    operations.
+    address: a device address of memory that no item maps; with of_host, a host address of memory that is mapped when
+    the kernel runs. exact: the kernel accesses every byte; otherwise it may read and write some. atomic: it accesses
+    the bytes by atomic operations only.
     """
 
     address: int
@@ -133,7 +132,7 @@ class BlockUse:
 class MapItems(list[MapItem]):
     """The items of one construct, in order.
 
-    mapped: those that are mapped, components of mappers in place of the items that have some.
+    mapped: the items to map; each item with a ``declare mapper`` function is replaced by the function's items.
     """
 
     __slots__ = ("mapped",)
@@ -156,12 +155,12 @@ class PreparedKernel:
 
 @attrs.define(eq=False)
 class DirectiveQueue:
-    """cause: the number of the directive.
+    """The queue of one directive (LLVM's `AsyncInfoTy`). cause: the directive's number.
 
-    kernel_error: what a kernel of this queue did wrong, raised at synchronization. lasts: the directive ends before its
-    queue has drained, and the stream belongs to a `AsyncQueue`, which keeps it. For a directive that is left early
-    (`abandon`): items, of which the first `mapped` are left to unmap; copy, the completion of one outside of the
-    stream; private, which frees its private arguments. kept: what the memory configuration's hooks keep of it.
+    kernel_error: the error of a kernel in this queue, raised at synchronization. lasts: the directive does not wait for
+    its queue, whose stream belongs to an `AsyncQueue`. Three fields serve a directive that is left early (`abandon`):
+    of `items`, the first `mapped` are still to be unmapped; `copy` is the signal of a copy outside of the stream;
+    `private` frees the private arguments. kept: the memory configuration's own notes about the directive (`MapHooks`).
     """
 
     cause: int

@@ -1,4 +1,4 @@
-"""The bits of a map type, as LLVM's `tgt_map_type` numbers them. A recording needs them and nothing else from here."""
+"""The bits of a map type, as LLVM's `tgt_map_type` numbers them. Files of recordings need only this of the runtime."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NON_CONTIG: Final = 0x100000000000
 MEMBER_OF: Final = 0xFFFF000000000000
 """Mask of the number of the item to which this member belongs, counted from 1; 0 for items that are no members."""
 _NAMES: Final = {bits: name.lower() for name, bits in [*globals().items()] if name.isupper() and bits}
-"""The bits that are named above, which have a meaning each."""
+"""The names of the map-type bits above, by bit."""
 FIRST_MEMBER: Final = 1 << 48
 """Smallest map type of a member."""
 FROM_MAPPER: Final = 1 << 47
@@ -42,7 +42,7 @@ SKIPPED: Final = NOT_MAPPED | ATTACH
 
 @attrs.frozen
 class MapFlags:
-    """The bits of a map type, each under its name as a truth value; bits with a meaning together have one field."""
+    """The bits of a map type as bools; bits that mean something only together have one field."""
 
     to: bool
     from_: bool
@@ -58,9 +58,9 @@ class MapFlags:
     not_mapped: bool
     skipped: bool
     counted: bool
-    """Whether the item's reference is counted up; not so for members and a mapper function's first component."""
+    """Whether mapping counts the entry up; members and a mapper function's first component do not."""
     counted_down: bool
-    """Whether the reference is counted down; this is so for pointers with their objects, too."""
+    """Whether unmapping counts the entry down; unlike `counted`, PTR_AND_OBJ members do, too."""
 
 
 @functools.lru_cache(4096)

@@ -23,9 +23,9 @@ from offloadrt.sim import Lock, LockStatistics, Simulation
 
 @attrs.frozen(eq=False)
 class Binding:
-    """Bytes [host_begin, host_end) of an array lie at `address` on the device.
+    """Where a kernel finds an array: bytes [host_begin, host_end) of it lie at `address` on the device.
 
-    is_host: the device uses the host's memory. address None: it got a host pointer that it cannot use.
+    is_host: the kernel uses the host's memory. address None: the kernel got a host pointer that it cannot use.
     """
 
     address: int | None
@@ -53,27 +53,26 @@ class ShadowPointer:
     pointee: Binding
     """The block that the device's pointer points into, or pointed into before it was freed."""
     descriptor: bytes = b""
-    """The bytes that follow the address in a pointer that is a Fortran descriptor."""
+    """The bytes after the address, where the pointer is a Fortran descriptor."""
 
     @property
     def nbytes(self) -> int:
         return POINTER_BYTES + len(self.descriptor)
 
     def content(self, value: int) -> NDArray[np.uint8]:
-        """Return the bytes of the pointer when it holds this address."""
+        """Return the bytes that the pointer would have in memory if it held the address `value`."""
         return np.frombuffer((value % (1 << 64)).to_bytes(POINTER_BYTES, "little") + self.descriptor, np.uint8)
 
 
 @attrs.define(eq=False)
 class Entry:
-    """A mapped block. Addresses are of bytes; `host_end` is exclusive. `lock` guards its data while it is copied.
+    """An entry of the present table: host memory [host_begin, host_end) has a device block at `device_begin`.
 
-    data_end_users: how many threads are between the decrement and the removal in targetDataEnd; the last one may erase.
-    is_erased: it is in no table any more. binding: where kernels find it.
-    event: recorded after the last transfer to the block; others make their stream wait for it.
-    owned: the runtime allocated the device block and frees it.
-    padding: bytes of the device block before `device_begin`.
-    offset: where the block begins in the array that is called `name`; the host address if there is no name.
+    dynamic, hold: the reference counts (hold: of ompx_hold). lock: held while the block's data is copied.
+    data_end_users: the number of threads between the decrement and the removal in targetDataEnd; the last one may
+    erase the entry. event: recorded after the last transfer to the block; other directives' streams wait for it.
+    owned: the runtime allocated the device block and frees it. padding: bytes of that block before `device_begin`.
+    offset: byte offset of the block in the array called `name`; the host address if there is no name.
     """
 
     name: str
@@ -127,7 +126,7 @@ class Entry:
             self.dynamic += 1
 
     def decrement(self, hold: bool) -> None:
-        """Decrement a count, never below zero: a release of an entry with only other references does nothing."""
+        """Decrement the hold count or the dynamic count; a count that is zero or infinite stays as it is."""
         if hold:
             if self.hold and self.hold != INFINITE:
                 self.hold -= 1
@@ -135,7 +134,7 @@ class Entry:
             self.dynamic -= 1
 
     def reset(self, hold: bool) -> None:
-        """Set the count to 1, for `delete`, so that the next decrement leaves 0."""
+        """Set the hold count or the dynamic count to 1, as `delete` does, so that the next decrement leaves 0."""
         if hold:
             if self.hold != INFINITE:
                 self.hold = 1
@@ -143,23 +142,23 @@ class Entry:
             self.dynamic = 1
 
     def would_be_last(self, hold: bool, after_reset: bool) -> bool:
-        """Tell whether one decrement (after a reset) will leave both counts at zero."""
+        """Tell whether one decrement, after a `reset` if `after_reset`, would leave both counts at zero."""
         this, other = (self.hold, self.dynamic) if hold else (self.dynamic, self.hold)
         if other > 0:
             return False
         return this != INFINITE if after_reset else this == 1
 
     def attach(self, shadow: ShadowPointer) -> bool:
-        """Remember an attached pointer; return False if the device pointer has this value already."""
+        """Store an attached pointer of this block; return False if its device copy has that value already."""
         known = self.shadow_pointers.get(shadow.host_address)
         self.shadow_pointers[shadow.host_address] = shadow
         return known is None or (known.device_value, known.descriptor) != (shadow.device_value, shadow.descriptor)
 
 
 class TargetPointer(msgspec.Struct, eq=False):
-    """The result of a look-up (LLVM's `TargetPointerResultTy`): a device address and an entry.
+    """The result of a look-up in the present table (LLVM's `TargetPointerResultTy`): a device address and an entry.
 
-    It may own the lock of its entry (`OffloadDevice.release`). A result without a lock is shared by all look-ups.
+    A result may own the lock of its entry (`OffloadDevice.release`). Look-ups share the object of one that owns none.
     """
 
     address: int | None = None
@@ -183,11 +182,11 @@ ABSENT: Final = TargetPointer()
 
 @attrs.define(eq=False)
 class Lookup:
-    """The position of a section that starts at `begin` relative to the table.
+    """What a search of the present table says about a section that starts at `begin` (LLVM's `LookupResult`).
 
-    `visited` are the entries that the search locks, in order, and `locks` theirs. The last one, `entry`, is the one
-    the flags speak of; it may be a mere neighbour by address. `pointer` is the section's counterpart in it, or where
-    nothing overlaps, the section on the host. Shared by all who look the section up: nobody changes it.
+    visited: the entries that LLVM's search locks, in order; `locks` are their locks. entry: the last of them, to which
+    the flags refer; it may be a neighbour by address only. pointer: the section's address in that entry's block; where
+    no entry overlaps the section, its host address. Look-ups of a section share one object, so nobody may change it.
     """
 
     begin: int
@@ -212,13 +211,13 @@ class Lookup:
 
 
 class PresentTable:
-    """Entries in order of their host addresses."""
+    """The present table of one device: its entries in order of their host addresses."""
 
     __slots__ = ("_begins", "_entries", "generation", "known")
 
     def __init__(self) -> None:
         self.generation = 0
-        """Increases when an entry is inserted or erased."""
+        """Incremented when an entry is inserted or erased."""
         self._begins: list[int] = []
         self._entries: list[Entry] = []
         self.known: dict[tuple[int, int], Lookup] = {}
@@ -261,10 +260,10 @@ class PresentTable:
         del self._entries[position]
 
     def lookup(self, begin: int, size: int) -> Lookup:
-        """Search as `lookupMapping` does: first the entry at or before `begin`, then, unless that settles it, the next.
+        """Search as `lookupMapping` does: the entry at or before `begin`; if that does not overlap, also the next one.
 
-        What the search finds is remembered until an entry comes or goes: searching is pure, and its cost in virtual
-        time is paid by the caller.
+        The result is cached until an entry is inserted or erased. The search takes no virtual time: the caller charges
+        it (`RuntimeCosts.lookup`).
         """
         found = self.known.get((begin, size))
         if found is None:
@@ -295,7 +294,7 @@ class PresentTable:
 
 
 class EntryLocks:
-    """Hands out a free lock for each new entry; `statistics` sums over all of them."""
+    """Hands out a free lock to each new entry of a present table; `statistics` sums over all these locks."""
 
     def __init__(self, sim: Simulation, name: str) -> None:
         self.sim = sim
@@ -315,7 +314,7 @@ class EntryLocks:
         return lock
 
     def give_back(self, lock: Lock) -> None:
-        """Take back the lock of a removed entry, for which no thread can wait any more."""
+        """Take back the lock of an erased entry for a later entry; no thread can wait for it any more."""
         self._free.append(lock)
 
     def statistics(self) -> LockStatistics:
@@ -331,9 +330,9 @@ UNTYPED: Final = np.dtype("V1")
 class DevicePointer:
     """An address of device memory (or of host memory, where the device reads that directly).
 
-    nbytes is what is known to lie behind it, 0 if unknown. ``int(pointer)`` is the address, so pointers can be stored
-    in arrays. dtype and shape say how a kernel sees it. Memory of omp_target_alloc has no type until `viewed` gives it
-    one: a body over NumPy views sees bytes, a loop nest does not take it.
+    nbytes: the size of the memory that begins there, 0 if unknown. ``int(pointer)`` is the address, which a program
+    can store in an array. dtype, shape: how a kernel sees the memory. Memory of omp_target_alloc has no type until
+    `viewed` gives it one: a body over NumPy views then sees bytes, and a kernel that is a loop nest rejects it.
     """
 
     address: int
@@ -356,7 +355,7 @@ class DevicePointer:
         return self.address
 
     def __add__(self, nbytes: int) -> DevicePointer:
-        """Pointer arithmetic in bytes."""
+        """Return the pointer advanced by `nbytes` bytes."""
         return attrs.evolve(
             self, address=self.address + nbytes, nbytes=max(0, self.nbytes - nbytes), shape=None, binding=None
         )

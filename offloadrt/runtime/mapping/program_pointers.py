@@ -15,7 +15,7 @@ FAIL = -1
 async def associate_pointer(
     device: OffloadDevice, array: HostArray, begin: int, nbytes: int, device_address: int
 ) -> int:
-    """Enter [begin, begin + nbytes) with an infinite count. Fails if something else begins there (`associatePtr`)."""
+    """Enter [begin, begin + nbytes) with an infinite count (`associatePtr`); FAIL if another mapping begins there."""
     if device.tell is not None:
         device.tell(PointerAssociated(device.number, array, begin, device_address, nbytes))
     await device.table_lock.enter(device.costs.insert)
@@ -50,7 +50,7 @@ async def associate_pointer(
 
 
 async def disassociate_pointer(device: OffloadDevice, array: HostArray, begin: int) -> int:
-    """Remove an association. Fails for what was mapped, is held or is not there (`disassociatePtr`)."""
+    """Remove an association as `disassociatePtr` does; return FAIL for a mapped or held entry, or without one."""
     if device.tell is not None:
         device.tell(PointerDisassociated(device.number, begin))
     await device.table_lock.enter(device.costs.erase)

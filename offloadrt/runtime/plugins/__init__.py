@@ -1,8 +1,8 @@
 """The plugins: how the runtime uses a driver library. `plugin.py` is their interface.
 
 `cuda.py` is for CUDA's library. `amdgpu.py` is for ROCr, with the streams, signals and host blocks that it keeps for
-further use. Plugins and allocators talk to a driver; managed and pinned memory, which LLVM's plugins do not have, is
-asked of `OffloadDevice.driver`.
+further use. Of the runtime, only plugins and allocators call a driver library; the calls for managed and pinned memory,
+which LLVM's plugins do not have, are made on `OffloadDevice.driver`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from offloadrt.runtime.plugins.plugin import DevicePlugin
 def make_plugin(driver: Driver, number: int, migrates: bool, system: bool) -> DevicePlugin:
     """Return the plugin of a driver library.
 
-    `migrates`: whether the program's arrays are managed memory; `system`: whether kernels use them in place.
+    `migrates`: whether the program's arrays are managed memory; `system`: whether kernels use malloc'ed ones in place.
     """
     match driver:
         case CudaDriver():

@@ -23,19 +23,19 @@ from offloadrt.runtime.plugins.plugin import DevicePlugin, GridDefaults, QueueLi
 from offloadrt.sim import Lock, LockStatistics, Signal
 
 DeviceBytes = Callable[[], Bytes]
-"""Gives the bytes of a range of the device."""
+"""Returns a view of the bytes of a range of device memory."""
 Move = Callable[[], None]
 
 
 class PluginBlock(NamedTuple):
-    """A block of the host's pool that the device reaches; `pool` is the memory manager that it comes from."""
+    """A block of host memory that the device can access; `pool` names the plugin's memory manager that it is from."""
 
     pool: str
     nbytes: int
 
 
 class AmdgpuStream:
-    """Operations of one directive at a time. `signals`, `blocks`: what it holds of the plugin's."""
+    """A stream, which serves one directive at a time. It holds `signals` (a number) and `blocks` of the plugin."""
 
     __slots__ = ("_host_copy", "_rocr", "_sim", "_waits_first", "blocks", "signals", "stream")
 
@@ -49,12 +49,12 @@ class AmdgpuStream:
 
     @property
     def unfinished(self) -> HsaSignal | None:
-        """Return the last signal, if it is not set."""
+        """Return the signal of the stream's last operation, if it is not set yet."""
         last = self.stream.last
         return None if last is None or last.is_set or not isinstance(last, HsaSignal) else last
 
     async def copy_to_device(self, cause: int, source: HostSpan, target: DeviceBytes | None) -> None:
-        """`pushMemoryCopyH2DAsync`."""
+        """Put a copy to the device into the stream (`pushMemoryCopyH2DAsync`)."""
         nbytes, rocr, depends = source.nbytes, self._rocr, self.unfinished
         upload = None if source.bytes is None or target is None else _Upload(source.bytes, target)
         stage, move = (None, None) if upload is None else (upload.stage, upload.arrive)
@@ -71,7 +71,7 @@ class AmdgpuStream:
         await rocr.copies.copy(self.stream, cause, "h2d", nbytes, move, done, depends)
 
     async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
-        """`pushMemoryCopyD2HAsync`; in AMD's branch the thread waits for what is before it (`UseSyncCopyBack`)."""
+        """Put in a copy to the host (`pushMemoryCopyD2HAsync`); in AMD's fork it first waits (`UseSyncCopyBack`)."""
         nbytes, rocr = target.nbytes, self._rocr
         if self._waits_first and (before := self.unfinished) is not None:
             await rocr.signals.wait(self.stream, before)
@@ -84,23 +84,23 @@ class AmdgpuStream:
         self.stream.note(done)
 
     async def copy_within(self, cause: int, nbytes: int, move: Move | None) -> None:
-        """`pushMemoryCopyD2DAsync`."""
+        """Put a copy within the device into the stream (`pushMemoryCopyD2DAsync`)."""
         done = HsaSignal(self._sim, "copy within the device", self)
         await self._rocr.copies.copy(self.stream, cause, "d2d", nbytes, move, done, self.unfinished)
 
     def launch(self, cause: int, launch: Launch, run: Move | None, touching: Touching) -> Awaitable[None]:
-        """`pushKernelLaunch`."""
+        """Put a kernel launch into the stream (`pushKernelLaunch`)."""
         done = HsaSignal(self._sim, launch.kernel.name, self)
         return self._rocr.queues.dispatch(self.stream, cause, launch, run, done, touching)
 
     async def wait_for(self, cause: int, event: HsaSignal) -> None:
-        """Let what is pushed from now on start after the event, too (`waitEvent`)."""
+        """Let operations that are put into the stream from now on wait for the event (`waitEvent`)."""
         if not event.is_set and event.stream is not self:
             await self._rocr.queues.barrier(self.stream, cause, event, HsaSignal(self._sim, "barrier", self))
 
 
 class _Upload:
-    """Bytes on their way to the device."""
+    """The data of a copy to the device, between its steps."""
 
     __slots__ = ("_source", "_staged", "_target")
 
@@ -118,7 +118,7 @@ class _Upload:
 
 
 class _Download:
-    """Bytes on their way from the device."""
+    """The data of a copy from the device, between its steps."""
 
     __slots__ = ("_source", "_staged", "_target")
 
@@ -136,7 +136,7 @@ class _Download:
 
 
 class AmdgpuResources:
-    """Streams come from a pool that grows; each time that one is taken it takes an HSA queue. So do signals."""
+    """The plugin's growing pools of streams and HSA signals. A stream gets an HSA queue each time that it is taken."""
 
     def __init__(self, machine: Machine, rocr: Rocr, number: int) -> None:
         spec = machine.spec
@@ -149,7 +149,7 @@ class AmdgpuResources:
         self._signal_lock = Lock(machine.sim, machine.named("signal pool", number))
         self._free_signals = self._signals = spec.count("signal.initial")
         self._allocated = 0
-        """Blocks of the host's pool that the plugin has."""
+        """Number of host blocks that the plugin has allocated."""
         self._free_blocks: defaultdict[PluginBlock, int] = defaultdict(int)
 
     def locks(self) -> dict[str, LockStatistics]:
@@ -164,12 +164,12 @@ class AmdgpuResources:
         }
 
     async def allocate(self, nbytes: int) -> None:
-        """Allocate a block of the host's pool that the plugin keeps to its end."""
+        """Allocate a host block (HSA memory pool) that the plugin keeps until the program ends."""
         await self._rocr.memory.alloc_host(nbytes)
         self._allocated += 1
 
     async def take_block(self, stream: AmdgpuStream, block: PluginBlock) -> None:
-        """Give a stream a block of the host's pool until what is in the stream now has been waited for.
+        """Give a stream a host block until the operations that are now in the stream have been waited for.
 
         LLVM takes the arguments of kernels and staging memory from two `MemoryManagerTy`s, which hand a free block out
         again for a request of exactly its size, and otherwise allocate (`ArgsMemoryManager`, `PinnedMemoryManager`).
@@ -195,7 +195,7 @@ class AmdgpuResources:
         self._free_blocks.clear()
 
     async def ready(self, queue: QueueLike, signals: int) -> AmdgpuStream:
-        """Give the queue a stream if it has none, and that many signals for what comes next in it."""
+        """Give the queue a stream if it has none, and the stream `signals` signals for its next operations."""
         stream: AmdgpuStream | None = queue.stream
         if stream is None:
             stream = queue.stream = await self._take_stream()
@@ -221,7 +221,7 @@ class AmdgpuResources:
     async def _grow_signals(self, wanted: int) -> None:
         """Let the pool of signals grow to twice those in use (`GenericDeviceResourceManagerTy::getResourcesImpl`).
 
-        It does so under its mutex: whoever waits for that looks again whether signals are still missing.
+        It grows under the pool's mutex. A thread that waited for the mutex checks again whether signals are missing.
         """
         await take(self._signal_lock, self._host_time)
         try:
@@ -237,14 +237,14 @@ class AmdgpuResources:
             self._signal_lock.release()
 
     def give_back_done(self, stream: AmdgpuStream, signals: int, blocks: int) -> None:
-        """Take back what a stream that its queue keeps needs no more; somebody else may have waited, too."""
+        """Take signals and blocks of completed work from a stream that its queue keeps, unless another thread did."""
         signals = min(signals, stream.signals)
         self._free_signals += signals
         stream.signals -= signals
         self._give_back_blocks(stream, blocks)
 
     async def give_back(self, queue: QueueLike, stream: AmdgpuStream) -> None:
-        """Take back a queue's stream, in which everything has completed, with its signals, blocks and HSA queue."""
+        """Take a queue's drained stream back into the pool, with its signals, its blocks and its HSA queue."""
         await take(self._stream_lock, self._host_time)
         queue.stream = None
         self._free_signals += stream.signals
@@ -256,13 +256,13 @@ class AmdgpuResources:
 
 
 _THREADS: Final = 256
-"""Threads of a team that are left open (``GV_Default_WG_Size`` of ``AMDGPUGridValues``)."""
+"""Default number of threads in a team (``GV_Default_WG_Size`` of ``AMDGPUGridValues``)."""
 _IMAGE_COPY: Final = 64
 """Bytes of a copy when the program is loaded: a variable of the device's runtime library."""
 _ARGUMENT: Final = 8
 """Bytes of an argument of a kernel."""
 _HIDDEN_ARGUMENTS: Final = 8 + 256
-"""Bytes of the hidden ones: the launch environment, and those of code objects of version 5 and later."""
+"""Bytes of a kernel's hidden arguments: the launch environment, and those of code objects since version 5."""
 _RPC_PORT: Final = 2 * 4 + 16
 """Bytes of a port of the RPC server: an inbox, an outbox and a header."""
 _RPC_SLOT: Final = 64
@@ -271,9 +271,9 @@ _ONE_MEMORY: Final = "CPU and GPU share one memory: nothing is managed, and noth
 
 
 def _rpc_bytes(spec: MachineSpec, compute_units: int) -> int:
-    """Return the bytes through which the device asks the host for services (`RPCServerTy::initDevice`).
+    """Return the bytes of the buffer of the RPC server, by which kernels call the host (`RPCServerTy::initDevice`).
 
-    A port for each wavefront that the device can hold has two words, a header and a slot for each lane
+    The buffer has a port for each wavefront that the device can hold: two words, a header and a slot for each lane
     (`rpc::Process::allocation_size` of rpc.h in LLVM's libc).
     """
     ports = min(compute_units * spec.count("sm.max_warps"), spec.count("runtime.rpc_ports"))
@@ -281,10 +281,10 @@ def _rpc_bytes(spec: MachineSpec, compute_units: int) -> int:
 
 
 class AmdgpuPlugin(DevicePlugin):
-    """A device of ROCr.
+    """The plugin for a device of ROCr.
 
-    How threads wait is no choice: LLVM's plugin polls HSA's signals for two seconds before it lets a thread sleep. A
-    code object is loaded with its kernels.
+    A program cannot choose how threads wait: LLVM's plugin polls HSA's signals for two seconds before a thread sleeps.
+    All kernels of a code object are loaded with it.
     """
 
     driver: Rocr
@@ -309,13 +309,13 @@ class AmdgpuPlugin(DevicePlugin):
         self._is_first = number == 0
         most, sms = spec.count("runtime.image_allocations") - 1, machine.devices[number].compute.spec.sms
         self._image_blocks = [_rpc_bytes(spec, sms), *[self._memory.alignment] * most][:most]
-        """Bytes of the blocks of the host's pool that loading the program has still to allocate."""
+        """Sizes in bytes of the host blocks that loading the program has still to allocate."""
         self._image_copies = spec.count("runtime.image_copies")
         self._synchronous = machine.apu(number).hsa_queues.open_stream()
-        """The stream of copies that go through none of the plugin's own."""
+        """The stream of synchronous copies, which use none of the plugin's own streams."""
         self._image_queue = _ImageQueue()
         self._image_block: int | None = None
-        """Device memory for the variables of the program's image."""
+        """Address of the device memory for the variables of the program's image; None until it is allocated."""
 
     def locks(self) -> dict[str, LockStatistics]:
         return self._resources.locks()
@@ -338,16 +338,16 @@ class AmdgpuPlugin(DevicePlugin):
             await self.synchronize(queue)
 
     async def load_program(self) -> None:
-        """Load the program's code object, after what else a cold start needs."""
+        """Load the program's code object; a cold start first initializes ROCr, once in the process."""
         if self._start == "cold" and self._is_first:
             await self.driver.loading.init()
         if self._start != "warm":
             await self.driver.loading.load_code_object()
 
     async def unload(self) -> None:
-        """Give the memory back that the plugin has for itself, at the end of the program.
+        """Free the plugin's own memory at the end of the program.
 
-        With it goes the stream of a thread that left while it loaded the program.
+        This also takes back the stream of a thread that was cancelled while it loaded the program.
         """
         await self.synchronize(self._image_queue)
         if self._image_block is not None:
@@ -401,7 +401,7 @@ class AmdgpuPlugin(DevicePlugin):
             await stream.copy_to_host(queue.cause, destination, source)
 
     def exchanges_with(self, device: int) -> bool:
-        """No links between APUs are emulated."""
+        """Return False: links between APUs are not emulated."""
         return False
 
     async def reach(self, device: int) -> None:
@@ -411,7 +411,7 @@ class AmdgpuPlugin(DevicePlugin):
     async def exchange_data(
         self, queue: QueueLike, destination: int, source: int, nbytes: int, device: int | None = None
     ) -> None:
-        """Copy within the device. Raises DriverError for another one."""
+        """Copy within the device. Raises DriverError if `device` is another device."""
         if device is not None and device != self.driver.device.local:
             raise DriverError("memory_async_copy", INVALID_ARGUMENT, f"no link to device {device}")
         to, start = self._device_bytes(destination, nbytes), self._device_bytes(source, nbytes)
@@ -439,12 +439,12 @@ class AmdgpuPlugin(DevicePlugin):
             await rocr.memory.unlock(host_address)
 
     async def _wait_for_copy(self, queue: QueueLike, done: Signal) -> None:
-        """Wait for a copy that goes through no stream of the queue's."""
+        """Wait for a synchronous copy, which uses no stream of the queue."""
         await self.driver.signals.wait(self._synchronous, done, "copies")
         queue.copy = None
 
     def _device_bytes(self, address: int, nbytes: int) -> DeviceBytes | None:
-        """Return how to see the bytes of a range of the device; None for a phantom. Raises DriverError."""
+        """Return a view of a device range, to be made later; None for phantoms. DriverError if not allocated."""
         memory = self._memory
         try:
             block = memory.block_of(address)
@@ -472,7 +472,7 @@ class AmdgpuPlugin(DevicePlugin):
     # events
 
     async def record_event(self, queue: QueueLike) -> HsaSignal | None:
-        """Put a mark behind everything in the queue; None when that has completed."""
+        """Return the signal of the last operation in the queue's stream; None if all have completed."""
         stream: AmdgpuStream | None = queue.stream
         return None if stream is None else stream.unfinished
 
@@ -493,7 +493,7 @@ class AmdgpuPlugin(DevicePlugin):
         return self.driver.memory.set_svm_attributes(address, nbytes)
 
     def host_touch(self, address: int, nbytes: int, writes: bool = True) -> Awaitable[int]:
-        """Touch host memory in the calling thread: pages that nobody has touched are populated."""
+        """Access host memory in the calling thread: pages without memory are populated."""
         return self.driver.kfd.host_touch(address, nbytes)
 
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:

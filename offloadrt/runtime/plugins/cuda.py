@@ -23,12 +23,12 @@ from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import HostTime
 
 _THREADS: Final = 128
-"""Threads of a team that are left open (``GV_Default_WG_Size`` of ``NVPTXGridValues``)."""
+"""Default number of threads in a team (``GV_Default_WG_Size`` of ``NVPTXGridValues``)."""
 
 
 @attrs.define(eq=False)
 class StreamPool:
-    """Streams that are idle, last returned first. Its mutex is held while a stream is taken out or made."""
+    """The idle streams, the last returned being taken first. The mutex is held while a stream is taken or created."""
 
     driver: CudaDriver
     lock: Lock
@@ -53,14 +53,14 @@ class StreamPool:
         self.lock.release()
 
     def take_back(self, stream: Any) -> None:
-        """Take a stream back from a thread that is left early; what is in it comes before whatever it is used for."""
+        """Take a stream back from a cancelled thread, without waiting: later users' work comes after what is in it."""
         self.idle.append(stream)
 
 
 class CudaPlugin(DevicePlugin):
-    """A device of CUDA's driver library.
+    """The plugin for a device of CUDA's driver library.
 
-    `migrates`: whether the program's arrays are managed memory; `system`: whether kernels use them in place.
+    `migrates`: whether the program's arrays are managed memory; `system`: whether kernels use malloc'ed ones in place.
     """
 
     driver: CudaDriver
@@ -78,7 +78,7 @@ class CudaPlugin(DevicePlugin):
         self._calls = machine.spec.text("driver.calls")
         self.image_pending = self._start != "warm"
         self._found: set[str] | None = set() if self.image_pending else None
-        """Kernels that the module's loading or a launch has loaded; None when all are there from the start."""
+        """Names of the kernels that have been loaded so far; None after a warm start, when all are loaded."""
         if migrates or system:
             driver.managed.manage()
         if system:
@@ -89,7 +89,7 @@ class CudaPlugin(DevicePlugin):
         self._peers = machine.peers
         self._accesses = Lock(machine.sim, machine.named("peer accesses", number))
         self._asked: set[int] = set()
-        """Devices to which access has been asked for."""
+        """Numbers of the devices to which peer access has been requested."""
         self._host_time = machine.host_time
         self._host_memory = machine.host_memory
 
@@ -106,10 +106,10 @@ class CudaPlugin(DevicePlugin):
         return {"streams": self.streams.made - len(self.streams.idle)}
 
     async def load_program(self) -> None:
-        """Load the program's module, after what else a cold start needs; the driver is initialized once in the process.
+        """Load the program's module; a cold start first initializes the driver, once, and makes the primary context.
 
-        LLVM finds all kernels of the image here, other runtimes each at its first launch, as `find_kernel` does for all
-        of them.
+        LLVM's runtime looks up all kernels of the image here. Other runtimes look up each kernel at its first launch.
+        Here `find_kernel` does the latter for all of them.
         """
         if self._start == "warm":
             return
@@ -120,7 +120,7 @@ class CudaPlugin(DevicePlugin):
         await self.driver.loading.load_module()
 
     async def find_kernel(self, name: str) -> None:
-        """Load a kernel that has not been launched before, unless the start is warm."""
+        """Look up a kernel before its first launch (cuModuleGetFunction); do nothing after a warm start."""
         if self._found is not None and name not in self._found:
             # Another thread that launches it meanwhile waits for the context lock, which the driver holds to load it.
             self._found.add(name)
@@ -164,7 +164,7 @@ class CudaPlugin(DevicePlugin):
     async def reach(self, device: int) -> None:
         """Enable access to another device's memory, if there is a link.
 
-        Whoever comes first does it; the others wait for it.
+        The first thread does it, and others wait until it is done.
         """
         await take(self._accesses, self._host_time)
         try:
@@ -191,7 +191,7 @@ class CudaPlugin(DevicePlugin):
         return await self.driver.streams.record_event(stream)
 
     def needs_wait(self, event: Any) -> bool:
-        """Tell whether `wait_event` has anything to do: CUDA's plugin always calls the driver."""
+        """Return True: CUDA's plugin calls the driver in `wait_event` even if the event has completed."""
         return True
 
     def is_complete(self, event: Any) -> bool:
@@ -211,7 +211,7 @@ class CudaPlugin(DevicePlugin):
             queue.stream = None
 
     async def prefault(self, address: int, nbytes: int) -> None:
-        """Prefetch managed memory and wait for it. Raises DriverError for other memory, as CUDA knows no other way."""
+        """Prefetch managed memory and wait for it. Raises DriverError for other memory: CUDA has no call for that."""
         if self.driver.managed.uvm is None:
             reason = "the memory is not managed, and CUDA cannot fill a device's page table for host memory"
             raise DriverError("cuMemPrefetchAsync", INVALID, reason)
@@ -225,10 +225,10 @@ class CudaPlugin(DevicePlugin):
             raise
 
     async def host_touch(self, address: int, nbytes: int, writes: bool = True) -> None:
-        """Touch host memory in the calling thread.
+        """Access host memory in the calling thread.
 
-        Pages that nobody has touched are populated, by the operating system or, of managed memory, by the
-        unified-memory driver; managed memory that the device owns comes back by faults.
+        Pages without memory are populated, by the operating system or, for managed memory, by the unified-memory
+        driver; pages of managed memory that a device owns migrate back by faults.
         """
         uvm = self.driver.managed.uvm
         if uvm is None or not uvm.populates(address):

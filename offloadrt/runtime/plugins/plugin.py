@@ -20,12 +20,12 @@ from offloadrt.sim import LockStatistics, Signal
 
 @attrs.frozen
 class GridDefaults:
-    """A plugin's teams and threads for a region that leaves its teams or its threads open."""
+    """A plugin's numbers of teams and threads for a region without clauses that set them."""
 
     teams: int
-    """Largest number of teams of a loop; if their threads are fewer than its iterations, threads take several."""
+    """Largest number of teams of a loop; where the loop has more iterations than threads, a thread takes several."""
     threads: int
-    """Threads of a team."""
+    """Number of threads in a team."""
     least_threads: int
     """Smallest number of threads in a team: a loop with few iterations gets more teams of at least this size."""
     reuses: bool = True
@@ -33,13 +33,13 @@ class GridDefaults:
 
     @classmethod
     def of(cls, spec: MachineSpec, teams: int, threads: int) -> Self:
-        """Return a plugin's defaults, with the runtime's settings applied."""
+        """Return a plugin's defaults, with the profile's entries `teams.least_threads` and `teams.reuse`."""
         return cls(teams, threads, spec.count("teams.least_threads"), spec.flag("teams.reuse"))
 
     def over_threads(self, iterations: int, threads: int | None) -> tuple[int, int]:
-        """Return the teams of a loop whose iterations all threads share, and the threads of each.
+        """Return the number of teams for a loop whose iterations all threads share, and the threads in each team.
 
-        threads: of a team, where the program says how many
+        threads: the number of threads in a team, if the program sets it
 
         >>> GridDefaults(3200, 128, 32).over_threads(1 << 20, None), GridDefaults(3200, 128, 32).over_threads(128, None)
         ((3200, 128), (4, 32))
@@ -54,7 +54,7 @@ class GridDefaults:
         return self.over_teams(-(-iterations // per_team)), per_team
 
     def over_teams(self, iterations: int) -> int:
-        """Return the teams of a loop whose iterations each belong to one team as a whole."""
+        """Return the number of teams for a loop whose iterations are each done by one whole team."""
         return min(max(1, iterations), self.teams if self.reuses else sys.maxsize)
 
 
@@ -68,19 +68,19 @@ class QueueLike(Protocol):
 
 
 class DevicePlugin(Protocol):
-    """One device as the runtime sees it; plugins inherit what most of them do alike.
+    """One device as the runtime sees it, as LLVM's `GenericDeviceTy`; methods with a body are the default for plugins.
 
-    `queue` arguments are `DirectiveQueue`s, which get their stream here at first use; device memory is told by its
-    addresses. What a call wants may still be going on when it returns; `synchronize` waits for it.
+    `queue` arguments are `DirectiveQueue`s, which get a stream at their first use here. Device memory is given by its
+    addresses. Most calls only submit work: it may be in progress when they return, and `synchronize` waits for it.
     """
 
     driver: Driver
     kernels_fault: bool
-    """Whether kernels reach host memory through a page table of the device, so that launches name their accesses."""
+    """Whether kernels access host memory by a page table of the device, so that launches must list their accesses."""
     kernels_die: bool
     """Whether a page without a translation kills the kernel that meets it (XNACK off)."""
     global_indirection: float
-    """Additional seconds of a kernel that reaches a global of the host through a pointer."""
+    """Seconds that a kernel takes longer if it reaches a global in host memory through a pointer."""
     grid: GridDefaults
     """The rule for a region that leaves its teams or its threads open."""
     illegal_access: str
@@ -88,10 +88,10 @@ class DevicePlugin(Protocol):
     shared_streams: bool
     """Whether several host threads may put work into one stream at the same time."""
     image_pending: bool
-    """Whether the first thread that reaches the device has to load the program."""
+    """Whether the program is not loaded yet, so that the first thread that uses the device has to load it."""
 
     def start(self) -> None:
-        """Spawn the actors below. Called by a running actor, once."""
+        """Spawn the actors of the driver and the hardware below. Called once, by a running actor."""
         self.driver.start()
 
     def locks(self) -> dict[str, LockStatistics]: ...
@@ -99,7 +99,7 @@ class DevicePlugin(Protocol):
         """Return the number of streams and other pooled resources in use, by kind."""
 
     def set_schedule(self, schedule: Schedule, /) -> None:
-        """Set how threads wait for a CUDA device from now on; other devices have only their own way."""
+        """Set how threads wait for a CUDA device from now on; do nothing for other devices."""
         return
 
     async def load_image(self, cause: int, /) -> None:
@@ -108,7 +108,7 @@ class DevicePlugin(Protocol):
         await self.load_program()
 
     def load_program(self) -> Awaitable[None]:
-        """Start the driver library and load the program, by the entry `runtime.start`; `load_image` calls this."""
+        """Start the driver library and load the program, as far as `runtime.start` requires; `load_image` calls it."""
 
     async def find_kernel(self, name: str, /) -> None:
         """Load a lazily loaded kernel before its first launch; `launch_kernel` does this, too."""
@@ -136,19 +136,19 @@ class DevicePlugin(Protocol):
     def launch_kernel(
         self, queue: QueueLike, launch: Launch, run: Callable[[], None] | None, touching: Touching, arguments: int, /
     ) -> Awaitable[None]:
-        """Launch a kernel with `arguments` arguments; `run` computes its result at its end, None for phantoms."""
+        """Launch a kernel with `arguments` arguments; `run` computes its result at its end (phantoms: None)."""
 
     def open(self, queue: QueueLike, /) -> Awaitable[object]:
         """Give the queue a stream before its first use."""
 
     def record_event(self, queue: QueueLike, /) -> Awaitable[Any]:
-        """Put a mark behind everything in the queue."""
+        """Record an event behind everything that is in the queue's stream now, and return it."""
 
     def needs_wait(self, event: Any, /) -> bool:
         """Tell whether `wait_event` would do anything."""
 
     def is_complete(self, event: Any, /) -> bool:
-        """Tell whether everything before the mark has completed; asking costs nothing."""
+        """Tell whether everything before the event has completed; this takes no virtual time."""
 
     def wait_event(self, queue: QueueLike, event: Any, /) -> Awaitable[None]:
         """Make the queue's stream wait for the event; the host does not wait."""
@@ -163,9 +163,9 @@ class DevicePlugin(Protocol):
         """Fill the device's page table for a range of host memory, so that kernels do not fault there."""
 
     def host_touch(self, address: int, nbytes: int, writes: bool = True, /) -> Awaitable[object]:
-        """Touch host memory in the calling thread.
+        """Access host memory in the calling thread.
 
-        Pages that nobody has touched are populated, those that a device owns come back.
+        Pages without memory are populated, and managed pages that a device owns migrate back.
         """
 
     def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool, /) -> Awaitable[None]:

@@ -4,8 +4,8 @@
         comparison = compare(find_scenario("exahype"), {"memory": ("map", "pool"), "threads": (8,)}, pool, jobs=2)
     comparison.cases[0].variants[1].figures["elapsed_s"].ratio
 
-A ratio is time(baseline) / time(variant), as the papers' figures have it: above 1 the variant is faster. With draws,
-`comparison.order` ranks the variants by how they are at many places in the ranges of all their machines.
+A ratio is time(baseline) / time(variant), as in the papers' figures: above 1 the variant is faster. With draws,
+`comparison.order` ranks the variants by their times at many draws in the ranges of their machines' uncertain entries.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ ELAPSED = "elapsed_s"
 MOST = 3
 """Largest number of host-time categories that are shown for each pair of runs."""
 _ENDS = "", "_ratio", "_cov"
-"""Suffixes of a figure's columns, in the order of `Compared`."""
+"""Suffixes of a figure's three columns in a table, in the order of the fields of `Compared`."""
 _NO_CALLS = CallStatistics(0, 0.0, 0.0, 0.0, 0.0)
 _NO_TIME = TimeShare(0.0, 0.0)
 
 
 @attrs.frozen
 class Compared:
-    """One figure of a variant; the median if the variant was run several times.
+    """One figure of a variant: the run's value, or the median if the variant was run several times.
 
-    `ratio` is the baseline's figure over the variant's, None where the latter is 0. `cov` is the coefficient of
-    variation over the runs, None for one run.
+    `ratio` is the baseline's value over the variant's; it is None if the variant's value is 0. `cov` is the coefficient
+    of variation over the runs, None for one run.
     """
 
     value: float
@@ -60,7 +60,7 @@ class Compared:
 class ComparedCall:
     """All calls of one API function in a variant, and the sum of their latencies in virtual seconds.
 
-    `ratio` is the baseline's sum over this one, None where this one is 0.
+    `ratio` is the baseline's sum over the variant's, None if the variant's is 0.
     """
 
     count: int
@@ -86,17 +86,17 @@ class Difference:
 
 @attrs.frozen
 class ComparedVariant:
-    """One run, or the median of several runs, beside its baseline.
+    """One run, or the median of several runs, compared with its baseline.
 
-    `differences` has the largest differences in host-thread time; a baseline has none.
+    `differences` has the largest differences from the baseline in host-thread time; it is empty for a baseline.
     """
 
     parameters: dict[str, Value]
-    """The parameters in which the run may differ from its baseline."""
+    """The run's values of the parameters in which it may differ from its baseline."""
     figures: dict[str, Compared]
     calls: dict[str, ComparedCall]
-    """The calls of the whole run, start-up included, by name. All names of the case's variants are present; the
-    baseline's longest call comes first.
+    """The calls of the whole run, start-up included, by name. Calls of any variant of the case are present; the
+    call with the baseline's largest sum comes first.
     """
     differences: list[Difference]
     result: Result
@@ -107,18 +107,18 @@ class RefusedVariant:
     """A variant that cannot be run, with the reason."""
 
     parameters: dict[str, Value]
-    """The swept parameters."""
+    """The variant's values of the swept parameters."""
     reason: str
 
 
 @attrs.frozen
 class Case:
-    """Variants that are compared with one another, the baseline first; all other swept parameters are equal."""
+    """Variants that are compared with one baseline, which is the first; `parameters` have the same values in all."""
 
     parameters: dict[str, Value]
     variants: list[ComparedVariant]
     order: Ranking | None = None
-    """The variants in the order of the draws; None without draws, or if no draw changes a run."""
+    """The variants ranked by their times in the draws; None without draws, or if no draw changes a run."""
 
 
 @attrs.frozen
@@ -138,8 +138,8 @@ class Comparison:
     refused: list[RefusedVariant]
     """Variants that cannot be run."""
     whole_run: bool
-    """Whether some calls were outside of the measured windows. The calls of the variants include them, as a profiler's
-    count does.
+    """Whether some calls were outside of the measured windows. The variants' calls include them, as a profiler's count
+    of calls does.
     """
 
     @property
@@ -224,12 +224,12 @@ def compare(
     Texts among the values are read as on the command line; an axis may also be `machine`, `runtime` or
     `configuration`.
 
-    `baseline` names one value of some swept parameters: runs are compared that agree in all swept parameters it does
-    not name. By default it is that of the scenario's figure, else the first value of each, and everything is compared
-    with that one run. When `axes` sweeps nothing, the scenario's own sweep is compared. `measures` are further figures
-    to compare: names of what the scenario measures, or columns of its table of results; by default those that the
-    scenario names. `effort` says how many draws rank the variants; `stage` is called with what is being done, the runs
-    done and the runs asked for.
+    `baseline` has one value for some swept parameters: runs that agree in all other swept parameters form a case. By
+    default it is the baseline of the scenario's figure, else the first value of every swept parameter, so that all runs
+    are compared with one. When `axes` sweeps nothing, the scenario's own sweep is compared. `measures` are further
+    figures to compare: names of figures that the scenario returns, or columns of its table of results; by default those
+    that the scenario names. `effort` says how many draws rank the variants. `stage` is called with the name of the
+    present stage, the number of runs done and the number of runs requested.
 
     Raises UserError when nothing is swept, for a baseline that is none of the values, for a measure that is no number,
     and when a baseline cannot be run; ScriptFailed when the program raises; ParameterError for a bad parameter.
@@ -316,9 +316,9 @@ def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> 
 def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]:
     """Draw the ratios of one measure over the sweep.
 
-    It is the first measure that was asked for, else that of the scenario's figure, else the elapsed time. Returns the
-    paths written, none when nothing can lie along x, or where nothing that draws is installed. The figure of an earlier
-    comparison is deleted in any case.
+    The measure is the first requested one, else that of the scenario's figure, else the elapsed time. Returns the paths
+    written; none if no parameter can be x, or if no drawing code is installed. The figure of an earlier comparison is
+    deleted in any case.
     Raises UserError when matplotlib is not installed.
     """
     figures = drawing(needed=False)
@@ -331,9 +331,9 @@ def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]
 
 
 def read_axes(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
-    """Read the values of the axes, and of the scenario's own sweep when none of them has several.
+    """Read the values of the axes. If no axis has several values, add the axes of the scenario's own sweep.
 
-    Raises UserError when the scenario has no sweep either; ParameterError for a bad value, and for one given twice.
+    Raises UserError if nothing is swept then either; ParameterError for a bad value, and for one given twice.
     """
     if all(len(values) < 2 for values in axes.values()):
         axes = {**scenario.sweep, **axes}
@@ -354,9 +354,9 @@ def swept_in(read: Mapping[str, Sequence[Value]]) -> dict[str, Sequence[Value]]:
 def refuse_failures(
     outcome: SweepOutcome, swept: Iterable[str], baseline: Mapping[str, Value] | None = None
 ) -> list[Failure]:
-    """Raise the first failure of a sweep over these parameters: UserError, or ScriptFailed for the program.
+    """Raise the first failure of a sweep over the parameters `swept`: ScriptFailed if the program raised, or UserError.
 
-    With a baseline, variants that cannot be run do not count, and are returned; without one, all must run.
+    With a baseline, variants that cannot be run are no error; their failures are returned. Without one, all must run.
     """
     refused = []
     for failure in outcome.failures:
@@ -370,12 +370,12 @@ def refuse_failures(
 
 
 def base_of(results: Sequence[Result], chosen: Mapping[str, Value]) -> Result:
-    """Return the first of the results with the baseline's parameters."""
+    """Return the first of the results whose parameters have the values in `chosen`, those of the baseline."""
     return next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
 
 
 def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the parameters that differ within a case, with their values in the baseline."""
+    """Return the baseline's values of the parameters that vary within a case; given: what the user chose of them."""
     swept = swept_in(read)
     if not given:
         drawn = {} if scenario.figure is None else scenario.figure.baseline
@@ -398,7 +398,7 @@ def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: 
 
 
 def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[ComparedVariant]:
-    """Return the results of a case, each beside the case's baseline, which comes first."""
+    """Return the results of a case as variants, each compared with the case's baseline, which comes first."""
     base = base_of(results, chosen)
     ordered = [base, *(variant for variant in results if variant is not base)]
     calls = {id(variant): variant.all_calls() for variant in ordered}
@@ -426,7 +426,7 @@ def _figure(name: str, base: Result, variant: Result) -> Compared:
 
 
 def _value(name: str, result: Result) -> float:
-    """Return the figure of that name, the median of several runs; 0 for a call or lock that this run lacks."""
+    """Return a run's figure by its column name, or its median over repeated runs; 0 for a column that it lacks."""
     if name in result.spreads:
         return result.spreads[name].median
     value = row(result).get(name)
@@ -434,7 +434,7 @@ def _value(name: str, result: Result) -> float:
 
 
 def _known(name: str, results: Sequence[Result]) -> None:
-    """Raise UserError when the runs have no number with that name."""
+    """Raise UserError when the runs have no numeric column of that name."""
     cells = {column: cell for result in results for column, cell in row(result).items()}
     if not is_number(cells.get(name)) and not ("." in name and len(results) < 2):
         numbers = [column for column, cell in cells.items() if is_number(cell)]
@@ -447,7 +447,7 @@ def _no_number(option: str, name: str, numbers: Sequence[str], measured: Sequenc
 
 
 def check_measures(names: Sequence[str], scenario: Scenario, option: str = "--measure") -> None:
-    """Raise UserError, before any run, for a name that by the scenario's source is no number of its runs."""
+    """Raise UserError, before any run, for a name that is no numeric figure according to the scenario's source."""
     measured = scenario.returned_names()
     numbers = [ELAPSED, "seed", "events", *scenario.parameters, *(measured or ())]
     for name in () if measured is None else names:
@@ -468,7 +468,7 @@ PICOSECOND = 1e-12
 
 
 def differences(base: Result, variant: Result, most: int = MOST) -> list[Difference]:
-    """Return how the host threads' time differs by category, the largest difference in seconds first."""
+    """Return the `most` largest differences of the host threads' time by category, largest in seconds first."""
     differing = []
     for category in dict.fromkeys((*base.where_time_went, *variant.where_time_went)):
         before, after = (of.where_time_went.get(category, _NO_TIME) for of in (base, variant))

@@ -35,7 +35,7 @@ _DRAWINGS: Final = Registry[Any]("part that draws", "offloadrt.drawings")
 
 
 def drawing(*, needed: bool = True) -> Any:
-    """Return the functions that draw results; where they are not installed, raise UserError if they are needed."""
+    """Return the extension's functions that draw results; without them, raise UserError if `needed`, else None."""
     try:
         return installed(_DRAWINGS, "figures")
     except UserError:
@@ -45,22 +45,22 @@ def drawing(*, needed: bool = True) -> Any:
 
 
 def html_of(shown: object) -> str | None:
-    """Return a notebook's view of a result, a comparison or a sweep; None where no drawing code is installed."""
+    """Return the HTML by which a notebook shows a result, a comparison or a sweep; None without drawing code."""
     figures = drawing(needed=False)
     return None if figures is None else figures.html_of(shown)
 
 
 CallFigures = CallStatistics
-"""The judges' name of the class; stored reports hold a digest of the judges' code, so the name must stay."""
+"""The name by which papers' judges import the class. It must stay: stored reports hold a digest of the judges' code."""
 REDRAWN: dict[int, Callable[..., Any]] = {}
-"""Functions that draw a run over time, by the `id` of the run's result, for the result's lifetime."""
+"""Functions that repeat a run and draw it over virtual time, by the `id` of its result, while the result is alive."""
 
 
 @attrs.frozen
 class DeviceFigures(Figures):
-    """The time of one part of the machine: an engine of a device, a hardware queue, or the cores.
+    """The virtual seconds of one part of the machine: an engine of a device, a hardware queue, or the cores.
 
-    The fields are the virtual seconds of work, the rest of the time, and how long requests waited for the part.
+    busy_s: its time of work. idle_s: the rest of the time. wait_s: the sum of the times that requests waited for it.
     """
 
     busy_s: float
@@ -80,7 +80,7 @@ class Bytes:
 
 @attrs.frozen
 class ManagedFigures(Figures):
-    """Fault counts of the GPU and the CPU on an object's managed memory, and the bytes that moved.
+    """Counts of page faults of the GPU (`faults`) and the CPU on an object's managed memory, and the bytes that moved.
 
     `bytes_htod` and `bytes_dtoh` migrated; kernels accessed `remote_bytes` over the link.
     """
@@ -94,7 +94,7 @@ class ManagedFigures(Figures):
 
 @attrs.frozen
 class TimeShare:
-    """Host-thread time of one category: virtual seconds summed over the threads, and the share of all lives."""
+    """Host-thread time of one category: virtual seconds, and their share of the lifetimes, summed over the threads."""
 
     total_s: float
     share: float
@@ -110,11 +110,11 @@ class SampledPhase:
     skipped: int
     """The number of instances that were not run."""
     skipped_s: float
-    """The skipped instances' part of the run's time, estimated from the mean of the instances that were run."""
+    """The estimated virtual seconds of the skipped instances, from the mean of the instances that were run."""
     error_s: float
-    """The standard error of `skipped_s`. Where the threads had not settled, it includes how their instances changed."""
+    """The standard error of `skipped_s` in seconds. If the threads had not settled, their drift is included."""
     settled: bool = True
-    """False if the threads were still drifting apart when the instances were taken."""
+    """False if the instances of the threads were still changing when the measured ones were run."""
 
     def __str__(self) -> str:
         threads = "" if self.threads == 1 else f" on each of {self.threads} threads"
@@ -128,10 +128,10 @@ class SampledPhase:
 
 @attrs.frozen
 class Interval:
-    """A figure over draws in all uncertain entries (`study/certainty.py`): 80 % lie from `low` to `high`.
+    """A figure over draws in the ranges of all uncertain entries: in 80 % of the draws it lies from `low` to `high`.
 
-    `nominal` is the figure with every range at its mean. The seed and the number of draws suffice to repeat the draws
-    exactly.
+    `nominal` is the figure with every range at its mean. The seed and the number of draws determine the draws
+    (`study/certainty.py`).
     """
 
     nominal: float
@@ -144,7 +144,7 @@ class Interval:
 
     @classmethod
     def of(cls, nominal: float, values: Sequence[float], seed: int) -> Interval:
-        """Compute the interval of at least one draw, with interpolation between draws."""
+        """Compute the interval of at least one draw; quantiles are interpolated between draws."""
         low, median, high = (_quantile(sorted(values), share) for share in (0.1, 0.5, 0.9))
         return cls(nominal, median, low, high, seed, tuple(values))
 
@@ -158,7 +158,7 @@ class Interval:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the quantile `share` of ascending values, each of which stands for an equal part."""
+    """Return the quantile `share` (0 to 1) of ascending values, which all have the same weight."""
     rank = max(0.0, min(share * len(ordered) - 0.5, len(ordered) - 1.0))
     below = int(rank)
     low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
@@ -170,8 +170,8 @@ class Result:
     """The record of one run. `measured` is what the scenario returned.
 
     `elapsed_s`, calls, locks, devices, bytes, faults, managed and where_time_went cover the measured windows, or the
-    whole run when it opened none. Only locks that were taken there are listed. `events` (timers set) and the trace hash
-    cover the whole run.
+    whole run when it opened none. `locks` has only locks that were taken in that time. `events` (the number of timers
+    set) and the trace hash cover the whole run.
     """
 
     scenario: str
@@ -186,7 +186,7 @@ class Result:
     devices: dict[str, DeviceFigures]
     bytes: Bytes
     faults: dict[str, int]
-    """Pages of host memory on an APU, by how they came into a page table (`Run.faults`); empty on other machines."""
+    """The counts of page faults by name (`RunStatistics.faults`); empty on a machine without page faults."""
     events: int
     trace_hash: str | None
     """Hash over time, actor, kind and sizes of every event; None unless a trace was asked for."""
@@ -200,13 +200,13 @@ class Result:
     calls_outside: dict[str, CallStatistics] = attrs.field(factory=dict)
     """Calls outside of the measured windows: start-up and exit."""
     sections: dict[str, ResultSection] = attrs.field(factory=dict)
-    """The memory configuration's own figures of the run; in the JSON file each stands under its own name."""
+    """The memory configuration's own figures of the run; in the JSON each section is a field under its own name."""
     managed: dict[str, ManagedFigures] = attrs.field(factory=dict)
     """Managed memory by object; objects of one name are added up. Empty without managed memory. The sums are in
     `faults`.
     """
     algorithms: dict[str, int] = attrs.field(factory=dict)
-    """Algorithms of a stdpar program in the measured windows (`Run.algorithms`); empty for other models."""
+    """Counts of a stdpar program's algorithms (`RunStatistics.algorithms`); empty for other models."""
     phases: list[SampledPhase] = attrs.field(factory=list)
     """The sampled phases. All figures include an estimate of the skipped instances."""
     warnings: list[str] = attrs.field(factory=list)
@@ -231,7 +231,7 @@ class Result:
         return max((interval.draws for interval in self.intervals.values()), default=0)
 
     def figures(self, section: str) -> Mapping[str, Any]:
-        """Return the figures of a memory configuration's section; empty without a section of that name."""
+        """Return the figures of a section of `sections` by its name; empty without such a section."""
         made = self.sections.get(section)
         return {} if made is None else made.figures
 
@@ -309,9 +309,9 @@ _LEFT_OUT_WHEN_EMPTY = (
 def builtins(result: Result) -> dict[str, Any]:
     """Return the result as dicts, lists, numbers and texts.
 
-    `repeats` and `spreads` are left out when there was one run, `intervals` when nothing was drawn; `options`,
-    `inputs`, `warnings`, `calls_outside`, the sections of a memory configuration, `managed`, `algorithms` and `phases`
-    when there are none.
+    Some fields are left out when they are empty: `repeats` and `spreads` (one run), `intervals` (no draws), `options`,
+    `inputs`, `warnings`, `calls_outside`, `managed`, `algorithms`, `phases` and the sections of a memory
+    configuration.
     """
     record: dict[str, Any] = {}
     for name, value in attrs.asdict(result).items():
@@ -339,9 +339,9 @@ def to_json(result: Result) -> bytes:
 
 
 def median(results: list[Result]) -> Result:
-    """Return the run whose elapsed time is the (lower) median.
+    """Return that of several runs whose elapsed time is the median; the lower one for an even number.
 
-    The returned run has all runs in `repeats` and `spreads` if there are several.
+    The returned result describes all runs in `repeats` and `spreads` if there are several.
     """
     if len(results) == 1:
         return results[0]
@@ -361,9 +361,9 @@ def _spreads(results: Sequence[Result]) -> dict[str, Spread]:
 
 
 def measured_of(returned: object, scenario: str) -> dict[str, Value]:
-    """Return the figures that a scenario returned, as plain values: NumPy scalars become Python's.
+    """Return the figures that a scenario returned as plain values: NumPy scalars become Python's.
 
-    Raises ScenarioRefused with a message for the scenario's author.
+    Raises ScenarioRefused, with a message for the scenario's author, for anything but a dict of finite figures.
     """
     if returned is None:
         return {}
@@ -394,7 +394,7 @@ _LAST_GROUPS = ("managed", "algorithms")
 
 
 def row(result: Result) -> dict[str, Cell]:
-    """Flatten one result into a row."""
+    """Flatten one result into a table row, whose columns have names such as `calls.cuMemAlloc.total_s`."""
     cells: dict[str, Cell] = {"scenario": result.scenario, **result.parameters}
     places = {name: result.parameters.get(name, value) for name, value in _places(result)}
     cells |= {**places, "seed": result.seed, "elapsed_s": result.elapsed_s}
@@ -417,7 +417,7 @@ def _ends(result: Result) -> dict[str, Cell]:
 
 
 def _places(result: Result) -> tuple[tuple[str, Cell], ...]:
-    """Return the machine and runtime of a run; a comparison of machines names them as given, which may be files."""
+    """Return the names of the run's machine and runtime. A parameter `machine` or `runtime` has precedence in `row`."""
     return ("machine", result.machine), ("runtime", result.runtime)
 
 
@@ -438,7 +438,7 @@ def _columns(results: Sequence[Result]) -> dict[str, list[Cell]]:
 
 
 def to_polars(results: Sequence[Result]) -> polars.DataFrame:
-    """Put results in a data frame of polars, a row for each; a column that a run lacks is null there.
+    """Put results into a data frame of polars, one row each; cells of columns that a run lacks are null.
 
     Raises UserError when polars is not installed.
     """
@@ -449,7 +449,7 @@ def to_polars(results: Sequence[Result]) -> polars.DataFrame:
 
 
 def to_pandas(results: Sequence[Result]) -> pandas.DataFrame:
-    """Put results in a data frame of pandas, a row for each; a number that a run lacks is NaN there.
+    """Put results into a data frame of pandas, one row each; cells of numbers that a run lacks are NaN.
 
     Raises UserError when pandas is not installed.
     """

@@ -1,4 +1,4 @@
-"""Text forms of values for people: times, sizes, shares and parameters."""
+"""Writes values as text for people: times, sizes, shares and parameters."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def size(nbytes: float) -> str:
 
 
 def figure(name: str, value: object) -> str:
-    """Write a measured figure for people; the suffix of its name gives its unit: `_s`, `_per_s` or `_bytes`.
+    """Write a measured figure for people; the unit is the suffix of its name: `_s`, `_per_s` or `_bytes`.
 
-    A statistic's suffix comes last: `batch_s_mean`, `service_s_p90`.
+    The suffix of a statistic may follow the unit: `batch_s_mean`, `service_s_p90`.
     """
     name = _STATISTIC.sub("", name)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -55,7 +55,7 @@ def word(value: object) -> str:
 
 
 def is_number(value: Cell) -> bool:
-    """Tell whether a cell is a number, and no truth value."""
+    """Tell whether a cell is a number; a bool is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

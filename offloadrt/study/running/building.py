@@ -1,6 +1,6 @@
-"""What a run builds at the first use of its machine: the hardware, its drivers, and the program's runtime library.
+"""Builds what a run needs at the first use of its machine: hardware, drivers and the program's runtime library.
 
-`options_for`, `program_of` and `changed` handle the options of a program, by the name of its programming model.
+`options_for`, `program_of` and `changed` find and change the options of a program by its programming model.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def changed(options: ProgramOptions, changes: Mapping[str, Any]) -> ProgramOptio
 
 @attrs.frozen
 class Built:
-    """The parts of a run's machine, and its profile with the entries that the program's environment sets."""
+    """What `build` makes for a run: its machines, drivers and processes, and the profile with all overrides."""
 
     spec: MachineSpec
     nodes: Sequence[Machine]
@@ -65,7 +65,7 @@ class Built:
 
     @property
     def machine(self) -> Machine:
-        """Return the machine; the first one of several nodes."""
+        """Return the machine; of several nodes, the first one."""
         return self.nodes[0]
 
     @property
@@ -140,7 +140,7 @@ def _with_environment(spec: MachineSpec, environment: Mapping[str, str]) -> Mach
 
 
 def _plain(value: str) -> str | float:
-    """Return an environment variable's number, in the unit of the entry, or its word in lower case."""
+    """Return an environment variable's value as a number, if it is one, or as a word in lower case."""
     try:
         return float(value)
     except ValueError:
@@ -151,6 +151,6 @@ _FAULTS: Final = Registry[Callable[[Sequence[str]], FaultPlan]]("reader of fault
 
 
 def plan_of(faults: Sequence[str]) -> FaultPlan:
-    """Parse the faults of a run. Raises UserError, also where no code that reads faults is installed."""
+    """Parse the texts of `--faults`. Raises UserError for a bad text, and if no code that reads faults is installed."""
     plan: FaultPlan = installed(_FAULTS, "faults", "--faults: ")(faults)
     return plan

@@ -1,9 +1,9 @@
 """Runs a scenario and collects its result.
 
-`execute` makes the run that a `RunSpec` describes; `run_to_the_end` and `run_supervised` run its program, on which
-`explore` builds. `ClockedRun` is a run inside somebody else's `trio.run`, for the pytest plugin. `all_awaited` finds
-forgotten `await`s. `open_sinks` opens the
-files that a run can write while it goes: its log and its Perfetto trace.
+`execute` makes the run that a `RunSpec` describes. `run_to_the_end` and `run_supervised` run its program; `explore`
+uses them, too. `ClockedRun` is a run inside a `trio.run` of pytest-trio, for the pytest plugin. `all_awaited` detects
+forgotten `await`s. `open_sinks` opens the files that a run can write while it advances: its log and its Perfetto
+trace.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
 
 
 def where_time_went(ledger: Ledger) -> dict[str, TimeShare]:
-    """Divide host-thread time into categories, the largest first.
+    """Divide the host threads' time into categories, the largest first.
 
-    Shares refer to the lives of the host threads that ended in the measured windows. Where threads live on, shares
-    refer to the accounted time.
+    Shares are of the lifetimes of the host threads that ended in the measured windows; if the categories' time is more
+    because threads live on, shares are of that time.
     """
     claimed = math.fsum(ledger.host_time.values())
     lives = max(ledger.lived_s, claimed)
@@ -107,7 +107,7 @@ def where_time_went(ledger: Ledger) -> dict[str, TimeShare]:
 
 R = TypeVar("R")
 Progress = Callable[[int, int], object]
-"""Called with the steps done and all steps of a long program."""
+"""Called with (done, total), the numbers of steps, as a long program advances."""
 
 _OPTIONS = {
     "phantom": "phantom",
@@ -117,8 +117,8 @@ _OPTIONS = {
     "processes": "num_processes",
 }
 _OPTIONS_OF_RANKS = {"ranks": "num_processes", "nodes": "num_nodes", "gpus_per_node": "num_devices"}
-"""The parameters of a scenario that are also options of its program, with the options' names; the options of ranks
-apply only with a parameter `ranks`. A parameter that is None chooses nothing.
+"""Parameters of a scenario that also set an option of its program, by the parameter's name. These apply only if the
+scenario has a parameter `ranks`, those of `_OPTIONS` always. A parameter that is None sets nothing.
 """
 
 
@@ -129,13 +129,13 @@ def execute(
 ) -> Result:  # fmt: skip
     """Run `scenario` with the parameters `given`, as `spec` and these fields of it say, and return its result.
 
-    Texts among the parameters are read as on the command line; the rest take their defaults. A parameter of the name of
-    one of the spec's policies has the policy's value where there is one. With `repeat`, there are runs with seeds
-    counting up, and the median run is returned; `sinks` and `causal_log` are those of the first. `on_progress` is
-    called with (done, total) as often as the program tells how far it is, `before_run` with each run before it begins.
+    Texts among the parameters are read as on the command line; the rest take their defaults. A policy of the spec, such
+    as `allocator`, is also the value of the scenario's parameter of that name. With `repeat`, several runs are made
+    with consecutive seeds, and the median run is returned; `sinks` and `causal_log` get only the first. `on_progress`
+    is called with (done, total) when the program reports progress, `before_run` with each run before it begins.
 
-    Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
-    with the script's own traceback as its text, for whatever else the scenario raises.
+    Raises ParameterError and UserError for a request that cannot be carried out, and ScriptFailed, from the original
+    error and with the script's own traceback as its text, for whatever else the scenario raises.
     """
     spec = RunSpec.of(spec, fields)
     return median([
@@ -187,7 +187,7 @@ def _execute_once(
 def _options(
     spec: RunSpec, parameters: Mapping[str, Value], *, sampled: bool
 ) -> dict[str, str | dict[str, str | float]]:
-    """Return the options for a result; a policy that is also a parameter of the scenario counts as a parameter."""
+    """Return a result's `options`, without policies that are parameters. sampled: whether phases were left out."""
     options = spec.options_of_result()
     for name in POLICIES:
         if name in parameters:
@@ -199,7 +199,7 @@ def _options(
 
 
 def _oversubscribed(run: Run) -> list[str]:
-    """Warn when a parallel region had more threads than the machine has cores."""
+    """Return a warning if a parallel region had more threads than the machine has cores."""
     nodes, cores = run.options.num_nodes, run.spec.count("cpu.cores")
     if run.most_threads < 2 or run.most_threads <= cores * nodes:
         return []
@@ -209,7 +209,7 @@ def _oversubscribed(run: Run) -> list[str]:
 
 @functools.cache
 def _real_sleeps(scenario: Scenario) -> list[str]:
-    """Warn of each call of `time.sleep` in a scenario's function: it stops the emulator, and no virtual time passes."""
+    """Return a warning for each call of `time.sleep` in a scenario's function: it takes real time, not virtual time."""
     codes, found = [inspect.unwrap(scenario.function).__code__], list[str]()
     for code in codes:
         codes += [each for each in code.co_consts if isinstance(each, CodeType)]
@@ -227,13 +227,13 @@ def _real_sleeps(scenario: Scenario) -> list[str]:
 
 
 def _unused_faults(run: Run) -> list[str]:
-    """Warn of injected faults that struck nothing."""
+    """Return a warning for each injected fault that struck nothing."""
     unused = [] if run.injector is None else run.injector.unstruck()
     return [f"--faults {text}: nothing in this run was struck by it" for text in unused]
 
 
 def _drawn_uses(run: Run) -> list[str]:
-    """Warn of kernels whose pages and faults depend on a declared distribution of indices."""
+    """Return a warning if the pages that kernels access were drawn, because their index arrays have no values."""
     if not (names := run.statistics.kernels_of_drawn_uses):
         return []
     told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -242,7 +242,7 @@ def _drawn_uses(run: Run) -> list[str]:
 
 
 def _unknown_uses(run: Run) -> list[str]:
-    """Warn of kernels that used memory over a link without information on which arrays they read or write."""
+    """Return a warning if kernels used memory over a link and do not declare which arrays they read or write."""
     if not (names := run.statistics.kernels_of_unknown_uses):
         return []
     told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -251,14 +251,14 @@ def _unknown_uses(run: Run) -> list[str]:
 
 
 class Supervisor(Protocol):
-    """Provides a context, within the run's first actor, in which the run's program is executed."""
+    """Provides a context manager in which the run's first actor executes the program; `explore` has some."""
 
     def around(self, run: Run) -> AbstractAsyncContextManager[object]:
         """Return a context in which the program runs to its end."""
 
 
 def with_policies(parameters: Mapping[str, Value], spec: RunSpec) -> dict[str, Value]:
-    """Return a scenario's parameters, with policies of the spec for the parameters of the same names."""
+    """Return a scenario's parameters; a policy of the spec replaces the parameter of the same name."""
     policies = {name: value for name, value in spec.policies.items() if value is not None and name in parameters}
     return {**parameters, **policies}
 
@@ -335,7 +335,7 @@ def run_supervised(run: Run, main: Callable[[], Coroutine[Any, Any, R]], supervi
 
 
 PROGRAM_ERRORS = (OffloadError, DriverError, MemoryAccessFault)
-"""Errors of a program's own actions; a checker has seen what led to them."""
+"""Errors that a program's own actions cause. `offloadrt check` then reports what it has found up to the error."""
 ENDING_ERRORS = (*PROGRAM_ERRORS, UnifiedMemoryUnavailable, ThreadDied)
 """Errors that end a real program with a message.
 
@@ -345,10 +345,10 @@ A script of this package that ends with such an error has wrong arguments, so no
 
 @contextmanager
 def patient_collector() -> Iterator[None]:
-    """Run the garbage collector less often: a run makes many short-lived objects and hardly a cycle (6 % of a run).
+    """Run Python's garbage collector less often while the body runs, which makes a run about 6 % faster.
 
-    The interval has a limit: after 10,000 objects the cycles of some short runs still lie in the processor's cache,
-    after 50,000 they do not. Objects are not frozen: a check for the caller's frozen objects takes a look at each.
+    A run makes many short-lived objects and hardly any reference cycle. The threshold is 10,000 objects: the cycles of
+    some short runs are then still in the processor's cache, with 50,000 they are not. `gc.freeze` is not used.
     """
     before = gc.get_threshold()
     gc.set_threshold(10_000, 20, 50)
@@ -408,9 +408,9 @@ def all_awaited(sim: Simulation) -> Iterator[None]:
 
 
 def _called(coroutine: Any, warning: str) -> str:
-    """Return the name of the directive that a coroutine runs; else its function's name.
+    """Return the name of the directive that a coroutine runs, or else of its function.
 
-    The warning's text supplies the name where Python gives no other.
+    The function's name is taken from the text of Python's warning.
     """
     frame = getattr(coroutine, "cr_frame", None)
     function = warning.split("'")[1].rpartition(".")[2]
@@ -433,7 +433,7 @@ class ClockedRun(Run, trio.abc.Clock):
         return self.sim.current_time()
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Let virtual time pass when no task can run."""
+        """Advance virtual time; Trio calls this when no task can run, and sleeps for the seconds returned."""
         return self.sim.deadline_to_sleep_time(deadline)
 
     async def live(self, main: Callable[[], Awaitable[object]]) -> None:
@@ -458,7 +458,7 @@ class ClockedRun(Run, trio.abc.Clock):
 
 
 def observer_of(perfetto: Path | None) -> CausalObserver | None:
-    """Make the observer that a Perfetto file needs; None without such a file. Raises UserError if not installed."""
+    """Make the causal observer for a Perfetto file; None if no file is wanted. Raises UserError if not installed."""
     observer: CausalObserver | None = None if perfetto is None else installed(_TRACE_FILES, "perfetto").observer()
     return observer
 
@@ -466,7 +466,7 @@ def observer_of(perfetto: Path | None) -> CausalObserver | None:
 def open_sinks(
     *, log: Path | None = None, perfetto: Path | None = None, causal_log: CausalObserver | None = None
 ) -> list[Sink]:
-    """Open the sinks for `Run(sinks=...)`; `causal_log` is the same run's observer, for the Perfetto file.
+    """Open the sinks for `Run(sinks=...)`; `causal_log` is the observer of the same run, for the Perfetto file.
 
     Raises UserError for a file that cannot be written and for a package that is missing.
     """

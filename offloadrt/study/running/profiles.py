@@ -21,7 +21,7 @@ def load(
     range_end: str | Mapping[str, str | float] = "mean",
     runtime: str | None = None,
 ) -> MachineSpec:
-    """Load a machine and a runtime by name or file, with replaced entries and ranges at the requested ends.
+    """Load the profiles of a machine and a runtime by name or file, with `overrides`, and with ranges at `range_end`.
 
     A runtime of None stands for the machine's default runtime.
 
@@ -38,9 +38,9 @@ def load(
 
 
 def machine_of(name: str, path: Path | None, machine: str, chosen: str | None) -> str:
-    """Return the user's machine, or else the machine of the scenario with this name and file.
+    """Return the machine to run on: `chosen` by the user, or else `machine`, that of the scenario `name` in `path`.
 
-    Raises UserError, with name and file, when the scenario's machine cannot be used.
+    Raises UserError, with the scenario's name and file, if the scenario's machine cannot be loaded.
     """
     if chosen is not None:
         return chosen
@@ -52,7 +52,7 @@ def machine_of(name: str, path: Path | None, machine: str, chosen: str | None) -
 
 
 def override(spec: MachineSpec, key: str, value: str | float | bool, *, said: str = "set") -> MachineSpec:
-    """Replace one more entry of the profile. Raises UserError with the origin `said`, key, reason and file."""
+    """Replace one more entry of the profile. Raises UserError; `said` names where the value comes from in it."""
     return _with_overrides(spec, {key: value}, said)
 
 
@@ -64,13 +64,13 @@ def _with_overrides(spec: MachineSpec, overrides: Mapping[str, str | float | boo
 
 
 _FAR = 10.0
-"""Factor beyond a range from which on a value is doubtful; a single value counts as a range of factor 10."""
+"""A value is doubtful beyond this factor outside of an entry's range; a single value counts as a range of factor 10."""
 
 
 def far_off(machine: str, runtime: str | None, overrides: Mapping[str, str]) -> list[str]:
-    """Name the overrides far from the profile's values: by a factor of 10 beyond a range, of 100 from a value.
+    """Return warnings about overrides far off: a factor of 10 beyond the entry's range, or 100 from a single value.
 
-    A value of 0 is not far: it asks what a run would be without a cost. Raises UserError as `load` does.
+    A value of 0 is not reported: it asks how a run would be without that cost. Raises UserError as `load` does.
     """
     if not overrides:
         return []

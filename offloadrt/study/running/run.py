@@ -1,8 +1,8 @@
 """A run: one emulated machine with its program in virtual time, as a scenario or a test sees it.
 
 The machine is built at the first use of anything that needs it (`run.machine`, `run.parallel`, …). Until then `run.set`
-overrides entries of its profile, and `run.options` has the program's options. `RunStatistics` has the run's counts,
-`Windows` the measured part of them.
+overrides entries of its profile, and `run.options` can be changed. `RunStatistics` has the run's counts, `Windows`
+those of its measured windows.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def strategy_of(text: str | Strategy, seed: int) -> Strategy:
 
 
 class _Option(Generic[V]):
-    """A program option as an attribute of the run: reads and replaces the field in `run.options`."""
+    """Descriptor for an attribute of `Run` that reads and replaces the field of that name in `run.options`."""
 
     def __set_name__(self, owner: type[Run], name: str) -> None:
         self._name = name
@@ -133,7 +133,7 @@ class Run:
         self.injector = Injector(self.sim, building.plan_of(spec.faults)) if spec.faults else None
         """Injects faults; None in a run without faults."""
         self.doubts: list[str] = []
-        """Warnings of the program's reader, which become warnings of the result."""
+        """Warnings of what has read the program, such as a recording's reader; they become warnings of the result."""
         self.windows = Windows(
             self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting, spec.sample_phases
         )
@@ -240,14 +240,14 @@ class Run:
         return self._parts.processes
 
     def observe(self, observer: ProgramObserver) -> None:
-        """Let an observer be told what the program does. Raises UserError once the machine is built."""
+        """Report what the program does to an observer. Raises UserError once the machine is built."""
         if self._built is not None:
             raise UserError("observe: the machine runs already; name the observer before its first use")
         self._observer = observer
 
     @property
     def is_observed(self) -> bool:
-        """Tell whether an observer is told of the program's actions."""
+        """Tell whether an observer receives what the program does."""
         return self._observer is not None
 
     def program_as(self, kind: type[P]) -> P:
@@ -345,20 +345,20 @@ class Run:
     def steps(self, count: int) -> Iterator[int]:
         """Yield the numbers of a loop's steps, as `range(count)` does: `for step in run.steps(100):`.
 
-        In a run with `sample_phases`, a long loop of many steps runs only a few of them, which stand for the others
-        (group `offloadrt.phases`). So each step must leave the program in the state in which it began, but for results.
+        In a run with `sample_phases`, only a few steps of a long loop are run, which stand for the others (group
+        `offloadrt.phases`). So each step must leave the program, except for results, in the state in which it began.
         """
         return self.windows.phases.steps(count)
 
     # ------------------------------------------------------------------ what is measured and counted
     def measure(self) -> MeasuredPart:
-        """Measure the body's time: `async with run.measure():`. Windows add up; without any, all is measured."""
+        """Open a measured window: `async with run.measure():`. Windows add up; without any, the run is measured."""
         from offloadrt.study.running.statistics import MeasuredPart
 
         return MeasuredPart(self.windows)
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Name what the calling thread does in the body: `with run.phase("halo"):`. Reports align runs by it."""
+        """Name the phase that the calling thread is in: `with run.phase("halo"):`. Reports align runs by phases."""
         from offloadrt.trace import doing
 
         return doing(self.trace, self.sim.current, name)

@@ -1,4 +1,4 @@
-"""Collects what a run has counted since its start from the floors that count it.
+"""Collects the counts of a run from the machine, the drivers and the runtime, which count.
 
 `Ledger` has the figures at one time. Ledgers can be subtracted: a measured window is the difference of two. `Windows`
 are the measured parts of a run: time, figures and API calls, with an estimate of skipped steps.
@@ -76,12 +76,12 @@ class RunStatistics:
 
     @property
     def faults(self) -> Mapping[str, int]:
-        """Return the page faults; empty on a machine without them.
+        """Return the counts of page faults by name; empty on a machine without page faults.
 
-        On an APU, pages of host memory: what kernels faulted in (`gpu`: faults that were served, `gpu_pages`: pages
-        that they mapped, `gpu_duplicates`: faults for pages that somebody else had mapped meanwhile), what the host
-        populated by touching it first (`cpu_pages`), what prefaults mapped (`prefault_pages`). Of managed memory:
-        CUPTI's counters and the driver's own (`driver.UvmCounters`).
+        On an APU: `gpu` faults of kernels that were served, `gpu_pages` that these mapped, `gpu_duplicates` for pages
+        that another fault had mapped meanwhile, `cpu_pages` that the host populated by touching them first, and
+        `prefault_pages` that prefaults mapped. With managed memory: CUPTI's counters and the driver's own
+        (`driver.UvmCounters`).
         """
         return _summed(driver.faults() for driver in self._kernel_drivers)
 
@@ -101,13 +101,13 @@ class RunStatistics:
 
     @property
     def kernels_of_drawn_uses(self) -> tuple[str, ...]:
-        """Return the kernels with drawn positions in managed memory, because their indices are data without numbers."""
+        """Return the names of kernels whose accesses to managed memory were drawn: index arrays have no values."""
         kernels = [device.managed for device in self._devices if device.managed is not None]
         return tuple(dict.fromkeys(name for managed in kernels for name in managed.drawn_uses))
 
     @property
     def kernels_of_unknown_uses(self) -> tuple[str, ...]:
-        """Return the kernels that were assumed to read and write all managed arrays, for lack of information."""
+        """Return the names of kernels that do not say what they access: they count as using all managed arrays."""
         kernels = [device.managed for device in self._devices if device.managed is not None]
         return tuple(dict.fromkeys(name for managed in kernels for name in managed.unknown_uses))
 
@@ -128,14 +128,14 @@ class RunStatistics:
 
     @property
     def barriers(self) -> Mapping[Hashable, int]:
-        """Return how often each decision on a barrier of a stdpar program was taken: elided, or kept for a reason."""
+        """Return how often each decision on a barrier of a stdpar program was made: elided, or kept for a reason."""
         return _summed(program.barriers() for program in self._programs)
 
     @property
     def kernels(self) -> Mapping[str, float]:
-        """Return the time of kernels over all devices: `wall_s`, and for page faults `fault_service_s`, `fault_wait_s`.
+        """Return kernels' virtual seconds over all devices: `wall_s`, and `fault_service_s` and `fault_wait_s`.
 
-        The last two are those of an APU, whose kernels stall at the first touch of a page.
+        The last two are of an APU's page faults: its kernels stall at the first access to a page.
         """
         faults = [device.fault_statistics() for device in self._devices]
         return {
@@ -146,7 +146,7 @@ class RunStatistics:
 
     @property
     def host_time(self) -> HostTime:
-        """Return where the host threads' time went."""
+        """Return the account of the host threads' time, by category."""
         return HostTime() if self._built is None else self._built.machine.host_time
 
     @property
@@ -192,14 +192,14 @@ class _ByName(dict[str, Any]):
 _Name = TypeVar("_Name", bound=Hashable)
 _Figure = TypeVar("_Figure")
 _Operation = Callable[[Any, Any], Any]
-"""Combines two numbers, or two records of figures."""
+"""A function that combines two numbers, or two records of figures, such as `operator.sub`."""
 _UNUSED = LockUse(0, 0, 0.0, 0.0)
 _UNTOUCHED = ManagedFigures(0, 0, 0, 0, 0)
 
 
 @attrs.frozen
 class Ledger:
-    """Counts and virtual seconds of one part of a run."""
+    """Counts and virtual seconds of one part of a run: from its start to one time, or a measured window."""
 
     locks: Mapping[str, LockUse] = attrs.field(factory=dict)
     engines: Mapping[str, DeviceFigures] = attrs.field(factory=dict)
@@ -212,16 +212,16 @@ class Ledger:
     kernels: Mapping[str, float] = attrs.field(factory=dict)
     host_time: Mapping[str, float] = attrs.field(factory=dict)
     lived_s: float = 0.0
-    """The lives of host threads that ended in this part of the run."""
+    """The sum of the lifetimes, in virtual seconds, of the host threads that ended in this part of the run."""
     elapsed_s: float = 0.0
     calls: Calls = attrs.field(factory=Calls, eq=False)
-    """The API calls that returned in this stretch. `Windows` fills them in, because their extremes cannot be
+    """The API calls that returned in this part. `Windows` fills them in: minima and maxima of latencies cannot be
     subtracted.
     """
 
     @classmethod
     def of(cls, statistics: RunStatistics, now: float) -> Ledger:
-        """Record everything since the run's start, without its calls."""
+        """Take the statistics since the run's start as a ledger, without API calls; now: the virtual seconds."""
         return cls(
             locks={name: LockUse.of(lock) for name, lock in statistics.locks.items()},
             engines={name: DeviceFigures.of(engine) for name, engine in statistics.engines.items()},
@@ -247,7 +247,7 @@ class Ledger:
         return self._with(self, lambda figure, _: figure * factor)
 
     def _parts(self, names: Iterable[str]) -> Mapping[str, DeviceFigures]:
-        """Return the engines of these names; an engine that was made later was idle in all of this part."""
+        """Return the figures of the engines `names`; one that did not exist yet counts as idle all the time."""
         idle = DeviceFigures(0.0, self.elapsed_s, 0.0)
         return {name: self.engines.get(name, idle) for name in names}
 
@@ -271,60 +271,60 @@ class Ledger:
 def _joined(
     a: Mapping[_Name, _Figure], b: Mapping[_Name, _Figure], operation: _Operation, zero: _Figure | None
 ) -> dict[_Name, _Figure]:
-    """Combine the figures of each name; `zero` stands in where one argument lacks a name."""
+    """Combine the figures of `a` and `b` name by name; `zero` stands in for a name that one of them lacks."""
     return {name: operation(a.get(name, zero), b.get(name, zero)) for name in {**a, **b}}
 
 
 StepNumbers = Callable[[int], Iterable[int]]
-"""Gives the numbers of the steps to run: `range` gives all, `run.steps` may leave some out."""
+"""Returns the numbers of those steps, of a given count, that are run: `range` all, `run.steps` perhaps fewer."""
 
 
 @attrs.frozen
 class PhaseEstimate:
-    """One repeated phase: the loops of all actors that ran the phase at the same time."""
+    """The estimate for one repeated phase: for the loops of all actors that ran the phase at the same time."""
 
     begin_s: float
     end_s: float
-    """The time in which all threads were in measured instances."""
+    """The end of the time, from `begin_s` in virtual seconds, in which all threads were in measured instances."""
     threads: int
     instances: int
     skipped: int
     seconds: float
-    """Estimated time of the skipped instances."""
+    """Estimated virtual seconds of the skipped instances."""
     error_s: float
     settled: bool
-    """Whether the threads were in a steady state when instances were measured."""
+    """Whether the threads were in a steady state when the instances were measured."""
     more: Ledger = attrs.field(repr=False)
-    """Estimated figures of the machine in the skipped instances."""
+    """Estimated counts and times of the skipped instances."""
 
     @property
     def weight(self) -> float:
-        """Return the factor by which the time between begin and end counts."""
+        """Return the factor by which figures between begin and end are multiplied to include the skipped instances."""
         return 1.0 + self.seconds / (self.end_s - self.begin_s)
 
 
 class StepSampler(Protocol):
-    """Runs the loops of a program: all instances, or some that stand for the others."""
+    """Chooses which steps of a program's loops are run: all, or some that stand for the others."""
 
     wanted: bool
-    """Whether any instance is left out."""
+    """Whether any step may be left out."""
 
     def steps(self, count: int, key: Hashable = None, work: Sequence[float] = ()) -> Iterator[int]:
-        """Yield the numbers of the loop instances to run.
+        """Yield the numbers of those of a loop's `count` steps that are to be run.
 
-        key: loops with the same key, in several threads that meet in the loop, leave out the same instances; without a
-        key, loops of equal length and equal order in their threads do. work: seconds of the host's own work in each
-        instance, where known.
+        key: loops with the same key, in threads that wait for one another in the loop, skip the same steps; without a
+        key, loops of the same count at the same position in their threads do. work: seconds of the host's own work in
+        each step, if known.
         """
         ...
 
     def estimates(self, begin_s: float, end_s: float) -> Sequence[PhaseEstimate]:
-        """Return the estimates of what was left out between two times, phase by phase."""
+        """Return the estimates of the steps left out between two virtual times in seconds, phase by phase."""
         ...
 
 
 class EveryStep:
-    """Runs all instances of every loop."""
+    """Runs all steps of every loop."""
 
     wanted = False
 
@@ -341,8 +341,8 @@ SAMPLERS: Final = Registry[Any]("way to sample phases", "offloadrt.phases")
 class Windows:
     """The measured windows; several add up. Until the first one is opened, everything from the run's start is measured.
 
-    `ledger` gives the run's counts so far; `calls` is where the machine counts API calls. All figures include an
-    estimate of what the program's `phases` leave out of a window; `spans` do not.
+    `ledger` returns the run's counts so far; `calls` is the object in which the machine counts API calls. All figures
+    include an estimate of the steps that sampled phases leave out (`phases`); `spans` do not.
     """
 
     def __init__(
@@ -427,7 +427,7 @@ class Windows:
 
     @property
     def counted(self) -> Ledger:
-        """Return the counts since the start, measured or not, including what was left out of windows."""
+        """Return the counts since the start, measured or not, with the estimates for all skipped steps."""
         phases = self.phases.estimates(0.0, self._sim.now)
         return reduce(Ledger.__add__, (phase.more for phase in phases), self._ledger_now())
 

@@ -1,4 +1,4 @@
-"""A scenario: an async function that runs one experiment, with the machine it runs on and the figure it belongs to.
+"""A scenario: an async function that runs one experiment, its default machine, and the figure that its sweep draws.
 
 `ProgramFiles` reads files that are programs but no scripts, such as recordings.
 """
@@ -34,32 +34,31 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class PublishedPoint:
-    """A figure from a paper, drawn beside the emulated ones: the value of a claim, and its position.
+    """A value that a paper reports, drawn beside the emulated values: the value of a claim, and its position.
 
-    Value, unit, source and role are those of the claim. The point is drawn only for runs with the parameters `at`, on
-    the scenario's machine.
+    Value, unit, source and role are those of the claim. The point is drawn only if there are runs with the parameters
+    `at` on the scenario's machine.
     """
 
     package: str
-    """The paper's package; its `claims.toml` has the claim."""
+    """The name of the paper's package, whose `claims.toml` has the claim."""
     claim: str
     at: Mapping[str, Any] = attrs.field(factory=dict)
-    """Values of parameters; a list gives several values, and two numbers for the x axis are the ends of a range.
-
-    The parameter of the x axis, if it is not named here, may have any value.
+    """The parameters of the runs that the value is about. A list has several values; for the x axis, two numbers are
+    the ends of a range. If the parameter of the x axis is not named, it may have any value.
     """
     over: Mapping[str, Any] = attrs.field(factory=dict)
-    """The claim is a ratio: the `y` of the run with these parameters over the `y` of the runs at `at`."""
+    """If given, the claim is a ratio: `y` of the run with these parameters divided by `y` of the runs `at`."""
     times: Mapping[str, Any] = attrs.field(factory=dict)
-    """The claim is a ratio: the `y` of the runs at `at` over that of the run with these parameters."""
+    """If given, the claim is a ratio: `y` of the runs `at` divided by `y` of the run with these parameters."""
     per: str | None = None
-    """Another claim, whose value divides that of `claim`."""
+    """The id of another claim; the point's value is that of `claim` divided by the other one's."""
     band: bool = False
-    """Whether the paper states the claim's band itself, as for an order of magnitude."""
+    """Whether the paper itself states a band instead of a value, such as an order of magnitude."""
     along_x: bool = False
-    """Whether the value lies along x, as where a curve saturates."""
+    """Whether the value is a position on the x axis, such as the one where a curve saturates."""
     what: str = ""
-    """The statistic of several runs that the figure is, as `mean`; it is written at the point. Empty: single runs."""
+    """The statistic over several runs that the paper reports, as `mean`; it is written at the point. Empty: none."""
 
 
 @attrs.frozen
@@ -81,21 +80,21 @@ class Figure:
     ylabel: str | None = None
     title: str | None = None
     legend: str | None = None
-    """Title of the legend; by default the names in `lines`."""
+    """Title of the legend; by default the names of the parameters in `lines`."""
     names: Mapping[str, str] = attrs.field(factory=dict)
-    """Names of values, for titles of panels and for the legend.
+    """Names for values of parameters, in the titles of panels and in the legend.
 
-    A panel of another value has its parameter and value as its title.
+    A panel for a value without a name has the parameter and the value as its title.
     """
     bars: bool = False
-    """Whether bars are drawn instead of lines, for texts along x that have no order."""
+    """Whether bars are drawn instead of lines, for text values along x that have no order."""
     log: bool = True
     """Whether axes are logarithmic; base 2 along x. Bars have a linear y axis, and so have ratios to a baseline unless
     they are far apart.
     """
     baseline: Mapping[str, Any] = attrs.field(factory=dict)
-    """Draw the ratio to a baseline instead of `y`: `y` of the run with these values, and all other parameters the same,
-    over `y`. `offloadrt compare` uses it as its baseline, too.
+    """If given, the figure shows ratios: `y` of the baseline run, which has these values and the same other parameters,
+    divided by `y`. `offloadrt compare` uses it as its baseline, too.
     """
     published: tuple[PublishedPoint, ...] = ()
     """The values of `y` that the paper reports."""
@@ -103,7 +102,7 @@ class Figure:
 
 @attrs.frozen(eq=False)
 class Scenario:
-    """An experiment made from a function by the decorator. Calling it calls the function."""
+    """An experiment: what the decorator `@scenario` makes of a function. Calling it calls the function."""
 
     name: str
     function: Function
@@ -113,13 +112,13 @@ class Scenario:
     """The profile of the runtime that the program was built for; None is the machine's default."""
     figure: Figure | None = None
     sweep: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
-    """Axes of `offloadrt sweep NAME` if the user gives none."""
+    """The axes of `offloadrt sweep NAME`, with their values, if the user gives none."""
     measures: tuple[str, ...] = ()
-    """The figures that `offloadrt compare` compares in addition to the elapsed time, if none are given."""
+    """The figures that `offloadrt compare` compares besides the elapsed time, unless the user names some."""
     results: tuple[str, ...] = ()
     """The returned figures that must not depend on the schedule; `offloadrt explore` compares them."""
     shrinks: tuple[str, ...] = ()
-    """The parameters that `offloadrt explore` may reduce when it has found a failure."""
+    """The parameters that `offloadrt explore` may reduce to find a smaller run with the same failure."""
     path: Path | None = None
     """The file that defines the scenario."""
     kernels: Callable[[], Iterable[Kernel]] | None = None
@@ -161,11 +160,11 @@ class Scenario:
         return "\n".join(lines).strip()
 
     def bind(self, given: Mapping[str, Any]) -> dict[str, Value]:
-        """Give every parameter a value; texts are read as on the command line. Raises ParameterError."""
+        """Return a value for every parameter: the given one or the default; texts are read as on the command line."""
         return bind(self.parameters, given, owner=f"scenario {self.name}")
 
     def bind_one(self, name: str, value: Any) -> Value:
-        """Check one parameter's value; a text is read as on the command line. Raises ParameterError."""
+        """Check and return one parameter's value; a text is read as on the command line. Raises ParameterError."""
         return bind_one(self.parameters, name, value, owner=f"scenario {self.name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
@@ -188,12 +187,11 @@ def scenario(
 ) -> Scenario | Callable[[Function], Scenario]:  # fmt: skip
     """Make a scenario of an async function whose first argument is the `Run` and whose others are its parameters.
 
-    `machine` and `runtime` name the profiles it runs on unless the user chooses others; `measures` what `offloadrt
-    compare` shows besides the elapsed time; `results` which returned figures must be the same under every schedule, and
-    `shrinks` which parameters `offloadrt explore` may make smaller to show a failure; `kernels` gives those that
-    `offloadrt kernels` would not find. Raises ScenarioRefused when the signature has a parameter without a type, or of
-    a type that a command line cannot give, and when `sweep`, `shrinks` or a published point of `figure` names a
-    parameter that does not exist.
+    `machine` and `runtime` name the profiles that it runs on unless the user chooses others. `measures` are the figures
+    that `offloadrt compare` shows besides the elapsed time. `results` are the returned figures that must be the same
+    under every schedule, and `shrinks` the parameters that `offloadrt explore` may reduce after a failure. `kernels`
+    returns kernels that `offloadrt kernels` would not find. Raises ScenarioRefused for a parameter without a type or of
+    a type that a command line cannot give, and when `sweep`, `shrinks` or a published point names an unknown parameter.
     """
 
     def decorate(function: Function) -> Scenario:
@@ -241,9 +239,9 @@ def _check_published(point: PublishedPoint, parameters: Mapping[str, Parameter],
 
 
 class ProgramFiles(Protocol):
-    """The files of one kind, as an entry point of the group ``offloadrt.program_files`` gives it.
+    """A reader of files of one kind that are programs, such as recordings; an entry point of `offloadrt.program_files`.
 
-    The entry point's name is the suffix of the files' names, without its dot. All methods raise UserError for an
+    The entry point's name is the suffix of the files' names, without the dot. All methods raise UserError for an
     unreadable file.
     """
 
@@ -251,13 +249,13 @@ class ProgramFiles(Protocol):
     """Suffixes of source files from which such a program is made, such as ".cpp"."""
 
     def holds(self, path: Path) -> bool:
-        """Tell whether a file or folder is of this kind, whatever its name is."""
+        """Tell from its content whether a file or folder is of this kind, whatever its name is."""
 
     def hint(self, path: Path) -> str:
-        """Explain how a source or a binary becomes such a file; the empty string for other files."""
+        """Explain how to make such a file from a source or a binary; return the empty string for other files."""
 
     def scenario_of(self, path: Path) -> Scenario:
-        """Make a scenario of a file."""
+        """Make the scenario that runs the program in a file."""
 
     def shown(self, path: Path) -> Iterable[RenderableType]:
         """Yield what `offloadrt show` prints of a file."""
@@ -282,7 +280,7 @@ PROGRAM_FILES: Final = Registry[ProgramFiles]("kind of program file", "offloadrt
 
 
 def reader_of(reference: str) -> ProgramFiles | None:
-    """Return the reader of a referenced file or folder; None for scripts and names of scenarios."""
+    """Return the reader for a file or folder that a reference names; None for scripts and scenario names."""
     path = Path(reference)
     if path.suffix == ".py" or (not path.suffix and not path.exists()):
         return None  # nearly all references, which need no reader
@@ -292,7 +290,7 @@ def reader_of(reference: str) -> ProgramFiles | None:
 
 
 def hint_of(path: Path) -> str:
-    """Explain how to run a program that is no script; the empty string if no reader knows."""
+    """Explain how to run a program that is no script; return the empty string if no reader can explain it."""
     return next(filter(None, (reader.hint(path) for reader in PROGRAM_FILES.installed())), "")
 
 

@@ -1,8 +1,8 @@
 """The index beside the files of scenarios, from which `offloadrt list` prints them without loading them.
 
 `index.json` holds for each file its digest and its scenarios. `tests/scenarios/index.py` writes it, and a test compares
-it with the files. A file that the index does not know, or that has changed since, is loaded by `registry.py`. A script
-says by `LISTED_AS = "..."` in which group its scenarios are listed.
+it with the files. `registry.py` loads a file that is not in the index, or that has changed since. A script sets the
+group in which its scenarios are listed by `LISTED_AS = "..."`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PACKAGE: Final = Path(__file__).resolve().parents[2]
 """The folder `offloadrt`. Importing the package for its `__file__` would be an import circle."""
 
 PROGRAMS = "programs"
-"""The group of a script that names no group; it is listed first."""
+"""The group of a script without `LISTED_AS`; it is listed first."""
 INDEX = "index.json"
 SCENARIOS: Final = Registry[Any]("scenario", "offloadrt.scenarios")
 """The scenarios that other packages add; those that come with offloadrt are files."""
@@ -39,11 +39,11 @@ class ListedScenario:
 
 
 LISTED = list[ListedScenario]
-"""What `list --json` prints."""
+"""The type of what `list --json` prints."""
 
 
 class IndexedFile(msgspec.Struct):
-    """A file of scenarios in the index."""
+    """The index's entry for a file: the digest of its content, and the listing of its scenarios."""
 
     digest: str
     scenarios: list[ListedScenario]
@@ -58,12 +58,12 @@ def folder() -> Path:
 
 
 def files(subfolder: str = "") -> list[Path]:
-    """Return the package's scenario files: those of a subfolder, or those that are in none."""
+    """Return the package's scenario files in a subfolder; by default those that are in no subfolder."""
     return [path for path in sorted((folder() / subfolder).glob("*.py")) if not path.name.startswith("_")]
 
 
 def digest_of(path: Path) -> str:
-    """Return the digest by which the index identifies a file."""
+    """Return 16 hex digits of a file's SHA-256, by which the index recognizes that the file has not changed."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
@@ -86,7 +86,7 @@ def _indexed(folder: Path) -> dict[Path, list[ListedScenario]]:
 
 
 def from_index() -> list[ListedScenario] | None:
-    """Return all scenarios, in groups, if the index covers all of them, else None."""
+    """Return the listing of all scenarios, group by group; None if the index does not cover all of them."""
     known = indexed()
     if SCENARIOS.points() or any(path not in known for path in files()):
         return None
@@ -101,7 +101,7 @@ def grouped(scenarios: Iterable[ListedScenario]) -> list[ListedScenario]:
 
 
 def file_of(name: str) -> Path | None:
-    """Return the file that contains the scenario of that name: a file of the same name, or the index's answer."""
+    """Return the file that contains the scenario of that name: a file of that name, or else by the index."""
     if (same_name := folder() / f"{name}.py").is_file():
         return same_name
     for path, scenarios in indexed().items():

@@ -61,7 +61,7 @@ def unit_of(name: str) -> str | None:
 
 
 def read_int(name: str, text: str) -> int:
-    """Read a whole number of the parameter `name`. Raises ValueError for no number, ParameterError for a wrong unit."""
+    """Read a whole number for parameter `name`. Raises ValueError for no number, ParameterError for a wrong unit."""
     for base in (0, 10):
         try:
             return int(text, base)
@@ -74,7 +74,7 @@ def read_int(name: str, text: str) -> int:
 
 
 def read_float(name: str, text: str) -> float:
-    """Read a number of the parameter `name`. Raises ValueError for no number, ParameterError for a wrong unit."""
+    """Read a number for parameter `name`. Raises ValueError for no number, ParameterError for a wrong unit."""
     try:
         return float(_exact(name, text))
     except OverflowError:
@@ -82,7 +82,7 @@ def read_float(name: str, text: str) -> float:
 
 
 def _exact(name: str, text: str) -> Fraction | float:
-    """Return the number in `text`, in the unit of the parameter. Raises what `read_int` raises."""
+    """Return the number in `text`, converted to the unit of the parameter. Raises what `read_int` raises."""
     try:
         return float(text)
     except ValueError:
@@ -208,7 +208,7 @@ class Parameter:
 
 
 def _several(text: str) -> str:
-    """Return a hint for several values where only one is allowed, else the empty string."""
+    """Return a hint for the message if `text` has several values where one is allowed, else the empty string."""
     if ".." in text:
         return "; a range is written as its values, as in 1,2,4,8, which compare, sweep and report take"
     return "; one run takes one value, and compare, sweep and report take several" if "," in text else ""
@@ -271,7 +271,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a scenario's function; values that are fields of a parameter class are combined."""
+    """Return the arguments for a scenario's function; values for fields of a parameter class are put into an object."""
     arguments = dict(values)
     for argument, kind in _groups(function):
         given = {field: arguments.pop(field) for field in attrs.fields_dict(kind) if field in arguments}
@@ -281,7 +281,7 @@ def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[st
 
 @functools.lru_cache(maxsize=256)
 def _groups(function: Callable[..., Any]) -> tuple[tuple[inspect.Parameter, type], ...]:
-    """Return the arguments of a function whose types are classes of parameters, with these classes."""
+    """Return the arguments of a function that stand for several parameters, each with its attrs class."""
     hints = typing.get_type_hints(function)
     return tuple(
         (argument, kind)
@@ -291,19 +291,19 @@ def _groups(function: Callable[..., Any]) -> tuple[tuple[inspect.Parameter, type
 
 
 def check_fields(values: Any) -> None:
-    """Check the fields of an object of a parameter class. Raises ParameterError."""
+    """Check the values of the fields of a parameter class's object. Raises ParameterError."""
     for name, hint in _fields(type(values)).items():
         _parameter(name, hint, "").check(getattr(values, name))
 
 
 def _fields(kind: type) -> dict[str, Any]:
-    """Return the types of the parameters that a class has."""
+    """Return the types of the fields of a parameter class, by field name."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return {name: hints[name] for name in attrs.fields_dict(kind)}
 
 
 def _group(argument: inspect.Parameter, kind: type) -> Any:
-    """Return the default object for an argument that stands for several parameters."""
+    """Return the default of an argument that stands for several parameters: an object of its attrs class."""
     return kind() if argument.default is argument.empty else argument.default
 
 

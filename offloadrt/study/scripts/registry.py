@@ -1,9 +1,9 @@
 """Finds scenarios: those that come with the package, and those in scripts of the user's own.
 
-A checkout has them in `scenarios/`, a wheel in `offloadrt/scenarios`; those in folders there have names like
-`questions/streams`. A script is loaded as Python loads it, with its own folder on the path (at the end, so that it
-hides nothing); a file may hold several scenarios, `FILE.py:NAME` chooses one. A recording of a program (`app.rec`) is
-a scenario as well (`ProgramFiles`), and so is an entry point of the group `offloadrt.scenarios` in another package.
+The package's scenarios are in `scenarios/` of a checkout, or in `offloadrt/scenarios` of a wheel; those in subfolders
+have names like `questions/streams`. A script is imported with its folder at the end of `sys.path`, so that it hides no
+other module. A file may hold several scenarios; `FILE.py:NAME` chooses one. A recording of a program (`app.rec`) is a
+scenario as well (`ProgramFiles`), and so is an entry point of the group `offloadrt.scenarios` in another package.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class PartNotInstalled(UserError):
 
 
 def shipped(subfolder: str = "") -> dict[str, Scenario]:
-    """Load every scenario of the package, by name: those of a subfolder, or those that are in none.
+    """Load the package's scenarios in a subfolder, by default those in no subfolder; return them by name.
 
     Scenarios that need a part of the package that is not installed are left out.
     """
@@ -214,7 +214,7 @@ def split(reference: str) -> tuple[Path | None, str | None]:
 
 
 def is_only_here(scenario: Scenario) -> bool:
-    """Tell whether no other process can import a scenario: it is of a cell, a function, a script that asks."""
+    """Tell whether no other process can import a scenario: it is in a cell, a local function, or `main_asks()`."""
     if reader_of(str(scenario.path)) is not None:
         return False
     function, has_file = scenario.function, scenario.path is not None and scenario.path.is_file()
@@ -223,13 +223,13 @@ def is_only_here(scenario: Scenario) -> bool:
 
 @cache
 def main_asks() -> bool:
-    """Tell whether the running script asks again where it is imported: it has no `if __name__ == "__main__"`."""
+    """Tell whether the running script lacks `if __name__ == "__main__"`, so that importing it makes its runs again."""
     file = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
     return file.suffix == ".py" and file.is_file() and "__main__" not in file.read_text("utf-8", "replace")
 
 
 def reference(scenario: Scenario) -> str:
-    """Return a text that `find` turns into this scenario, in another process unless it is only here."""
+    """Return a text by which `find` finds this scenario, in other processes, too, unless `is_only_here`."""
     if reader_of(str(scenario.path)) is not None:
         return str(scenario.path)
     for name, point in SCENARIOS.points().items():

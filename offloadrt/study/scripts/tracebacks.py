@@ -36,7 +36,7 @@ def _own(filename: str) -> bool:
 
 
 def script_line() -> str:
-    """Return the position of the script's running coroutine, as ` (FILE, line N)`; empty when none is running."""
+    """Return the file and line at which the script runs now, as ` (FILE, line N)`; empty when it does not run."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         code = frame.f_code
@@ -59,9 +59,9 @@ def _prune(story: traceback.TracebackException) -> None:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """Return the single exception inside groups; else `error`.
+    """Return the single exception inside exception groups; return `error` if there are different ones.
 
-    If several threads raised the same error, return the first, with a note of their number.
+    If several threads raised the same error, return the first one, with a note of how many they were.
     """
     if not isinstance(error, BaseExceptionGroup):
         return error
@@ -70,7 +70,7 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def _different(error: BaseException) -> list[BaseException]:
-    """Return the errors inside groups; errors of one type at one line count once, with a note of their number."""
+    """Return the errors inside exception groups, one for each type and line, with a note of how many there were."""
     kinds: dict[object, list[BaseException]] = {}
     for leaf in _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]:
         kinds.setdefault((type(leaf), _line(leaf) or _of_any_thread(leaf)), []).append(leaf)
@@ -118,7 +118,7 @@ def _formatted(error: BaseException) -> str:
 
 
 def unwrapped(error: BaseException) -> BaseException:
-    """Return the single exception inside `error`; its traceback has only the user's frames if there are any."""
+    """Return the single exception inside `error`, with a traceback of only the user's frames if there are any."""
     inner = innermost(error)
     frames = []
     trace = inner.__traceback__
