@@ -116,8 +116,8 @@ class CUDA(OffloadProgram[HostThread]):
     async def complete_tasks(self) -> None:
         """Wait for all streams, as the destruction of the contexts does; errors of their work are not reported."""
         for driver in self._drivers:
-            with suppress(DriverError):
-                for stream in [*driver.streams.all]:
+            for stream in [*driver.streams.all]:
+                with suppress(DriverError):
                     await driver.streams.synchronize(stream)
 
 
