@@ -41,8 +41,8 @@ class Annotation(NamedTuple):
     time_ps: int
     actor: int
     what: str
-    """"begin" and "end" of an activity; "gave": the actor let `other` go on; "made" and "run" of a deferred task;
-    "arguments" of the call that the actor is in."""
+    """"begin" or "end" of an activity; "gave": the actor resumed `other`; "made" or "run": a deferred task was created
+    or is the actor's next directive; "arguments": those of the call that the actor is in."""
     name: str
     """The name of the activity or of the task."""
     other: int = 0
@@ -147,7 +147,7 @@ class CausalLog:
         self._history = history
         self.position: Callable[[], int] = int
         self.source_lines: dict[int, str] = {}
-        """Where each directive stands in the source, as "patch.cpp:41", by number; of other calls from FIRST_CALL."""
+        """By directive: its source line, as "patch.cpp:41"; from FIRST_CALL on, those of calls outside directives."""
         self.arrivals: dict[int, tuple[int, int]] = {}
         """By kernel: when it reached the compute units, in picoseconds, and the number of resumptions until then."""
         self.launches: dict[int, Any] = {}

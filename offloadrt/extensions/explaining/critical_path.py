@@ -255,7 +255,7 @@ class _Reading:
             case "DirectiveEnd":
                 return Doing(NOTHING if cause == row[6] else cause, None, locks, copy, migrates)
             case "CopyBegin":
-                # No program submits the pieces of a copy that goes through the host.
+                # A copy from pinned memory without a queue is a piece of one through the host; no program asks for it.
                 direction = RELAYED if row[4] == NONE and row[10] == "pinned" else row[7]
                 return Doing(cause, call, locks, direction, row[10] == "managed")
             case "CopyEnd":

@@ -4,7 +4,8 @@ with executor("process", 2) as pool:
     page = explain(find_scenario("exahype"), {"threads": 64, "memory": "map"}, pool, jobs=2, budget_s=60)
 page.limit.sentence
 
-`how_sure.py` says whether the sentence holds in draws of all uncertain entries, and what turns a gain round.
+`how_sure.py` checks whether the sentence also holds in draws of all uncertain entries of the machine, and whether a
+gain turns into a loss there.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Dependence:
 
 @attrs.frozen
 class Robustness:
-    """In how many draws the sentence holds, on which entries that depends, and what else limits the run."""
+    """In how many draws the sentence holds, on which entries this depends, and what limits the run in the others."""
 
     holds: int
     draws: int
@@ -84,7 +84,7 @@ class Robustness:
 
 @attrs.frozen
 class Drawn:
-    """What the draws said: where they were, and the share of the critical path that the sentence's resource had."""
+    """The runs at the draws: the drawn values, and the share of the path that the sentence's resource has in each."""
 
     robustness: Robustness
     draws: Draws
@@ -98,7 +98,7 @@ class Drawn:
 
 
 def shares_at(point: Point) -> bytes:
-    """Run one point, in whichever process; return its limit, the shares of its path and its figures, or an error."""
+    """Run one point; return as JSON its limit, the shares of its path by resource, and its times; or an error."""
     try:
         observed = observe(registry.find(point.scenario), point.parameters, point.options)
     except (UserError, ScriptFailed) as error:
@@ -375,7 +375,7 @@ class SobolIndices:
 def groups_of(
     places: Sequence[Mapping[str, str | float]], figures: Sequence[float], most: int = MOST
 ) -> dict[str, str]:
-    """Return the group of each entry: itself for those with which the figure goes most, one name for all others."""
+    """Return the group of each entry: its own for the `most` that correlate best with the figure, else a common one."""
     found = correlations(places, figures)
     chosen = sorted(found, key=lambda entry: (-abs(found[entry]), entry))[:most]
     rest = f"the other {len(found) - len(chosen)} entries"
@@ -392,10 +392,10 @@ def total_order(
     deadline: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> SobolIndices:
-    """Run base samples, each of as many runs as there are groups and two more, and return the indices.
+    """Run base samples, each of as many runs as there are groups plus two, and return the Sobol indices.
 
-    No run is begun after `deadline`, a reading of `time.monotonic`; base samples that are not complete then, or of
-    which a run fails, do not count. Raises UserError where SALib is not installed.
+    No run is begun after `deadline`, a reading of `time.monotonic`. A base sample that is not complete then, or whose
+    run fails, is not used. Raises UserError if SALib is not installed.
     """
     problem = {
         "num_vars": len(groups),

@@ -1,5 +1,4 @@
-"""What limits a run, in one sentence: the resource that most of its critical path waits for or works on, and the calls,
-directives and arrays that use it.
+"""What limits a run, in one sentence: what most of its critical path waits for or works on, and in which calls.
 
 `observe` records a run and finds its critical path; `limit_of` writes the sentence. `lock_uses` returns how long each
 lock was held in the measured time, by which calls, and how many threads waited for it.
