@@ -24,7 +24,7 @@ from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.tracebacks import script_failure
 
 ANALYSES: Final = Registry[Any]("compiler's analysis", "offloadrt.analyses")
-"""What compilers know besides: ``predicate`` divides a kernel as JACC does, ``host_program`` ranks objects for OTM."""
+"""Further analyses: ``predicate`` divides a kernel over devices, as JACC; ``host_program`` ranks objects, for OTM."""
 
 
 @attrs.frozen

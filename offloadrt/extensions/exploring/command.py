@@ -181,7 +181,7 @@ def _print_outcomes(outcomes: list[OutcomeRecord]) -> None:
 
 
 def _print_failure(failure: FailureRecord) -> None:
-    """Print what went wrong, its schedule made smaller, and its token."""
+    """Print a failing run: its outcome, its schedule made smaller, and its token."""
     print(f"\n{failure.program}: {failure.outcome}")
     if not failure.is_error:
         print(f"in the order of scheduling: {failure.expected}")
@@ -222,7 +222,7 @@ def replay(token: str, /, *, gear: Gear = "turbo", json: Json = False) -> int:
 
 
 def _judged(record: ReplayRecord) -> str:
-    """Tell whether the run is the one that the token was made of."""
+    """Return in words whether the run is the one from which the token was made."""
     changed = f"; changed since: {', '.join(record.changed)}" if record.changed else ""
     if record.same_run:
         return f"the same run, event by event (trace hash {record.trace_hash}){changed}"
@@ -358,7 +358,7 @@ class ReplayRecord:
 
     @classmethod
     def of(cls, again: Replayed) -> ReplayRecord:
-        """Describe a run that was made again."""
+        """Make the record of a replayed run."""
         from offloadrt.extensions.exploring.explore import is_failure
         from offloadrt.extensions.exploring.program import story_of
 
@@ -384,7 +384,7 @@ def outcomes_of(found: Exploration | Everywhere) -> list[OutcomeRecord]:
 
 
 def _scenario_of(program: Program) -> ScenarioProgram:
-    """Return the program of a command, which is a scenario's."""
+    """Return a program as a ScenarioProgram, which all programs of these commands are."""
     from offloadrt.extensions.exploring.program import ScenarioProgram
 
     assert isinstance(program, ScenarioProgram)

@@ -1,4 +1,4 @@
-"""PCT: priorities that are drawn at random and change at few points.
+"""PCT (probabilistic concurrency testing): random priorities that change at a few points.
 
 After Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic Guarantees of Finding
 Bugs", ASPLOS 2010.
@@ -27,7 +27,7 @@ class Pct:
     seed: int = 0
     depth: int = 3
     steps: int = 1000
-    """How many choices a run is taken to have; change points are drawn among so many."""
+    """The assumed number of choices of a run, among which the change points are drawn."""
     reach: float = 0.0
     name: str = "pct"
     _random: random.Random = attrs.field(init=False, repr=False)
@@ -51,7 +51,7 @@ class Pct:
         return best
 
     def _highest(self, ready: Sequence[Actor]) -> int:
-        """Return the place of the actor with the highest priority; of several, the first. Whoever is new draws one."""
+        """Return the index of the (first) actor with the highest priority; a new actor gets a random one."""
         priorities = self._priorities
         best, highest = 0, -inf
         for place, actor in enumerate(ready):
