@@ -47,7 +47,7 @@ def calibrate(
 
 @attrs.frozen
 class CalibratedRecord:
-    """An entry that was measured: median, tenth and ninetieth percentile in SI units, and of how many operations."""
+    """A measured entry: median, tenth (low) and ninetieth (high) percentile in SI units, of `count` operations."""
 
     entry: str
     value: float

@@ -97,7 +97,7 @@ def failure_of(error: BaseException) -> RunOutcome:
     site = user_site(inner)
     where = f" ({site})" if site else ""
     key = f"{kind} {site or _without_numbers(message)}"
-    if isinstance(inner, SimulationError):  # its message says who waits for whom, which differs
+    if isinstance(inner, SimulationError):  # its message says which actor waits for which; that differs
         key = kind
     text = f"{kind}: {message}{where}" if message else f"{kind}{where}"
     return RunOutcome(key, text, True, detail, isinstance(inner, (UserError, *ENDING_ERRORS)))
@@ -230,7 +230,7 @@ class Ended:
     def of(
         cls, run: Run, outcome: RunOutcome, reports: Sequence[Callable[[], Sequence[str]]], end_check: EndCheck | None
     ) -> Ended:
-        """Judge a run: what its checkers report, and what faults made it leave behind, are failures as well."""
+        """Make the record of a run; reports of its checkers and violations that `end_check` found are its outcome."""
         if found := [line for report in reports for line in report()]:
             outcome = reported(found)
         if end_check is not None and end_check.violations:
@@ -252,7 +252,7 @@ class Program(Protocol):
         """Return the names of the machine's entries that are costs or rates with a range."""
 
     def smaller(self) -> Sequence[Program]:
-        """Return the program with one of its parameters that shrink made smaller, smallest first."""
+        """Return variants of the program, each with one shrinkable parameter made smaller, the smallest value first."""
 
 
 @attrs.frozen

@@ -358,10 +358,10 @@ _DECIDING = (
 def digest_of(paper: Paper, options: RunSpec, answers: Answers) -> str:
     """Return a hash of what the verdicts of a report depend on; a stored report with another hash is out of date.
 
-    It covers the numbers and choices of the machine's profile, what decides each claim, the code of the judges and
-    probes, and what the paper's sensitivity runs give: they are short, and an entry or a mechanism that matters changes
-    them. Sources, quotations, comments, docstrings and the wording of reasons are left out, so that no text makes a
-    report stale; imports and the order of definitions as well, so that code may move.
+    It covers the numbers and choices of the machine's profile, the fields that decide each claim, the code of judges
+    and probes, and the results of the paper's sensitivity runs: these are short, and every entry or mechanism that
+    matters changes them. Sources, quotations, comments, docstrings and the wording of reasons are left out, so that no
+    text makes a report stale; imports and the order of definitions are left out, too, so that code may move.
     """
     runtime, machine = options.runtime, options.machine or paper.machine
     facts = [

@@ -11,7 +11,7 @@ from offloadrt.sim.scheduler import Actor
 
 @attrs.frozen
 class Choice:
-    """At the run's ``step``-th choice, counted from 1, the one in ``place`` goes on instead of the one in place 0."""
+    """At the run's ``step``-th choice, counted from 1, the ready actor ``place`` goes on instead of ready actor 0."""
 
     step: int
     place: int
