@@ -181,7 +181,7 @@ def write(calibration: Calibration, base: str, path: Path) -> None:
 
 
 def _lines(calibration: Calibration, base: str, name: str) -> Iterator[str]:
-    """Yield the file's lines; a base that is a file is named by its whole path, so that the profile can be moved."""
+    """Yield the profile's lines; a base that is a file gets its absolute path, so that the profile can be moved."""
     file = Path(base)
     yield "[machine]"
     yield f"name = {_quoted(name)}"

@@ -35,8 +35,8 @@ class EntryDifference:
 def differences(one: MachineSpec, other: MachineSpec) -> list[EntryDifference]:
     """Return the entries whose value or range differs, in the order of the first machine, then of the second.
 
-    Another source for the same number is no difference.  An entry that is only there to compare with is left out where
-    one of the machines does not have it.
+    Another source for the same number is no difference. A reference entry, which is there only for comparison, is left
+    out if one of the machines does not have it.
     """
     keys = [*one.entries, *(key for key in other.entries if key not in one.entries)]
     pairs = [EntryDifference(key, one.entries.get(key), other.entries.get(key)) for key in keys]

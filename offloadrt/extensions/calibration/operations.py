@@ -42,7 +42,7 @@ class Operations:
     """Names of the calls that wait for the device; they disturb no other call."""
 
     def most_called(self, names: Sequence[str]) -> str:
-        """Return which of several names of an operation the trace has most calls of; the first of these if none."""
+        """Return the one of several names of an operation that the trace has most calls of; the first if none."""
         return max(names, key=lambda name: len(self._by_name.get(name, ())))
 
     def count(self, name: str) -> int:
@@ -127,7 +127,7 @@ class Operations:
         ]
 
     def launch_gaps(self) -> list[float]:
-        """Return seconds between kernels of a stream of which the later one had been submitted in time."""
+        """Return the seconds between neighbouring kernels of a stream whose later one was submitted in time."""
         launches = {command: call for call, command in self.submitted}
         gaps = []
         for before, kernel in self._neighbours():

@@ -1,4 +1,4 @@
-"""What a notebook shows of results: tables in HTML."""
+"""HTML tables by which a notebook shows results."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from offloadrt.study.reporting.words import figure, named, percent, seconds, whe
 from offloadrt.study.sweep import SweepOutcome
 
 MOST_IN_HTML = 8
-"""The most rows that a notebook shows of a table that may be long."""
+"""The most rows of a long table that a notebook shows."""
 _MOST_POINTS = 20
 
 
 def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a table; what is in its cells is text, not HTML. A table without rows is nothing."""
+    """Return a table as HTML; the cells are text, which is escaped. Returns an empty text if there are no rows."""
     if not (lines := list(rows)):
         return ""
 
@@ -30,14 +30,14 @@ def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -
 
 
 def html_page(title: str, remark: str, *tables: str) -> str:
-    """Write what a notebook shows of one object: what it is, a remark in small print, and its tables."""
+    """Return the HTML of one object: a title, a remark in small print, and tables."""
     small = f"<p><small>{html.escape(remark)}</small></p>" if remark else ""
     return f"<div><p><b>{html.escape(title)}</b></p>{small}{''.join(tables)}</div>"
 
 
 @singledispatch
 def html_of(shown: object) -> str:
-    """Write what a notebook shows of a result, a comparison or a sweep."""
+    """Return the HTML by which a notebook shows a result, a comparison or a sweep."""
     raise TypeError(f"{type(shown).__name__} has no form for notebooks")
 
 
