@@ -308,7 +308,7 @@ def _compared(calibration: Calibration, path: Path, machine: str) -> list[Compar
 
 
 def _shown(calibration: Calibration, output: Path) -> Iterable[RenderableType]:
-    """Show the measured entries, what disagrees with the base, and what stays as it was."""
+    """Yield the measured entries, those that disagree with the base, and the names of those that stay."""
     yield f"[bold]{escape(str(output))}[/]: {len(calibration.entries)} entries of {calibration.base.name} measured"
     for key, text in calibration.sources.items():
         yield f"  {key}: {escape(text)}"

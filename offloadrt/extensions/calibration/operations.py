@@ -28,14 +28,14 @@ This is more than the first step of a launch takes on any machine."""
 _BEGUN: Final = 0.1
 """A copy counts as just begun in this first part of its time, as the clocks of host and device differ slightly."""
 SMALL: Final = 4096
-"""Bytes up to which a copy's time is its latency: at 10 GB/s they take 0.4 us."""
+"""A copy of at most so many bytes takes just its latency: at 10 GB/s they take 0.4 us."""
 LARGE: Final = 256 * 1024
-"""Bytes from which on a copy's time shows the link's bandwidth."""
+"""The time of a copy of at least so many bytes shows the link's bandwidth."""
 
 
 @attrs.define(slots=False)
 class Operations:
-    """The operations of one trace."""
+    """The operations of one trace, and the times of those that nothing disturbed."""
 
     trace: DeviceTrace
     waits: Collection[str]

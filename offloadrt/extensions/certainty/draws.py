@@ -170,7 +170,7 @@ class DrawnRuns:
     failed: int = 0
     """Draws in which a run ended with an error."""
     matters: bool = True
-    """Whether any draw changed a run."""
+    """False if no draw changed any run."""
 
     def figures(self, name: str, number: int) -> list[float] | None:
         """Return a figure of point `number` in all its draws; None if it is not a number in each of them."""
@@ -327,7 +327,7 @@ def _changed(row: Sequence[Result | None], nominal: Sequence[Result]) -> bool:
 
 
 def _unsure(rows: Sequence[Sequence[Result | None]], cases: Sequence[Sequence[int]]) -> set[int]:
-    """Return the numbers of the points of which an order has not been the same in all draws, or which have none."""
+    """Return the indices of points whose order against another one varied between draws, or which are alone."""
     unsure = {case[0] for case in cases if len(case) == 1}
     for case in cases:
         for one, other in itertools.combinations(case, 2):

@@ -39,8 +39,8 @@ from offloadrt.study.reporting.words import named as named_as
 from offloadrt.study.scripts.definition import Figure, Scenario
 
 PUBLISHED: Final = Registry[Any]("reader of published points", "offloadrt.published")
-"""Finds the `Mark`s of a panel. It is called with the figure, the value of the panel, its series, the parameters of all
-runs of the figure, and by what times are multiplied.
+"""Functions that return the `Mark`s of a panel. They are called with the figure, the value of the panel's parameter,
+the panel's series, the parameters of all runs of the figure, and the factor from seconds to the unit of times along y.
 """
 
 
@@ -150,7 +150,7 @@ def name_inside(canvas: Any, area: Any, series: Sequence[Series], marks: Sequenc
 
 
 def _apart(heights: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Move ascending heights apart until `gap` lies between any two, each as little as can be, within two ends."""
+    """Move ascending heights apart to distances of `gap` pixels, each as little as possible, within `low` to `high`."""
     groups: list[list[float]] = []
     for height in heights:
         groups.append([height])
@@ -258,11 +258,11 @@ def figure_for(
 ) -> Figure | None:
     """Choose the figure to draw for a sweep over `axes`.
 
-    It is the scenario's own figure; without one, the first swept number lies along x and the first measured figure
-    along y; without a number, bars stand over the first parameter that was swept.
+    It is the scenario's own figure. If it has none, the first swept number lies along x and the first measured figure
+    along y; if no number was swept, bars stand over the first swept text.
 
-    Parameters that were swept and have no axis yet become lines. Published points stay while all runs are on the
-    scenario's own `machine`. Returns None when neither numbers nor texts were swept.
+    All other swept parameters become lines. Published points are kept if all runs are on `machine`, the scenario's own.
+    Returns None if neither numbers nor texts were swept.
     """
     rows = [row(result) for result in results]
     swept = [name for name, values in axes.items() if len(values) > 1]
@@ -350,7 +350,7 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
 
 
 def canvas_of(figure: Figure, results: Sequence[Result]) -> Any:
-    """Draw `figure` from `results`, as a figure of matplotlib.
+    """Return `figure`, drawn from `results`, as a figure of matplotlib.
 
     Raises UserError when matplotlib is not installed, or when the figure's columns are not in the results.
     """
@@ -490,14 +490,14 @@ _NARROW = 0.06
 
 
 def draw_time(result: Result, path: Path) -> None:
-    """Draw `time_figure` to a file that `check_type` lets pass. Raises as that, and when the file cannot be written."""
+    """Draw `time_figure` to a file of a type that `check_type` accepts. Raises UserError."""
     save(time_figure(result), path)
 
 
 def time_figure(result: Result) -> Any:
-    """Draw where the time of the host threads went, in percent of their lives, as a figure of matplotlib.
+    """Return a figure of matplotlib that shows on what the host threads spent their time, in percent of their lives.
 
-    Raises UserError when no host thread lived in the measured time, and without matplotlib.
+    Raises UserError if no host thread lived in the measured time, and without matplotlib.
     """
     if not result.where_time_went:
         raise UserError(f"{result.scenario}: no host thread lived in the measured time, so there is nothing to draw")

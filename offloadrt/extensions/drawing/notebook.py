@@ -43,7 +43,7 @@ def html_of(shown: object) -> str:
 
 @html_of.register
 def _result(result: Result) -> str:
-    """Show in a notebook what was given and measured, where the time went, and the calls that took longest."""
+    """Return tables of parameters, measured figures, the host threads' time, and the calls that took longest."""
     given = [*result.parameters.items(), *result.inputs.items()]
     went = sorted(result.where_time_went.items(), key=lambda item: -item[1].total_s)[:MOST_IN_HTML]
     calls = sorted(result.calls.items(), key=lambda item: -item[1].total_s)[:MOST_IN_HTML]
@@ -69,7 +69,7 @@ def _result(result: Result) -> str:
 
 @html_of.register
 def _comparison(comparison: Comparison) -> str:
-    """Show in a notebook every figure and its ratio, a row for each variant."""
+    """Return a table with a row for each variant: every compared figure and its ratio to the baseline."""
     names = [*comparison.cases[0].parameters, *comparison.baseline]
     rows = []
     for case in comparison.cases:
@@ -88,7 +88,7 @@ def _comparison(comparison: Comparison) -> str:
 
 @html_of.register
 def _sweep(outcome: SweepOutcome) -> str:
-    """Show in a notebook a row for each of the first finished points, and what failed."""
+    """Return a table with a row for each of the first finished points, and one of those that failed."""
     first = outcome.finished[:_MOST_POINTS]
     values: dict[str, set[str]] = {}
     for point in outcome.points:

@@ -40,7 +40,7 @@ Heights = Mapping[float, Sequence[float]]
 
 @attrs.frozen
 class DrawnRun:
-    """One run in a panel: its value along x, where it is drawn there, its height, and 80 % of the draws around it."""
+    """One run in a panel: its parameter `x`, its position `at` along x, its value `y`, and the ends of its interval."""
 
     x: Cell
     at: float
@@ -227,7 +227,7 @@ def _bar_figures(area: Any, series: Series, beside: Heights, *, bottom: float) -
 
 
 def is_wide(figure: Figure, heights: Sequence[float]) -> bool:
-    """Tell whether heights need a logarithmic axis: times over decades as lines, and ratios that are far apart."""
+    """Tell whether the y axis is logarithmic: lines, and ratios further apart than `WIDE_RATIOS`, if `figure.log`."""
     if not figure.log or min(heights) <= 0:
         return False
     return max(heights) / min(heights) > WIDE_RATIOS if figure.baseline else not figure.bars
@@ -257,7 +257,7 @@ def _as_png(canvas: Any) -> bytes:
 
 
 def save(canvas: Any, path: Path) -> None:
-    """Write a figure of matplotlib to a file: equal figures give equal bytes. Raises UserError."""
+    """Write a figure of matplotlib to a file; equal figures give equal bytes. Raises UserError if it cannot."""
     dates = {".svg": "Date", ".pdf": "CreationDate"}
     with writing(path) as part, library("matplotlib").rc_context({"svg.hashsalt": "offloadrt"}):
         canvas.savefig(part, dpi=160, metadata={dates[path.suffix]: None} if path.suffix in dates else None)

@@ -1,4 +1,4 @@
-"""The commands `validate` and `conform`, and what the latter prints with `--json`."""
+"""The commands `validate` and `conform`, and the record that `conform --json` prints."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Annotations:
     def __init__(self) -> None:
         self.waiting: deque[Annotation] = deque()
         self.doing: dict[int, list[str]] = {}
-        """The activities that each thread is in, the innermost last."""
+        """By thread: the names of the activities that it is in, the innermost last."""
         self._tasks = FIRST_TASK
 
     def begin(self, position: int, now: float, actor: int, activity: str) -> None:

@@ -1,4 +1,4 @@
-"""The commands `why`, with the page that it prints, `report` and `kernels`."""
+"""The commands `why` (with the page that it prints), `report` and `kernels`."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _KERNEL = re.compile(r"kernel (\d+) \(")
 """The name of the signal that is set when a kernel ends."""
 _PROGRAM = re.compile(r"host thread|hidden helper thread|rank \d+$")
 _COPIES = ("cuMemcpy", "memory_async_copy")
-"""Beginnings of the names of calls that copy."""
+"""How the names of copying calls begin: CUDA's and ROCr's."""
 
 NOTHING = 0
 """Stands for the directive's number where no directive caused the work."""
@@ -112,11 +112,11 @@ class History:
     names: dict[int, str] = attrs.field(factory=dict)
     steps: dict[int, ActorSteps] = attrs.field(factory=dict)
     directives: dict[int, str] = attrs.field(factory=dict)
-    """Name of each directive by number."""
+    """By number of a directive: its name, such as "target"."""
     source_lines: dict[int, str] = attrs.field(factory=dict)
     resumptions: Sequence[Resumption] = ()
     taken: dict[int, list[int]] = attrs.field(factory=dict)
-    """For each actor the numbers of the resumptions to it, in order."""
+    """By actor: the numbers of the resumptions that it got, in order."""
     kernels: dict[int, KernelRun] = attrs.field(factory=dict)
     ends: dict[tuple[int, int], list[int]] = attrs.field(factory=dict)
     """Numbers of the kernels that ended, or met a missing page, by actor and time."""
@@ -136,13 +136,13 @@ class History:
     """By device: when each time slice began and the number of its process; -1 at the begin of a context switch."""
 
     def last_taken(self, actor: int, before: int) -> int | None:
-        """Return the number of the last resumption to an actor that has a lower number than `before`."""
+        """Return the number of the last resumption of an actor before number `before`; None if there is none."""
         numbers = self.taken.get(actor, ())
         last = bisect.bisect_left(numbers, before) - 1
         return numbers[last] if last >= 0 else None
 
     def resumptions_until(self, time_ps: int) -> int:
-        """Count the resumptions up to a time, that instant included."""
+        """Return how many resumptions took place up to a time, that instant included."""
         return bisect.bisect_right(self.resumptions, time_ps, key=_time_of)
 
     def ends_at(self, actor: int, time_ps: int, queue: int) -> Iterator[int]:
@@ -328,7 +328,7 @@ RELAYED = "copies between devices through the host"
 
 @attrs.frozen
 class PathPart:
-    """A piece of the critical path, in integer picoseconds."""
+    """A piece of the critical path: who worked on what, and who waited for it. Times are integer picoseconds."""
 
     begin_ps: int
     end_ps: int
@@ -368,7 +368,7 @@ class _Turn:
 
 
 def critical_path(history: History, begin_ps: int, end_ps: int, actor: int) -> list[PathPart]:
-    """Return the path that ends with `actor` at `end_ps`, back to `begin_ps`, the first part first.
+    """Return the critical path from `begin_ps` to `end_ps`, when it ends with `actor`; the parts are in order of time.
 
     The parts add up to `end_ps - begin_ps`.
     """

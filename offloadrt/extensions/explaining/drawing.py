@@ -33,7 +33,7 @@ from offloadrt.trace import events
 from offloadrt.trace.events import NONE, Event, Row, decode, plain_kernel
 
 Notes = Mapping[str, int | str]
-"""Details shown when the reader of the picture clicks on a slice."""
+"""Details of a slice by name, shown when the reader clicks on it; such as {"bytes": 4096}."""
 
 
 class Canvas(Protocol):
@@ -75,15 +75,15 @@ class ThreadTracks:
     canvas: Canvas
     group: str
     names: dict[int, str] = attrs.field(factory=dict)
-    """Names of actors by index, filled in by the owner."""
+    """By index of an actor: its name; whoever creates this object fills it in."""
     _threads: dict[int, _Thread] = attrs.field(factory=dict)
 
     def name(self, actor: int) -> str:
-        """Return the name of an actor."""
+        """Return the name of an actor, "actor INDEX" if it is unknown."""
         return self.names.get(actor, f"actor {actor}")
 
     def track(self, actor: int) -> int:
-        """Return the actor's track, made when it is first drawn on."""
+        """Return the number of the actor's track; a new track is made at the first call."""
         return self._thread(actor).track
 
     def begin(
@@ -344,7 +344,7 @@ class AnnotationTracks:
             self._draw(self._waiting.popleft())
 
     def enters(self, actor: int, device: int) -> None:
-        """Note the device of the call that a thread enters."""
+        """Remember the device of the call that a thread enters, for the call's arguments."""
         self._devices[actor] = device
 
     def task_of(self, actor: int) -> tuple[int, ...]:

@@ -113,7 +113,7 @@ class Page:
         return msgspec.json.encode(record)
 
     def _repr_html_(self) -> str:
-        """Show in a notebook the sentence, the critical path and what changes would gain."""
+        """Return HTML for a notebook: the sentence, the critical path, and what changes would gain."""
         tables = [
             html_table(
                 title,

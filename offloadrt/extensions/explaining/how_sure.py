@@ -65,7 +65,7 @@ class Robustness:
     others: Mapping[str, int]
     """By "resource (call)": in how many draws this limits the run instead, the most frequent first."""
     failed: int = 0
-    """Draws in which the run ended with an error."""
+    """The number of draws in which the run ended with an error."""
     interval: Interval | None = None
     """The figure of merit (a time in seconds) over the draws."""
     deciders: tuple[Decider, ...] = ()

@@ -43,13 +43,13 @@ class ArrayUseRecord:
 
     @classmethod
     def of(cls, use: ArrayUse) -> ArrayUseRecord:
-        """Describe the use of an array."""
+        """Make the record of a kernel's use of an array."""
         return cls(**{field.name: getattr(use, field.name) for field in attrs.fields(cls)})
 
 
 @attrs.frozen
 class KernelRecord:
-    """A kernel: where it stands (None when it is declared by its costs), its costs per iteration, and its arrays."""
+    """A kernel: file and line (None if its costs are declared), costs per iteration, arrays, and guessed facts."""
 
     name: str
     file: str | None
@@ -61,7 +61,7 @@ class KernelRecord:
 
     @classmethod
     def of(cls, kernel: Kernel) -> KernelRecord:
-        """Describe a kernel."""
+        """Make the record of a kernel."""
         found = kernel.analysis
         if found is None:
             costs = kernel.flops_per_iteration, kernel.bytes_per_iteration
@@ -131,9 +131,9 @@ def record_of(reference: str) -> KernelsRecord:
 
 
 def predicated_kernels_of(reference: str) -> Iterable[RenderableType]:
-    """Show the source of each kernel of a scenario or a script as several devices run it, or why it cannot be divided.
+    """Yield the source of each kernel as JACC divides it among several devices, or why it cannot be divided.
 
-    Raises ScenarioNotFound, ScriptFailed; UserError where JACC is not installed.
+    reference: a scenario or a script. Raises ScenarioNotFound, ScriptFailed; UserError if JACC is not installed.
     """
     kernels, _, _ = _found(reference)
     if not kernels:
@@ -159,7 +159,7 @@ def _pass_of_jacc() -> Callable[[Kernel], Any]:
 
 
 def _host_program() -> type[Any] | None:
-    """Return OTM's analysis of host functions; None where OTM is not installed: then no object has a rank."""
+    """Return OTM's class that analyses host functions; None if OTM is not installed: then no object gets a rank."""
     try:
         found: type[Any] = ANALYSES.load("host_program")
     except NotInstalled:
@@ -329,7 +329,7 @@ def _variable(symbol: str) -> str:
 
 
 def _show_ranges(accesses: Iterable[ArrayAccess]) -> str:
-    """Write the index ranges of some accesses to one array, one for each dimension: ``1 … n - 2, 0 … m - 1``."""
+    """Return as text the index ranges of accesses to an array, one for each dimension: ``1 … n - 2, 0 … m - 1``."""
     dimensions: dict[int, list[Range | None]] = {}
     for access in accesses:
         for dimension, index in enumerate(access.index):

@@ -35,7 +35,7 @@ class LineUse:
     directives: dict[str, int] = attrs.field(factory=dict)
     """How often each directive of the line was run, or each driver call outside of directives, by name."""
     path_ps: int = 0
-    """Its part of the critical path."""
+    """Its time on the critical path."""
     threads_ps: int = 0
     """Time of all host threads in its directives, added up."""
     waits_ps: int = 0
@@ -45,9 +45,9 @@ class LineUse:
     bytes: dict[str, int] = attrs.field(factory=dict)
     """Bytes of its copies by direction ("h2d", "d2h"), migrations of pages included."""
     faulted_pages: int = 0
-    """Pages that the GPU's faults brought for its kernels."""
+    """The number of pages that page faults of its kernels asked for."""
     stalled_ps: int = 0
-    """Time in which its kernels waited for pages."""
+    """Time for which its kernels waited for pages, added up."""
     threads: set[int] = attrs.field(factory=set)
     """Indices of the host threads that ran it."""
     kernels: list[KernelRun] = attrs.field(factory=list)
@@ -134,7 +134,7 @@ class RooflineKernel:
 
 @attrs.frozen
 class Roofline:
-    """The ceilings of a device, in bytes/s and flop/s, and the kernels of a run below them."""
+    """The ceilings of a device, bandwidth in bytes/s and peaks in flop/s, and a run's kernels, the longest first."""
 
     bandwidth: float
     peak: float

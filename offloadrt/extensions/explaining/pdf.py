@@ -1,4 +1,4 @@
-"""Prints a report's page to a PDF file, with a browser that is installed: no library draws such a page."""
+"""Prints a report's page to a PDF file with an installed browser, since no library can draw such a page."""
 
 from __future__ import annotations
 

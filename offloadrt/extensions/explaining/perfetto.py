@@ -46,7 +46,7 @@ class PerfettoFile:
 
     @classmethod
     def of(cls, path: str | PathLike[str], rows: Iterable[Row]) -> None:
-        """Write recorded rows (`trace.rows`) to a file."""
+        """Write recorded rows (`trace.rows`) to the Perfetto file at `path`."""
         file = cls(path)
         try:
             file.write(list(rows))

@@ -96,7 +96,7 @@ def lock_uses(history: History, windows: Sequence[Window]) -> list[ResourceUse]:
 
 
 def part_uses(devices: Mapping[str, DeviceFigures], elapsed_s: float) -> list[ResourceUse]:
-    """Return how the parts of the machine were used, the busiest first."""
+    """Return how the parts of the machine, such as copy engines, were used in the measured time, the busiest first."""
     uses = [
         ResourceUse(name, part.busy_s / whole, part.wait_s / elapsed_s if elapsed_s else 0.0, None)
         for name, part in devices.items()
@@ -131,7 +131,7 @@ def _inside(span: Window, windows: Sequence[Window]) -> list[Window]:
 
 
 def _covered(spans: list[Window]) -> int:
-    """Return the time that lies in at least one of the spans."""
+    """Return the picoseconds that lie in at least one of the spans."""
     covered = reached = 0
     for begin, end in sorted(spans):
         if end > reached:
@@ -175,7 +175,7 @@ def _holders(history: History, pieces: Sequence[tuple[Window, Doing]]) -> tuple[
 
 
 _MAIN = 0
-"""The index of the actor that a run begins with."""
+"""The index of the actor with which a run begins, the main thread."""
 
 
 @attrs.frozen
@@ -317,7 +317,7 @@ class Limit:
     resource: str
     call: str
     share: float
-    """The share of the critical path."""
+    """The resource's share of the critical path, 0 to 1."""
     sentence: str
 
 

@@ -77,7 +77,7 @@ def timeline_command(
 
 
 def window_of(text: str) -> tuple[int, int] | None:
-    """Read a window of virtual time, FROM:TO, in picoseconds; None for no text. Raises UserError."""
+    """Return begin and end, in picoseconds, of a window written as FROM:TO; None for no text. Raises UserError."""
     from offloadrt.study.errors import UserError
 
     if not text:

@@ -30,7 +30,7 @@ FAULT_TRACK = "page fault"
 
 @attrs.frozen
 class Slice:
-    """Something that took time on a track; `level` counts the slices that it lies in. Times are picoseconds."""
+    """A slice of a track, which took time; `level` is the number of slices around it. Times are picoseconds."""
 
     begin_ps: int
     end_ps: int
@@ -49,7 +49,7 @@ class Slice:
 
 @attrs.define
 class TimelineTrack:
-    """A track of a thread or of a lane of a resource."""
+    """A track: of a thread, or of one lane of a resource."""
 
     group: str
     name: str
@@ -220,7 +220,7 @@ class _Join:
     end_ps: int
     count: int = 1
     kinds: dict[str, int] = attrs.field(factory=dict)
-    """Their picoseconds by kind."""
+    """By kind of work: the sum of the short slices' picoseconds."""
 
     def take(self, one: Slice, kind: str) -> None:
         self.end_ps = max(self.end_ps, one.end_ps)
@@ -271,7 +271,7 @@ class Frame:
 
     name: str
     kind: str = ""
-    """One of `KINDS`."""
+    """The kind of work, one of `KINDS`; empty for the root."""
     ps: int = 0
     inner: dict[str, Frame] = attrs.field(factory=dict)
 
@@ -348,7 +348,7 @@ KINDS: Final[Mapping[str, str]] = {
     "holds the lock": "#5b5b6b",
     "other work": "#b5b5b5",
 }
-"""The kinds of work, and their colours."""
+"""By kind of work: its colour."""
 _ON_PATH = {
     "program": "directive of the program", "runtime": "directive of the program", "driver": "call of the driver",
     "messages": "call of the driver",
@@ -410,9 +410,9 @@ MOST_PIECES = 4_000
 
 
 def means_of(counter: Counter, window: tuple[int, int]) -> list[tuple[int, float, int]]:
-    """Return when each piece of the window begins, and the counter's mean over time and its maximum there.
+    """Divide a window into pieces; return for each its begin in ps, and the counter's mean and maximum in it.
 
-    Where the counter changes less often than there are pieces, a piece goes from one change to the next.
+    If the counter changes less often than `MOST_PIECES` times, a piece goes from one change to the next.
     """
     begin, end = window
     first = bisect.bisect_right(counter.times_ps, begin)

@@ -91,7 +91,7 @@ class Proposal:
     allocator: str | None = None
     """The allocator of device memory that the run gets by `--allocator`; None leaves it."""
     environment: Mapping[str, str] = attrs.field(factory=dict)
-    """Variables of the program's environment."""
+    """Environment variables that the program gets, as by `--env`."""
     resource: str = ""
     """The resource of the critical path that it makes cheaper; empty if unknown."""
 
@@ -386,7 +386,7 @@ class WhatIf:
 
 @attrs.frozen
 class Tried:
-    """All that was tried, the largest gain first."""
+    """The results of all tried changes, the largest gain first."""
 
     merit: str
     """The name of the time that gains compare: `elapsed_s`, or the time that the scenario's figure shows."""
@@ -456,7 +456,7 @@ class Trials:
     deadline: float
     merit: str = "elapsed_s"
     has_budget: bool = True
-    """Whether anything is to be tried."""
+    """Whether there is a budget, so that changes are tried at all."""
     spec: MachineSpec | None = None
     """The machine of the run that is explained."""
     work: WorkDone = NOTHING
@@ -569,7 +569,7 @@ class Trials:
         self._waiting[self.pool.submit(run, self.point_of(change))] = change, begun
 
     def _options(self, change: Proposal) -> RunSpec:
-        """Return the options of the run, with those of the change."""
+        """Return the options of the original run, with the change's configuration, allocator and environment."""
         named = {"configuration": change.configuration, "allocator": change.allocator}
         chosen: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
         if change.environment:

@@ -254,7 +254,7 @@ class FailureRecord:
     faults: list[str]
     schedule: list[str]
     tried: int
-    """Runs that it took to make it smaller."""
+    """The number of runs that were made to make it smaller."""
     token: str
 
     @classmethod
@@ -267,7 +267,7 @@ class FailureRecord:
         schedule: list[str],
         tried: int,
     ) -> FailureRecord:
-        """Describe a failing run, and make its token."""
+        """Make the record of a failing run, with its token; this runs the program again."""
         from offloadrt.extensions.exploring.program import lost_updates, token_of
 
         lost = lost_updates(_scenario_of(program), case)
@@ -302,7 +302,7 @@ class ExplorationRecord:
 
     @classmethod
     def of(cls, found: Exploration, strategy: str) -> ExplorationRecord:
-        """Describe an exploration; each failure is made smaller, which takes runs."""
+        """Make the record of an exploration; each failure is first made smaller, which takes runs."""
         from offloadrt.extensions.exploring.explore import shrink
         from offloadrt.extensions.exploring.program import story_of
 
@@ -330,7 +330,7 @@ class EverywhereRecord:
 
     @classmethod
     def of(cls, found: Everywhere) -> EverywhereRecord:
-        """Describe the runs with faults; nothing in such a run could be left out."""
+        """Make the record of the runs with faults; their failures cannot be made smaller."""
         failures = [
             FailureRecord.of(found.program, counted.case, counted.outcome, found.reference, [], 0)
             for counted in found.failures

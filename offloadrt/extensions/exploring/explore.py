@@ -84,14 +84,14 @@ class Exploration(CountedOutcomes):
 
     plan: SchedulePlan
     exhausted: bool = False
-    """Whether every schedule within the bound has been run (dfs)."""
+    """For dfs: whether every schedule within the bound has been run."""
 
     def is_failure(self, outcome: RunOutcome) -> bool:
         return is_failure(outcome, self.reference)
 
 
 def is_failure(outcome: RunOutcome, reference: RunOutcome) -> bool:
-    """Tell whether an outcome is an error, or another result than the reference's."""
+    """Tell whether an outcome is an error, or a result that differs from the reference."""
     return outcome.is_error or outcome.key != reference.key
 
 

@@ -57,7 +57,7 @@ class RunOutcome:
     """The outcome in one line."""
     is_error: bool
     detail: str = ""
-    """The error's own traceback, or the reports, as far as there are any."""
+    """The error's full text, with its traceback if it has one, or the reports; else empty."""
     is_named: bool = False
     """Whether it is a documented error: one of the runtime or the driver library, or a UserError."""
 
@@ -124,7 +124,7 @@ class Wait:
 
     @property
     def fault(self) -> str:
-        """Return the fault that kills the thread in the middle of this wait."""
+        """Return a fault, as `--faults` writes it, that kills the thread in the middle of this wait."""
         return f"thread:#{self.actor}@{(self.begin + self.end) / 2!r}s"
 
 
@@ -239,7 +239,7 @@ class Ended:
 
 
 class Program(Protocol):
-    """What `explore` needs of a program."""
+    """A program whose schedules `explore` can run: a scenario or a test."""
 
     @property
     def label(self) -> str:
@@ -278,7 +278,7 @@ class ScenarioProgram:
 
     @property
     def given(self) -> dict[str, Value]:
-        """Return the parameters that are not at their defaults."""
+        """Return the parameters that differ from their defaults."""
         known = self.scenario.parameters
         return {name: value for name, value in self.parameters.items() if value != known[name].default}
 

@@ -130,8 +130,8 @@ class SchedulePlan:
     """A strategy: `random`, `pct:DEPTH[:LENGTH]`, `delay:BOUND[:LENGTH]`, `dfs:BOUND[:LENGTH]`, `costs[:JITTER]`.
 
     LENGTH is a virtual time (`20us`): for pct how late an actor may be at a time, for delay the longest delay, for dfs
-    how long an actor is held back. By default pct and delay take as long as the program takes, and dfs 0: it
-    enumerates the orders of what happens at one instant.
+    how long an actor is held back. By default it is the program's duration for pct and delay, and 0 for dfs, which then
+    enumerates the orders of actors that are ready at the same instant.
     """
 
     text: str

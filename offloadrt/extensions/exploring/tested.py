@@ -1,4 +1,4 @@
-"""A test of the pytest plugin as a program whose schedules are explored."""
+"""A test with the pytest plugin's fixture, as a program whose schedules are explored."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class LockWaits:
         self._released: dict[str, int] = {}
 
     def tries_again(self, actor: int) -> bool:
-        """Tell whether the actor's last event was a `LockWait` that goes on with the wait before it."""
+        """Tell whether the actor's last event was a `LockWait` that continues its earlier wait for the same lock."""
         return actor in self._woken
 
     def follow(self, label: str, time_ps: int, actor: int, lock: str) -> EndedWait | None:
@@ -127,8 +127,8 @@ class LogStatistics:
 class TraceStatistics:
     """Sums over events; a sink of `Trace`, or made from rows with `TraceStatistics.of(rows)`.
 
-    locks: by name of the lock (entry locks are summed).  engines: by (device, engine).  kernels: by (device, name).
-    bytes: by (direction, memory), as ("h2d", "pinned").  calls: the API calls, as the driver's own `Calls`.
+    locks: by name of the lock (entry locks are summed). engines: by (device, engine). kernels: by (device, name).
+    bytes: by (direction, memory), such as ("h2d", "pinned"). calls: the API calls, as the driver's own `Calls`.
     """
 
     def __init__(self) -> None:

@@ -59,7 +59,7 @@ class _Kept:
                 await self.device.submit(queue, entry.device_address(begin), span, item.array)
 
     def unmapping(self, item: MapItem, entry: Entry | None, queue: DirectiveQueue) -> None:
-        """Add the additional reference to an entry, once; forget an entry that the modifier `delete` removes."""
+        """Add the additional reference to an entry, once; forget an entry that the map type `delete` removes."""
         if entry is not None and not item.flags.delete and entry.device_begin not in self.kept and entry.owned:
             entry.increment(False)
             self.kept[entry.device_begin] = entry

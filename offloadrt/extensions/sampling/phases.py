@@ -90,7 +90,7 @@ class LeftOut:
 
 @attrs.define(eq=False)
 class _Loop:
-    """A loop that is being run."""
+    """A loop of one actor that is running."""
 
     actor: int
     first_of_its_own: int
@@ -121,7 +121,7 @@ class _LoopGroup:
 
     @property
     def waited(self) -> bool:
-        """Return whether the threads had not settled after the first instances."""
+        """Tell whether the threads had not settled after the first instances."""
         return self._waits > 0 or not self.settled
 
     def waits(self, number: int) -> bool:
@@ -310,7 +310,7 @@ _MIXED: Final = 0.7
 _TOGETHER: Final = 0.1
 """Threads stay in step if they will be at most so many instances apart (standard deviation) at the loop's end."""
 _UNEVEN: Final = 0.75
-"""Threads are uneven if one has done at most this part of the instances that another has done."""
+"""Threads are uneven if one has done less than this part of the instances that another has done."""
 _STEADY: Final = 0.01
 """Times of instances are steady if they differ from those just before by at most this part."""
 

@@ -1,7 +1,7 @@
 """The SQLite files of rocprofv3 (`--output-format rocpd`), schema 3.
 
-Tables carry a UUID in their names; the views `rocpd_…` over them do not, and are read where they are. Several processes
-may have written into one file, each with tables of its own, without views.
+Tables have a UUID in their names; views `rocpd_…` over them do not, and are read only where there are no such tables.
+Several processes may have written into one file, each with tables of its own, without views.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class LoweredCall(msgspec.Struct, frozen=True):
 
 
 class Truth(msgspec.Struct, frozen=True):
-    """What LLVM's runtime did in a step. host, device: values of the arrays that changed."""
+    """What LLVM's runtime did in a step. host, device: by array, the values after the step, if they changed."""
 
     ops: list[dict[str, Any]]
     present: dict[str, list[list[int]]] = {}
@@ -210,7 +210,7 @@ Step = (
 
 
 class RecordedOutcome(msgspec.Struct, frozen=True):
-    """How the program ended; errors: the lines of its standard error."""
+    """How the recorded program ended; errors: the lines of its standard error."""
 
     completed: bool
     errors: list[str]
@@ -680,7 +680,7 @@ def replay_case(
 
 
 def count_text(count: int) -> str:
-    """Print a reference count as LLVM does.
+    """Return a reference count as LLVM prints it.
 
     >>> count_text(2), count_text(INFINITE)
     ('2', 'INF')

@@ -250,7 +250,7 @@ class IndependentReport:
     runs: int
     """How many runs were made."""
     digest: str = ""
-    """A digest of what was predicted and from what (`digest_of`); with draws, of the entries that were drawn."""
+    """A hash of the values, runs and machines (`digest_of`); with draws, only of the entries that were drawn."""
     draws: int = 0
     not_drawn: Mapping[str, str] = attrs.field(factory=dict)
     """By entry: why it was left out of the draws."""

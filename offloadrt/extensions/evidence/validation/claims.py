@@ -45,7 +45,7 @@ class Claim:
     relation: str = ""
     """What must hold, in the paper's words."""
     value: int | float | list[int | float | str] | None = None
-    """The figure that the paper gives."""
+    """The number, or the numbers, that the paper reports, in `unit`."""
     unit: str = ""
     lo: float | None = None
     """The lower end of the band around `value` that counts as right; None: it is open below."""

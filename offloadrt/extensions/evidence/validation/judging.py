@@ -390,7 +390,7 @@ def overlap(some: Iterable[Span[Any]], others: Sequence[Span[Any]]) -> int:
 
 
 SensitivityRun: TypeAlias = Mapping[str, Value] | tuple[str, Mapping[str, Value]]
-"""Parameters of the paper's scenario, or another scenario and its parameters."""
+"""A run that shows an entry's influence: parameters of the paper's scenario, or another scenario with its own."""
 
 RARELY_USED = (
     "acc.", "access_counter.", "ats.", "graph.", "hip.", "mempool.", "mig.", "mpi.", "mps.", "net.", "nic.", "numa.",

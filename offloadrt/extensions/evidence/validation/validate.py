@@ -475,13 +475,13 @@ class Finding:
     verdict: str
     reason: str = ""
     role: str = "predict"
-    """`predict`, or `calibrate`: a figure that a parameter may be fitted to, so that its verdict proves nothing."""
+    """`predict`, or `calibrate`: parameters may be fitted to its figure, so that its verdict proves nothing."""
     kind: JudgedKind = "mechanism"
     """What the verdict is about."""
     fails_if: str = ""
-    """What makes it fail."""
+    """What would make it fail."""
     by_construction: str = ""
-    """Why it holds whatever the emulator does; empty when it may fail, or has."""
+    """Why it holds whatever the emulator does; empty if it can fail, or has failed."""
     cause: str = ""
     """Why it fails: the mechanism that is missing, or the reason to accept it."""
     share: str = ""
@@ -580,15 +580,15 @@ def validate(
 ) -> ValidationReport:  # fmt: skip
     """Judge every claim of `paper`, with the runs on `pool`.
 
-    `quick` makes fewer runs; `ranges` does as well, and judges again with each entry that matters changed, and at
-    `draws` places of all ranges together. `file` keeps finished runs: the same validation takes them from there.
-    `machine` is the machine that the claims are about (the default), or a file of the user's that is based on it;
-    `runtime` is the one that the paper's programs were built for, or another. `overrides` replaces entries of the
-    machine, which then stay as they are when `ranges` tries the others.
+    `quick` makes fewer runs. `ranges` does so, too, and judges again with each entry that matters changed, and at
+    `draws` draws of all ranges together. `file` keeps finished runs: the same validation takes them from there.
+    `machine` is the machine that the claims are about (the default), or a user's file that is based on it. `runtime`
+    is by default the one for which the paper's programs were built. `overrides` replaces entries of the machine, which
+    `ranges` then leaves as they are.
 
-    Raises UserError for a machine that the claims say nothing about, and for an override that does not fit; RunFailed
-    when a run that a judge asks for fails, unless that is at a place that was drawn: there its claims are not judged.
-    KeyboardInterrupt ends the runs of the grid, and those claims are judged whose runs were made.
+    Raises UserError for a machine that the claims are not about, and for an override that does not fit. Raises
+    RunFailed if a run that a judge asks for fails; in a draw, its claims are just not judged. After KeyboardInterrupt
+    only the claims whose runs were made are judged.
     """
     bench = paper.bench
     claims = [claim for claim in bench.claims.values() if claim.role == "predict" or claim.id in bench.judges]
