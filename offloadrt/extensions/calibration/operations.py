@@ -138,9 +138,9 @@ class Operations:
         return gaps
 
     def wait_ends(self) -> tuple[list[float], list[float]]:
-        """Return the seconds from the end of a thread's last command to the return of its wait, for all waits.
+        """Return the seconds from the end of a thread's last command to the return of the wait for it.
 
-        The second list has the seconds of waits that had nothing to wait for.
+        The second list has the lengths, in seconds, of waits that had nothing to wait for.
         """
         ends: dict[int, list[int]] = defaultdict(list)
         for call, command in self.submitted:

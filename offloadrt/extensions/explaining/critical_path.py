@@ -129,7 +129,7 @@ class History:
     waits: list[tuple[str, int, int]] = attrs.field(factory=list)
     """Every wait that ended with the lock: the lock's name, begin and end of the wait."""
     neighbours: list[tuple[int, int]] = attrs.field(factory=list)
-    """Begin and end of each wait for an entry's lock by a look-up that found that it wanted another entry."""
+    """Begin and end of each wait by a look-up for the lock of an entry that only lies beside what was looked up."""
     queued: dict[tuple[int, int], list[int]] = attrs.field(factory=dict)
     """By device and queue: the numbers of its kernels, in the order in which they were submitted."""
     slices: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
@@ -328,7 +328,7 @@ RELAYED = "copies between devices through the host"
 
 @attrs.frozen
 class PathPart:
-    """A piece of the critical path: who worked on what, and who waited for it. Times are integer picoseconds."""
+    """A piece of the critical path: which actor worked, in which call, and what was waited for. Times are in ps."""
 
     begin_ps: int
     end_ps: int

@@ -198,7 +198,7 @@ class Observed:
 
     @property
     def elapsed_ps(self) -> int:
-        """Return the measured time: the sum of the path's parts, with what was left out of repeated phases."""
+        """Return the measured time: the sum of the path's parts, with the left-out instances of sampled phases."""
         return sum(part.ps for part in self.path)
 
     @property

@@ -364,7 +364,7 @@ def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
 
 
 def lost_updates(program: ScenarioProgram, case: ScheduleCase) -> list[str]:
-    """Return what the runtime itself, and not the program, does wrong in a case and in the order of scheduling."""
+    """Return reports of mistakes of the runtime itself, not the program, in a case and in the order of scheduling."""
     found: list[str] = []
     for title, one in (("in this schedule", case), ("in the order of scheduling", ScheduleCase())):
         run, parameters = program._made(one, strategy=one.strategy)

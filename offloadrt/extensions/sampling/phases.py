@@ -154,9 +154,9 @@ class RepeatedPhases:
         """Yield the indices of the instances of a loop to run: a few that stand for all, or all of a short loop.
 
         count: how many instances the loop has. key: loops with the same key, in several threads that wait for one
-        another in the loop, leave out the same instances; without a key, so do loops with the same length that are the
-        same number of loop in their threads. work: the seconds of the host's own work in each instance, if known; then
-        instances are timed whose work is near the mean.
+        another in the loop, leave out the same instances; without a key, so do the n-th loops of several threads if
+        they have the same length. work: the seconds of the host's own work in each instance, if known; then instances
+        are timed whose work is near the mean.
         """
         if count < _LEAST_INSTANCES or self._is_inner():
             yield from range(count)

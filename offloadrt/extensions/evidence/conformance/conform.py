@@ -338,7 +338,7 @@ class _Record:
 
 
 def _lowered(item: MapItem) -> dict[str, Any]:
-    """Show an item as clang's call to the runtime would: addresses outside arrays, and of descriptors, are null."""
+    """Return a map item as records have it: its addresses as array and offset in bytes, None outside the array."""
 
     def at(address: int) -> dict[str, Any] | None:
         array = item.array

@@ -21,7 +21,7 @@ class Chance:
     actor: int
     """The index of the actor that goes on; -1 for a choice."""
     time: int
-    """For how many times this actor has gone on, this time included; 0 for a choice."""
+    """How often this actor has gone on, this time included; 0 for a choice."""
 
 
 @attrs.define
