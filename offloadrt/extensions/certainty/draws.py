@@ -119,7 +119,7 @@ class Draws:
     columns: Mapping[str, Mapping[str, int]]
     """By digest of a machine with its runtime: the dimension of each uncertain entry."""
     inputs: Mapping[str, tuple[int, float]]
-    """By name of an input: its dimension, and the largest quantile whose runs are short enough."""
+    """By name of an input: its dimension, and the highest quantile that is drawn (`InputRange.highest`)."""
     seed: int = SEED
     idle: frozenset[str] = frozenset()
     """Entries that are not drawn but stay at their means, since neither end of their ranges changes a run."""

@@ -162,7 +162,7 @@ class History:
 
 
 def process_of(actor: str) -> int:
-    """Return the process of an actor from its name, such as 1 for "... process 1"; 0 if the name has no process."""
+    """Return the process of an actor from its name, such as 1 for "rank 1"; 0 if the name has no number of one."""
     found = _PROCESS.search(actor)
     return 0 if found is None else int(found[1])
 

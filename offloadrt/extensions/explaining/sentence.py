@@ -175,7 +175,7 @@ def _holders(history: History, pieces: Sequence[tuple[Window, Doing]]) -> tuple[
 
 
 _MAIN = 0
-"""The index of the actor with which a run begins, the main thread."""
+"""The index of the actor with which a run begins."""
 
 
 @attrs.frozen

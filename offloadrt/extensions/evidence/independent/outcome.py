@@ -37,7 +37,7 @@ class PredictedValue:
     low: float | None = None
     high: float | None = None
     first: float | None = None
-    """The prediction that was made before the measured number was known; None if the number was known."""
+    """The prediction made before anybody had compared; None if the measured number was given from the start."""
     left_out: float | None = None
     """The prediction without what was measured on the machine; `emulated` again if its profile has no measurement."""
     reason: str = ""
@@ -133,7 +133,7 @@ class KindAccuracy:
     """A kind of measurements, a machine (`on NAME`), a weakness of the emulator (`in WORDS`), or `all`."""
     today: Accuracy
     first: Accuracy | None
-    """Accuracy of the first predictions; None if every measured number was known beforehand."""
+    """Accuracy of the first predictions; None if every measured number was given from the start."""
     left_out: Accuracy | None
     """Accuracy of the predictions without what was measured on the machine."""
 

@@ -131,7 +131,7 @@ class MeasuredResult(msgspec.Struct, frozen=True):
     url: str = ""
     run: EntryRun | None = None
     first: Mapping[str, float] = msgspec.field(default_factory=dict)
-    """By value: the prediction that was made before the measured number was known, in the value's unit."""
+    """By value: the prediction that was made before anybody had compared, in the value's unit."""
     not_predicted: str = ""
     """Why no run predicts the entry; empty if it has a run, or gives no reason."""
     not_drawn: str = ""
