@@ -1,7 +1,7 @@
-"""Which entries the rows of the micro-benchmarks measure.
+"""Says which entries of a profile are measured by which rows of the micro-benchmarks (`bench/hardware/`).
 
-Only rows of a single operation do. Those of many threads, of faults in batches and beside kernels are what the emulator
-has to predict, so no entry is fitted to them.
+Only rows of a single operation measure an entry. Rows of many threads, of batches of faults, and of operations beside
+kernels are what the emulator has to predict, so no entry is fitted to them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from offloadrt.extensions.calibration.readers.kinds import BenchmarkRow
 from offloadrt.machine import MachineSpec
 
 _Name = tuple[str, str]
-"""What was measured, and the variant."""
+"""The operation that was measured, and its variant."""
 _SINGLE: Final[dict[_Name, str]] = {
     ("launch", "call"): "driver.launch",
     ("launch", "begin"): "launch.latency",
@@ -38,14 +38,14 @@ _SINGLE: Final[dict[_Name, str]] = {
     ("lock", "handover"): "driver.handover",
     ("first_touch", "gpu_present_2m"): "fault.service_2m",
 }
-"""Rows whose time is an entry; of several sizes, that of the smallest."""
+"""Rows whose time is the value of an entry; if there are several sizes, the smallest one is used."""
 _PINNING: Final[dict[str, tuple[str, str]]] = {
     "host_register": ("pin.register", "pin.page"),
     "host_unregister": ("pin.unregister", "pin.unregister_page"),
     "malloc_host": ("usm.malloc_host", "pin.alloc_page"),
     "free_host": ("", "pin.free_page"),
 }
-"""Rows over size: the entry of the part without the pages, and that of a page."""
+"""Rows with several sizes: the entry of the constant part of the cost, and that of the cost of a page."""
 _RATES: Final[dict[_Name, str]] = {
     ("engine", "h2d"): "link.h2d_pinned",
     ("engine", "d2h"): "link.d2h_pinned",
@@ -54,12 +54,12 @@ _RATES: Final[dict[_Name, str]] = {
     ("bandwidth", "all_sms"): "mem.bw",
     ("bandwidth", "one_sm_cached"): "sm.bandwidth",
 }
-"""Rows whose size over time is an entry, at the size or number of threads that gives the most to the slowest tenth.
+"""Rows whose bytes per second are an entry; used is the size or number of threads with the best 90th percentile.
 
-Threads that are more than the cores take turns, so that the median of their copies says nothing of all together.
+With more threads than cores, threads take turns, so that the median of their copies does not show their sum.
 """
 _TOGETHER: Final = ("memcpy", "host_together")
-"""What all threads reach together is the capacity of the host's memory, so its rows are of many threads."""
+"""The rows of copies by many threads at once, whose rate together is the bandwidth of the host's memory."""
 MEASURED: Final = (
     *_SINGLE.values(),
     *(key for keys in _PINNING.values() for key in keys if key),
@@ -72,7 +72,7 @@ MEASURED: Final = (
 
 
 def measure(rows: Sequence[BenchmarkRow], base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield what the rows say of entries; None for what they do not say."""
+    """Yield a measurement for each entry that the rows measure; None for an entry that they do not."""
     by_name: dict[_Name, list[BenchmarkRow]] = {}
     for row in rows:
         name = row.what, row.variant
@@ -109,7 +109,7 @@ def _rate(key: str, row: BenchmarkRow) -> Measurement:
 
 
 def _pools(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield what memory costs that a pool gets from the driver, because a synchronization took all that it held."""
+    """Yield the cost of memory that a pool gets from the driver, after a synchronization freed all that it held."""
     rows, kept = (by_name.get(("malloc_async", variant), ()) for variant in ("idle", "idle_kept"))
     if not rows or not kept or not base.value("mempool.chunk"):
         return
@@ -124,9 +124,10 @@ def _pools(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> Itera
 
 
 def _pinning(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield what pinned memory costs by the call and by its pages, which were there before where it is registered.
+    """Yield the costs of pinning memory: by the call and by the page. Registered memory had its pages before.
 
-    Memory that the driver allocates is cleared and pinned as well, which other entries have.
+    For memory that the driver allocates, the costs of clearing and pinning its pages are subtracted, since other
+    entries have them.
     """
     page, pinned = base.value("page.size"), 0.0
     for what, (fixed, each) in _PINNING.items():
@@ -146,7 +147,7 @@ def _pinning(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> Ite
 
 
 def _dma(by_name: dict[_Name, list[BenchmarkRow]]) -> Iterator[Measurement | None]:
-    """Yield what copies in a row say of a DMA ring."""
+    """Yield the time and the rate of a DMA ring, from copies that follow one another."""
     rows = by_name.get(("dma", "in_a_row"), ())
     if small := [row for row in rows if row.size <= SMALL]:
         yield _single("dma.occupancy", min(small, key=lambda row: row.size))
@@ -155,7 +156,7 @@ def _dma(by_name: dict[_Name, list[BenchmarkRow]]) -> Iterator[Measurement | Non
 
 
 def _segments(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield what allocations and frees cost within a segment of the driver's, and with new segments."""
+    """Yield the costs of allocations and frees: within a segment that the driver holds, and with new segments."""
     if "alloc.segment" not in base.entries:
         return
     segment = base.value("alloc.segment")
@@ -172,20 +173,20 @@ def _segments(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> It
         first = [row for row in rows if row.size == segment]
         if line is None or small is None or not first:
             continue
-        # An allocation that needs a segment costs what it costs; the free of one costs this on top of a small one.
+        # The entry of an allocation with a segment is its whole cost; that of a free comes on top of a small free.
         one = _single(added, first[0])
         yield _less(one, small.value) if one is not None and what == "free" else one
         yield line.per_unit(further, f"benchmarks {what} idle: slopes over segments")
 
 
 def _less(measured: Measurement, part: float) -> Measurement | None:
-    """Return a measurement without a part that another entry has."""
+    """Return a measurement minus `part` seconds, which another entry has; None if nothing is left."""
     low, median, high = (end - part for end in (measured.low, measured.value, measured.high))
     return attrs.evolve(measured, value=median, low=low, high=high) if low > 0 else None
 
 
 def _staged(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
-    """Return what one thread takes for the bytes of large copies of pageable memory, which staging limits."""
+    """Return the seconds per byte of large copies from pageable memory by one thread, which staging limits."""
     rows = [row for row in by_name.get(("copy", "h2d_pageable"), ()) if row.size >= LARGE and row.p10_s > 0]
     if not rows:
         return None
@@ -196,7 +197,7 @@ def _staged(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
 
 
 def _interrupt(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
-    """Return what a thread that sleeps needs longer than one that polls."""
+    """Return by how much a blocking synchronization returns later than one that polls."""
     polling, asleep = (by_name.get(("sync", variant), ()) for variant in ("return", "return_blocking"))
     if not polling or not asleep:
         return None
@@ -205,10 +206,11 @@ def _interrupt(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
 
 
 def _saturating(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> Measurement | None:
-    """Return with which part of an SM's threads the latency of arithmetic is hidden: Little's law of its operations.
+    """Return which part of an SM's threads is needed to hide the latency of arithmetic, by Little's law.
 
-    A thread that waits for each multiply-add before the next one says how many an SM must have under way to reach its
-    rate. That of the precision is taken which needs more; a kernel is taken to have one such chain in each thread.
+    The benchmark has a thread that waits for each multiply-add before the next one. Its latency times the SM's rate is
+    the number of operations that must be under way. The precision that needs more is taken; a kernel is assumed to have
+    one such chain in each thread.
     """
     found = []
     for precision in ("fp64", "fp32"):
@@ -222,9 +224,9 @@ def _saturating(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> 
 
 
 def _populating(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
-    """Return what populating a huge page adds to a GPU's fault; without such rows, what the host's first touch takes.
+    """Return by how much populating a huge page makes a GPU's fault longer.
 
-    The host's exception, about a microsecond, is then in it.
+    Without such rows, it is the time of the host's first touch, which includes the host's exception of about 1 us.
     """
     present, new = (by_name.get(("first_touch", f"gpu_{which}_2m"), ()) for which in ("present", "new"))
     if not present or not new:
@@ -247,11 +249,14 @@ _PROGRAMS: Final = {
     "managed": ("prefetch_async.", "advise."),
     "amd": ("dma.", "fault."),
 }
-"""The program of bench/hardware that measures an entry, by how the entry's name begins; the longest one counts."""
+"""By program of bench/hardware: how the names of the entries begin that it measures; the longest match counts."""
 
 
 def way_to_measure(entry: str, machine: str) -> str:
-    """Return the commands that measure an entry on a machine like this; empty where no program does."""
+    """Return the shell commands that measure an entry on a machine; empty if no benchmark measures it.
+
+    machine: the profile from which all other entries come.
+    """
     if entry not in MEASURED:
         return ""
     begins = {begin: program for program, names in _PROGRAMS.items() for begin in names if entry.startswith(begin)}

@@ -1,4 +1,4 @@
-"""Measures the entries of a base profile from files, compares kernels with a recording, and shows both."""
+"""Measures entries of a base profile from a machine's files, compares kernels with a recording, and shows both."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from offloadrt.study.running import profiles
 from offloadrt.trace.events import plain_kernel
 
 _SAME: Final = 1.1
-"""A factor by which facts of a device may differ, as its usable memory does from the size that is sold."""
+"""The factor by which facts of a device may differ from the base, as usable memory from the size that is sold."""
 
 
 @attrs.frozen
 class CalibratedEntry:
-    """An entry of the base profile, and what a file says of it."""
+    """An entry of the base profile, with its measurement from a file."""
 
     base: ProfileEntry
     measurement: Measurement
@@ -45,9 +45,9 @@ class CalibratedEntry:
 
     @property
     def factor(self) -> float:
-        """The ratio of the measured value to the nearest value that the base holds possible; 1 if it is one of them.
+        """The measured value divided by the nearest value in the base's range; 1 if it lies in the range.
 
-        A base without a range holds possible whatever lies in the measured spread with it.
+        If the base has no range, it is 1 if the base's value lies between the measured percentiles.
         """
         value, entry = self.measurement.value, self.base
         if entry.low is not None and entry.high is not None:
@@ -61,36 +61,36 @@ class CalibratedEntry:
 
 @attrs.frozen
 class Calibration:
-    """What files say of a machine. The new profile consists of `entries`; the rest is to be told."""
+    """The measurements of a machine from files. `entries` go into the new profile, the rest into the report."""
 
     base: MachineSpec
     sources: dict[str, str]
-    """The files, by the key that entries use."""
+    """By the key that entries use: a description of the file."""
     entries: tuple[CalibratedEntry, ...]
     """One for each measured entry, in the order of the base."""
     superseded: tuple[CalibratedEntry, ...]
-    """What other files say of the same entries."""
+    """Measurements of the same entries from other files, which were not taken."""
     not_shown: tuple[str, ...]
-    """Entries that such files can show, but these do not."""
+    """Entries that files of these kinds can measure, but these files do not."""
     not_used: dict[str, int]
-    """Names of calls that belong to no entry, and how many there are."""
+    """By name: the number of calls that belong to no entry."""
     remarks: tuple[str, ...]
-    """Signs that the base is another machine, and what could be recorded besides."""
+    """Sentences about signs that the base is another machine, and about what could be recorded in addition."""
     traces: tuple[DeviceTrace, ...]
-    """Those of the files that have kernels' times."""
+    """The files that are profilers' traces, with the kernels' times."""
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The base's entries with a range that stay as they were."""
+        """Names of the base's entries with a range that were not measured and stay as they were."""
         measured = {entry.base.key for entry in self.entries}
         return tuple(key for key in self.base.ranges() if key not in measured)
 
 
 def calibrate(files: Sequence[Path], base: MachineSpec) -> Calibration:
-    """Measure the entries of `base` that files show.
+    """Measure those entries of `base` that the files contain.
 
-    Where several files show an entry, a benchmark is taken before a trace, whose profiler adds to each call, and then
-    the one with most operations. Raises CalibrationError.
+    If several files measure an entry, a benchmark is preferred to a trace, since a profiler adds time to each call, and
+    then the file with the most operations. Raises CalibrationError.
     """
     sources: dict[str, str] = {}
     found: dict[str, list[tuple[bool, CalibratedEntry]]] = {}
@@ -142,7 +142,7 @@ def _ranked(entries: Iterable[tuple[bool, CalibratedEntry]]) -> list[CalibratedE
 def _of_trace(
     trace: DeviceTrace, base: MachineSpec
 ) -> tuple[list[Measurement | None], Collection[str], dict[str, int]]:
-    """Return what a trace measures, what it could, and the calls that belong to no entry.
+    """Return the measurements from a trace, the entries that it could measure, and the number of unused calls by name.
 
     Raises CalibrationError if the base is a machine of another vendor.
     """
@@ -159,7 +159,7 @@ def _of_trace(
 
 
 def _contradictions(facts: dict[str, float], base: MachineSpec) -> Iterable[str]:
-    """Yield where the device of a file is not that of the base."""
+    """Yield a sentence for each fact in which a file's device differs from the base."""
     for key, value in facts.items():
         if key in base.entries and not 1 / _SAME <= value / base.value(key) <= _SAME:
             entry = base.entries[key]
@@ -169,7 +169,7 @@ def _contradictions(facts: dict[str, float], base: MachineSpec) -> Iterable[str]
 
 
 def write(calibration: Calibration, base: str, path: Path) -> None:
-    """Write the profile. `base`: the name or the file of the base, as the user gave it.
+    """Write the new profile to a file. base: the name or the file of the base profile, as the user gave it.
 
     Raises CalibrationError.
     """
@@ -181,7 +181,7 @@ def write(calibration: Calibration, base: str, path: Path) -> None:
 
 
 def _lines(calibration: Calibration, base: str, name: str) -> Iterator[str]:
-    """Yield the file's lines; a base that is a file is named by its whole path, so that the profile can be moved."""
+    """Yield the profile's lines; a base that is a file gets its absolute path, so that the profile can be moved."""
     file = Path(base)
     yield "[machine]"
     yield f"name = {_quoted(name)}"
@@ -215,27 +215,27 @@ def _entry(entry: CalibratedEntry) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """Write a TOML string: JSON's escapes are TOML's, but JSON leaves DEL as it is."""
+    """Return a text as a TOML string: JSON has the same escapes, but does not escape DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 @attrs.frozen
 class ComparedKernel:
-    """One kernel, in the trace and by its counts."""
+    """The time of a kernel in a trace, beside the time that its counted work takes on the modelled machine."""
 
     name: str
     launches: int
-    """In the trace."""
+    """The number of its launches in the trace."""
     median: float
     low: float
     high: float
-    """Seconds in the trace: the median, the tenth and the ninetieth percentile."""
+    """Seconds in the trace: median, tenth (low) and ninetieth (high) percentile."""
     counted: float
     """Seconds that a launch with the recording's average counts takes on the machine, alone."""
 
 
 def compare(traces: Sequence[DeviceTrace], recording: Recording, machine: MachineSpec) -> list[ComparedKernel]:
-    """Return the kernels that both know, those that take longest first."""
+    """Return the kernels that are in both the traces and the recording, the longest in total first."""
     times: dict[str, list[float]] = defaultdict(list)
     for trace in traces:
         for command in trace.commands:
@@ -254,7 +254,7 @@ def compare(traces: Sequence[DeviceTrace], recording: Recording, machine: Machin
 
 
 def _counted(kernel: KernelSummary, compute: ComputeSpec) -> float | None:
-    """Return what the average launch takes alone; None where nothing was counted, or where it does not fit."""
+    """Return the seconds of a kernel's average launch alone; None if it has no counts or does not fit the device."""
     iterations = kernel.trip or max(1, kernel.teams * kernel.threads)
     operations = iterations * kernel.launches
     moved = kernel.moved or kernel.loaded + kernel.stored
@@ -277,7 +277,7 @@ def _counted(kernel: KernelSummary, compute: ComputeSpec) -> float | None:
 def calibrated(
     files: Sequence[Path], base: str, output: Path, recording: Path | None
 ) -> tuple[Calibration, list[ComparedKernel]]:
-    """Write the profile; return what the files said, and their kernels beside the recording's.
+    """Calibrate from files and write the profile; return the calibration and the kernels beside the recording's.
 
     Raises UserError.
     """
@@ -295,7 +295,7 @@ def calibrated(
 
 
 def calibration(found: Calibration, compared: list[ComparedKernel], output: Path) -> Iterable[RenderableType]:
-    """Show what the files said, and their kernels beside the recording's."""
+    """Show a calibration, and the files' kernels beside the recording's."""
     return [*_shown(found, output), *([_kernels(compared)] if compared else [])]
 
 
@@ -308,7 +308,7 @@ def _compared(calibration: Calibration, path: Path, machine: str) -> list[Compar
 
 
 def _shown(calibration: Calibration, output: Path) -> Iterable[RenderableType]:
-    """Show the measured entries, what disagrees with the base, and what stays as it was."""
+    """Yield the measured entries, those that disagree with the base, and the names of those that stay."""
     yield f"[bold]{escape(str(output))}[/]: {len(calibration.entries)} entries of {calibration.base.name} measured"
     for key, text in calibration.sources.items():
         yield f"  {key}: {escape(text)}"

@@ -47,7 +47,7 @@ def calibrate(
 
 @attrs.frozen
 class CalibratedRecord:
-    """An entry that was measured: median, tenth and ninetieth percentile in SI units, and of how many operations."""
+    """A measured entry: median, tenth (low) and ninetieth (high) percentile in SI units, of `count` operations."""
 
     entry: str
     value: float
@@ -60,7 +60,7 @@ class CalibratedRecord:
 
     @classmethod
     def of(cls, found: CalibratedEntry) -> CalibratedRecord:
-        """Describe a measured entry; `factor` is 1 where it lies within the base's range."""
+        """Make the record of a measured entry; `factor` is 1 if it lies within the base's range."""
         measured = found.measurement
         return cls(
             found.base.key, measured.value, measured.low, measured.high, measured.count, measured.what,
@@ -80,7 +80,7 @@ class CalibrationRecord:
 
     @classmethod
     def of(cls, calibration: Calibration, output: str) -> CalibrationRecord:
-        """Describe a calibration."""
+        """Make the record of a calibration."""
         entries = [CalibratedRecord.of(entry) for entry in calibration.entries]
         return cls(output, calibration.base.name, entries, list(calibration.not_shown), list(calibration.remarks))
 

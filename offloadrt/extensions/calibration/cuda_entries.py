@@ -1,6 +1,7 @@
-"""Which entries of a machine whose driver is CUDA's a trace measures; HIP's calls stand for CUDA's there.
+"""Says which entries a trace measures on a machine with CUDA's driver; calls of HIP count as those of CUDA.
 
-A runtime's call stands for the driver's one below it. Each is measured by the name that the trace has most calls of.
+A call of the CUDA runtime counts as the driver's call below it. Of several names of a call, the one that the trace has
+most often is measured.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _ONCE: Final[dict[str, tuple[str, ...]]] = {
     "module.load": ("cuModuleLoadData", "cuModuleLoadDataEx", "cuLibraryLoadData", "hipModuleLoadData"),
     "module.kernel": ("cuModuleGetFunction", "cuLibraryGetKernel", "hipModuleGetFunction"),
 }
-"""What a program does once, so that one value is enough."""
+"""Calls that a program makes once, so that one value is enough."""
 _SUBMITS: Final = ("cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyAsync", "cudaMemcpyAsync", "hipMemcpyAsync")
 _ALLOCATES: Final = ("cuMemAlloc", "cudaMalloc", "hipMalloc")
 _FREES: Final = ("cuMemFree", "cudaFree", "hipFree")
@@ -68,7 +69,7 @@ USED: Final = frozenset(
 
 
 def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield what the operations say of entries; None for what they do not say."""
+    """Yield a measurement for each entry that the operations measure; None for an entry that they do not."""
     for entries, least in ((_CALLS, 3), (_ONCE, 1)):
         for key, names in entries.items():
             name = operations.most_called(names)
@@ -85,7 +86,7 @@ def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement |
 
 
 def waits_and_starts(operations: Operations) -> Iterator[Measurement | None]:
-    """Yield when kernels begin and waits return, which is the same for all drivers."""
+    """Yield the latencies of kernels' begins and of waits' returns, which are measured alike for all drivers."""
     starts = operations.launch_latencies()
     yield measurement("launch.latency", starts, "kernels on an idle device, from the return of the launch to the begin")
     gaps = operations.launch_gaps()
@@ -96,7 +97,7 @@ def waits_and_starts(operations: Operations) -> Iterator[Measurement | None]:
 
 
 def _allocations(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield the cost of calls that find memory which the driver holds, and of those that get new memory."""
+    """Yield the costs of allocations from memory that the driver holds, and of those that get new segments."""
     name = operations.most_called(_ALLOCATES)
     calls = operations.alone(name)
     held, new = _divided(calls, base, "alloc.cudaMalloc_small", base.value("alloc.cudaMalloc_large"))
@@ -111,7 +112,7 @@ def _allocations(operations: Operations, base: MachineSpec) -> Iterator[Measurem
 
 
 def _frees(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield the cost of frees that keep the memory for the next allocation, and what a segment adds to the others."""
+    """Yield the cost of frees after which the driver keeps the memory, and the cost of each segment given back."""
     name = operations.most_called(_FREES)
     calls = operations.alone(name, idle_device=True)  # a free waits for what the device does
     both = base.value("alloc.cudaFree") + base.value("alloc.cudaFree_large")
@@ -127,9 +128,9 @@ def _frees(operations: Operations, base: MachineSpec) -> Iterator[Measurement | 
 def _divided(
     calls: Sequence[TracedCall], base: MachineSpec, key: str, other: float
 ) -> tuple[list[TracedCall], list[TracedCall]]:
-    """Divide calls into those of the driver's own memory and those that need the kernel driver.
+    """Divide calls by their times: those served from memory that the driver holds, and those of the kernel driver.
 
-    If all take about the same time, the base says which of the two it is.
+    If all take about the same time, all belong to the kind whose cost in the base is nearer: entry `key`, or `other`.
     """
     quick, slow = two_groups(_seconds(calls))
     if not slow:
@@ -140,13 +141,13 @@ def _divided(
 
 
 def _sized(calls: Sequence[TracedCall], base: MachineSpec) -> list[tuple[float, float]]:
-    """Return segments and seconds of the calls whose sizes are known."""
+    """Return the number of segments and the seconds of each call whose size is known."""
     segment = base.value("alloc.segment")
     return [(float(math.ceil(call.nbytes / segment)), call.seconds) for call in calls if call.nbytes]
 
 
 def _part(name: str, which: str, part: Sequence[TracedCall], others: Sequence[TracedCall]) -> str:
-    """Say which calls were taken, and what the others and all together have as their median."""
+    """Return in words which calls were measured, with the medians of the other calls and of all together."""
     if not others:
         return f"{name} calls"
     other, together = (float(np.median(_seconds(calls))) * 1e6 for calls in (others, (*part, *others)))

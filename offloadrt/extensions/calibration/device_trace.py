@@ -1,7 +1,7 @@
-"""What a profiler recorded of a program: its API calls and the commands of its devices.
+"""A profiler's trace of a program: its API calls and the commands of its devices.
 
-This is the form that the readers of all profilers give. Times are whole nanoseconds of one clock. Calls and commands
-are compared by identity: two may have the same values. `Database` reads the SQLite files of profilers, whose tables and
+The readers of all profilers return this form. Times are whole nanoseconds of one clock. Calls and commands are compared
+by identity, since two may have the same values. `Database` reads the SQLite files of profilers, whose tables and
 columns differ by the profiler's version.
 """
 
@@ -16,7 +16,7 @@ from urllib.parse import quote
 import attrs
 
 Correlation = tuple[int, int]
-"""A process, and the number in it that a call and the commands that it submitted share."""
+"""A process, and a number in it that a call has in common with the commands that it submitted."""
 
 
 @attrs.frozen(eq=False)
@@ -24,14 +24,14 @@ class TracedCall:
     """A call of the driver's or the runtime's API that succeeded."""
 
     name: str
-    """Without the version that profilers append."""
+    """The name without the version suffix that profilers append."""
     process: int
     thread: int
     start: int
     end: int
     correlation: Correlation | None = None
     nbytes: int | None = None
-    """What it allocated or freed, where the file says so."""
+    """The bytes that it allocated or freed; None if the file does not say."""
 
     @property
     def seconds(self) -> float:
@@ -40,7 +40,7 @@ class TracedCall:
 
 @attrs.frozen(eq=False)
 class TracedCommand:
-    """Something that a device did: a kernel, a copy, or setting memory."""
+    """A command that a device executed: a kernel, a copy, or a memset."""
 
     kind: str
     """`kernel`, `copy` or `set`."""
@@ -52,9 +52,9 @@ class TracedCommand:
     correlation: Correlation | None = None
     nbytes: int = 0
     direction: str = ""
-    """Of a copy: `h2d`, `d2h`, or empty for any other."""
+    """The direction of a copy between host and device, `h2d` or `d2h`; empty for anything else."""
     pinned: bool | None = None
-    """Whether the host's side of a copy is pinned; None where the file does not say."""
+    """Whether the host memory of a copy is pinned; None if the file does not say."""
 
     @property
     def seconds(self) -> float:
@@ -63,35 +63,35 @@ class TracedCommand:
 
 @attrs.frozen
 class DeviceTrace:
-    """One profiler's file."""
+    """The contents of one profiler's file."""
 
     path: str
     source: str
-    """What it is, with versions and the device's name, for a profile's `[sources]`."""
+    """A description of the file with versions and the device's name, for a profile's `[sources]`."""
     calls: tuple[TracedCall, ...]
     commands: tuple[TracedCommand, ...]
     library: str
-    """Whose calls they are: `cuda` or `hip`."""
+    """The library of the calls: `cuda` or `hip`."""
     facts: dict[str, float] = attrs.field(factory=dict)
-    """What the file says of the device, by entry of a profile: to see whether the base is that machine."""
+    """Facts about the device, by the profile's entry, in SI units; they show whether the base is that machine."""
     hints: tuple[str, ...] = ()
-    """What the file lacks, and how to record it."""
+    """Sentences about data that the file lacks, and how to record them."""
 
 
 class CalibrationError(ValueError):
-    """A file that cannot be read, or that has nothing to calibrate from; the message names the file and the reason."""
+    """A file cannot be read, or contains nothing to calibrate from; the message names the file and the reason."""
 
 
 class Database:
-    """A SQLite file that is only read.
+    """A SQLite file, opened for reading only.
 
-    Raises CalibrationError, then and in each method, for a file that is none or is damaged.
+    The constructor and all methods raise CalibrationError if it is no SQLite file or is damaged.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)
-        # Names of users and files come as the machine wrote them, which need not be UTF-8.
+        # Texts such as names of users and files need not be UTF-8.
         self._connection.text_factory = lambda text: text.decode("utf-8", "replace")
         try:
             found = self._connection.execute(
@@ -108,7 +108,7 @@ class Database:
     def rows(self, table: str, *numbers: str, texts: tuple[str, ...] = ()) -> Iterator[tuple[Any, ...]]:
         """Yield the columns `numbers`, then `texts`, of each row of a table; nothing if there is no such table.
 
-        A column whose name ends in `?` is None where the table lacks it or has nothing in it.
+        A column whose name ends in `?` is optional: it is None if the table lacks it, or where it is NULL.
         """
         if table not in self.tables:
             return

@@ -1,4 +1,4 @@
-"""What `machines` prints: what profiles hold, where it comes from, and what two machines differ in."""
+"""What the command `machines` prints: the entries of profiles with their sources, and differences of two machines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class EntryDifference:
-    """An entry that two machines have differently; None for a machine that does not have it."""
+    """An entry with different values or ranges on two machines; None for a machine that does not have it."""
 
     key: str
     one: ProfileEntry | None
@@ -35,8 +35,8 @@ class EntryDifference:
 def differences(one: MachineSpec, other: MachineSpec) -> list[EntryDifference]:
     """Return the entries whose value or range differs, in the order of the first machine, then of the second.
 
-    Another source for the same number is no difference.  An entry that is only there to compare with is left out where
-    one of the machines does not have it.
+    Another source for the same number is no difference. A reference entry, which is there only for comparison, is left
+    out if one of the machines does not have it.
     """
     keys = [*one.entries, *(key for key in other.entries if key not in one.entries)]
     pairs = [EntryDifference(key, one.entries.get(key), other.entries.get(key)) for key in keys]
@@ -66,7 +66,7 @@ class EntryRecord:
 
     @classmethod
     def of(cls, entry: ProfileEntry, spec: MachineSpec) -> EntryRecord:
-        """Describe an entry of `spec`."""
+        """Make the record of an entry of `spec`."""
         factor = 1.0 if entry.unit is None else entry.unit.factor
         low, high = (None if end is None else end / factor for end in (entry.low, entry.high))
         value = entry.value if isinstance(entry.value, (bool, str)) else entry.value / factor
@@ -88,7 +88,7 @@ class MachineRecord:
 
     @classmethod
     def of(cls, spec: MachineSpec) -> MachineRecord:
-        """Describe a machine."""
+        """Make the record of a machine."""
         entries = {key: EntryRecord.of(entry, spec) for key, entry in spec.entries.items()}
         return cls(spec.name, spec.title, spec.path, spec.runtime, list(spec.notes), entries)
 
@@ -104,7 +104,7 @@ class MachineName:
 
     @classmethod
     def of(cls, spec: MachineSpec) -> MachineName:
-        """Name a machine or a runtime."""
+        """Make the record of a machine or a runtime."""
         return cls(spec.name, spec.title, spec.runtime, len(spec.entries))
 
 
@@ -136,7 +136,7 @@ class MachineDifferenceRecord:
 
     @classmethod
     def of(cls, one: MachineSpec, other: MachineSpec, found: list[EntryDifference]) -> MachineDifferenceRecord:
-        """Describe the differences of two machines."""
+        """Make the record of the differences of two machines."""
         entries = [
             DifferenceRecord(
                 pair.key,
@@ -149,7 +149,7 @@ class MachineDifferenceRecord:
 
 
 def machines_record(specs: Sequence[MachineSpec]) -> MachinesRecord | MachineRecord | MachineDifferenceRecord:
-    """Describe what two machines differ in, one machine, or, without any, all that there are."""
+    """Return what `machines --json` prints: all machines, one machine, or the differences of two, by `len(specs)`."""
     if not specs:
         names = ([MachineName.of(spec) for spec in found] for found in (summaries(), runtimes()))
         return MachinesRecord(*names)
@@ -160,7 +160,7 @@ def machines_record(specs: Sequence[MachineSpec]) -> MachinesRecord | MachineRec
 
 
 def listed(specs: Iterable[MachineSpec]) -> Table:
-    """Show a line for each machine."""
+    """Return a table with a line for each machine."""
     table = table_of("", "machine", "what it is", "runtime", "entries", right=(3,))
     for spec in specs:
         table.add_row(spec.name, escape(spec.title), spec.runtime, str(len(spec.entries)))
@@ -168,7 +168,7 @@ def listed(specs: Iterable[MachineSpec]) -> Table:
 
 
 def listed_runtimes(specs: Iterable[MachineSpec]) -> Table:
-    """Show a line for each offloading runtime."""
+    """Return a table with a line for each offloading runtime."""
     table = table_of("\nthey go with any machine", "runtime", "what it is", "entries", right=(2,))
     for spec in specs:
         table.add_row(spec.name, escape(spec.title), str(len(spec.entries)))
@@ -198,12 +198,12 @@ def shown_machine(spec: MachineSpec) -> Iterable[RenderableType]:
 
 
 def kind_of(entry: ProfileEntry) -> str:
-    """Write how a value is known, and of one that is scaled from which machine."""
+    """Return how a value is known, such as "measured", or "scaled from NAME" with the machine it was scaled from."""
     return entry.source_type if entry.scaled_from is None else f"scaled from {entry.scaled_from}"
 
 
 def shown(entry: Any) -> str:
-    """Write the value in the entry's own unit, a time in the unit that suits its size."""
+    """Return an entry's value as text: in its own unit, but times and bytes in the unit that suits their size."""
     unit = "" if entry.unit is None else entry.unit.text
     if unit in ("s", "ms", "us", "ns"):
         return seconds(entry.value)
@@ -211,7 +211,7 @@ def shown(entry: Any) -> str:
 
 
 def range_of(entry: Any) -> str:
-    """Write the range of an entry, the choices of a text, or nothing."""
+    """Return an entry's range or its choices as text; empty if it has neither."""
     if entry.choices:
         return " | ".join(entry.choices)
     if entry.low is None or entry.high is None:
@@ -240,7 +240,7 @@ def shown_difference(one: MachineSpec, other: MachineSpec) -> Iterable[Renderabl
 
 
 def _entry_cells(entry: ProfileEntry | None) -> tuple[str, str]:
-    """Return the value with its range, and where it comes from."""
+    """Return two cells of a table: the value with its range, and its kind and source."""
     if entry is None:
         return "–", ""
     between = "" if entry.choices else range_of(entry)

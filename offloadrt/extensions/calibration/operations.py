@@ -1,7 +1,8 @@
-"""Operations of a trace that nothing disturbed, so that their time is their own.
+"""Finds the operations of a trace that nothing disturbed, so that their time is their own cost.
 
-A call that overlaps another thread's may have waited for a lock, and a free that overlaps a kernel for that kernel. A
-copy beside another one shared the link. A profile holds what an operation costs alone, so these are left out.
+A call that overlaps a call of another thread may have waited for a lock. A free that overlaps a kernel may have waited
+for the kernel. A copy beside another one shared the link. A profile contains what an operation costs alone, so these
+are left out.
 """
 
 from __future__ import annotations
@@ -21,34 +22,35 @@ from offloadrt.extensions.calibration.device_trace import Correlation, DeviceTra
 from offloadrt.machine import MachineSpec
 
 _IN_TIME: Final = 5_000
-"""Nanoseconds before the end of what it waits for, by which a kernel's launch has returned that was submitted in time;
-more than what the first step of a launch takes on any machine."""
+"""A kernel was submitted in time if its launch returned at least so many nanoseconds before the kernel before it ended.
+
+This is more than the first step of a launch takes on any machine."""
 _BEGUN: Final = 0.1
-"""Part of a copy's time up to which it counts as just begun: the clocks of host and device do not agree exactly."""
+"""A copy counts as just begun in this first part of its time, as the clocks of host and device differ slightly."""
 SMALL: Final = 4096
-"""Bytes up to which a copy's time is its latency: at 10 GB/s they take 0.4 us."""
+"""A copy of at most so many bytes takes just its latency: at 10 GB/s they take 0.4 us."""
 LARGE: Final = 256 * 1024
-"""Bytes from which on a copy's time shows the link's bandwidth."""
+"""The time of a copy of at least so many bytes shows the link's bandwidth."""
 
 
 @attrs.define(slots=False)
 class Operations:
-    """The operations of one trace."""
+    """The operations of one trace, and the times of those that nothing disturbed."""
 
     trace: DeviceTrace
     waits: Collection[str]
-    """Names of calls that wait for the device; they disturb no other call."""
+    """Names of the calls that wait for the device; they disturb no other call."""
 
     def most_called(self, names: Sequence[str]) -> str:
-        """Return which of several names of an operation the trace has most calls of; the first of these if none."""
+        """Return the one of several names of an operation that the trace has most calls of; the first if none."""
         return max(names, key=lambda name: len(self._by_name.get(name, ())))
 
     def count(self, name: str) -> int:
-        """Return how many calls of that name there are, disturbed ones included."""
+        """Return how many calls with a name there are, including disturbed ones."""
         return len(self._by_name.get(name, ()))
 
     def alone(self, name: str, idle_device: bool = False) -> list[TracedCall]:
-        """Return the calls of that name that no other thread's call overlaps; no command either, if `idle_device`."""
+        """Return the calls with a name that overlap no other thread's call and, if `idle_device`, no command."""
         calls = [call for call in self._by_name.get(name, ()) if call not in self._disturbed]
         return [call for call in calls if not self._overlaps_command(call)] if idle_device else calls
 
@@ -59,7 +61,7 @@ class Operations:
 
     @cached_property
     def _by_name(self) -> dict[str, list[TracedCall]]:
-        """Calls by name, without those inside another one of the same name, which a wrapper makes of one call."""
+        """Calls by name, without those inside a call of the same name: a wrapper makes two of one call."""
         found: dict[str, list[TracedCall]] = defaultdict(list)
         last: dict[tuple[str, int], int] = {}
         for call in sorted(self.trace.calls, key=lambda call: (call.start, -call.end)):
@@ -71,7 +73,7 @@ class Operations:
 
     @cached_property
     def _disturbed(self) -> set[TracedCall]:
-        """Calls that overlap one of another thread of the process, but for waits."""
+        """Calls that overlap a call of another thread of the process; waits do not count."""
         disturbed: set[TracedCall] = set()
         running: dict[int, list[tuple[int, int, TracedCall]]] = defaultdict(list)
         for number, call in enumerate(sorted(self.trace.calls, key=lambda call: (call.start, call.end))):
@@ -89,7 +91,7 @@ class Operations:
 
     @cached_property
     def _busy(self) -> tuple[list[int], list[int]]:
-        """Begins and ends of the times in which a device did something."""
+        """Begins and ends of the times in which at least one command ran on a device, in ns."""
         starts: list[int] = []
         ends: list[int] = []
         for command in sorted(self.trace.commands, key=lambda command: command.start):
@@ -107,7 +109,7 @@ class Operations:
 
     @cached_property
     def submitted(self) -> list[tuple[TracedCall, TracedCommand]]:
-        """Each command with the call that submitted it, where the file says which one did."""
+        """Each command with the call that submitted it, if the file says which one did."""
         calls: dict[Correlation, TracedCall] = {}
         for call in sorted(self.trace.calls, key=lambda call: (call.start, -call.end)):
             if call.correlation is not None:
@@ -116,7 +118,7 @@ class Operations:
         return [(call, command) for call, command in pairs if call is not None]
 
     def launch_latencies(self) -> list[float]:
-        """Return seconds from a launch's return to the kernel's begin on a device that was idle when it was called."""
+        """Return the seconds from the return of each launch on an idle device to the begin of its kernel."""
         idle_before = dict(self._idle_since())
         return [
             (command.start - call.end) * 1e-9
@@ -125,7 +127,7 @@ class Operations:
         ]
 
     def launch_gaps(self) -> list[float]:
-        """Return seconds between kernels of a stream of which the later one had been submitted in time."""
+        """Return the seconds between neighbouring kernels of a stream whose later one was submitted in time."""
         launches = {command: call for call, command in self.submitted}
         gaps = []
         for before, kernel in self._neighbours():
@@ -136,7 +138,10 @@ class Operations:
         return gaps
 
     def wait_ends(self) -> tuple[list[float], list[float]]:
-        """Return what waits take from the end of the thread's last command on, and those with nothing to wait for."""
+        """Return the seconds from the end of a thread's last command to the return of the wait for it.
+
+        The second list has the lengths, in seconds, of waits that had nothing to wait for.
+        """
         ends: dict[int, list[int]] = defaultdict(list)
         for call, command in self.submitted:
             ends[call.thread].append(command.end)
@@ -155,7 +160,7 @@ class Operations:
 
     @cached_property
     def lone_copies(self) -> list[TracedCommand]:
-        """Copies between host and device beside which no other copy ran."""
+        """Copies between host and device that overlap no other copy."""
         copies = sorted((c for c in self.trace.commands if c.kind == "copy"), key=lambda copy: copy.start)
         ends = [0, *accumulate((copy.end for copy in copies), max)]
         starts = [*(copy.start for copy in copies[1:]), 1 << 62]
@@ -167,10 +172,11 @@ class Operations:
 
     @cached_property
     def engine_copies(self) -> list[TracedCommand]:
-        """Lone copies whose time is the copy engine's alone.
+        """Lone copies whose time is that of the copy engine alone.
 
-        Those of pinned memory are, and small ones. A larger one from pageable memory is one if its call had returned
-        when the engine began, because all of its bytes were staged then. In others the engine waits for the staging.
+        Copies of pinned memory and small copies are among them. A larger copy from pageable memory is one if its call
+        had returned when the engine began, since all of its bytes were staged then. In other copies the engine waits
+        for the staging.
         """
         calls = {command: call for call, command in self.submitted}
 
@@ -193,7 +199,7 @@ class Operations:
         return found.values()
 
     def _idle_since(self) -> Iterable[tuple[TracedCommand, int]]:
-        """Yield each command, and when the last command that began before it on its device ended."""
+        """Yield each command, and the time at which all commands that began before it on its device had ended."""
         for commands in self._by_device():
             ends = accumulate((command.end for command in commands), max, initial=0)
             yield from zip(commands, ends, strict=False)
@@ -204,31 +210,31 @@ class Operations:
 
 
 LEAST: Final = 3
-"""Values that an entry needs, but for what happens once in a program's life."""
+"""The least number of values from which an entry is measured, except for what a program does once."""
 _GAP: Final = 5.0
-"""Two groups of calls are told apart where no call takes between a time and this many times it."""
+"""Calls form two groups if there is a gap: no call takes between some time and this many times that time."""
 _MINORITY: Final = 0.1
-"""Part of the calls that the smaller one of two groups has at least; fewer are outliers."""
+"""The smaller of two groups has at least this part of the calls; fewer calls are outliers."""
 
 
 @attrs.frozen
 class Measurement:
-    """What one file says of one entry of a profile, in SI units."""
+    """The measurement of one entry of a profile from one file, in SI units."""
 
     key: str
     value: float
     """The median."""
     low: float
     high: float
-    """The tenth and the ninetieth percentile."""
+    """The tenth (low) and the ninetieth (high) percentile."""
     count: int
-    """Operations that were measured."""
+    """How many operations were measured."""
     what: str
-    """What was measured, as in `cudaLaunchKernel calls`."""
+    """What was measured in words, such as `cudaLaunchKernel calls`."""
 
 
 def measurement(key: str, values: Sequence[float], what: str, least: int = LEAST) -> Measurement | None:
-    """Return what values say of an entry; None if they are too few, or are no cost."""
+    """Return the measurement of an entry from values; None if they are fewer than `least`, or their median is 0."""
     return _measurement(key, values, what, len(values)) if len(values) >= least else None
 
 
@@ -239,29 +245,29 @@ def _measurement(key: str, values: Sequence[float], what: str, count: int) -> Me
 
 @attrs.frozen
 class LinearCost:
-    """A cost that is a line over sizes."""
+    """A cost that is a linear function of a size, in bytes or pages or segments."""
 
     intercepts: list[float]
-    """What a call takes besides its size, by each call of a small one."""
+    """Estimates of the constant part in seconds, one from each call with a small size."""
     slopes: list[float]
-    """What a unit of size adds, by each two sizes."""
+    """Estimates of the seconds per unit of size, one from each pair of sizes."""
     count: int
-    """The operations from which both were made."""
+    """How many operations the estimates are made from."""
 
     def fixed(self, key: str, what: str) -> Measurement | None:
-        """Return the part that does not depend on the size; None if it is nothing."""
+        """Return the measurement of the constant part; None if its median is not above 0."""
         return _measurement(key, self.intercepts, what, self.count)
 
     def per_unit(self, key: str, what: str) -> Measurement | None:
-        """Return what a unit of size adds; None if it is nothing."""
+        """Return the measurement of the cost of a unit of size; None if its median is not above 0."""
         return _measurement(key, self.slopes, what, self.count)
 
 
 def linear_cost(points: Sequence[tuple[float, float]], count: int | None = None) -> LinearCost | None:
-    """Fit a line to (size, seconds) by Theil's and Sen's median of slopes between sizes.
+    """Fit a line to points (size, seconds) by Theil's and Sen's median of slopes between sizes.
 
-    `count`: the operations behind the points, where these are medians. Return None where the sizes do not tell the two
-    parts apart: they have to span a factor of four.
+    count: the number of operations behind the points, if these are medians. Returns None for fewer than three points,
+    and if the sizes do not span a factor of four, so that the two parts of the cost cannot be separated.
     """
     by_size = defaultdict(list)
     for size, seconds in points:
@@ -282,7 +288,7 @@ def linear_cost(points: Sequence[tuple[float, float]], count: int | None = None)
 
 
 def two_groups(values: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Divide times at their widest gap, if they have one; otherwise the second group is empty.
+    """Divide times at their widest gap (`_GAP`); the second group is empty if there is no gap.
 
     An allocation either finds memory that the driver holds or calls the kernel driver, which takes many times as long.
     """
@@ -298,21 +304,21 @@ def two_groups(values: Sequence[float]) -> tuple[list[float], list[float]]:
 
 
 def nearer_to(spec: MachineSpec, value: float, key: str, other: float) -> bool:
-    """Return whether a time is nearer, by ratio, to an entry of the base profile than to another time."""
+    """Tell whether a time is nearer, by ratio, to the entry `key` of the base profile than to the time `other`."""
     return (
         value * value < spec.value(key) * other if spec.value(key) < other else value * value > spec.value(key) * other
     )
 
 
 def latencies(copies: Sequence[TracedCommand]) -> list[float]:
-    """Return the seconds of small copies."""
+    """Return the seconds of the copies of at most `SMALL` bytes."""
     return [copy.seconds for copy in copies if copy.nbytes <= SMALL]
 
 
 def rates(copies: Sequence[TracedCommand], direction: str, otherwise: float) -> list[float]:
-    """Return the bytes/s of large copies in a direction, or in both if it is empty, besides the latency.
+    """Return the bytes/s of large copies in a direction, or in both if it is empty; the latency is subtracted first.
 
-    The latency is that of small copies in that direction, or `otherwise` where the trace has none.
+    The latency is that of small copies in the same direction, or `otherwise`, in seconds, if there are none.
     """
     chosen = [copy for copy in copies if direction in ("", copy.direction)]
     small = latencies(chosen)
@@ -323,7 +329,7 @@ def rates(copies: Sequence[TracedCommand], direction: str, otherwise: float) -> 
 
 
 def described(copies: Sequence[TracedCommand], which: str, direction: str = "") -> str:
-    """Say what kind of copies were measured, as in `copies of pinned memory of 256 KiB and more, h2d`."""
+    """Return in words which copies were measured, as in `copies of pinned memory of 256 KiB and more, h2d`."""
     memories = {copy.pinned for copy in copies}
     of = " of pinned memory" if memories == {True} else " of pageable memory" if memories == {False} else ""
     return f"copies{of} {which}{direction and f', {direction}'}"

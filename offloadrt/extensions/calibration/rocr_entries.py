@@ -1,4 +1,4 @@
-"""Which entries of a machine whose driver is ROCr a trace measures: HSA's calls, and what the devices did."""
+"""Says which entries a trace measures on a machine with ROCr as its driver: from HSA's calls and device commands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ USED: Final = frozenset({name for names in _CALLS.values() for name in names} | 
 
 
 def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield what the operations say of entries; None for what they do not say."""
+    """Yield a measurement for each entry that the operations measure; None for an entry that they do not."""
     for key, names in _CALLS.items():
         name = operations.most_called(names)
         yield measurement(key, [call.seconds for call in operations.alone(name)], f"{name} calls")
@@ -50,7 +50,7 @@ def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement |
 
 
 def _pool(operations: Operations, base: MachineSpec, name: str, pool: str) -> Iterator[Measurement | None]:
-    """Yield what blocks of cached fragments cost, and the line over size of those that the kernel driver gives."""
+    """Yield the cost of blocks from cached fragments, and the linear cost of larger blocks from the kernel driver."""
     segment = base.value("alloc.segment")
     points = [(float(call.nbytes), call.seconds) for call in operations.alone(name, idle_device=True) if call.nbytes]
     fragments = [seconds for nbytes, seconds in points if nbytes < segment]

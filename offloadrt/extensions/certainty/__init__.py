@@ -1,1 +1,1 @@
-"""Draws of places in all uncertain ranges, for the intervals and the orders of results. Open `draws.py`."""
+"""Draws of values in all uncertain ranges, for intervals and rankings of results. Open `draws.py`."""

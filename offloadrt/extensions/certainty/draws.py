@@ -1,4 +1,4 @@
-"""How sure an answer is: the same draws for all runs, intervals of their figures, and the orders that hold.
+"""How sure an answer is: all runs at the same draws, intervals of their figures, and rankings that hold.
 
     points = grid(find_scenario("exahype"), {"memory": ("map", "pool")}, RunSpec())
     nominal = sweep(points, pool).finished
@@ -6,13 +6,13 @@
     print(drawn.with_intervals(nominal)[0].interval)            # 27.1 to 40.3 ms in 80 % of 64 draws
     print(order_of(points, nominal, drawn).sentences())
 
-A *draw* is a place in every range at once: of the machine's and the runtime's entries, and of the program's inputs.
-Draws are one scrambled Sobol sequence (`scipy.stats.qmc`), which fills a space of many dimensions evenly with few
-points. A range counts on a logarithmic scale between its ends, as its mean does. All runs that are compared are made
-at the same draws (common random numbers), so that what they share cancels. An entry that several machines have from
-one source is one dimension: where LLVM's table is slow on one, it is on the other (`Draws.of`).
+A *draw* is a position in every range at once: in the ranges of the machine's and the runtime's entries, and of the
+program's inputs. Draws are one scrambled Sobol sequence (`scipy.stats.qmc`), which fills a space of many dimensions
+evenly with few points. Positions in a range are on a logarithmic scale, as is its mean. All runs that are compared are
+made at the same draws (common random numbers), so that what they share cancels. An entry that several machines have
+from one source is one dimension: if LLVM's table is slow on one machine, it is slow on the other (`Draws.of`).
 
-An interval says what the uncertain entries do to a figure. It does not say how wrong the emulator's mechanisms are.
+An interval shows how the uncertain entries change a figure. It does not show how wrong the emulator's mechanisms are.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import Point, SweepOutcome, sweep
 
 CLEAR: Final = 16
-"""Draws after which nobody asks for more where each order has held in all of them."""
+"""No more draws are made of a point whose order against all others was the same in the first so many draws."""
 IDLE: Final = 4
-"""Draws after which a run that none of them has changed is certain."""
+"""No more draws are made if none of the first so many has changed any run."""
 SEED: Final = 2026
 _WIDTH: Final = 512
-"""Dimensions of the sequence; a run takes the first ones."""
+"""The stored dimensions of the sequence; runs with fewer use the first ones."""
 _STEPS: Final = 1 << 16
-"""Places of a range."""
+"""The number of steps into which a range is divided."""
 NOTED: Final = 0.005
-"""Times that differ by a smaller part are no order effect."""
+"""A relative difference of two times below this is no order effect."""
 _SAME: Final = 1e-9
-"""Times that differ by a smaller part are equal: virtual time has picoseconds."""
+"""Times with a smaller relative difference are equal: virtual time is rounded to picoseconds."""
 
 SCREENINGS: Final = Registry[Any]("screening", "offloadrt.screenings")
-"""Modules with `idle_entries`, which finds what need not be drawn, `decided`, which names what decides an order, and
-`turned`, which says what the draws turn round.
+"""Modules with three functions: `idle_entries` finds entries that need not be drawn, `decided` names the entries that
+decide a ranking, and `turned` lists steps of a sweep whose effect changes its sign in some draws.
 """
 
 
 @cache
 def _sequence(count: int, width: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the first `count` points of the sequence, each a place between 0 and 1 of every dimension.
+    """Return the first `count` points of the sequence, each with a position from 0 to 1 in every dimension.
 
-    `draws.npy` holds the first 64 of 512 dimensions, so that nobody waits for SciPy, which takes a second to import.
-    Raises UserError where more are asked for and SciPy is not installed.
+    `draws.npy` has the first 64 points of 512 dimensions, so that SciPy, which takes a second to import, is not needed.
+    Raises UserError if more are asked for and SciPy is not installed.
     """
     if count <= MOST and width <= _WIDTH:
         with (importlib.resources.files("offloadrt.extensions.certainty") / "draws.npy").open("rb") as file:
@@ -82,7 +82,7 @@ def _sequence(count: int, width: int) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def steps_of(count: int, width: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
-    """Compute at least `count` points of the sequence by SciPy, in steps of a range."""
+    """Compute at least `count` points of the sequence with SciPy, as numbers of steps (`_STEPS`) of a range."""
     sobol = library("scipy.stats").qmc.Sobol(width, rng=SEED)
     steps: np.ndarray[Any, np.dtype[np.uint16]]
     steps = np.floor(sobol.random_base2(max(count - 1, MOST - 1).bit_length()) * _STEPS).astype(np.uint16)
@@ -90,15 +90,16 @@ def steps_of(count: int, width: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
 
 
 def uncertain(spec: MachineSpec) -> dict[str, ProfileEntry]:
-    """Return the entries of a profile that are known as a range only."""
+    """Return the entries of a profile of which only a range is known, by name."""
     found = {key: spec.entries[key] for key in spec.ranges()}
     return {key: entry for key, entry in found.items() if entry.low != entry.high}
 
 
 def _source_of(key: str, spec: MachineSpec) -> tuple[object, ...]:
-    """Return what tells the uncertainty of an entry from others: one source, one dimension.
+    """Return a key for the uncertainty of an entry: entries with the same key share a dimension of the draws.
 
-    An estimate is one with those of the same range; two guesses that differ were made apart.
+    Entries with one name and one source do so. Estimates must have the same range as well: two different guesses were
+    made independently.
     """
     entry = spec.entries[key]
     estimated = entry.source_type == "engineering estimate"
@@ -106,26 +107,26 @@ def _source_of(key: str, spec: MachineSpec) -> tuple[object, ...]:
 
 
 def is_free(key: str, options: RunSpec) -> bool:
-    """Tell whether the user has left open where an entry is taken."""
+    """Tell whether the options fix neither the value of an entry nor its position in its range."""
     ends = options.range_end
     return not isinstance(ends, str) and key not in ends and key not in options.overrides
 
 
 @attrs.frozen
 class Draws:
-    """Places in the ranges of some machines and programs; the same draw is the same place for all of them."""
+    """Draws in the ranges of some machines and programs; a draw is the same position for all of them."""
 
     columns: Mapping[str, Mapping[str, int]]
-    """The dimension of each uncertain entry, by the digest of the machine with its runtime."""
+    """By digest of a machine with its runtime: the dimension of each uncertain entry."""
     inputs: Mapping[str, tuple[int, float]]
-    """The dimension of each input, and the largest quantile that is affordable."""
+    """By name of an input: its dimension, and the highest quantile that is drawn (`InputRange.highest`)."""
     seed: int = SEED
     idle: frozenset[str] = frozenset()
-    """Entries that stay at their means, since neither end of their ranges changes a run."""
+    """Entries that are not drawn but stay at their means, since neither end of their ranges changes a run."""
 
     @classmethod
     def of(cls, specs: Iterable[MachineSpec], inputs: Iterable[InputRange] = ()) -> Draws:
-        """Give each source a dimension, in the order of the machines and of their entries; then each input."""
+        """Assign dimensions: one for each source of uncertainty (`_source_of`), in order, then one for each input."""
         dimensions: dict[tuple[object, ...], int] = {}
         columns = {
             spec.digest: {key: dimensions.setdefault(_source_of(key, spec), len(dimensions)) for key in uncertain(spec)}
@@ -136,7 +137,7 @@ class Draws:
 
     @property
     def entries(self) -> list[str]:
-        """Return the names of what is drawn, each once."""
+        """Return the names of all uncertain entries and inputs, each once."""
         return [*dict.fromkeys(key for of in self.columns.values() for key in of), *self.inputs]
 
     @property
@@ -145,7 +146,7 @@ class Draws:
         return len({column for of in self.columns.values() for column in of.values()}) + len(self.inputs)
 
     def at(self, number: int, spec: MachineSpec, options: RunSpec) -> RunSpec:
-        """Return the options of a run of this machine in a draw. What the user has set stays as it is."""
+        """Return the options of a run on a machine in draw `number`. Entries and inputs that `options` set stay."""
         place = _sequence(1 << max(number, MOST - 1).bit_length(), self.width)[number]
         ends = {
             key: float(place[column])
@@ -159,31 +160,31 @@ class Draws:
 
 @attrs.frozen
 class DrawnRuns:
-    """The runs of several points at the same draws."""
+    """The results of several points at the same draws."""
 
     draws: Draws
     rows: Sequence[Sequence[Result | None]]
-    """The results of each draw, in the order of the points; None for those that have lost or won against all others."""
+    """By draw: the results in the order of the points; None for points not run there, as their order was clear."""
     numbers: Sequence[int]
-    """Which draw each row is: those in which a run failed are missing."""
+    """The number of each row's draw; draws in which a run failed are missing."""
     failed: int = 0
     """Draws in which a run ended with an error."""
     matters: bool = True
-    """False where no draw changed any run."""
+    """False if no draw changed any run."""
 
     def figures(self, name: str, number: int) -> list[float] | None:
-        """Return a figure of one point in all draws; None where it is no number in each."""
+        """Return a figure of point `number` in all its draws; None if it is not a number in each of them."""
         values = [_figure(name, own) for row in self.rows if (own := row[number]) is not None]
         known = [value for value in values if value is not None]
         return known if known and len(known) == len(values) else None
 
     def pairs(self, one: int, other: int) -> list[tuple[float, float]]:
-        """Return the times of two points in all draws that they have in common."""
+        """Return the elapsed seconds of two points in all draws in which both were run."""
         rows = [(row[one], row[other]) for row in self.rows]
         return [(a.elapsed_s, b.elapsed_s) for a, b in rows if a is not None and b is not None]
 
     def with_intervals(self, nominal: Sequence[Result]) -> list[Result]:
-        """Return the results with the intervals of their elapsed time and of all that they measured."""
+        """Return the nominal results with intervals of their elapsed time and of all figures that they measured."""
         intervals = [self._intervals(result, number) for number, result in enumerate(nominal)]
         return [attrs.evolve(result, intervals=of) for result, of in zip(nominal, intervals, strict=True)]
 
@@ -204,7 +205,7 @@ def _figure(name: str, result: Result) -> float | None:
 
 
 def spec_of(point: Point) -> MachineSpec:
-    """Return the machine of a run with its runtime, without what the user has set."""
+    """Return the machine of a run with its runtime, as the profiles have it, without the user's overrides."""
     scenario = registry.find(point.scenario)
     return profiles.load(point.options.machine or scenario.machine, runtime=point.options.runtime or scenario.runtime)
 
@@ -222,10 +223,12 @@ def sample(
 ) -> DrawnRuns:
     """Run all points at each of several draws, as many as the effort allows.
 
-    Unasked, it stops where the first draws change nothing, and a point of which every order in its case has held in 16
-    draws is run no more; of less than 8 draws it gives nothing. Before 16 draws or more it looks for entries that need
-    not be drawn. `nominal` are the results of the points as they are, `cases` the numbers of those whose orders matter.
-    `file` keeps each run as that of `sweep` does; `advanced` is called with the runs done and asked for.
+    If the user did not set the number of draws (`effort.draws` is None), it stops if the first draws change nothing; a
+    point whose order against every other one of its case was the same in 16 draws is run no more; and if fewer than 8
+    draws were possible, no rows are returned. Before 16 draws or more it searches for entries that need not be drawn.
+
+    nominal: the results of the points without draws. cases: the indices of the points that are ranked against each
+    other. file: keeps finished runs, as that of `sweep`. advanced: called with the runs done and asked for.
     """
     inputs = dict.fromkeys(name for result in nominal for name in result.inputs)
     specs = [spec_of(point) for point in points]
@@ -272,7 +275,7 @@ def sample(
         return {number: row for number, row in rows.items() if all(row[own] is not None for own in whole[number])}
 
     first, unsure = asked if effort.draws is not None else min(asked, CLEAR), set(range(count))
-    with redirect_stdout(io.StringIO()):  # what the program prints it has printed already
+    with redirect_stdout(io.StringIO()):  # the nominal run has printed the same already
         make(range(first * count))
         rows = made_rows()
         if len(rows) + len(failed) >= first < asked:
@@ -286,7 +289,7 @@ def sample(
 
 
 _OF_SCREENING = 0.1
-"""The part of a budget that may find what need not be drawn; what it has not found out by then is drawn."""
+"""The part of a budget for the search for entries that need not be drawn; entries not tried by then are drawn."""
 
 
 def banded(
@@ -299,9 +302,10 @@ def banded(
     file: Path | None = None,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> bool:
-    """Give the results of a sweep their intervals, and say which of its steps turn round in the draws.
+    """Add intervals to the results of a sweep, and a list of its steps whose effect changes its sign in some draws.
 
-    `sweep_s` is what its runs took, by the clock of the budget. Returns False where too few draws fit into that.
+    sweep_s: how long the sweep's runs took, in seconds of the budget's clock. Returns False if the budget is too small
+    for enough draws.
     """
     nominal, fresh = outcome.finished, outcome.done - outcome.kept
     if effort.draws == 0 or not nominal:
@@ -318,12 +322,12 @@ def banded(
 
 
 def _changed(row: Sequence[Result | None], nominal: Sequence[Result]) -> bool:
-    """Tell whether a run of draws, in the order of the points, is another one than the nominal run."""
+    """Tell whether a result of draws, which repeat the order of the points, differs from the nominal one."""
     return any(own and facts(own) != facts(nominal[number % len(nominal)]) for number, own in enumerate(row))
 
 
 def _unsure(rows: Sequence[Sequence[Result | None]], cases: Sequence[Sequence[int]]) -> set[int]:
-    """Return the numbers of the points of which an order has not been the same in all draws, or which have none."""
+    """Return the indices of points whose order against another one varied between draws, or which are alone."""
     unsure = {case[0] for case in cases if len(case) == 1}
     for case in cases:
         for one, other in itertools.combinations(case, 2):
@@ -333,26 +337,26 @@ def _unsure(rows: Sequence[Sequence[Result | None]], cases: Sequence[Sequence[in
 
 
 def facts(result: Result) -> tuple[object, ...]:
-    """Return what tells a run from another: its time, its number of events, and what it measured."""
+    """Return what distinguishes two runs: elapsed time, number of events, and all measured figures."""
     return result.elapsed_s, result.events, tuple(result.measured.items())
 
 
 def _faster(one: float, other: float) -> float:
-    """Return 1 where the first is faster, 0 where the second is, a half where they are equal."""
+    """Return 1 if the first time is shorter, 0 if the second is, and 0.5 if they are equal."""
     return 0.5 if math.isclose(one, other, rel_tol=_SAME) else float(one < other)
 
 
 # ---------------------------------------------------------------------- what no draw knows
 @attrs.frozen
 class MeasuredKind:
-    """How far predicted times of one kind of programs were off from measured ones, as factors."""
+    """By which factors predicted times of one kind of programs differed from measured ones."""
 
     programs: str
     where: str
     values: int
     median: float
     p90: float
-    """The factor that nine in ten values keep to."""
+    """The factor that nine in ten values do not exceed."""
 
     def __str__(self) -> str:
         return (
@@ -370,9 +374,10 @@ MEASURED: Final = (
 
 
 def beyond(result: Result) -> list[str]:
-    """Say how far measurements of programs like this one were off, where a result has an interval and there are some.
+    """Return a sentence on how far predictions of similar programs were off, if there are measurements of such.
 
-    An interval has only what costs do; mechanisms that are missing or wrong are in no draw.
+    It belongs beside an interval, which shows only the effect of costs: missing or wrong mechanisms are in no draw.
+    Empty for a result without an interval.
     """
     managed, openmp, cuda = MEASURED
     if result.interval is None or not result.devices:
@@ -388,9 +393,10 @@ def beyond(result: Result) -> list[str]:
 def order_of(
     nominal: Sequence[Result], named: Sequence[Mapping[str, Any]], base: int, drawn: DrawnRuns, of: Sequence[int]
 ) -> Ranking | None:
-    """Rank variants by the draws. `of` are their numbers among the points of the sample, `base` is the baseline's.
+    """Rank variants by how often each is faster than the others in the draws.
 
-    Returns None where nothing was drawn, or no draw changed anything.
+    nominal, named: their results and parameters. base: the index of the baseline among them. of: their indices among
+    the points of `drawn`. Returns None if nothing was drawn, or if no draw changed anything.
     """
     if not drawn.rows or not drawn.matters:
         return None
@@ -426,7 +432,7 @@ def order_of(
 
 
 _OF_DRAWS = 0.7
-"""The part of a budget that draws may take; the rest finds what decides."""
+"""The part of a budget for draws; the rest is for finding the entries that decide a ranking."""
 
 
 def ordered(
@@ -437,9 +443,9 @@ def ordered(
     jobs: int,
     stage: Callable[[str, int, int], object],
 ) -> list[Case]:
-    """Run all that was run at the same draws, and rank the variants of each case.
+    """Repeat all runs of a comparison at the same draws; return the cases with intervals and rankings.
 
-    What is left of the budget finds the entries that decide between the two that are nearest to each other.
+    The rest of the budget is used to find the entries that decide between the two nearest variants of a ranking.
     """
     clock = clock_of(jobs)
     begun = clock()

@@ -13,14 +13,17 @@ from offloadrt.study.errors import UserError
 
 @contextlib.contextmanager
 def dask(jobs: int) -> Iterator[Executor]:
-    """Give the executor of a cluster of Dask for as long as the block lasts. Raises UserError without Dask."""
+    """Return a context manager with the executor of a Dask cluster of `jobs` workers. Raises UserError without Dask."""
     with _cluster(jobs) as client:
         yield cast(Executor, client.get_executor())
 
 
 @contextlib.contextmanager
 def mpi(jobs: int) -> Iterator[Executor]:
-    """Give the executor of the ranks that MPI has started. Raises UserError on other ranks, and without mpi4py."""
+    """Return a context manager with the executor of the ranks that MPI started.
+
+    Raises UserError on ranks other than 0, and without mpi4py.
+    """
     with _library("mpi4py.futures", "mpi").MPICommExecutor() as pool:
         if pool is None:
             raise UserError(
@@ -30,11 +33,10 @@ def mpi(jobs: int) -> Iterator[Executor]:
 
 
 def _cluster(jobs: int) -> contextlib.AbstractContextManager[Any]:
-    """Join the cluster that Dask's configuration names, or start one on this machine.
+    """Connect to the cluster that Dask's configuration names, or start one with `jobs` workers on this machine.
 
-    It is named by ``DASK_SCHEDULER_ADDRESS``, or by ``DASK_SCHEDULER_FILE``, which the scheduler writes.
-
-    A worker of the latter has one thread: runs are Python from end to end.
+    A cluster is named by ``DASK_SCHEDULER_ADDRESS``, or by ``DASK_SCHEDULER_FILE``, which the scheduler writes. Workers
+    that are started here have one thread each, since runs are pure Python.
     """
     distributed, config = _library("distributed", "dask"), _library("dask", "dask").config
     if config.get("scheduler-address", None):

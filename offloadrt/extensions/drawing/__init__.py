@@ -2,5 +2,5 @@
 
 ``figures.py``  which figure a sweep has, the names of what it shows, and what papers report of it
 ``notebook.py`` what a notebook shows of results, in HTML
-``panels.py``   its lines and bars, their scales and their ticks
+``panels.py``   the panels of a figure: lines and bars, their scales and their ticks
 """

@@ -1,7 +1,7 @@
-"""The figure of a sweep: one measured figure over one parameter, a line per value of the others.
+"""The figure of a sweep: one measured figure over one parameter, with a line for each value of the others.
 
 A `PublishedPoint` of a figure names a claim of a paper; `PUBLISHED` finds the runs of a panel that it is about, and
-`draw_mark` draws it there with hollow markers. Claims are read when a figure is drawn: no program knows them while it
+`draw_mark` draws it there with hollow markers. Claims are read when a figure is drawn: no program can use them while it
 runs.
 """
 
@@ -39,14 +39,14 @@ from offloadrt.study.reporting.words import named as named_as
 from offloadrt.study.scripts.definition import Figure, Scenario
 
 PUBLISHED: Final = Registry[Any]("reader of published points", "offloadrt.published")
-"""Finds the `Mark`s of a panel. It is called with the figure, the value of the panel, its series, the parameters of all
-runs of the figure, and by what times are multiplied.
+"""Functions that return the `Mark`s of a panel. They are called with the figure, the value of the panel's parameter,
+the panel's series, the parameters of all runs of the figure, and the factor from seconds to the unit of times along y.
 """
 
 
 @attrs.frozen
 class Mark:
-    """A published point as it is drawn: the places along x, and the lowest and highest height published there."""
+    """A published point to draw: positions along x, with the lowest and the highest published value at each."""
 
     label: str
     role: str
@@ -54,14 +54,14 @@ class Mark:
     x: tuple[float, ...]
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
-    """Without heights the mark is a place along x."""
+    """The values along y; without any, the mark is a vertical line at x."""
     marker: str = "D"
     is_curve: bool = False
-    """Whether it is about all runs along x instead of one."""
+    """Whether it is about all runs along x, and drawn as a line or band, instead of about one run."""
 
 
 def draw_mark(area: Any, mark: Mark) -> None:
-    """Draw a published point with hollow markers, a published range as a bar or a band, a place along x as a line."""
+    """Draw a published value with hollow markers, a range as a bar or band, and a value of x as a vertical line."""
     dashed = (0, (4, 3))
     hollow = {"markerfacecolor": "white", "markeredgecolor": mark.colour, "markeredgewidth": 1.6, "zorder": 5}
     if not mark.low:
@@ -81,34 +81,37 @@ def draw_mark(area: Any, mark: Mark) -> None:
 
 
 _APART = 9.5
-"""The least distance, in points, between the names of lines at their ends; nearer ones are moved apart."""
+"""The least distance, in points, between the names at the right ends of lines; nearer ones are moved apart."""
 _FULL = 0.9
-"""The part of a panel's height that names may take; more of them have a legend."""
+"""The part of a panel's height that names at lines may take; if they need more, a legend is drawn."""
 _EARLY = 0.06
-"""A line that ends this part of the panel's width before the others is named inside the panel."""
+"""If a line ends more than this part of the panel's width before the others, its name stands inside the panel."""
 _BESIDE = 1.012
-"""Where the names of lines begin, in widths of a panel."""
+"""The position along x, in widths of a panel, at which the names of lines begin."""
 _DISTANCES = (9.0, 16.0, 26.0, 40.0, 60.0)
-"""Points between a published point and its name, the nearest first."""
+"""Distances, in points, that are tried between a published point and its name."""
 _DIRECTIONS = tuple(
     (across, up)
     for up in (1.0, 0.0, -1.0)
     for across in (0.0, 0.5, -0.5, 0.8, -0.8, 1.0, -1.0)
     if up or abs(across) == 1
 )
-"""Where a name may stand: 1 is wholly to the right of its point, or wholly above it."""
+"""Directions (across, up) that are tried from a point to its name; 1 is wholly to its right, or wholly above it."""
 _FAR = 0.25
-"""The cost of one point of distance, in hidden pixels of lines."""
+"""One point of distance costs as much as so many covered pixels of lines."""
 _LEADER = 20.0
-"""Points from which on a thin line leads from a name to its point."""
+"""From this distance on, in points, a thin line leads from a name to its point."""
 _STEP = 4.0
-"""Pixels between the points of a line that a name should not cover."""
+"""The distance, in pixels, of the points that stand for a line when covered pixels are counted."""
 _MARKER = np.stack(np.meshgrid((-8.0, 0.0, 8.0), (-8.0, 0.0, 8.0)), axis=-1).reshape(-1, 2)
-"""Pixels of a marker around its middle."""
+"""Offsets, in pixels, of the points that stand for a marker when covered pixels are counted."""
 
 
 def name_lines(canvas: Any, panels: Sequence[tuple[Any, Sequence[Series]]], title: str) -> bool:
-    """Name lines at their right ends, below `title` in the last panel; False where a panel has too many lines."""
+    """Write the names of lines at their right ends; return False, and write none, if a panel has too many lines.
+
+    title: a heading above the names, in the last panel.
+    """
     canvas.draw_without_rendering()
     gap = _APART * canvas.dpi / 72
     for area, series in panels:
@@ -135,9 +138,9 @@ def name_lines(canvas: Any, panels: Sequence[tuple[Any, Sequence[Series]]], titl
 
 
 def name_inside(canvas: Any, area: Any, series: Sequence[Series], marks: Sequence[Mark], *, lines: bool) -> None:
-    """Write names inside a panel: of published points, each name once, and of `lines` that end early.
+    """Write names inside a panel: of published points, each name once, and if `lines`, of lines that end early.
 
-    Each name stands where it covers least of what is drawn. The panel must have its final size.
+    Each name is put where it covers least of the drawing. The panel must have its final size.
     """
     ends = [(float(_pixels(area, one)[-1][0]), one) for one in series if lines]
     for end, one in ends:
@@ -147,7 +150,7 @@ def name_inside(canvas: Any, area: Any, series: Sequence[Series], marks: Sequenc
 
 
 def _apart(heights: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Move ascending heights apart until `gap` lies between any two, each as little as can be, within two ends."""
+    """Move ascending heights apart to distances of `gap` pixels, each as little as possible, within `low` to `high`."""
     groups: list[list[float]] = []
     for height in heights:
         groups.append([height])
@@ -160,7 +163,7 @@ def _apart(heights: Sequence[float], gap: float, low: float, high: float) -> lis
 
 
 def _first(group: Sequence[float], gap: float) -> float:
-    """Return the lowest height of a group of names around the mean of where they should be."""
+    """Return the lowest height of a group of names that is centred on the mean of their wanted heights."""
     return sum(group) / len(group) - (len(group) - 1) / 2 * gap  # of pixels: nothing emulated depends on their sum
 
 
@@ -180,7 +183,7 @@ def _name(
     canvas: Any, area: Any, series: Sequence[Series], text: str, points: Sequence[tuple[float, float]], colour: str,
     directions: Sequence[tuple[float, float]] = _DIRECTIONS,
 ) -> None:  # fmt: skip
-    """Write a text near one of several points, in one of several directions, where it covers least."""
+    """Write a text near one of several points, in the direction in which it covers least of the drawing."""
     covered = _covered(area, series)
     note = area.annotate(
         text, points[0], xytext=(0, 0), textcoords="offset points", ha="center", va="center", fontsize="small",
@@ -213,7 +216,7 @@ def _name(
 
 
 def _covered(area: Any, series: Sequence[Series]) -> Any:
-    """List the pixels of a panel that names should not cover: along lines, in bars, at markers, of other names."""
+    """Return pixels of a panel that names should not cover: along lines, in bars, at markers, and in other names."""
     points = [_dense(_pixels(area, one)) for one in series if not area.patches]
     for line in area.get_lines():
         if line.get_transform() == area.transData:  # not the lines that cross the whole panel
@@ -232,7 +235,7 @@ def _pixels(area: Any, series: Series) -> Any:
 
 
 def _dense(corners: Any) -> Any:
-    """List points along a line, at most `_STEP` apart."""
+    """Return points along a line, at most `_STEP` pixels apart."""
     parts = [corners[:1]]
     for begin, end in itertools.pairwise(corners):
         steps = max(2, int(np.hypot(*(end - begin)) / _STEP))
@@ -242,7 +245,7 @@ def _dense(corners: Any) -> Any:
 
 _SCALES = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
 _READABLE = 10.0
-"""Times are in s when the longest takes this many seconds, in ms when it takes a millisecond, and else in µs."""
+"""Times are in s if the longest is at least so many seconds, in ms if it is at least 1 ms, and else in µs."""
 _ROLES = {
     "predict": "nothing was fitted to it",
     "calibrate": "it may have been fitted to",
@@ -255,11 +258,11 @@ def figure_for(
 ) -> Figure | None:
     """Choose the figure to draw for a sweep over `axes`.
 
-    It is the scenario's own figure; without one, the first swept number lies along x and the first measured figure
-    along y; without a number, bars stand over the first parameter that was swept.
+    It is the scenario's own figure. If it has none, the first swept number lies along x and the first measured figure
+    along y; if no number was swept, bars stand over the first swept text.
 
-    Parameters that were swept and have no axis yet become lines. Published points stay while all runs are on the
-    scenario's own `machine`. Returns None when neither numbers nor texts were swept.
+    All other swept parameters become lines. Published points are kept if all runs are on `machine`, the scenario's own.
+    Returns None if neither numbers nor texts were swept.
     """
     rows = [row(result) for result in results]
     swept = [name for name, values in axes.items() if len(values) > 1]
@@ -289,7 +292,7 @@ def figure_for(
 
 
 def check_swept(named: Mapping[str, Sequence[str]], swept: Iterable[str]) -> None:
-    """Check that what options name are parameters that vary in a sweep. Raises UserError."""
+    """Raise UserError unless all names that options give, by option, are parameters that vary in a sweep."""
     known = list(swept)
     for option, names in named.items():
         for name in names:
@@ -302,9 +305,10 @@ def chosen(
     figure: Figure | None, axes: Mapping[str, Sequence[Any]], results: Sequence[Result], machine: str | None, *,
     x: str | None, y: str | None, series: Sequence[str], log: bool | None,
 ) -> Figure | None:  # fmt: skip
-    """Return the figure of a sweep as `figure_for` does, but with what the user says of it.
+    """Return the figure of a sweep as `figure_for` does, but with the axes and lines that the user chose.
 
-    Raises UserError for a `y` that is no figure of the results.
+    x, y, series, log: the user's choices; None (or none) leaves them open. Raises UserError for a `y` that is no figure
+    of the results.
     """
     own = figure_for(figure if x in (None, figure and figure.x) else None, axes, results, machine)
     cells = row(results[0])
@@ -327,7 +331,10 @@ def chosen(
 def draw_sweep(
     scenario: Scenario, axes: Mapping[str, Sequence[Any]], results: Sequence[Result], folder: Path, **wishes: Any
 ) -> list[Path]:
-    """Draw the figure that is `chosen` for a sweep, in place of an earlier sweep's, which does not belong to it."""
+    """Draw the figure of a sweep into a folder, and delete the files of an earlier one first; return the new paths.
+
+    wishes: the user's choices, as for `chosen`.
+    """
     delete(folder)
     figure = chosen(scenario.figure, axes, results, scenario.machine, **wishes)
     return [] if figure is None else draw(figure, results, folder)
@@ -343,7 +350,7 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
 
 
 def canvas_of(figure: Figure, results: Sequence[Result]) -> Any:
-    """Draw `figure` from `results`, as a figure of matplotlib.
+    """Return `figure`, drawn from `results`, as a figure of matplotlib.
 
     Raises UserError when matplotlib is not installed, or when the figure's columns are not in the results.
     """
@@ -404,7 +411,7 @@ def canvas_of(figure: Figure, results: Sequence[Result]) -> Any:
 
 
 def delete(folder: Path, *, stem: str = "figure") -> None:
-    """Delete what `draw` has written into a folder, if it has. Raises UserError when that cannot be done."""
+    """Delete the files that `draw` wrote into a folder, if there are any. Raises UserError if that fails."""
     for path in _paths(folder, stem):
         with writing(path):
             path.unlink(missing_ok=True)
@@ -415,9 +422,9 @@ def _paths(folder: Path, stem: str) -> list[Path]:
 
 
 def _origin(results: Sequence[Result], marks: Sequence[Mark], compared: str) -> str:
-    """Say where the figure's numbers come from: machine and runtime, what hollow markers are, what their roles mean.
+    """Return the text below a figure: machine and runtime, the meaning of hollow markers, and of the claims' roles.
 
-    `compared` says what ratios are relative to.
+    compared: a text on what ratios are relative to.
     """
     emulated = ", ".join(dict.fromkeys(f"{result.machine} with {result.runtime}" for result in results))
     roles = "; ".join(f"{role}: {_ROLES[role]}" for role in dict.fromkeys(mark.role for mark in marks))
@@ -428,7 +435,7 @@ def _origin(results: Sequence[Result], marks: Sequence[Mark], compared: str) -> 
 
 
 def _in_readable_units(figure: Figure, rows: Sequence[dict[str, Cell]]) -> tuple[Figure, list[dict[str, Cell]], float]:
-    """Give times along y in ms or µs, or in s when they are long; return by what they were multiplied, too."""
+    """Convert times along y to s, ms or µs; return figure, rows, and the factor by which times were multiplied."""
     if not figure.y.endswith("_s") or figure.baseline:
         return figure, list(rows), 1.0
     highest = max(number_of(cells[figure.y]) for cells in rows)
@@ -440,13 +447,16 @@ def _in_readable_units(figure: Figure, rows: Sequence[dict[str, Cell]]) -> tuple
 
 
 def _texts(name: str, rows: Sequence[dict[str, Cell]]) -> tuple[str, ...]:
-    """Return the values of a column of texts, each once; nothing for a column of numbers."""
+    """Return the values of a column of texts, each once; empty for a column of numbers."""
     values = tuple(dict.fromkeys(cells.get(name) for cells in rows))
     return tuple(str(value) for value in values) if values and all(isinstance(value, str) for value in values) else ()
 
 
 def _over_baseline(figure: Figure, results: Sequence[Result], rows: Sequence[dict[str, Cell]]) -> list[dict[str, Cell]]:
-    """Divide the baseline's `y` by that of the other rows. Raises UserError when there is no baseline."""
+    """Return the rows with `y` replaced by the baseline's `y` divided by their own.
+
+    Rows of the baseline, and rows that have none, are left out. Raises UserError if none are left.
+    """
 
     def place(result: Result) -> tuple[tuple[str, Cell], ...]:
         return tuple(item for item in result.parameters.items() if item[0] not in figure.baseline)
@@ -474,20 +484,20 @@ def _over_baseline(figure: Figure, results: Sequence[Result], rows: Sequence[dic
 
 
 _NOTHING = 1e-4
-"""The share of a part that is left out."""
+"""Parts with a smaller share of the time are left out."""
 _NARROW = 0.06
-"""The share of a part whose name does not fit into it."""
+"""Parts with a smaller share have no name in the bar, since it does not fit."""
 
 
 def draw_time(result: Result, path: Path) -> None:
-    """Draw `time_figure` to a file that `check_type` lets pass. Raises as that, and when the file cannot be written."""
+    """Draw `time_figure` to a file of a type that `check_type` accepts. Raises UserError."""
     save(time_figure(result), path)
 
 
 def time_figure(result: Result) -> Any:
-    """Draw where the time of the host threads went, in percent of their lives, as a figure of matplotlib.
+    """Return a figure of matplotlib that shows on what the host threads spent their time, in percent of their lives.
 
-    Raises UserError when no host thread lived in the measured time, and without matplotlib.
+    Raises UserError if no host thread lived in the measured time, and without matplotlib.
     """
     if not result.where_time_went:
         raise UserError(f"{result.scenario}: no host thread lived in the measured time, so there is nothing to draw")
@@ -518,7 +528,7 @@ def time_figure(result: Result) -> Any:
 
 
 def ratio_in_draws(base: Result, own: Result, name: str) -> Interval | None:
-    """Return the interval of a figure's quotient over the draws that two runs have in common; None without any."""
+    """Return the interval of base / own of a figure over the draws that both have; None if there are none."""
     one, other = base.intervals.get(name), own.intervals.get(name)
     if one is None or other is None or not all(other.values) or not other.nominal:
         return None

@@ -1,4 +1,4 @@
-"""What a notebook shows of results: tables in HTML."""
+"""HTML tables by which a notebook shows results."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from offloadrt.study.reporting.words import figure, named, percent, seconds, whe
 from offloadrt.study.sweep import SweepOutcome
 
 MOST_IN_HTML = 8
-"""The most rows that a notebook shows of a table that may be long."""
+"""The most rows of a long table that a notebook shows."""
 _MOST_POINTS = 20
 
 
 def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a table; what is in its cells is text, not HTML. A table without rows is nothing."""
+    """Return a table as HTML; the cells are text, which is escaped. Returns an empty text if there are no rows."""
     if not (lines := list(rows)):
         return ""
 
@@ -30,20 +30,20 @@ def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -
 
 
 def html_page(title: str, remark: str, *tables: str) -> str:
-    """Write what a notebook shows of one object: what it is, a remark in small print, and its tables."""
+    """Return the HTML of one object: a title, a remark in small print, and tables."""
     small = f"<p><small>{html.escape(remark)}</small></p>" if remark else ""
     return f"<div><p><b>{html.escape(title)}</b></p>{small}{''.join(tables)}</div>"
 
 
 @singledispatch
 def html_of(shown: object) -> str:
-    """Write what a notebook shows of a result, a comparison or a sweep."""
+    """Return the HTML by which a notebook shows a result, a comparison or a sweep."""
     raise TypeError(f"{type(shown).__name__} has no form for notebooks")
 
 
 @html_of.register
 def _result(result: Result) -> str:
-    """Show in a notebook what was given and measured, where the time went, and the calls that took longest."""
+    """Return tables of parameters, measured figures, the host threads' time, and the calls that took longest."""
     given = [*result.parameters.items(), *result.inputs.items()]
     went = sorted(result.where_time_went.items(), key=lambda item: -item[1].total_s)[:MOST_IN_HTML]
     calls = sorted(result.calls.items(), key=lambda item: -item[1].total_s)[:MOST_IN_HTML]
@@ -69,7 +69,7 @@ def _result(result: Result) -> str:
 
 @html_of.register
 def _comparison(comparison: Comparison) -> str:
-    """Show in a notebook every figure and its ratio, a row for each variant."""
+    """Return a table with a row for each variant: every compared figure and its ratio to the baseline."""
     names = [*comparison.cases[0].parameters, *comparison.baseline]
     rows = []
     for case in comparison.cases:
@@ -88,7 +88,7 @@ def _comparison(comparison: Comparison) -> str:
 
 @html_of.register
 def _sweep(outcome: SweepOutcome) -> str:
-    """Show in a notebook a row for each of the first finished points, and what failed."""
+    """Return a table with a row for each of the first finished points, and one of those that failed."""
     first = outcome.finished[:_MOST_POINTS]
     values: dict[str, set[str]] = {}
     for point in outcome.points:

@@ -1,4 +1,4 @@
-"""The panels of a figure: lines or bars of what was emulated, their scales and their ticks."""
+"""The panels of a figure: lines or bars of emulated runs, their scales and their ticks."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", ":", "-.")
 CROWDED = 60
-"""The most letters along x, every text taken as long as the longest; with more the texts stand aslant."""
+"""With more letters along x (number of texts times longest text), the texts are rotated by 30 degrees."""
 WIDE_RATIOS = 5.0
-"""Ratios get a logarithmic axis, on which bars begin at 1, when the largest is this many times the smallest."""
+"""Ratios get a logarithmic axis, on which bars begin at 1, if the largest exceeds so many times the smallest."""
 _COVERING = 4
-"""When a panel has this many lines, the first are wider, so that a line below another one is seen."""
+"""With at most so many lines in a panel, earlier lines are wider, so that a line below another one is visible."""
 _MARKER, _FIGURE = 10.0, 36.0
-"""Pixels that half a marker and the figure of a bar take."""
+"""The heights, in pixels, of half a marker and of the number at a bar."""
 _LABEL = 0.055
-"""The part of the x axis that a number below it takes, with the space to the next one."""
+"""The part of the x axis that a tick's label takes, with the space to the next one."""
 _TICKS = ((1.0, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)), (2.0, (1.0, 2.0, 5.0)))
-"""The ticks of a decade on a logarithmic axis over fewer decades than these; others have one."""
+"""(decades, ticks): on a logarithmic axis over fewer decades, each decade has these ticks; else it has one."""
 _UNITS = {"_s": " (s)", "_bytes": " (B)", "_us": " (µs)", "_ms": " (ms)", "_gb": " (GB)"}
 
 
 Heights = Mapping[float, Sequence[float]]
-"""Heights by their position along x."""
+"""By position along x: heights along y."""
 
 
 @attrs.frozen
 class DrawnRun:
-    """One run in a panel: its value along x, where it is drawn there, its height, and 80 % of the draws around it."""
+    """One run in a panel: its parameter `x`, its position `at` along x, its value `y`, and the ends of its interval."""
 
     x: Cell
     at: float
@@ -54,7 +54,7 @@ class Series:
     """The runs of one line, or the bars of one colour, in the order of x."""
 
     key: tuple[Cell, ...]
-    """The values that the series has of the figure's `lines`."""
+    """The values of the parameters in the figure's `lines`, in their order."""
     name: str
     colour: str
     marker: str
@@ -77,13 +77,13 @@ def quantity(name: str) -> str:
 
 
 def number_of(value: Cell) -> float:
-    """Return a cell that is known to hold a number."""
+    """Return a cell, which must be a number, as a float."""
     assert isinstance(value, int | float)
     return float(value)
 
 
 def series_of(figure: Figure, rows: Sequence[dict[str, Cell]], panel: Cell, names: Sequence[str]) -> list[Series]:
-    """Sort the rows of a panel into series; a value has its colour in all panels. `names` are the texts along x."""
+    """Sort the rows of a panel into series; a value has the same colour in all panels. names: the texts along x."""
     colours = list(dict.fromkeys(cells[name] for cells in rows for name in figure.lines[:1]))
     dashes = list(dict.fromkeys(tuple(cells[name] for name in figure.lines[1:]) for cells in rows))
     lines: dict[tuple[Cell, ...], list[dict[str, Cell]]] = {}
@@ -125,7 +125,7 @@ def draw_panel(
 ) -> None:
     """Draw one panel: its lines or bars, its scales and its ticks.
 
-    `beside` are the heights of what else is drawn at a point along x; the figures of bars keep clear of it.
+    beside: by position along x, the heights of marks that are drawn there; the numbers at bars keep clear of them.
     """
     bottom = 1.0 if figure.baseline and log_y else 0.0
     for number, one in enumerate(series):
@@ -183,7 +183,7 @@ def _logarithmic(area: Any) -> None:
 
 
 def spaced(ticks: Sequence[float], *, log: bool) -> list[float]:
-    """Choose those of ascending ticks whose labels do not overlap; the first and the last one are among them."""
+    """Return those of ascending ticks whose labels do not overlap, with the first and the last one among them."""
     positions = [math.log(tick) if log else tick for tick in ticks]
     room = _LABEL * (positions[-1] - positions[0])
     kept = [0]
@@ -198,7 +198,7 @@ def spaced(ticks: Sequence[float], *, log: bool) -> list[float]:
 
 
 def _bars(area: Any, series: Series, width: float, *, bottom: float) -> None:
-    """Draw the bars of one series of several, beside those of the others."""
+    """Draw the bars of one series; their positions leave room for the other series."""
     area.bar(
         [point.at for point in series.points],
         [point.y - bottom for point in series.points],
@@ -210,7 +210,7 @@ def _bars(area: Any, series: Series, width: float, *, bottom: float) -> None:
 
 
 def _bar_figures(area: Any, series: Series, beside: Heights, *, bottom: float) -> None:
-    """Write the figure of each bar at its end, or beyond a marker that stands there."""
+    """Write the number of each bar at its end, or beyond a marker that is drawn there."""
     for point in series.points:
         side = -1.0 if point.y < bottom else 1.0
         at, gap = point.y, 2.0
@@ -227,7 +227,7 @@ def _bar_figures(area: Any, series: Series, beside: Heights, *, bottom: float) -
 
 
 def is_wide(figure: Figure, heights: Sequence[float]) -> bool:
-    """Tell whether heights need a logarithmic axis: times over decades as lines, and ratios that are far apart."""
+    """Tell whether the y axis is logarithmic: lines, and ratios further apart than `WIDE_RATIOS`, if `figure.log`."""
     if not figure.log or min(heights) <= 0:
         return False
     return max(heights) / min(heights) > WIDE_RATIOS if figure.baseline else not figure.bars
@@ -237,16 +237,16 @@ _TYPES = (".png", ".svg", ".pdf")
 
 
 def check_type(path: Path, option: str = "--figure") -> None:
-    """Check that a figure can be drawn to that file. Raises UserError for another type, and without matplotlib."""
+    """Raise UserError if a figure cannot be drawn to a file: its type is not known, or matplotlib is missing."""
     if path.suffix not in _TYPES:
         raise UserError(f"{option} {path}: a figure is a file that ends with {', '.join(_TYPES)}")
     library("matplotlib")
 
 
 def new_canvas(width: float, height: float) -> Any:
-    """Make a figure of matplotlib, in inches, which a notebook shows. Raises UserError without matplotlib."""
+    """Return a figure of matplotlib of a size in inches, which notebooks show. Raises UserError without matplotlib."""
     canvas = library("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
-    canvas._repr_png_ = partial(_as_png, canvas)  # a notebook asks for it, unless its inline backend knows figures
+    canvas._repr_png_ = partial(_as_png, canvas)  # notebooks call it, unless their inline backend can show figures
     return canvas
 
 
@@ -257,7 +257,7 @@ def _as_png(canvas: Any) -> bytes:
 
 
 def save(canvas: Any, path: Path) -> None:
-    """Write a figure of matplotlib to a file: equal figures give equal bytes. Raises UserError."""
+    """Write a figure of matplotlib to a file; equal figures give equal bytes. Raises UserError if it cannot."""
     dates = {".svg": "Date", ".pdf": "CreationDate"}
     with writing(path) as part, library("matplotlib").rc_context({"svg.hashsalt": "offloadrt"}):
         canvas.savefig(part, dpi=160, metadata={dates[path.suffix]: None} if path.suffix in dates else None)

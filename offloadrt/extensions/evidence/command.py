@@ -1,4 +1,4 @@
-"""The commands `validate` and `conform`, and what the latter prints with `--json`."""
+"""The commands `validate` and `conform`, and the record that `conform --json` prints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from offloadrt.extensions.evidence.conformance.conform import ConformanceReport
 
 _MEASURED: Final = Registry[Any]("part of the independent measurements", "offloadrt.independent")
-"""What `--independent` compares with when no file is given: the results of the package."""
+"""The package's own measured results (`results`), which `--independent` predicts if no file is given."""
 
 
 def validate(
@@ -202,7 +202,7 @@ class ConformanceRecord:
 
     @classmethod
     def of(cls, report: ConformanceReport) -> ConformanceRecord:
-        """Describe a report."""
+        """Convert a report to the record that `--json` prints."""
         differences = [
             ConformanceDifference(found.case, found.step, found.field, repr(found.expected), repr(found.actual))
             for found in report.differences

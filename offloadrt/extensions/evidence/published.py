@@ -1,7 +1,7 @@
-"""Published points beside emulated ones: what a paper's claims say of the runs that a figure shows.
+"""Published points beside emulated ones: the numbers of a paper's claims, drawn into a figure of emulated runs.
 
-A `PublishedPoint` of a figure names a claim; `marks_of` finds the runs of a panel that it is about. Claims are read
-when a figure is drawn: no program knows them while it runs.
+A `PublishedPoint` of a figure names a claim; `marks_of` finds the runs of a panel that the claim is about. Claims are
+read when a figure is drawn: no program can use them while it runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 _RATIOS = ("x", "ratio", "fraction")
 _NEUTRAL = "#303030"
 _ROLES = ("predict", "calibrate", "input")
-"""From the one that was given least: it is the role of a ratio of two claims."""
+"""Roles of claims, in order. A ratio of two claims has the role that comes first here."""
 _claims = cache(claims_of)
 
 
@@ -39,20 +39,26 @@ def _claim(package: str, name: str) -> Claim:
 
 @attrs.frozen
 class _Reported:
-    """What the claims of a published point say, in seconds or as a ratio."""
+    """The number, or the range from `low` to `high`, that the claims of a published point report.
+
+    Times are seconds if the figure shows seconds; ratios have no unit.
+    """
 
     point: PublishedPoint
     low: float
     high: float
     is_bound: bool
-    """Whether the paper gives `low` as the least that was seen."""
+    """Whether the claim is open above: the paper reports `low` or more."""
     unit: str
     role: str
     label: str
 
 
 def _reported(point: PublishedPoint, y: str) -> _Reported:
-    """Read the claims of a point of a figure of `y`. Raises UserError for an unknown claim, no number, another unit."""
+    """Read the claims of a point in a figure that shows `y`.
+
+    Raises UserError for an unknown claim, one without a number, and one whose unit does not fit.
+    """
     claim = _claim(point.package, point.claim)
     given = [claim.lo, claim.hi] if point.band else claim.value if isinstance(claim.value, list) else [claim.value]
     numbers = [float(value) for value in given if isinstance(value, int | float)]
@@ -92,9 +98,10 @@ def _scale(point: PublishedPoint, claim: Claim, y: str) -> float:
 def marks_of(
     figure: Figure, panel: Cell, series: Sequence[Series], given: Sequence[Mapping[str, Any]], unit: float
 ) -> list[Mark]:
-    """Find what is published of the runs of a panel. Published times are multiplied with `unit`, as those of the runs.
+    """Return the marks of all published points that are about runs of a panel.
 
-    `given` are the parameters of all runs of the figure. Raises UserError for a claim that cannot be drawn.
+    given: the parameters of all runs of the figure. unit: the factor from seconds to the figure's unit, by which the
+    times of the runs were multiplied, too. Raises UserError for a claim that cannot be drawn.
     """
     marks = []
     for point in figure.published:
@@ -111,7 +118,7 @@ def _is_among(value: Any, wanted: Any) -> bool:
 
 
 def _marks(figure: Figure, reported: _Reported, series: Sequence[Series], unit: float) -> list[Mark]:
-    """Place a point on the series of a panel that it is about."""
+    """Return the marks of a published point, at the places of the series that it is about; none if there are none."""
     point = reported.point
     asked = {name: point.at[name] for name in figure.lines if name in point.at}
     own = [one for one in series if all(_is_among(_value(figure, one, name), asked[name]) for name in asked)]
@@ -146,14 +153,14 @@ def _value(figure: Figure, series: Series, name: str) -> Cell:
 
 
 def _bound(reported: _Reported, *, is_inverse: bool) -> tuple[str, str]:
-    """Return the marker and the sign of a figure; those of a bound say in which direction it is open."""
+    """Return the marker and the sign of a published number; for a bound they show in which direction it is open."""
     if not reported.is_bound:
         return "D", ""
     return ("v", "≤ ") if is_inverse else ("^", "≥ ")
 
 
 def _at(point: PublishedPoint, x: str, series: Series) -> list[DrawnRun]:
-    """Choose the runs of a series that a point is about: at one x, at several texts, or between two ends."""
+    """Return the runs of a series that a point is about: at one x, at several texts, or between two numbers."""
     wanted = point.at.get(x)
     if isinstance(wanted, list) and all(isinstance(end, int | float) for end in wanted):
         return [point for point in series.points if wanted[0] <= number_of(point.x) <= wanted[-1]]
@@ -163,7 +170,7 @@ def _at(point: PublishedPoint, x: str, series: Series) -> list[DrawnRun]:
 def _from_emulated(
     figure: Figure, reported: _Reported, series: Sequence[Series], own: Sequence[Series], colour: str
 ) -> list[Mark]:
-    """Draw a published ratio in a figure of times: from the emulated times of the runs that it is a ratio to."""
+    """Draw a published ratio in a figure of times: the ratio times the emulated times of its reference runs."""
     point = reported.point
     ratio = dict(point.over or point.times)
     factor = 1.0 / reported.low if point.over else reported.low

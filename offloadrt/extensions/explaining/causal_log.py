@@ -1,7 +1,7 @@
-"""`CausalLog`: who let whom go on, and where in the source each directive stands.
+"""`CausalLog`: which actor resumed which other one, and at which source line each directive stands.
 
-Recorded beside the events and not among them: they are no part of the trace hash, nor of what a run counts, so a run
-that records them is the run that does not.
+These are recorded beside the events and not among them: they enter neither the trace hash nor any count. So recording
+them does not change a run.
 """
 
 from __future__ import annotations
@@ -24,74 +24,77 @@ from offloadrt.trace.events import NO_CAUSE, PS_PER_S
 # ---------------------------------------------------------------------- annotations
 # `Annotations`: what a picture of a run shows besides its events: waits for other threads, arguments of calls.
 #
-# They are recorded beside the events, each with the number of events before it, so that the two can be put in one
-# order and neither the trace hash nor any count knows of them.
+# Each is recorded with the number of events before it, so that annotations and events can be merged into one order,
+# while the trace hash and all counts contain the events only.
 FIRST_TASK = 1 << 50
 """The number of the first deferred task's arrow; smaller ones are numbers of directives and of resumptions."""
 
 Arguments = Mapping[str, int | str]
-"""Arguments of a call by name, as {"bytes": 4096}."""
+"""Arguments of a call by name, such as {"bytes": 4096}."""
 
 
 class Annotation(NamedTuple):
-    """Something that happened and is no event."""
+    """Something that happened in a run and is not one of its events."""
 
     position: int
     """How many events the trace had before it."""
     time_ps: int
     actor: int
     what: str
-    """"begin" and "end" of an activity; "gave": the actor let `other` go on; "made" and "run" of a deferred task;
-    "arguments" of the call that the actor is in."""
+    """"begin" or "end" of an activity; "gave": the actor resumed `other`; "made" or "run": a deferred task was created
+    or is the actor's next directive; "arguments": those of the call that the actor is in."""
     name: str
-    """The activity, or the task."""
+    """The name of the activity or of the task."""
     other: int = 0
-    """The actor that was let go on, or the number of the task's arrow."""
+    """For "gave" the resumed actor; for "made" and "run" the number of the task's arrow."""
     arguments: Arguments | None = None
 
 
 class Annotations:
-    """Collects annotations in order; whoever draws them takes them from `waiting`, the oldest first."""
+    """Collects annotations in order; a drawing removes them from `waiting`, the oldest first.
+
+    In all methods `position` is the number of events so far, `now` the virtual time in seconds, `actor` an index.
+    """
 
     def __init__(self) -> None:
         self.waiting: deque[Annotation] = deque()
         self.doing: dict[int, list[str]] = {}
-        """The activities that each thread is in, the innermost last."""
+        """By thread: the names of the activities that it is in, the innermost last."""
         self._tasks = FIRST_TASK
 
     def begin(self, position: int, now: float, actor: int, activity: str) -> None:
-        """Note that a thread begins an activity: "barrier", "taskwait", "depend", "critical", "compute"."""
+        """Record that a thread begins an activity, such as "barrier", "taskwait", "depend", "critical" or "compute"."""
         self.doing.setdefault(actor, []).append(activity)
         self._add(position, now, actor, "begin", activity)
 
     def end(self, position: int, now: float, actor: int) -> None:
-        """Note that the innermost activity of a thread is over."""
+        """Record that the innermost activity of a thread is over; drop it if nothing happened in it."""
         activities = self.doing[actor]
         activity = activities.pop()
         if not activities:
             del self.doing[actor]
         begun = (position, round(now * PS_PER_S), actor, "begin", activity)
         if self.waiting and self.waiting[-1][:5] == begun:
-            self.waiting.pop()  # it had nothing to wait for, and let nobody go on
+            self.waiting.pop()  # the thread neither waited nor resumed another one in it
         else:
             self._add(position, now, actor, "end", activity)
 
     def gave(self, position: int, now: float, giver: int, taker: int) -> None:
-        """Note that an actor let another one go on, which is in an activity."""
+        """Record that an actor, the giver, resumed another one, the taker, which is in an activity."""
         self._add(position, now, giver, "gave", self.doing[taker][-1], taker)
 
     def made(self, position: int, now: float, actor: int, name: str) -> int:
-        """Note that a thread made a deferred task; return the number of its arrow."""
+        """Record that a thread created a deferred task; return the number of the task's arrow."""
         self._tasks += 1
         self._add(position, now, actor, "made", name, self._tasks)
         return self._tasks
 
     def run(self, position: int, now: float, actor: int, task: int) -> None:
-        """Note that the next directive of a thread is that task."""
+        """Record that the next directive of a thread is the deferred task with this arrow number."""
         self._add(position, now, actor, "run", "", task)
 
     def call(self, position: int, now: float, actor: int, arguments: Arguments) -> None:
-        """Note the arguments of the call that a thread is in."""
+        """Record the arguments of the call that a thread is in."""
         self._add(position, now, actor, "arguments", "", 0, arguments)
 
     def _add(
@@ -102,19 +105,19 @@ class Annotations:
 
 
 NOBODY = -1
-"""The giver of a resumption that no actor made: a timeout of Trio's, or the beginning of the run."""
+"""The giver of a resumption that no actor caused: a timeout of Trio, or the beginning of the run."""
 
 FIRST_CALL = 1 << 45
-"""The number of the first line that calls the driver outside of every directive, as a CUDA program does."""
+"""Lines that call the driver outside of directives, as in a CUDA program, are numbered from here on."""
 _PROJECT = __name__.partition(".")[0]
 _FOLDER = f"{Path(__file__).parents[2]}/"
-"""Where the emulator's own code is. A directive stands in the first frame outside, or in a package of programs."""
+"""The emulator's own code. A directive's line is that of the innermost frame outside, or in a package of programs."""
 _LIBRARY, _EVENT_LOOP = f"{Path(contextlib.__file__).parent}/", f"{Path(trio.__file__).parent}/"
-"""Frames of the standard library are passed over. What the event loop called itself is no program."""
+"""Frames of the standard library are skipped. Code that the event loop called directly belongs to no program."""
 
 
 class Resumption(NamedTuple):
-    """An actor was let go on by another one."""
+    """One actor, the giver, made another one, the taker, go on after a wait."""
 
     position: int
     """How many events the trace had before it."""
@@ -122,20 +125,21 @@ class Resumption(NamedTuple):
     giver: int
     taker: int
     target: str
-    """What the taker had waited for; empty when it is not known here, as with a lock that has events of its own."""
+    """The name of what the taker waited for; empty if not known here, as for a lock, which has events of its own."""
     since_ps: int
-    """When it began to wait."""
+    """When the taker began to wait, in picoseconds."""
     turn: bool
-    """Whether it had waited for its turn (a lock, a server), and for no result of the giver's."""
+    """Whether it waited for its turn (at a lock, a server), and not for a result of the giver."""
 
 
 WIDTH = len(Resumption._fields)
 
 
 class CausalLog:
-    """The observer of a simulation; `position` gives the number of events so far (`Trace.count`).
+    """Observes a simulation and records resumptions, annotations and source lines.
 
-    history: keep every resumption, for `rows`; without it only `annotations` are kept, which is what a picture shows.
+    `position` returns the number of events so far (`Trace.count`). history: whether to keep every resumption, for
+    `rows`; without it only `annotations` are kept, which suffice for a picture.
     """
 
     def __init__(self, history: bool = True) -> None:
@@ -143,18 +147,18 @@ class CausalLog:
         self._history = history
         self.position: Callable[[], int] = int
         self.source_lines: dict[int, str] = {}
-        """Where each directive stands in the source, as "patch.cpp:41", by number; of other calls from FIRST_CALL."""
+        """By directive: its source line, as "patch.cpp:41"; from FIRST_CALL on, those of calls outside directives."""
         self.arrivals: dict[int, tuple[int, int]] = {}
-        """When each kernel reached the compute units, in picoseconds, and how many resumptions there had been."""
+        """By kernel: when it reached the compute units, in picoseconds, and the number of resumptions until then."""
         self.launches: dict[int, Any] = {}
-        """The `Launch` of each of them."""
+        """By kernel: its `Launch`, for those that reached the compute units."""
         self._rows: list[Any] = []
-        """The fields of one resumption after another, times in seconds: no tuple is made that lasts."""
+        """The fields of all resumptions in one flat list, times in seconds: no tuple per resumption is kept."""
         self._ended = NOBODY
         self._calling: dict[str, int] = {}
 
     def resumed(self, sim: Any, actor: Actor) -> None:
-        """Note that the running actor lets `actor` go on, or has set the timer with which it does."""
+        """Record that the running actor resumes `actor`, or has set the timer that resumes it."""
         target = actor.waits_for
         giver = sim.running or SELF.get(None)
         if giver is actor:
@@ -175,20 +179,20 @@ class CausalLog:
                 self._rows += (self.position(), sim.now, by, actor.index, target.name, actor.waits_since, turn)
 
     def joined(self, sim: Any, actor: Actor, since: float) -> None:
-        """Note that `actor` waited from `since` until the last of its children had ended."""
+        """Record that `actor` waited from `since`, in seconds, until the last of its child actors had ended."""
         if sim.now > since and self._history:
             self._rows += (self.position(), sim.now, self._ended, actor.index, "end of its team", since, False)
 
     def finished(self, actor: Actor) -> None:
-        """Note that an actor has ended: somebody may have waited for it in Trio."""
+        """Remember the actor that ended last: its parent may wait for it in Trio (`joined`)."""
         self._ended = actor.index
 
     def begin(self, actor: Actor, activity: str) -> None:
-        """Note that a thread begins an activity of `Annotations.begin`."""
+        """Record that a thread begins an activity (`Annotations.begin`)."""
         self.annotations.begin(self.position(), actor.sim.now, actor.index, activity)
 
     def end(self, actor: Actor) -> None:
-        """Note that the thread's innermost activity is over."""
+        """Record that the thread's innermost activity is over."""
         self.annotations.end(self.position(), actor.sim.now, actor.index)
 
     def activities_of(self, actor: Actor) -> Sequence[str]:
@@ -196,29 +200,29 @@ class CausalLog:
         return self.annotations.doing.get(actor.index, ())
 
     def task_made(self, actor: Actor, name: str) -> int:
-        """Note that a thread makes a deferred task; return its number, for `task_run`."""
+        """Record that a thread creates a deferred task; return the task's number, for `task_run`."""
         return self.annotations.made(self.position(), actor.sim.now, actor.index, name)
 
     def task_run(self, actor: Actor, task: int) -> None:
-        """Note that the next directive of a thread is that task."""
+        """Record that the next directive of a thread is the deferred task with this number."""
         self.annotations.run(self.position(), actor.sim.now, actor.index, task)
 
     def called_with(self, actor: Actor, arguments: Arguments) -> None:
-        """Note the arguments of the call that a thread is in."""
+        """Record the arguments of the call that a thread is in."""
         self.annotations.call(self.position(), actor.sim.now, actor.index, arguments)
 
     def arrived(self, sim: Any, kernel: int, launch: Any) -> None:
-        """Note that a kernel has reached the compute units."""
+        """Record that a kernel has reached the compute units."""
         self.arrivals[kernel] = round(sim.now * PS_PER_S), len(self._rows) // WIDTH
         self.launches[kernel] = launch
 
     def locate(self, directive: int, actor: Actor) -> None:
-        """Note where the directive stands that the running actor begins."""
+        """Record the source line of a directive that the running actor begins."""
         line = actor.data.get("place")
         self.source_lines[directive] = _line_outside(sys._getframe(2)) if line is None else line
 
     def call_at(self) -> int:
-        """Return the number of the program's line that calls the driver; NO_CAUSE where no history is kept."""
+        """Return a number (see `source_lines`) for the calling line of the program; NO_CAUSE without a history."""
         if not self._history or not (line := _line_outside(sys._getframe(2))):
             return NO_CAUSE
         number = self._calling.setdefault(line, FIRST_CALL + len(self._calling))
@@ -237,12 +241,12 @@ class CausalLog:
 
 @cache
 def _nature(kind: type) -> tuple[bool, bool]:
-    """Tell whether what an actor waits for is a service, and whether it is waited for by turns."""
+    """Return whether a class that actors wait for is a service, and whether those who wait take turns."""
     return getattr(kind, "is_service", False), getattr(kind, "takes_turns", False)
 
 
 def _line_outside(frame: FrameType | None) -> str:
-    """Return where the innermost frame of a program stands, as "patch.cpp:41"; empty where there is none."""
+    """Return the line of the innermost frame that is in a program, as "patch.cpp:41"; empty if there is none."""
     while frame is not None and (short := _name_outside(frame.f_code.co_filename)) is None:
         frame = frame.f_back
     return f"{short}:{frame.f_lineno}" if frame is not None and short else ""
@@ -252,7 +256,7 @@ def _line_outside(frame: FrameType | None) -> str:
 def _name_outside(path: str) -> str | None:
     """Return the name of a source file, None for one of the emulator's own, and "" for the event loop.
 
-    A package in it that has programs, as a user's would be, says so by `HOLDS_PROGRAMS`.
+    A package of the emulator that contains programs, such as `papers`, sets `HOLDS_PROGRAMS`.
     """
     if path.startswith(_EVENT_LOOP):
         return ""

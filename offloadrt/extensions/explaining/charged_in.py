@@ -1,13 +1,13 @@
-"""Where each entry of a profile is charged: in which part of a run its time passes. One declaration for all machines.
+"""Where each entry of a profile is charged: in which part of a run its time passes, for all machines together.
 
 A place is written in the words of the critical path (`offloadrt why`), where `*` stands for anything:
 
-    "kernel"                    what worked: program, runtime, driver, launch, kernel, page faults, or an actor by name
+    "kernel"                    the part that works: program, runtime, driver, launch, kernel, page faults, or an actor
     "driver: cuMemFree*"        the same, in these calls only
-    "behind driver context"     the turn at a lock, an engine or a core: what others do while somebody waits
+    "behind driver context"     waiting for the turn at a lock, an engine or a core, while others use it
 
 An entry with no place is a size, a fact, or a rule that costs nothing by itself. A name that ends in `*` stands for all
-entries that begin so and have no longer name here.
+entries whose names begin so, except those that match a longer name here.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
 
 @cache
 def charged_in(key: str) -> tuple[str, ...] | None:
-    """Return where an entry is charged; None for one that is not declared, as one of a user's own file may be."""
+    """Return the places where an entry is charged; None if it is not declared, such as one of a user's own file."""
     if key in CHARGED_IN:
         return CHARGED_IN[key]
     beginnings = [name for name in CHARGED_IN if name.endswith("*") and key.startswith(name[:-1])]

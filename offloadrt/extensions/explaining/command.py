@@ -1,4 +1,4 @@
-"""The commands `why`, with the page that it prints, `report` and `kernels`."""
+"""The commands `why` (with the page that it prints), `report` and `kernels`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Whole = Annotated[
 ]
 
 _MOST = 8
-"""Lines of a table."""
+"""The most rows that a table shows."""
 _MOST_WHAT_IFS = 16
 _MOST_EFFECTS = 4
 
@@ -116,7 +116,7 @@ def why(
 
 
 def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
-    """Show the whole page of a run for which so many draws were asked."""
+    """Yield all lines and tables of a page, as `why` prints them. draws: how many draws were asked for."""
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of
@@ -191,7 +191,7 @@ def _without_effect(changes: Sequence[str]) -> str:
 
 
 def _head_of_draws(page: Page) -> tuple[str, ...]:
-    """Return the head of the column of intervals, if a gain has one."""
+    """Return the heading of the column of gains' intervals; none if no gain has an interval."""
     draws = max((one.interval.draws for one in page.tried.what_ifs if one.interval is not None), default=0)
     return (f"80 % of {draws} draws",) if draws else ()
 
@@ -209,7 +209,7 @@ def _shares(title: str, shares: Iterable[PathShare]) -> RenderableType:
 
 
 def holder_labels(holders: Iterable[Holder]) -> list[str]:
-    """Write who held a resource, the largest share first; those that differ by their arrays only are one."""
+    """Return a text for each holder of a resource, the largest share first; holders differing in arrays are merged."""
     shares: dict[str, float] = {}
     for holder in holders:
         what = " in ".join(part for part in (holder.call, holder.directive) if part) or "no directive"
@@ -295,7 +295,7 @@ def report(
 
 
 def announce(what: str, runs: int, budget_s: float, draws: int | None) -> None:
-    """Say on standard error, before it begins, what will be done, how long it takes, and how to make it shorter."""
+    """Say on standard error, before a command begins, which runs it makes, for how long, and how to shorten that."""
     parts = [counted_runs(runs)]
     if budget_s:
         parts.append(f"then changes and draws for {duration(budget_s)} in all (--budget 0s leaves them out)")
@@ -305,7 +305,7 @@ def announce(what: str, runs: int, budget_s: float, draws: int | None) -> None:
 
 
 def today() -> str:
-    """Return the date, in UTC, or that of SOURCE_DATE_EPOCH, so that a page can be made again, byte by byte."""
+    """Return the date in UTC, as 2026-11-29. SOURCE_DATE_EPOCH overrides it, to make the same page again."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     now = float(epoch) if epoch.isdigit() else time.time()
     return time.strftime("%Y-%m-%d", time.gmtime(now))

@@ -1,15 +1,15 @@
-"""What every actor did when, and the critical path through it: from the end of the run backwards to who let each go on.
+"""What every actor did when, and the critical path of a run.
 
-`history_of` puts the events and the resumptions of a run in order by actor. An actor's time is its own from the last
-resumption to it on: then it works, or waits for a timer of its own. At the resumption the path goes over to the giver.
-So the parts of the path follow one another without a gap, and add up to the time from its begin to its end. Where an
-actor had waited for its turn, at a lock for instance, the path of that time is the work of those before it, and each
-part of it tells what was waited for.
+`history_of` sorts the events and the resumptions of a run by actor. `critical_path` walks backwards from the end of the
+run. After an actor was resumed, it works or waits for a timer of its own, so this time belongs to the actor. At the
+resumption the path goes on with the *giver*, the actor that resumed it. So the parts of the path follow one another
+without a gap, and add up to the time from begin to end. If an actor had waited for its turn, at a lock for instance,
+the path of that time is the work of the actors before it, and each part names what was waited for.
 
-The compute units run many kernels at a time, in one actor. So there the path goes along one kernel: from its end to its
-start, through its page faults, and from there to its submission. While the contexts of other processes have the device,
-the kernel waits for its time slice. While it stands in a queue behind what other threads have put there, it waits for
-the order of the stream that they share, or for the hardware queue that their streams share.
+The compute units run many kernels at a time, in one actor. There the path follows one kernel: from its end to its
+start, through its page faults, and on to its submission. While another process has the device, the kernel waits for its
+time slice. While it stands in a queue behind kernels of other threads, it waits for the order of the stream that the
+threads share, or for the hardware queue that their streams share.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ _NUMBERS = re.compile(r"[\s_.\[(]*\d[\d\s_.,\])]*$")
 
 _PROCESS = re.compile(r"(?:rank|process) (\d+)$")
 _KERNEL = re.compile(r"kernel (\d+) \(")
-"""The name of what is set when a kernel ends."""
+"""The name of the signal that is set when a kernel ends."""
 _PROGRAM = re.compile(r"host thread|hidden helper thread|rank \d+$")
 _COPIES = ("cuMemcpy", "memory_async_copy")
-"""Beginnings of the names of calls that copy."""
+"""How the names of copying calls begin: CUDA's and ROCr's."""
 
 NOTHING = 0
-"""The number of the directive of what no directive asked for."""
+"""Stands for the directive's number where no directive caused the work."""
 
 
 @attrs.define(eq=False)
 class ApiCall:
-    """One call of the driver's API; `array` is what it worked for, as far as an event tells."""
+    """One call of the driver's API; `array` is the array that it served, empty if no event names one."""
 
     api: str
     array: str = ""
 
 
 class Doing(NamedTuple):
-    """What an actor does from one of its events to the next.
+    """What an actor does between two of its events.
 
     A tuple, because a run has hundreds of thousands of them.
     """
@@ -56,16 +56,16 @@ class Doing(NamedTuple):
     directive: int = NOTHING
     call: ApiCall | None = None
     locks: tuple[str, ...] = ()
-    """The locks that it holds, the last one taken last."""
+    """The locks that the actor holds, in the order in which it took them."""
     copy: str = ""
-    """The direction of the copy that it makes, if it is an engine that makes one; `RELAYED` of a piece of a copy."""
+    """The direction of the copy that a copy engine makes; `RELAYED` for a piece of a copy through the host."""
     migrates: bool = False
-    """Whether that copy is of pages of managed memory."""
+    """Whether that copy moves pages of managed memory."""
 
 
 @attrs.define(eq=False)
 class KernelRun:
-    """One kernel on the compute units: when it arrived there, began and ended, and when it waited for pages."""
+    """One kernel on the compute units; times are picoseconds, `stalls` are begin and end of its waits for pages."""
 
     number: int
     name: str
@@ -76,19 +76,19 @@ class KernelRun:
     start: int
     end: int = -1
     submitted: tuple[int, int] = (-1, -1)
-    """Who submitted it, and when."""
+    """The actor that submitted it, and when."""
     device: int = 0
     place: int = -1
-    """Its place among the kernels of its queue."""
+    """Its index among the kernels of its queue, in order of submission."""
     stalls: list[tuple[int, int]] = attrs.field(factory=list)
 
 
 @attrs.define(eq=False)
 class ActorSteps:
-    """The changes in what one actor does: three parallel lists, in order."""
+    """What one actor does over time, as three lists of equal length, in order of time."""
 
     rows: list[int] = attrs.field(factory=list)
-    """Number of the event with which it changes."""
+    """Number of the event with which `doing` begins."""
     times: list[int] = attrs.field(factory=list)
     doing: list[Doing] = attrs.field(factory=list)
 
@@ -107,46 +107,46 @@ IDLE = Doing()
 
 @attrs.define(eq=False)
 class History:
-    """A run by actor. Times are integer picoseconds."""
+    """The events and resumptions of a run, sorted by actor, kernel and lock. Times are integer picoseconds."""
 
     names: dict[int, str] = attrs.field(factory=dict)
     steps: dict[int, ActorSteps] = attrs.field(factory=dict)
     directives: dict[int, str] = attrs.field(factory=dict)
-    """Name of each directive by number."""
+    """By number of a directive: its name, such as "target"."""
     source_lines: dict[int, str] = attrs.field(factory=dict)
     resumptions: Sequence[Resumption] = ()
     taken: dict[int, list[int]] = attrs.field(factory=dict)
-    """For each actor the numbers of the resumptions to it, in order."""
+    """By actor: the numbers of the resumptions that it got, in order."""
     kernels: dict[int, KernelRun] = attrs.field(factory=dict)
     ends: dict[tuple[int, int], list[int]] = attrs.field(factory=dict)
-    """Kernels that ended or met a missing page, by actor and time."""
+    """Numbers of the kernels that ended, or met a missing page, by actor and time."""
     arrivals: dict[int, tuple[int, int]] = attrs.field(factory=dict)
-    """When each kernel reached the compute units, and how many resumptions there had been."""
+    """By kernel: when it reached the compute units, and how many resumptions the run had had until then."""
     arrays: dict[int, set[str]] = attrs.field(factory=dict)
-    """What each directive maps."""
+    """Names of the arrays that each directive maps or looks up, by its number."""
     lock_waits: dict[tuple[int, int], tuple[str, int]] = attrs.field(factory=dict)
-    """The lock that an actor was granted, or woken for, at a time, and since when it had waited; by actor and time."""
+    """By actor and time: the lock that it then got, or was woken to try again, and since when it had waited."""
     waits: list[tuple[str, int, int]] = attrs.field(factory=list)
-    """Every wait for a lock that got it: the lock, when it began and ended."""
+    """Every wait that ended with the lock: the lock's name, begin and end of the wait."""
     neighbours: list[tuple[int, int]] = attrs.field(factory=list)
-    """The waits of look-ups for the lock of an entry that was not the one they looked for: begin and end."""
+    """Begin and end of each wait by a look-up for the lock of an entry that only lies beside what was looked up."""
     queued: dict[tuple[int, int], list[int]] = attrs.field(factory=dict)
-    """The kernels of each queue of each device, in the order in which they were submitted."""
+    """By device and queue: the numbers of its kernels, in the order in which they were submitted."""
     slices: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
-    """Where processes have the device in turn: when each slice began, and whose it was; -1 for a switch's begin."""
+    """By device: when each time slice began and the number of its process; -1 at the begin of a context switch."""
 
     def last_taken(self, actor: int, before: int) -> int | None:
-        """Return the number of the last resumption to an actor that has a lower number than `before`."""
+        """Return the number of the last resumption of an actor before number `before`; None if there is none."""
         numbers = self.taken.get(actor, ())
         last = bisect.bisect_left(numbers, before) - 1
         return numbers[last] if last >= 0 else None
 
     def resumptions_until(self, time_ps: int) -> int:
-        """Count the resumptions up to a time, that instant included."""
+        """Return how many resumptions took place up to a time, that instant included."""
         return bisect.bisect_right(self.resumptions, time_ps, key=_time_of)
 
     def ends_at(self, actor: int, time_ps: int, queue: int) -> Iterator[int]:
-        """Return the kernels of a queue that ended at a time."""
+        """Yield the numbers of the kernels of a queue that ended at a time."""
         for number in self.ends.get((actor, time_ps), ()):
             if self.kernels[number].queue == queue and self.kernels[number].end == time_ps:
                 yield number
@@ -157,18 +157,18 @@ class History:
         return name == "main" or bool(_PROGRAM.match(name))
 
     def actor_named(self, name: str) -> int | None:
-        """Return the actor of a name; None if there is none."""
+        """Return the index of the actor with a name; None if there is none."""
         return next((actor for actor, known in self.names.items() if known == name), None)
 
 
 def process_of(actor: str) -> int:
-    """Return the number of the process that an actor belongs to, by its name; the first one's have no number."""
+    """Return the process of an actor from its name, such as 1 for "rank 1"; 0 if the name has no number of one."""
     found = _PROCESS.search(actor)
     return 0 if found is None else int(found[1])
 
 
 def plain(array: str) -> str:
-    """Return an array's name without the numbers at its end: the arrays of one kind have one name."""
+    """Return an array's name without the numbers at its end, so that "a[0]" and "a[1]" have the same name."""
     return _NUMBERS.sub("", array)
 
 
@@ -182,7 +182,10 @@ def history_of(
     source_lines: dict[int, str],
     arrivals: dict[int, tuple[int, int]],
 ) -> History:
-    """Put a run's events and resumptions in order by actor."""
+    """Sort a run's events and resumptions by actor.
+
+    rows: events that count in the trace hash, in order. arrivals: as in `History`.
+    """
     history = History(source_lines=source_lines, resumptions=resumptions, arrivals=arrivals)
     for number, resumption in enumerate(resumptions):
         history.taken.setdefault(resumption.taker, []).append(number)
@@ -193,7 +196,7 @@ def history_of(
 
 
 class _Reading:
-    """Reads the events of a run, one after the other."""
+    """Fills a `History` from the events of a run, one after the other."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -201,10 +204,10 @@ class _Reading:
         self._submitted: dict[int, tuple[int, int]] = {}
         self._places: dict[int, int] = {}
         self._visited: dict[int, tuple[int, int]] = {}
-        """When each actor waited last for the lock of an entry."""
+        """By actor: begin and end of its last wait for an entry's lock."""
         self._waiting: dict[int, tuple[str, int]] = {}
         self._mapped: dict[int, str] = {}
-        """The array that each actor looked up last."""
+        """By actor: the array that it looked up last."""
 
     def read(self, number: int, row: Row) -> None:
         history = self._history
@@ -229,7 +232,7 @@ class _Reading:
             steps.add(number, time_ps, doing)
 
     def _changed(self, now: Doing, row: Row) -> Doing | None:
-        """Return what an actor does from an event on; None if it goes on with the same."""
+        """Return what an actor does from an event on; None if the event changes nothing."""
         label, cause = row[0], row[5]
         directive, call, locks, copy, migrates = now
         match label:
@@ -252,7 +255,7 @@ class _Reading:
             case "DirectiveEnd":
                 return Doing(NOTHING if cause == row[6] else cause, None, locks, copy, migrates)
             case "CopyBegin":
-                # No program submits the pieces of a copy that goes through the host.
+                # A copy from pinned memory without a queue is a piece of one through the host; no program asks for it.
                 direction = RELAYED if row[4] == NONE and row[10] == "pinned" else row[7]
                 return Doing(cause, call, locks, direction, row[10] == "managed")
             case "CopyEnd":
@@ -274,7 +277,7 @@ class _Reading:
         return None
 
     def _wait(self, actor: int, lock: str, time_ps: int, *, got: bool) -> None:
-        """Follow the waits for a lock: a second one for the same lock shows that the actor was woken to try again."""
+        """Record a wait for a lock; a second LockWait for the same lock means that the actor was woken to try again."""
         waiting = self._waiting.get(actor)
         waits_for_it = waiting is not None and waiting[0] == lock
         if waiting is not None and waits_for_it:
@@ -318,54 +321,54 @@ class _Reading:
 
 
 FAULTS = "page faults"
-"""The resource of what the handler of page faults does, and of the migrations that it asks for."""
+"""The resource of the page-fault handler's work, and of the migrations that it asks for."""
 RELAYED = "copies between devices through the host"
 """The resource of copies that go through pinned memory of the host, piece by piece, over two links."""
 
 
 @attrs.frozen
 class PathPart:
-    """A piece of the critical path, in integer picoseconds."""
+    """A piece of the critical path: which actor worked, in which call, and what was waited for. Times are in ps."""
 
     begin_ps: int
     end_ps: int
     actor: str
     resource: str
-    """What worked: "program", "runtime", "driver", "messages", "kernel", "launch", "page faults", an engine, or another
-    actor.
+    """Which part worked: "program", "runtime", "driver", "messages", "kernel", "launch", "page faults", an engine, or
+    another actor.
     """
     call: str
-    """The call or the kernel."""
+    """The driver's call or the kernel; empty if there is none."""
     array: str
     directive: str
     place: str
     waited_for: str
-    """What the path's later actor waited for its turn at meanwhile: a lock, a core, an engine; empty for nothing."""
+    """The lock, core or engine for which the actor that comes later on the path waited meanwhile; empty for none."""
     times: float = 1.0
-    """How many times over it counts: more than once in a repeated phase that stands for others."""
+    """By how much its time is multiplied: above 1 in an instance of a repeated phase that stands for others."""
 
     @property
     def ps(self) -> int:
-        """Return the time that it stands for."""
+        """Return its time in picoseconds, multiplied by `times`."""
         own = self.end_ps - self.begin_ps
         return own if self.times == 1.0 else round(own * self.times)
 
     @property
     def blame(self) -> str:
-        """Return what was waited for, or else what worked."""
+        """Return the resource that was waited for, or if there was no wait the one that worked."""
         return self.waited_for or self.resource
 
 
 @attrs.define
 class _Turn:
-    """A wait for a turn that the path passes through: what for, and when it had begun."""
+    """A wait for a turn during which the path runs: the resource waited for, and when the wait had begun."""
 
     resource: str
     since_ps: int
 
 
 def critical_path(history: History, begin_ps: int, end_ps: int, actor: int) -> list[PathPart]:
-    """Return the path that ends with `actor` at `end_ps`, back to `begin_ps`, the first part first.
+    """Return the critical path from `begin_ps` to `end_ps`, when it ends with `actor`; the parts are in order of time.
 
     The parts add up to `end_ps - begin_ps`.
     """
@@ -373,7 +376,7 @@ def critical_path(history: History, begin_ps: int, end_ps: int, actor: int) -> l
 
 
 def counted_over(path: Iterable[PathPart], phases: Sequence[tuple[int, int, float]]) -> Iterator[PathPart]:
-    """Let the parts in repeated phases stand for those that were left out; a phase is begin, end and how many times."""
+    """Yield the parts, multiplied in sampled phases by the weight; a phase is begin and end in ps, and its weight."""
     for part in path:
         begin = part.begin_ps
         for since, until, times in phases:
@@ -388,7 +391,7 @@ def counted_over(path: Iterable[PathPart], phases: Sequence[tuple[int, int, floa
 
 
 class _Walk:
-    """One walk backwards."""
+    """One walk backwards along the critical path, which collects its parts."""
 
     def __init__(self, history: History, begin_ps: int) -> None:
         self._history = history
@@ -396,7 +399,7 @@ class _Walk:
         self._parts: list[PathPart] = []
         self._turns: list[_Turn] = []
         self._seen: set[tuple[int, int]] = set()
-        """Kernels that the path has come to, and when."""
+        """Numbers of the kernels that the path has reached, each with the time."""
 
     def back_from(self, actor: int, end_ps: int) -> list[PathPart]:
         history = self._history
@@ -430,7 +433,7 @@ class _Walk:
     # ------------------------------------------------------------------ parts
 
     def _add(self, begin_ps: int, end_ps: int, part: PathPart) -> None:
-        """Add a part, cut where the path's begin is and where waits for a turn had begun."""
+        """Add a part, cut at the begin of the path and where waits for a turn had begun."""
         begin_ps = max(begin_ps, self._begin_ps)
         while begin_ps < end_ps:
             self._turns = [turn for turn in self._turns if turn.since_ps < end_ps]
@@ -441,7 +444,7 @@ class _Walk:
             end_ps = cut_ps
 
     def _work(self, actor: int, begin_ps: int, end_ps: int) -> None:
-        """Add what an actor did, from step to step."""
+        """Add what an actor did from `begin_ps` to `end_ps`, one part for each step."""
         begin_ps = max(begin_ps, self._begin_ps)
         name = self._history.names.get(actor, "?")
         copies = 0
@@ -506,7 +509,7 @@ class _Walk:
     # ------------------------------------------------------------------ kernels
 
     def _kernel_at(self, actor: int, time_ps: int, awaited: int) -> KernelRun | None:
-        """Return a kernel that ended, or met a missing page, with this actor at this time; first the awaited one."""
+        """Return a kernel of this actor that ended or met a missing page at this time, the awaited one if it did."""
         ended = self._history.ends.get((actor, time_ps), ())
         for number in (awaited, *ended) if awaited in ended else ended:
             if (number, time_ps) not in self._seen:
@@ -515,7 +518,7 @@ class _Walk:
         return None
 
     def _along(self, kernel: KernelRun, time_ps: int, number: int) -> tuple[int, int, int]:
-        """Go from a kernel's end or page fault to what had let it go on; returns actor, time and resumptions."""
+        """Go from a kernel's end or fault back to its start or last stall; return as `_giver_at` where to go on."""
         history = self._history
         name = history.names.get(kernel.actor, "?")
         work = self._made(name, "kernel", kernel.directive, ApiCall(kernel.name))
@@ -525,7 +528,7 @@ class _Walk:
         return self._giver_at(kernel.actor, since_ps, number) if went_on else self._before(kernel, number)
 
     def _in_slices(self, kernel: KernelRun, begin_ps: int, end_ps: int, work: PathPart) -> None:
-        """Add what a kernel did; where other processes have the device meanwhile, it waits for its time slice."""
+        """Add the work of a kernel; while another process has the device, the kernel waits for its time slice."""
         slices = self._history.slices.get(kernel.device)
         process = process_of(self._history.names.get(kernel.submitted[0], ""))
         if not slices:
@@ -541,7 +544,7 @@ class _Walk:
             end_ps, place = since, place - 1
 
     def _before(self, kernel: KernelRun, number: int) -> tuple[int, int, int]:
-        """Go from a kernel's start to what it had waited for, and to who submitted it."""
+        """Go from a kernel's start to what it waited for, or to its submitter; return as `_giver_at` where to go on."""
         history = self._history
         submitter, submitted_ps = kernel.submitted
         arrived_ps, arrived = history.arrivals.get(kernel.number, (kernel.start, number))
@@ -567,10 +570,10 @@ class _Walk:
         return queue, arrived_ps, arrived
 
     def _order_before(self, kernel: KernelRun, arrived_ps: int) -> _Turn | None:
-        """Return the turn that a kernel waited for behind kernels that other threads had put into its queue, if any.
+        """Return the turn for which a kernel waited behind other threads' kernels in its queue; None if it did not.
 
-        A command waits for the one before it in its stream. Where that has just ended, the two are of one stream; where
-        the one before it was let go at the same time, it only stood behind that in the hardware queue.
+        A command waits for the one before it in its stream. If the previous kernel of the queue ended when this one
+        arrived, both are in one stream. Otherwise this kernel only stood behind it in the hardware queue.
         """
         history = self._history
         submitter, submitted_ps = kernel.submitted
@@ -585,7 +588,7 @@ class _Walk:
         return _Turn(f"device {kernel.device} {what}", submitted_ps)
 
     def _was_held_up(self, kernel: KernelRun) -> bool:
-        """Tell whether a kernel began because another one ended, or a halt did, and not when its latency was over."""
+        """Tell whether a kernel began because another kernel or a halt ended, and not because its latency was over."""
         history = self._history
         if any(other != kernel.number for other in history.ends.get((kernel.actor, kernel.start), ())):
             return True
@@ -595,7 +598,10 @@ class _Walk:
         return history.is_program(history.resumptions[taken].giver)
 
     def _giver_at(self, actor: int, time_ps: int, number: int) -> tuple[int, int, int]:
-        """Return who let an actor go on at a time; the actor itself if a kernel of its own did."""
+        """Return the actor that resumed `actor` at a time, the time, and the number of resumptions before it.
+
+        It is the actor itself if a kernel of its own ended at that time.
+        """
         history = self._history
         if history.ends.get((actor, time_ps)):
             return actor, time_ps, min(number, history.resumptions_until(time_ps))

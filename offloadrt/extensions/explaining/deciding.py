@@ -1,10 +1,10 @@
-"""Which uncertain entries matter: those that need not be drawn, and the two that decide an order.
+"""Which uncertain entries matter: those that need not be drawn, and the two that decide a ranking.
 
-Drawing costs the same for one entry as for all, and moving every entry by itself to both ends of its range costs more
-runs than 64 draws: a machine has some 150 entries, of which about 25 change a run. So `idle_entries` looks at all of
-those together that nothing of a run is charged for, as `charged_in.py` has it, which takes two runs. What they change
-is found by halves. What is left is drawn; after the draws `screen` moves the likely ones by themselves, the others by
-groups, and then the members of groups that change something.
+A draw of one entry costs as many runs as a draw of all. To move every entry by itself to both ends of its range costs
+more runs than 64 draws: a machine has some 150 entries, of which about 25 change a run. So before the draws,
+`idle_entries` moves all entries together that according to `charged_in.py` are charged for nothing that the run did;
+this takes two runs. If they change the run, they are divided into halves. All other entries are drawn. After the draws,
+`screen` moves the likely entries one by one, the others by groups, and then the members of groups that change a run.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from offloadrt.study.reporting.words import percent, word
 from offloadrt.study.sweep import Point, SweepOutcome, sweep
 
 MEASUREMENTS: Final = Registry[Callable[[str, str], str]]("way to measure", "offloadrt.measurements")
-"""Functions of an entry and a machine that return the command that measures it there, or an empty text."""
+"""Functions of (entry, machine), by name. Each returns the command that measures the entry there, or an empty text."""
 
 Told = Callable[[int, int], object]
-"""Called with the runs done and asked for."""
+"""Called as work advances, with the runs done and the runs asked for."""
 
 
 def _nothing(done: int, asked: int) -> None:
@@ -44,19 +44,23 @@ def _nothing(done: int, asked: int) -> None:
 
 @attrs.frozen
 class EntryEffect:
-    """What both ends of an entry's range do to some runs, all else as it stands."""
+    """The times of some runs with one entry, or a set of entries, at both ends of its range, all else unchanged."""
 
     entry: str
     low: tuple[float, ...]
-    """The times of the runs at its low end."""
+    """Elapsed seconds of each run with the entry at the low end of its range."""
     high: tuple[float, ...]
+    """The same at the high end."""
     changes: bool
-    """Whether one of the runs is another one at an end."""
+    """Whether any of these runs differs from the run with the nominal value (`facts`)."""
 
 
 @attrs.frozen
 class MovedRuns:
-    """Some runs, of which entries are moved to both ends of their ranges until a deadline."""
+    """Repeats some runs with entries moved to both ends of their ranges, until a deadline.
+
+    nominal: the results of the runs as they stand. deadline: a reading of `clock_of(jobs)`.
+    """
 
     points: Sequence[Point]
     nominal: Sequence[Result]
@@ -66,7 +70,7 @@ class MovedRuns:
     advanced: Told = _nothing
 
     def entries(self) -> list[str]:
-        """Return the entries that can be moved, each once."""
+        """Return the names of the uncertain entries that the runs leave free, each once."""
         return [
             *dict.fromkeys(
                 key for point in self.points for key in uncertain(spec_of(point)) if is_free(key, point.options)
@@ -74,7 +78,10 @@ class MovedRuns:
         ]
 
     def look(self, asked: Mapping[str, Sequence[str]]) -> dict[str, EntryEffect]:
-        """Move each of some sets of entries, by their names; those for which there was no time are missing."""
+        """Move each set of entries together to both ends; return the effects by the names of the sets.
+
+        asked: the entries of each set, by a name for the set. Sets for which there was no time are left out.
+        """
         places = [
             (name, end, number) for name in asked for end in ("low", "high") for number in range(len(self.points))
         ]
@@ -101,7 +108,7 @@ class MovedRuns:
 
 
 def _moved(point: Point, keys: Iterable[str], end: str) -> Point | None:
-    """Return the run with some entries at an end of their ranges; None where it has none of them."""
+    """Return the run with some entries at the end "low" or "high" of their ranges; None if it has none of them."""
     there = uncertain(spec_of(point))
     plain = attrs.evolve(point.options, repeat=1, hash=None, record=False)
     ends = {key: end for key in keys if key in there and is_free(key, plain)}
@@ -112,10 +119,10 @@ def _moved(point: Point, keys: Iterable[str], end: str) -> Point | None:
 def idle_entries(
     points: Sequence[Point], nominal: Sequence[Result], pool: Executor, *, jobs: int = 1, budget_s: float = math.inf
 ) -> frozenset[str]:
-    """Find entries that change no run at either end of their ranges, within a budget of real time.
+    """Return the entries that change no run at either end of their ranges, as far as `budget_s` seconds suffice.
 
-    First those are moved together that are charged for nothing that the runs did; of a set that changes something, each
-    half is looked at.
+    The entries that are charged for nothing that the runs did are first moved together. If a set of entries changes a
+    run, each half of it is tried.
     """
     ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s)
     places = [_places(result) for result in nominal]
@@ -134,13 +141,13 @@ def idle_entries(
 
 
 _ALWAYS = ("program", "runtime", "driver", "launch", "kernel")
-"""What every program does, or may do without a trace in its result."""
+"""Places of the critical path that every program has, or may have without a trace in its result."""
 _WITH: Final = {"memory_async_copy": "cuMemcpy", "signal_wait_scacquire": "queue_submit"}
-"""What goes with a call of ROCr's, and is no call of its own in a result: the host's part of a copy, and a dispatch."""
+"""Calls that results list under a call of ROCr's instead: the host's part of a copy, and a dispatch."""
 
 
 def _places(result: Result) -> frozenset[str]:
-    """Return what a run did, in the words of `charged_in.py`."""
+    """Return what a run did, as places in the words of `charged_in.py`."""
     calls = [f"driver: {name}" for call in result.all_calls() for name in (call, _WITH.get(call, call))]
     parts = [name for name, use in result.devices.items() if use.busy_s or use.wait_s]
     waits = [f"behind {name}" for name in (*result.locks, *parts)]
@@ -149,7 +156,7 @@ def _places(result: Result) -> frozenset[str]:
 
 
 def _is_charged(key: str, places: Iterable[str]) -> bool:
-    """Tell whether an entry is charged for something that a run did; one of which nobody knows where, may be."""
+    """Tell whether an entry is charged in one of the places; True if it is not declared where it is charged."""
     where = charged_in(key)
     return where is None or any(fnmatchcase(place, pattern) for pattern in where for place in places)
 
@@ -157,15 +164,15 @@ def _is_charged(key: str, places: Iterable[str]) -> bool:
 # ---------------------------------------------------------------------- after the draws
 @attrs.frozen
 class Screening:
-    """Which entries matter at all."""
+    """Which of the uncertain entries change a run, and how. nominal: elapsed seconds of the runs as they stand."""
 
     nominal: tuple[float, ...]
     effects: list[EntryEffect]
-    """Of all entries that change a run."""
+    """One for each entry that changes a run."""
     idle: list[str]
-    """Entries that change none, by themselves or with their group."""
+    """Entries that change no run, moved by themselves or together with their group."""
     unknown: list[str]
-    """Those for which there was no time."""
+    """Entries for which there was no time."""
 
     def __str__(self) -> str:
         more = f", {len(self.unknown)} were not looked at within the budget" if self.unknown else ""
@@ -173,7 +180,7 @@ class Screening:
 
 
 _FIRST = 4
-"""Entries that are looked at before the groups: those with which the draws go most."""
+"""So many of the most likely entries are moved one by one, before the groups."""
 
 
 def screen(
@@ -189,9 +196,9 @@ def screen(
 ) -> Screening:
     """Find the entries that change a run, within a budget of real time.
 
-    A group is what a name has before its first dot. An entry of which both ends, and those of its group, leave every
-    run as it is to the picosecond is left out. `likely` says which to look at first, by their draws; `idle` are known
-    to change nothing.
+    Entries are grouped by the part of their names before the first dot. If a group moved together to either end leaves
+    every run as it is, its members are not moved one by one. likely: a number for each entry, the largest are tried
+    first; for example their correlations over draws. idle: entries that are known to change nothing.
     """
     known = likely or {}
     ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s, advanced)
@@ -218,7 +225,10 @@ def screen(
 
 
 def correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[float]) -> dict[str, float]:
-    """Return the correlation of each entry's place with a figure; 0 where one of the two does not vary."""
+    """Return for each entry the correlation of its position in its range with a figure; 0 if one of them is constant.
+
+    places: for each draw, the position of every entry. figures: the figure in each draw.
+    """
     found = dict.fromkeys(places[0], 0.0) if places else {}
     if len(set(figures)) > 1:
         for entry in found:
@@ -243,9 +253,10 @@ def decided(
     budget_s: float = math.inf,
     advanced: Told = _nothing,
 ) -> Ranking:
-    """Name the two entries whose uncertainty decides between the nearest neighbours of a ranking.
+    """Return the ranking with the two entries whose uncertainty decides between its nearest neighbours.
 
-    `pair` are the numbers of the two among the points, the one that ranks first before the other.
+    pair: the indices of the neighbours among the points, the one that ranks first before the other. budget_s: real time
+    for the runs, in seconds.
     """
     figures = [math.log(after / before) for before, after in drawn.pairs(*pair)]
     points, nominal = [points[number] for number in pair], [nominal[number] for number in pair]
@@ -273,7 +284,7 @@ def decided(
 
 
 def turned(points: Sequence[Point], nominal: Sequence[Result], drawn: DrawnRuns) -> list[str]:
-    """Say which steps from one value of a sweep to the next turn round in some of the draws, most often first."""
+    """Say which steps between values of a sweep change sign in some draws: faster becomes slower. Most often first."""
     places = [point.axis_values for point in points]
     numbers = {tuple(place.values()): number for number, place in enumerate(places)}
     axes = {name: [*dict.fromkeys(place[name] for place in places)] for name in (places[0] if drawn.matters else ())}
@@ -299,7 +310,7 @@ _NO_PRICES = (*NO_COSTS, "process.time_slice", "stream.time_slice", "runlist.qua
 
 
 def slower_for_less(points: Sequence[Point], screening: Screening) -> list[str]:
-    """Say which entries make a run slower where something takes less, most first: another actor then comes first."""
+    """Say which entries make a run slower at their cheap end, most first: there another actor may come first."""
     found = []
     for effect in screening.effects:
         for number, point in enumerate(points):
@@ -318,7 +329,7 @@ def slower_for_less(points: Sequence[Point], screening: Screening) -> list[str]:
 
 
 def _named(point: Point, points: Sequence[Point]) -> str:
-    """Name a run by what tells it from the others."""
+    """Return the axis values by which a run differs from the others, as "threads=8 memory=map"."""
     own = point.axis_values
     return " ".join(
         f"{name}={value}" for name, value in own.items() if any(one.axis_values[name] != value for one in points)
@@ -326,7 +337,10 @@ def _named(point: Point, points: Sequence[Point]) -> str:
 
 
 def decider(entry: str, points: Sequence[Point], factor: float, turns: bool = False) -> Decider:
-    """Say what an entry is today, and what measures it."""
+    """Describe an entry that decides: its range and source today, and the command that measures it.
+
+    factor: by how much the time, or the ratio of two times, moves over its range. turns: whether it turns the order.
+    """
     specs = [spec for spec in map(spec_of, points) if entry in uncertain(spec)]
     known = specs[0].entries[entry]
     machines = " and ".join(dict.fromkeys(spec.name for spec in specs))

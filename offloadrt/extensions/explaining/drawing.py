@@ -5,9 +5,10 @@ group "locks"     who holds each lock, and how many wait for it; entry locks sha
 group "messages"  messages of each rank that are under way
 group "device n"  hardware queues, copy engines, compute units, page faults, drains, memory in use
 
-Arrows lead from a directive to its copies and kernels, and from who releases a lock to who had waited for it. A wait
-for a lock says who held it when it began. Calls and directives say with what. What threads do for one
-another is drawn where resumptions have been recorded (`AnnotationTracks`).
+Arrows lead from a directive to its copies and kernels, and from the actor that releases a lock to the actor that gets
+it after a wait. The slice of a wait for a lock names the lock's holders at the wait's begin. Slices of calls and
+directives have notes: bytes, arrays, kernels. Barriers, tasks and arguments of calls come from a `CausalLog`, if there
+is one (`AnnotationTracks`).
 
 On a track slices nest and never overlap. A host thread has one track, on which directives, calls and waits nest as the
 thread entered them (`ThreadTracks`). A resource (lock, hardware queue, copy engine, compute units) has as many lanes as
@@ -32,29 +33,29 @@ from offloadrt.trace import events
 from offloadrt.trace.events import NONE, Event, Row, decode, plain_kernel
 
 Notes = Mapping[str, int | str]
-"""Details shown when the reader of the picture clicks on a slice."""
+"""Details of a slice by name, shown when the reader clicks on it; such as {"bytes": 4096}."""
 
 
 class Canvas(Protocol):
     """Draws tracks, known by the numbers that `thread`, `lane` and `counter` return; times are picoseconds."""
 
     def thread(self, group: str, index: int, name: str, /) -> int:
-        """Make a new track for the actor of that index."""
+        """Make a new track for the actor with this index, and return the track's number."""
 
     def lane(self, group: str, name: str, /) -> int:
-        """Make a new track for one lane of a resource."""
+        """Make a new track for one lane of a resource, and return the track's number."""
 
     def counter(self, group: str, name: str, unit: str, /) -> int:
-        """Make a new track for a number over time; unit: "bytes" or "count"."""
+        """Make a new track for a number over time, and return the track's number; unit: "bytes" or "count"."""
 
     def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
-        """Begin a slice; slices anywhere that name the same flow are joined by arrows, in order of time."""
+        """Begin a slice. Arrows join the slices on all tracks that have a flow's number in common, in order of time."""
 
     def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
-        """End the slice that began last on the track; notes: what is known of it only now."""
+        """End the slice that began last on the track; notes: details that are known only at its end."""
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
-        """Mark something that takes no time; flows as of a slice."""
+        """Mark something that takes no time; flows: numbers of arrows, as for `begin`."""
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
         """Give a counter a new value."""
@@ -64,25 +65,25 @@ class Canvas(Protocol):
 class _Thread:
     track: int
     open: list[tuple[str, object]] = attrs.field(factory=list)
-    """What is open on the track, the outermost first."""
+    """Keys of the slices that have begun and not ended, the outermost first."""
 
 
 @attrs.define
 class ThreadTracks:
-    """One track a host thread; an end closes whatever was left open inside it, so that slices always nest."""
+    """One track for each host thread. Ending a slice also ends those still open inside it, so slices always nest."""
 
     canvas: Canvas
     group: str
     names: dict[int, str] = attrs.field(factory=dict)
-    """Names of actors by index, filled in by the owner."""
+    """By index of an actor: its name; whoever creates this object fills it in."""
     _threads: dict[int, _Thread] = attrs.field(factory=dict)
 
     def name(self, actor: int) -> str:
-        """Return the name of an actor."""
+        """Return the name of an actor, "actor INDEX" if it is unknown."""
         return self.names.get(actor, f"actor {actor}")
 
     def track(self, actor: int) -> int:
-        """Return the actor's track, made when it is first drawn on."""
+        """Return the number of the actor's track; a new track is made at the first call."""
         return self._thread(actor).track
 
     def begin(
@@ -94,18 +95,18 @@ class ThreadTracks:
         flows: Sequence[int] = (),
         notes: Notes | None = None,
     ) -> None:
-        """Begin a slice that `what` identifies on the actor's track."""
+        """Begin a slice on the actor's track; `what` is its key, such as ("wait", lock), by which `end` finds it."""
         thread = self._thread(actor)
         thread.open.append(what)
         self.canvas.begin(thread.track, time_ps, name, flows, notes or {})
 
     def is_innermost(self, actor: int, what: tuple[str, object]) -> bool:
-        """Tell whether `what` is open on the actor's track, and nothing inside it."""
+        """Tell whether the slice with the key `what` is open on the actor's track and no other is open inside it."""
         thread = self._threads.get(actor)
         return thread is not None and bool(thread.open) and thread.open[-1] == what
 
     def end(self, actor: int, time_ps: int, what: tuple[str, object], notes: Notes | None = None) -> None:
-        """End `what`, and what was left open inside it; an end without its begin is passed over."""
+        """End the slice with the key `what` and those still open inside it; do nothing if it is not open."""
         thread = self._threads.get(actor)
         if thread is None or what not in thread.open:
             return
@@ -114,7 +115,7 @@ class ThreadTracks:
         self.canvas.end(thread.track, time_ps, notes or {})
 
     def end_all(self, actor: int, time_ps: int) -> None:
-        """End whatever is open on the track of an actor that is gone."""
+        """End all open slices on the track of an actor that has finished."""
         thread = self._threads.get(actor)
         if thread is not None:
             for _ in thread.open:
@@ -122,7 +123,7 @@ class ThreadTracks:
             thread.open.clear()
 
     def finish(self, time_ps: int) -> None:
-        """End whatever is open on any track."""
+        """End all open slices on all tracks."""
         for actor in self._threads:
             self.end_all(actor, time_ps)
 
@@ -141,7 +142,7 @@ class _Lane:
 
 @attrs.define
 class Lanes:
-    """Resources, each with as many tracks as it has slices at once."""
+    """Draws resources such as locks and engines; each gets as many tracks (lanes) as it has slices at the same time."""
 
     canvas: Canvas
     _lanes: dict[tuple[str, str], list[_Lane]] = attrs.field(factory=dict)
@@ -157,7 +158,7 @@ class Lanes:
         flows: Sequence[int] = (),
         notes: Notes | None = None,
     ) -> None:
-        """Begin a slice that `what` identifies on the lowest free lane of the resource."""
+        """Begin a slice on the lowest free lane of the resource; `what` is its key, by which `end` finds it."""
         lanes = self._lanes.setdefault((group, resource), [])
         lane = next((lane for lane in lanes if not lane.busy), None)
         if lane is None:
@@ -168,7 +169,7 @@ class Lanes:
         self.canvas.begin(lane.track, time_ps, name, flows, notes or {})
 
     def end(self, time_ps: int, what: tuple[object, ...]) -> bool:
-        """End the oldest open slice of `what`; False for an end without its begin, which is passed over."""
+        """End the oldest open slice with the key `what`; return False, and do nothing, if there is none."""
         lanes = self._open.get(what)
         if not lanes:
             return False
@@ -180,7 +181,7 @@ class Lanes:
         return True
 
     def finish(self, time_ps: int) -> None:
-        """End whatever is open."""
+        """End all open slices."""
         for what in list(self._open):
             while what in self._open:
                 self.end(time_ps, what)
@@ -207,16 +208,16 @@ class CounterTracks:
 # ---------------------------------------------------------------------- notes
 # What the notes of a call and of a directive say: bytes, addresses, arrays, kernels, mapped variables.
 MOST_NAMES = 16
-"""A directive with more mapped variables names these, and how many more there are."""
+"""The note of a directive names so many mapped variables at most; of the others it gives the number."""
 
 
 @attrs.define
 class _Blocks:
-    """The entries of one device's table, in order of their device addresses, those included that have been removed."""
+    """The entries of one device's present table, in order of their device addresses; removed entries are kept."""
 
     begins: list[int] = attrs.field(factory=list)
     entries: dict[int, tuple[int, str]] = attrs.field(factory=dict)
-    """Size and array by address."""
+    """Size in bytes and name of the array, by device address."""
 
     def insert(self, address: int, size: int, array: str) -> None:
         if address not in self.entries:
@@ -224,7 +225,7 @@ class _Blocks:
         self.entries[address] = size, array
 
     def array_at(self, address: int) -> str:
-        """Return the array of the entry in which an address lies, empty if there is none."""
+        """Return the name of the array whose entry contains a device address, empty if no entry does."""
         place = bisect.bisect_right(self.begins, address) - 1
         if place < 0:
             return ""
@@ -234,19 +235,19 @@ class _Blocks:
 
 
 class CallNotes:
-    """Follows the events of a trace in their order, and has notes when a call or a directive ends."""
+    """Collects the notes of calls and directives (bytes, addresses, arrays, kernels) from a trace's events in order."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, _Blocks] = {}
         self._missing: dict[int, tuple[int, str]] = {}
-        """Size and array of the section that each thread has looked up last, when it was not mapped."""
+        """By thread: size in bytes and array of the section that it looked up last, if that was not mapped."""
         self._calls: dict[int, dict[str, int | str]] = {}
-        """What is known of the call that each thread is in."""
+        """By thread: the notes of the call that it is in."""
         self._maps: dict[int, dict[str, None]] = {}
-        """What each directive has mapped or looked up, in order."""
+        """By directive: names of the arrays that it mapped or looked up, in order; the values mean nothing."""
 
     def follow(self, event: Event) -> None:
-        """Take an event."""
+        """Read the next event of the trace."""
         match event:
             case events.CallBegin():
                 self._calls[event.actor] = {}
@@ -268,7 +269,7 @@ class CallNotes:
                 pass
 
     def tell(self, actor: int, device: int, notes: dict[str, int | str]) -> None:
-        """Note arguments of the call that a thread is in; an address that is mapped there has its array's name."""
+        """Add notes to the call that a thread is in; if their address lies in a mapped array, add its name too."""
         call = self._calls.get(actor)
         if call is None:
             return
@@ -279,14 +280,14 @@ class CallNotes:
             call["array"] = array
 
     def of_call(self, actor: int) -> dict[str, int | str]:
-        """Return the notes of the call that a thread ends; addresses are hexadecimal."""
+        """Return and forget the notes of the call that a thread ends; the address is text in hexadecimal."""
         notes = self._calls.pop(actor, {})
         if "address" in notes:
             notes["address"] = f"{notes['address']:#x}"
         return notes
 
     def of_directive(self, directive: int) -> dict[str, int | str]:
-        """Return the notes of a directive that ends."""
+        """Return and forget the notes of a directive that ends: the names of the arrays that it mapped."""
         names = [name for name in self._maps.pop(directive, {}) if name]
         if not names:
             return {}
@@ -301,7 +302,7 @@ class CallNotes:
         if call is None:
             return
         call.update({"bytes": event.size, "address": event.address})
-        # The runtime allocates a section that it has looked up in vain; what is larger is a block of a pool.
+        # The runtime allocates a section whose look-up found no entry; a larger allocation is a block of a pool.
         size, array = self._missing.get(event.actor, (0, ""))
         if array and size == event.size:
             call["array"] = array
@@ -310,14 +311,14 @@ class CallNotes:
 # ---------------------------------------------------------------------- annotations
 # Draws `Annotations` on the tracks of host threads: activities, resumptions, and which thread made a deferred task.
 DOING = "doing"
-"""How `ThreadTracks` knows an activity."""
+"""The first half of an activity's key in `ThreadTracks`; the other half is the activity's name."""
 
 
 @attrs.define(eq=False)
 class AnnotationTracks:
-    """Takes annotations from a queue as the events pass by to which they belong.
+    """Draws annotations from a queue, each before the event in front of which it was recorded.
 
-    arrow: gives the number of a new arrow. is_thread: tells whether an actor has a track among the host threads.
+    _arrow: returns the number of a new arrow. _is_thread: tells whether an actor has a track among the host threads.
     """
 
     _waiting: deque[Annotation]
@@ -326,28 +327,28 @@ class AnnotationTracks:
     _arrow: Callable[[], int]
     _is_thread: Callable[[int], bool]
     _givers: dict[int, str] = attrs.field(factory=dict, init=False)
-    """Who let each thread go on last, in its activity."""
+    """By thread: the name of the actor that resumed it last during its present activity."""
     _tasks: dict[int, int] = attrs.field(factory=dict, init=False)
-    """The arrow to the deferred task that each thread is about to run."""
+    """By thread: the number of the arrow to the deferred task that it is about to run."""
     _devices: dict[int, int] = attrs.field(factory=dict, init=False)
 
     def until(self, position: int) -> None:
-        """Draw what happened before the event of that number."""
+        """Draw the annotations that were recorded before event number `position`."""
         waiting = self._waiting
         while waiting and waiting[0].position <= position:
             self._draw(waiting.popleft())
 
     def finish(self) -> None:
-        """Draw what is left."""
+        """Draw all remaining annotations."""
         while self._waiting:
             self._draw(self._waiting.popleft())
 
     def enters(self, actor: int, device: int) -> None:
-        """Note the device of the call that a thread enters."""
+        """Remember the device of the call that a thread enters, for the call's arguments."""
         self._devices[actor] = device
 
     def task_of(self, actor: int) -> tuple[int, ...]:
-        """Return the arrow into the directive that a thread begins, if it is a deferred task."""
+        """Return the arrow into the directive that a thread begins: one number if it is a deferred task, else none."""
         task = self._tasks.pop(actor, None)
         return () if task is None else (task,)
 
@@ -374,7 +375,7 @@ class AnnotationTracks:
                 raise ValueError(f"an annotation of no known kind: {annotation}")
 
     def _gave(self, annotation: Annotation) -> None:
-        """Lead an arrow from a thread to the one that it lets go on; a device has no track to begin it on."""
+        """Draw an arrow from a thread to the one that it resumes; a device has no track on which to begin an arrow."""
         giver, taker, threads = annotation.actor, annotation.other, self._threads
         if not threads.is_innermost(taker, (DOING, annotation.name)):
             return  # it waits for something else meanwhile, inside of the activity
@@ -392,14 +393,14 @@ LOCKS = "locks"
 FIRST_ARROW = 1 << 40
 """The number of the first arrow between threads; smaller ones are numbers of directives."""
 _HOST_THREADS = ("main", "host thread", "hidden helper thread", "rank ")
-"""Actors that have a track from their beginning, whether an event tells of them or not."""
+"""How the names begin of the actors that get a track when they start, even if they cause no further event."""
 
 
 class Drawing:
     """Draws rows, in order, on a canvas; `finish` ends what is still open.
 
-    Of the device table only the number of entries is drawn; its events are for the logs. causal_log: what was recorded
-    beside the events of the same run; its annotations are taken as they are drawn.
+    Of the device table only the number of entries is drawn; its events are for the logs. causal_log: the resumptions
+    and annotations of the same run; drawing takes the annotations out of it.
     """
 
     def __init__(self, canvas: Canvas, causal_log: CausalLog | None = None) -> None:
@@ -411,12 +412,12 @@ class Drawing:
         self._blocks: dict[tuple[int, int], list[int]] = {}
         self._directives: set[int] = set()
         self._holders: dict[str, list[int]] = {}
-        """Who holds each lock."""
+        """By lock: the actors that hold it."""
         self._wanted: dict[str, int] = {}
-        """How many wait for each lock."""
+        """By lock: how many actors wait for it."""
         self._arrows = itertools.count(FIRST_ARROW)
         self._given: dict[str, int] = {}
-        """The arrow from the last release of each lock that somebody waited for."""
+        """By lock: the arrow from its last release while an actor waited. By message: the arrow from its send."""
         self._calls = CallNotes()
         self._source_lines: Mapping[int, str] = {} if causal_log is None else causal_log.source_lines
         self._annotations = AnnotationTracks(
@@ -427,12 +428,12 @@ class Drawing:
             lambda actor: self._threads.name(actor).startswith(_HOST_THREADS),
         )
         self._handlers: dict[str, ThreadTracks] = {}
-        """The tracks of each device's page-fault handler."""
+        """By group ("device 0"): the tracks of the device's page-fault handler."""
         self._count = 0
         self._now = 0
 
     def draw(self, rows: Sequence[Row]) -> None:
-        """Draw some rows."""
+        """Draw the next rows of the trace."""
         for row in rows:
             event = decode(row)
             if event.counts:
@@ -459,7 +460,7 @@ class Drawing:
             self._message(event)
 
     def _message(self, event: events.MessageSent | events.MessageReceived) -> None:
-        """Draw a message from its send to when it has been taken in, with an arrow between the two threads."""
+        """Draw a message from its send to the end of its receive, with an arrow between the two threads."""
         what = "message", event.message
         notes: Notes = {"bytes": event.bytes, "tag": event.tag, "message": event.message}
         if isinstance(event, events.MessageSent):
@@ -582,7 +583,7 @@ class Drawing:
         self._canvas.instant(self._threads.track(event.actor), event.time_ps, name, notes, flows)
 
     def _flows(self, cause: int) -> Sequence[int]:
-        """Return the arrows into what directive `cause` caused; none when the trace does not have the directive."""
+        """Return the arrow from directive `cause` to a slice that it caused; none if the trace lacks the directive."""
         return (cause,) if cause in self._directives else ()
 
     def _directive(self, event: events.DirectiveBegin) -> None:
@@ -596,7 +597,7 @@ class Drawing:
         self._threads.begin(event.actor, event.time_ps, what, event.name, (*parents, event.directive), notes)
 
     def _release(self, event: events.LockRelease) -> None:
-        """Take a lock from its holder; where somebody waits for it, an arrow leads to who gets it."""
+        """Remove a holder of a lock; if an actor waits for the lock, begin an arrow to the one that gets it."""
         holders = self._holders.get(event.lock, [])
         if event.actor in holders:
             holders.remove(event.actor)
@@ -612,7 +613,7 @@ class Drawing:
         self._lanes.begin(LOCKS, family, event.time_ps, what, name)
 
     def _end_wait(self, event: Event) -> None:
-        """End the wait of a thread for a lock: its next event shows that it has it or has given up."""
+        """End a thread's wait for a lock: its next event shows whether it has the lock or has given up."""
         wait = self._waits.follow(event.label, event.time_ps, event.actor, getattr(event, "lock", ""))
         if wait is None:
             return
@@ -627,7 +628,7 @@ class Drawing:
         self._counters.add(LOCKS, f"waiting for {lock_family(lock)}", "count", self._now, change)
 
     def _allocate(self, event: events.Allocate) -> None:
-        # A pool hands out blocks inside those of the driver: the outermost block at an address is what counts.
+        # A pool hands out blocks inside the driver's blocks; only the outermost block at an address is counted.
         blocks = self._blocks.setdefault((event.device, event.address), [])
         blocks.append(event.size)
         if len(blocks) == 1:
@@ -665,7 +666,7 @@ class Drawing:
         self._lanes.begin(_group(event.device), "page faults", event.time_ps, what, name, (), notes)
 
     def _fault_phase(self, event: events.FaultPhaseBegin) -> None:
-        """Draw a phase on the track of the host thread that is in it, or on one of the handler."""
+        """Draw a phase of serving page faults, on the track of the host thread that serves or of the fault handler."""
         counts = {"block": event.block, "pages": event.pages, "entries": event.entries, "directive": event.cause}
         notes: Notes = {name: number for name, number in counts.items() if number > 0}
         self._phases(event).begin(event.actor, event.time_ps, ("phase", event.phase), event.phase, (), notes)
@@ -673,7 +674,7 @@ class Drawing:
             self._counters.add(_group(event.device), "faults served", "count", event.time_ps, event.pages)
 
     def _phases(self, event: Event) -> ThreadTracks:
-        """Return the tracks on which the phases of an event's actor are drawn."""
+        """Return the tracks of host threads if the event's actor is one, else those of its device's fault handler."""
         if self._threads.name(event.actor).startswith(_HOST_THREADS):
             return self._threads
         group = _group(event.device)

@@ -4,7 +4,8 @@ with executor("process", 2) as pool:
     page = explain(find_scenario("exahype"), {"threads": 64, "memory": "map"}, pool, jobs=2, budget_s=60)
 page.limit.sentence
 
-`how_sure.py` says whether the sentence holds in draws of all uncertain entries, and what turns a gain round.
+`how_sure.py` checks whether the sentence also holds in draws of all uncertain entries of the machine, and whether a
+gain turns into a loss there.
 """
 
 from __future__ import annotations
@@ -63,17 +64,17 @@ from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
 
 _DRAWS = 16
-"""Draws that are made unasked."""
+"""The number of draws if the caller gives none."""
 _OF_CHANGES, _OF_DRAWS, _OF_GAINS, _OF_CURVES = 0.5, 0.7, 0.82, 0.88
-"""By which parts of the budget changes, draws, gains in draws and parts of costs are tried; the rest finds deciders."""
+"""Ends of the stages as parts of the budget: changes, draws, gains in draws, parts of costs; then deciders."""
 
 Stage = Callable[[str, int, int], object]
-"""Called with the stage, the runs done and the runs asked for."""
+"""Called as work advances, with the stage's name, the runs done in it and the runs that it has in all."""
 
 
 @attrs.frozen
 class Page:
-    """All that `why` says of a run; times of the critical path are integer picoseconds."""
+    """All that `why` prints about a run. Times of the critical path are integer picoseconds."""
 
     scenario: str
     parameters: dict[str, Value]
@@ -82,27 +83,27 @@ class Page:
     command: str
     elapsed_s: float
     elapsed_ps: int
-    """What the parts of the path add up to."""
+    """The sum of the parts of the critical path: the measured time."""
     phases: tuple[str, ...]
-    """What was left out of a long program's repeated phases, and with which error it is estimated."""
+    """A line for each sampled phase: how many of its instances were left out, and the error of its estimated time."""
     limit: Limit
     waited: float
-    """The share of the path in which somebody waited for a turn."""
+    """The share of the path, 0 to 1, in which an actor waited for its turn."""
     path_by_resource: tuple[PathShare, ...]
     path_by_call: tuple[PathShare, ...]
     path_by_line: tuple[PathShare, ...]
     path_by_phase: tuple[PathShare, ...]
-    """By the phases that the program names; empty where it names none."""
+    """The shares of the phases that the program names; empty if it names none."""
     resources: tuple[ResourceUse, ...]
     tried: Tried
     sure: Robustness | None
-    """In how many draws the sentence holds; None when nothing was drawn."""
+    """In how many draws the sentence holds; None if no draws were made."""
     indices: SobolIndices | None
-    """On which entries of the machine the sentence's share depends; None when nobody asked."""
+    """How much the limiting resource's share of the path depends on each entry; None unless `sobol` was given."""
     verdicts: tuple[Verdict, ...] = ()
-    """Where each target region belongs, by estimate: those with the largest times first."""
+    """For each line with target regions, whether they belong on the device, by estimate; the longest first."""
     order_effects: tuple[str, ...] = ()
-    """Changes that turn round: over the draws, over parts of a cost, or since less of something takes longer."""
+    """Changes whose gain is not what one expects: slower in some draws, or a cheaper cost that makes the run slower."""
 
     def to_json(self) -> bytes:
         """Encode the page as one JSON object on one line."""
@@ -112,7 +113,7 @@ class Page:
         return msgspec.json.encode(record)
 
     def _repr_html_(self) -> str:
-        """Show in a notebook the sentence, the critical path and what changes would gain."""
+        """Return HTML for a notebook: the sentence, the critical path, and what changes would gain."""
         tables = [
             html_table(
                 title,
@@ -157,12 +158,12 @@ def explain(
 ) -> Page:
     """Run a scenario, say what limits it, and try changes for the rest of `budget_s` seconds of real time.
 
-    draws: places in all ranges at which it is looked whether the sentence holds; by default 16 where there is a budget.
-    sobol: base samples for the Sobol indices of its share, which have a third of the budget; where it is 0, draws and
-    base samples take as long as they need.
-    watched: called with the run that is explained.
+    draws: for how many draws of all uncertain entries it is checked whether the sentence holds; None: 16 if there is a
+    budget. sobol: base samples for the Sobol indices of the limiting resource's share; they get a third of the budget.
+    With a budget of 0, draws and base samples take as long as they need. jobs: runs at a time.
+    watched: called with the run that is explained, once it has ended.
 
-    Raises as `execute`.
+    Raises what `execute` raises; `Interrupted` for Ctrl-C after the run itself has ended.
     """
     begun = time.monotonic()
     if draws is None:
@@ -210,13 +211,13 @@ def explain(
 
 
 def check_sobol(samples: int) -> None:
-    """Check a number of base samples. Raises UserError for one that is no power of two."""
+    """Raise UserError unless a number of base samples is 0 or a power of two."""
     if samples < 0 or samples & (samples - 1):
         raise UserError(f"--sobol {samples}: it is a power of two, as 16 or 64")
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C after the run that is explained had ended: what is known of it."""
+    """Ctrl-C was pressed after the explained run had ended; `page` has the results so far."""
 
     def __init__(self, page: Page) -> None:
         super().__init__("interrupted")
@@ -224,16 +225,17 @@ class Interrupted(KeyboardInterrupt):
 
 
 _GAINS = 1.05
-"""The gain from which on a change speaks against a sentence that names something else."""
+"""A change of another resource contradicts the sentence only if it gains at least this factor."""
 _PART = 0.25
-"""The part of the best gain that what is named must reach."""
+"""The named resource's best gain must be at least this part of the best gain of all, each minus 1."""
 
 
 def checked(limit: Limit, observed: Observed, tried: Tried) -> Limit:
-    """Compare the sentence with the what-ifs: what it names must be what gains when it is cheaper.
+    """Check the sentence against the what-ifs: making the named resource cheaper must make the run faster.
 
-    Where that gains nothing and something else on the path does, the sentence names that, and says so. What nothing
-    makes cheaper, as the program's own work, is named by its share, and so is that of which little was tried.
+    If it does not, and another resource of the path does, return a sentence that names the other one and says why. A
+    resource that no change makes cheaper, such as the program's own work, stays named by its share of the path; so
+    does one of which few changes were tried.
     """
     own = None if limit.resource == "program" or limit.resource in tried.unknown else tried.best.get(limit.resource)
     best = max(tried.best.values(), key=lambda one: one.gain, default=None)
@@ -256,10 +258,10 @@ def _decisions(trials: Trials) -> list[Proposal]:
 def _observe(
     trials: Trials, chosen: Sequence[Proposal], stage: Stage, watched: Callable[[Observed], object]
 ) -> Observed:
-    """Run the scenario.
+    """Run the scenario and record it.
 
-    Decisions of the user do not depend on the run. So where there are more processes than this one, they try some of
-    these meanwhile.
+    Proposals of other parameters (`decisions`) do not depend on this run. So if `jobs` is above 1, the other processes
+    try some of them meanwhile.
     """
     trials.start(chosen[: trials.jobs - 1])
     observed = observe(trials.scenario, trials.given, trials.options)
@@ -271,7 +273,7 @@ def _observe(
 
 
 def _try_changes(trials: Trials, observed: Observed, chosen: Sequence[Proposal], stage: Stage) -> Tried:
-    """Try changes of the run, the most promising first; none where nothing is chosen, as without a budget."""
+    """Try changes of the run, the most promising first; none without a budget. chosen: proposed decisions."""
     options, scenario = trials.options, trials.scenario
     changes = [
         *chosen[trials.jobs - 1 :],

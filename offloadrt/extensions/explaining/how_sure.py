@@ -1,16 +1,17 @@
 """How sure the sentence of `why` is: draws, intervals of gains, order effects, and on which entries it depends.
 
-The draws are those of `extensions/certainty`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
-draw when it names the same resource and the same call. A gain is looked at in the same draws, with the change and
-without it.
+The draws are those of `extensions/certainty`: a scrambled Sobol sequence over the ranges of all uncertain entries. The
+sentence holds in a draw if the run drawn there is limited by the same resource and the same call. Gains are computed in
+the same draws, with the change and without it.
 
-Order effects are real: where something takes less time, another actor may come first, and the whole may take longer. So
-the best costs are also tried at 75, 50 and 25 %, and what a draw or a part of a cost turns round is said.
+Order effects are real: if something takes less time, another actor may come first, and the run may take longer. So the
+best costs are also tried at 75, 50 and 25 %. Every change that makes the run faster as a whole, but slower in a draw or
+at a part of its cost, is reported.
 
-`total_order` gives total-order Sobol indices, by SALib. The figure is the share of the critical path that waits for
-the resource that limits the run, or is spent on it. The index of an entry is the part of the figure's variance that
-would be left if all other entries were known (Sobol 2001; Saltelli et al. 2010). Entries that the draws show to matter
-most stand for themselves, all others are one group.
+`total_order` computes total-order Sobol indices with SALib. The figure is the share of the critical path that waits for
+the limiting resource, or is spent on it. The index of an entry is the part of the figure's variance that would be left
+if all other entries were known (Sobol 2001; Saltelli et al. 2010). The entries that matter most in the draws have
+indices of their own; all others together are one group.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ _MOST = 3
 
 @attrs.frozen
 class Dependence:
-    """An entry that decides whether the sentence holds: the correlation of its place with that, from -1 to 1."""
+    """An entry on which it depends whether the sentence holds.
+
+    correlation: of the entry's position in its range with whether the sentence holds, from -1 to 1.
+    """
 
     entry: str
     correlation: float
@@ -53,23 +57,23 @@ class Dependence:
 
 @attrs.frozen
 class Robustness:
-    """In how many draws the sentence holds, on which entries that depends, and what else limits the run."""
+    """In how many draws the sentence holds, on which entries this depends, and what limits the run in the others."""
 
     holds: int
     draws: int
     depends_on: tuple[Dependence, ...]
     others: Mapping[str, int]
-    """In how many draws something else limits the run, as "resource (call)"."""
+    """By "resource (call)": in how many draws this limits the run instead, the most frequent first."""
     failed: int = 0
-    """Draws in which the run ended with an error."""
+    """The number of draws in which the run ended with an error."""
     interval: Interval | None = None
-    """The figure of merit over the draws."""
+    """The figure of merit (a time in seconds) over the draws."""
     deciders: tuple[Decider, ...] = ()
-    """What to measure next."""
+    """The entries that should be measured next, since their ranges move the time most."""
     screened: str = ""
-    """How many entries were looked at for that, and how many were not."""
+    """A sentence on how many entries were tried for `deciders`, and how many were not."""
     slower_for_less: tuple[str, ...] = ()
-    """Entries that make the run slower at the end of their range where they take less."""
+    """A sentence for each entry that makes the run slower at the cheap end of its range."""
 
     def __str__(self) -> str:
         text = f"holds in {self.holds} of {self.draws} draws"
@@ -80,20 +84,21 @@ class Robustness:
 
 @attrs.frozen
 class Drawn:
-    """What the draws said: where they were, and the share of the critical path that the sentence's resource had."""
+    """The runs at the draws: the drawn values, and the share of the path that the sentence's resource has in each."""
 
     robustness: Robustness
     draws: Draws
     numbers: tuple[int, ...]
-    """The draws in which the run came to its end."""
+    """The numbers of the draws whose run ended without an error; the next three fields have one item for each."""
     places: tuple[Mapping[str, str | float], ...]
+    """The position of each entry in its range, by the entry's name."""
     shares: tuple[float, ...]
     merits: tuple[float, ...]
-    """The figure of merit in each."""
+    """The figure of merit in each, in seconds."""
 
 
 def shares_at(point: Point) -> bytes:
-    """Run one point, in whichever process; return its limit, the shares of its path and its figures, or an error."""
+    """Run one point; return as JSON its limit, the shares of its path by resource, and its times; or an error."""
     try:
         observed = observe(registry.find(point.scenario), point.parameters, point.options)
     except (UserError, ScriptFailed) as error:
@@ -118,9 +123,10 @@ def robustness_of(
     deadline: float = math.inf,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Drawn | None:
-    """Run a point at `draws` places and compare their limits with this one; None when nothing is drawn.
+    """Run a point in `draws` draws of its uncertain entries, and compare what limits each run with `limit`.
 
-    No run is begun after `deadline`, a reading of `time.monotonic`; `jobs` runs are made at a time.
+    No run is begun after `deadline`, a reading of `time.monotonic`; `jobs` runs are made at a time. Returns None if the
+    machine has no uncertain entry, or if there was no time for a draw.
     """
     spec = spec_of(point)
     common = Draws.of([spec], (one for one in map(named_range, result.inputs) if one is not None))
@@ -146,11 +152,11 @@ def robustness_of(
 
 
 _RIVAL = 0.25
-"""The share of the draws from which on something else is named in the sentence."""
+"""The sentence also names what limits the run in at least this share of the draws."""
 
 
 def with_rival(limit: Limit, sure: Robustness) -> Limit:
-    """Name in the sentence what else limits the run, where it does so in a quarter of the draws."""
+    """Add to the sentence what limits the run instead, if it does so in at least a quarter of the draws."""
     rival, count = next(iter(sure.others.items()), ("", 0))
     if not sure.draws or count < _RIVAL * sure.draws:
         return limit
@@ -158,10 +164,10 @@ def with_rival(limit: Limit, sure: Robustness) -> Limit:
 
 
 _CHANGES = 3
-"""The changes whose gains have an interval: the best."""
+"""So many of the best changes are also run in draws, which gives their gains an interval."""
 _GAIN_DRAWS = 8
 _CURVES = 2
-"""The costs of which a part is tried as well."""
+"""For so many of the best costs, reductions to 75, 50 and 25 % are tried as well."""
 
 
 def with_gains_in_draws(
@@ -171,7 +177,7 @@ def with_gains_in_draws(
     deadline: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Tried:
-    """Look at the best gains in the first draws, run with the change beside run without it."""
+    """Run the best changes in the first draws too; return `tried` with intervals of their gains."""
     best = [one for one in tried.what_ifs if one.gain > 1.0][:_CHANGES]
     numbers = list(zip(drawn.numbers, drawn.merits, strict=True))[:_GAIN_DRAWS]
     spec = spec_of(trials.point_of(None))
@@ -198,7 +204,10 @@ def with_curves(
     deadline: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Tried:
-    """Try three quarters, a half and a quarter of the costs whose zero gains most, as Coz does with lines of code."""
+    """Try 75, 50 and 25 % of the costs that gain most when they are zero, as Coz does with lines of code.
+
+    Returns `tried` with curves of these gains.
+    """
     parts: dict[int, dict[float, Any]] = {}
     for one in [one for one in tried.what_ifs if one.gain > 1.0]:
         if len(parts) < _CURVES and (change := trials.parts_of(one.change)):
@@ -226,7 +235,11 @@ def _in_time(
 
 
 def order_effects(tried: Tried) -> list[str]:
-    """Say which changes turn round: over the draws, over parts of their cost, or since less of a cost takes longer."""
+    """Return a sentence for each change with an order effect.
+
+    It makes the run faster but is slower in some draws or with a part of its step, or it is a cheaper cost that makes
+    the run slower.
+    """
     return [text for one in tried.what_ifs if (text := _turned(one))]
 
 
@@ -261,9 +274,10 @@ def deciding(
     budget_s: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Robustness:
-    """Add the two entries whose ranges move the elapsed time most, with what measures them, and order effects.
+    """Return the robustness with the two entries whose ranges move the elapsed time most, and with order effects.
 
-    Costs that have gained something are looked at first. With few draws, chance alone gives a high correlation.
+    Costs whose change had a gain are tried first, since with few draws chance alone gives a high correlation.
+    budget_s: real time for these runs, in seconds.
     """
     likely = {key: abs(value) for key, value in correlations(drawn.places, drawn.merits).items()}
     for one in tried.what_ifs:
@@ -288,7 +302,7 @@ def deciding(
 def shares_in_time(
     points: Sequence[Point], pool: Executor, jobs: int, deadline: float, advanced: Callable[[int, int], object]
 ) -> list[Any]:
-    """Return what `shares_at` says of the points, in order, as far as their runs can begin before the deadline."""
+    """Return the decoded answers of `shares_at` for the points, in order, up to those that no longer begin in time."""
     futures: list[Future[bytes]] = []
     said: list[Any] = []
     for done, _ in enumerate(points):
@@ -302,9 +316,10 @@ def shares_in_time(
 
 
 def dependences(holds: Sequence[bool], places: Sequence[Mapping[str, str | float]]) -> tuple[Dependence, ...]:
-    """Return the entries whose places go with whether the sentence holds, by more than chance.
+    """Return the entries whose positions in their ranges correlate significantly with whether the sentence holds.
 
-    Of all entries that do not matter, one in twenty times any goes so far with it.
+    The threshold is corrected for the number of entries (Bonferroni): if no entry matters, there is a chance of 5 %
+    that any is returned. At most three are returned, those with the largest correlation.
     """
     if not holds or all(holds) or not any(holds):
         return ()
@@ -318,17 +333,17 @@ def dependences(holds: Sequence[bool], places: Sequence[Mapping[str, str | float
 
 
 Groups = Mapping[str, str]
-"""The group of each entry, by its name."""
+"""By entry: the name of its group, for which one Sobol index is computed."""
 MOST = 6
-"""Entries that stand for themselves."""
+"""The number of entries that are groups of their own."""
 _SEED = 2026
 _LEAST = 4
-"""Base samples without which nothing is said."""
+"""With fewer complete base samples no indices are computed."""
 
 
 @attrs.frozen
 class TotalOrder:
-    """The index of an entry, or of all entries that do not stand for themselves, and its 95 % interval's half."""
+    """The total-order index of an entry or of the group of all others, with half the width of its 95 % interval."""
 
     entry: str
     index: float
@@ -337,7 +352,10 @@ class TotalOrder:
 
 @attrs.frozen
 class SobolIndices:
-    """The indices of a figure, the largest first; `samples` base samples were run to the end, of as many as asked."""
+    """The Sobol indices of a resource's share of the critical path, the largest first.
+
+    samples: how many of the `asked` base samples were complete within the budget.
+    """
 
     resource: str
     samples: int
@@ -357,7 +375,7 @@ class SobolIndices:
 def groups_of(
     places: Sequence[Mapping[str, str | float]], figures: Sequence[float], most: int = MOST
 ) -> dict[str, str]:
-    """Return the group of each entry: itself for those with which the figure goes most, one name for all others."""
+    """Return the group of each entry: its own for the `most` that correlate best with the figure, else a common one."""
     found = correlations(places, figures)
     chosen = sorted(found, key=lambda entry: (-abs(found[entry]), entry))[:most]
     rest = f"the other {len(found) - len(chosen)} entries"
@@ -374,10 +392,10 @@ def total_order(
     deadline: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> SobolIndices:
-    """Run base samples, each of as many runs as there are groups and two more, and return the indices.
+    """Run base samples, each of as many runs as there are groups plus two, and return the Sobol indices.
 
-    No run is begun after `deadline`, a reading of `time.monotonic`; base samples that are not complete then, or of
-    which a run fails, do not count. Raises UserError where SALib is not installed.
+    No run is begun after `deadline`, a reading of `time.monotonic`. A base sample that is not complete then, or whose
+    run fails, is not used. Raises UserError if SALib is not installed.
     """
     problem = {
         "num_vars": len(groups),

@@ -24,12 +24,12 @@ from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.tracebacks import script_failure
 
 ANALYSES: Final = Registry[Any]("compiler's analysis", "offloadrt.analyses")
-"""What compilers know besides: ``predicate`` divides a kernel as JACC does, ``host_program`` ranks objects for OTM."""
+"""Further analyses: ``predicate`` divides a kernel over devices, as JACC; ``host_program`` ranks objects, for OTM."""
 
 
 @attrs.frozen
 class ArrayUseRecord:
-    """What an iteration of a kernel does with an array; `laf` is its local access frequency, loads and stores."""
+    """How one iteration of a kernel uses an array; `laf` is its local access frequency: loads plus stores."""
 
     name: str
     reads: float
@@ -43,13 +43,13 @@ class ArrayUseRecord:
 
     @classmethod
     def of(cls, use: ArrayUse) -> ArrayUseRecord:
-        """Describe the use of an array."""
+        """Make the record of a kernel's use of an array."""
         return cls(**{field.name: getattr(use, field.name) for field in attrs.fields(cls)})
 
 
 @attrs.frozen
 class KernelRecord:
-    """A kernel: where it stands (None when it is declared by its costs), its costs per iteration, and its arrays."""
+    """A kernel: file and line (None if its costs are declared), costs per iteration, arrays, and guessed facts."""
 
     name: str
     file: str | None
@@ -61,7 +61,7 @@ class KernelRecord:
 
     @classmethod
     def of(cls, kernel: Kernel) -> KernelRecord:
-        """Describe a kernel."""
+        """Make the record of a kernel."""
         found = kernel.analysis
         if found is None:
             costs = kernel.flops_per_iteration, kernel.bytes_per_iteration
@@ -102,7 +102,7 @@ _HINTS = "say what is known with `expect`: expect(CONDITION, probability=0.1), e
 
 
 def kernels_of(reference: str) -> Iterable[RenderableType]:
-    """Everything that is printed for a scenario or a script. Raises ScenarioNotFound, ScriptFailed."""
+    """Yield all that `kernels` prints for a scenario or a script. Raises ScenarioNotFound, ScriptFailed."""
     kernels, programs, unread = _found(reference)
     if not kernels:
         yield _none_found(reference)
@@ -131,9 +131,9 @@ def record_of(reference: str) -> KernelsRecord:
 
 
 def predicated_kernels_of(reference: str) -> Iterable[RenderableType]:
-    """Show the source of each kernel of a scenario or a script as several devices run it, or why it cannot be divided.
+    """Yield the source of each kernel as JACC divides it among several devices, or why it cannot be divided.
 
-    Raises ScenarioNotFound, ScriptFailed; UserError where JACC is not installed.
+    reference: a scenario or a script. Raises ScenarioNotFound, ScriptFailed; UserError if JACC is not installed.
     """
     kernels, _, _ = _found(reference)
     if not kernels:
@@ -159,7 +159,7 @@ def _pass_of_jacc() -> Callable[[Kernel], Any]:
 
 
 def _host_program() -> type[Any] | None:
-    """Return OTM's analysis of host functions; None where OTM is not installed: then no object has a rank."""
+    """Return OTM's class that analyses host functions; None if OTM is not installed: then no object gets a rank."""
     try:
         found: type[Any] = ANALYSES.load("host_program")
     except NotInstalled:
@@ -182,7 +182,7 @@ def _none_found(reference: str) -> str:
 
 
 def _found(reference: str) -> tuple[list[Kernel], dict[str, Any], list[str]]:
-    """Return kernels, host programs by name, and why others are not read."""
+    """Return the kernels, OTM's analyses of host functions by name, and errors for functions that cannot be read."""
     path, name = registry.split(reference)
     if path is None or name is not None:
         chosen = registry.find(reference)
@@ -215,7 +215,7 @@ def _found(reference: str) -> tuple[list[Kernel], dict[str, Any], list[str]]:
 
 
 def _named(scenario: Scenario) -> list[Kernel]:
-    """Return what the scenario says that its kernels are. Raises ScriptFailed."""
+    """Return the kernels that a scenario declares itself. Raises ScriptFailed."""
     try:
         return [] if scenario.kernels is None else list(scenario.kernels())
     except Exception as error:
@@ -230,7 +230,7 @@ def _module_at(path: Path) -> dict[str, Any]:
 
 
 def _modules_behind(names: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """Yield the loaded modules of the programs of which a script uses something."""
+    """Yield the names in all loaded modules of those papers' programs that a script imports something from."""
     used = [
         value.__name__ if hasattr(value, "__path__") else getattr(value, "__module__", "") for value in names.values()
     ]
@@ -242,13 +242,13 @@ def _modules_behind(names: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
 
 
 def _home(judges: str) -> str:
-    """Return the package that holds the paper with these judges, and its siblings."""
+    """Return the package that contains a paper and its siblings, from the name of the paper's module of judges."""
     paper = judges.rpartition(".")[0]
     return paper.rpartition(".")[0] or paper
 
 
 def _program(module: str) -> str:
-    """Return the folder or file of a paper, as `zerocopy.qmcpack`, in which a module lies."""
+    """Return the first four parts of a module's name: its folder or file within a paper, as `zerocopy.qmcpack`."""
     return ".".join(module.split(".")[:4])
 
 
@@ -256,7 +256,7 @@ _ARRAY = ("array", "loads", "stores", "LAF", "elements in", "out", "bytes", "ind
 
 
 def declared(kernel: Kernel) -> Iterable[RenderableType]:
-    """Show a kernel that is declared by its costs, and what its declaration says of each array."""
+    """Show a kernel that has declared costs and no source, and how it uses each array by its declaration."""
     costs = f"{number(kernel.flops_per_iteration)} flops and {number(kernel.bytes_per_iteration)} bytes an iteration"
     yield f"\n[bold]{escape(kernel.name)}[/]: declared, {costs}"
     if kernel.arrays:
@@ -267,7 +267,7 @@ def declared(kernel: Kernel) -> Iterable[RenderableType]:
 
 
 def _cells(use: ArrayUse, near: bool = False) -> Iterable[str]:
-    """Yield the cells of a row below `_ARRAY`."""
+    """Yield the cells of an array's row in a table with the headings `_ARRAY`."""
     yield escape(use.name)
     for value in (use.reads, use.writes, use.laf, use.elements_read, use.elements_written, use.bytes):
         yield number(value)
@@ -305,7 +305,7 @@ def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableTyp
 
 
 def frequencies(host: str, program: Any) -> Iterable[RenderableType]:
-    """Show the target regions that a host function comes to, and its objects by rank."""
+    """Show the target regions of a host function, with how often each runs, and its objects by rank."""
     regions = table_of(f"\ntarget regions of {escape(host)}", "region", "runs", "line", "objects", right=(1, 2))
     for region in program.regions:
         regions.add_row(
@@ -320,7 +320,7 @@ def frequencies(host: str, program: Any) -> Iterable[RenderableType]:
 
 
 def number(value: float) -> str:
-    """Write a count for people."""
+    """Return a number as text with six digits at most."""
     return f"{value:.6g}"
 
 
@@ -329,7 +329,7 @@ def _variable(symbol: str) -> str:
 
 
 def _show_ranges(accesses: Iterable[ArrayAccess]) -> str:
-    """Write the index ranges of some accesses to one array, one for each dimension: ``1 … n - 2, 0 … m - 1``."""
+    """Return as text the index ranges of accesses to an array, one for each dimension: ``1 … n - 2, 0 … m - 1``."""
     dimensions: dict[int, list[Range | None]] = {}
     for access in accesses:
         for dimension, index in enumerate(access.index):
@@ -350,7 +350,10 @@ def _hull(ranges: Sequence[Range | None]) -> str:
 
 
 def _kept(bounds: Sequence[Polynomial], other: Polynomial, direction: int) -> list[Polynomial]:
-    """Add a bound to others, and leave out those that are surely not the outermost."""
+    """Add a bound to others, and drop those that are surely not outermost.
+
+    direction: 1 keeps the smallest bounds, -1 the largest ones.
+    """
     if any((other - bound).sign == direction or other == bound for bound in bounds):
         return list(bounds)
     return [bound for bound in bounds if (bound - other).sign != direction] + [other]

@@ -1,8 +1,8 @@
 """A run by line of the program's source: times, waits, bytes, faults, and what the line's kernels do on the device.
 
-`lines_of` adds up what the directives of each line did. `kernels_of_run` puts the kernels under the device's roofline
-(Williams, Waterman and Patterson 2009). `verdicts_of` asks of each target region whether it is worth a device.
-`Sources` finds the files.
+`lines_of` adds up what the directives of each line did. `roofline_of` puts the kernels under the device's roofline
+(Williams, Waterman and Patterson 2009). `verdicts_of` estimates for each line with target regions whether they are
+faster on the device or on the host. `Sources` finds the files.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ class LineUse:
     place: str
     """File and line, as "patch.cpp:41"."""
     directives: dict[str, int] = attrs.field(factory=dict)
-    """How often each directive of the line was run, or each call outside of directives."""
+    """How often each directive of the line was run, or each driver call outside of directives, by name."""
     path_ps: int = 0
-    """Its part of the critical path."""
+    """Its time on the critical path."""
     threads_ps: int = 0
-    """Time of all host threads in its directives."""
+    """Time of all host threads in its directives, added up."""
     waits_ps: int = 0
-    """The part of this in which they waited for locks, for the device, or for each other."""
+    """The part of `threads_ps` in which they waited for locks, for the device, or for each other."""
     kernels_ps: int = 0
     """Time of its kernels on the device, added up."""
     bytes: dict[str, int] = attrs.field(factory=dict)
-    """Bytes of its copies by direction, migrations of pages included."""
+    """Bytes of its copies by direction ("h2d", "d2h"), migrations of pages included."""
     faulted_pages: int = 0
-    """Pages that the GPU's faults brought for its kernels."""
+    """The number of pages that page faults of its kernels asked for."""
     stalled_ps: int = 0
-    """Time in which its kernels waited for pages."""
+    """Time for which its kernels waited for pages, added up."""
     threads: set[int] = attrs.field(factory=set)
-    """The host threads that ran it."""
+    """Indices of the host threads that ran it."""
     kernels: list[KernelRun] = attrs.field(factory=list)
 
 
 def lines_of(observed: Observed) -> list[LineUse]:
-    """Add up a run by line, the lines that matter first: by their part of the critical path, then by threads' time."""
+    """Add up a run by line; sort the lines by their time on the critical path, then by their threads' time."""
     lines: dict[str, LineUse] = {}
     places = observed.causal_log.source_lines
 
@@ -78,7 +78,7 @@ def lines_of(observed: Observed) -> list[LineUse]:
             use.threads.add(actor)
         elif outer and (label == "DirectiveEnd" or (label == "CallEnd" and cause >= FIRST_CALL)):
             own, begin_ps = outer.pop()
-            if all(one != own for one, _ in outer):  # a directive within one of its own line is in its time already
+            if all(one != own for one, _ in outer):  # else the outer directive counts this time
                 line(own).threads_ps += _measured(observed, begin_ps, time_ps)
         elif label in ("LockWait", "SignalWaitBegin"):
             waiting.setdefault(actor, (place, time_ps))
@@ -103,7 +103,7 @@ _OF_WAITS = ("LockWait", "LockAcquire", "SignalWaitBegin", "SignalWaitEnd")
 
 
 def _measured(observed: Observed, begin_ps: int, end_ps: int) -> int:
-    """Return the part of a span that lies in the measured windows."""
+    """Return how many picoseconds of a span lie in the measured windows."""
     return sum(max(0, min(end_ps, until) - max(begin_ps, since)) for since, until in observed.windows)
 
 
@@ -124,32 +124,32 @@ class RooflineKernel:
     seconds: float
     flops: float
     bytes: float
-    """Bytes that move between the device's memory and its cache, whole sectors."""
+    """Bytes that move between the device's memory and its cache, in whole sectors."""
 
     @property
     def intensity(self) -> float:
-        """Return the operations for each byte; infinite for a kernel that moves none."""
+        """Return flops per byte; infinite for a kernel that computes and moves no byte."""
         return self.flops / self.bytes if self.bytes else float("inf") if self.flops else 0.0
 
 
 @attrs.frozen
 class Roofline:
-    """The ceilings of a device, in bytes/s and flop/s, and the kernels of a run below them."""
+    """The ceilings of a device, bandwidth in bytes/s and peaks in flop/s, and a run's kernels, the longest first."""
 
     bandwidth: float
     peak: float
-    """Of double precision."""
+    """The peak in double precision; `single_peak` is that in single precision."""
     single_peak: float
     kernels: tuple[RooflineKernel, ...]
 
     def bound_of(self, kernel: RooflineKernel) -> str:
-        """Say which ceiling is above a kernel."""
+        """Return which ceiling limits a kernel: "memory" or "arithmetic"."""
         if not kernel.flops or kernel.intensity < self.peak / self.bandwidth:
             return "memory"
         return "arithmetic"
 
     def reached(self, kernel: RooflineKernel) -> float:
-        """Return the part of its ceiling that a kernel attains."""
+        """Return the part of its ceiling, 0 to 1, that a kernel attains."""
         if not kernel.seconds:
             return 0.0
         if self.bound_of(kernel) == "memory":
@@ -180,7 +180,7 @@ def _has_device(spec: MachineSpec) -> bool:
 
 
 def _launches(observed: Observed, runs: Iterable[KernelRun]) -> list[tuple[KernelRun, Launch]]:
-    """Return those of some kernels that began and ended in the measured time, with their launches."""
+    """Return the kernels that began and ended in the measured time, each with its launch."""
     known = observed.causal_log.launches
     return [
         (run, known[run.number])
@@ -200,20 +200,23 @@ AS_IT_IS: Final = "the device, as it is"
 
 @attrs.frozen
 class Verdict:
-    """What a line's target regions take as they ran, and by estimate elsewhere; seconds, of all their executions."""
+    """How long a line's target regions took, and estimates of other places to run them.
+
+    All times are seconds, summed over the line's `runs` launches.
+    """
 
     place: str
     runs: int
     as_run_s: float
-    """The host threads' time in them: transfers, waits, launches and kernels."""
+    """The host threads' time in the regions as they ran: transfers, waits, launches and kernels."""
     mapped_s: float
-    """With their data on the device already: the launches, and the kernels as long as they took."""
+    """If all data were on the device already: launch latencies and the kernels' times."""
     host_s: float
-    """Their counted work on the host's cores, as `if(target: 0)` runs it: on one inside a parallel region, or all."""
+    """On the host, as with `if(target: 0)`: on all cores if one thread ran them, else each launch on one core."""
 
     @property
     def best(self) -> str:
-        """Say where they belong."""
+        """Say whether the regions belong on the device or on the host."""
         if self.host_s < min(self.as_run_s, self.mapped_s):
             return f"the host, {self.as_run_s / self.host_s:.3g} times as fast"
         if self.mapped_s < 0.8 * self.as_run_s:
@@ -223,9 +226,10 @@ class Verdict:
 
 
 def verdicts_of(observed: Observed, lines: Iterable[LineUse]) -> list[Verdict]:
-    """Ask of each line with kernels whether the host would be faster, those that took longest first.
+    """Estimate for each line with kernels whether the host would be faster; the longest lines first.
 
-    The host's time is that of each launch alone. Its memory holds the data already, in caches nothing.
+    The host's time is that of each launch alone, with the data in the host's memory and with cold caches. Empty for a
+    machine without a device.
     """
     if not _has_device(observed.spec):
         return []
@@ -253,17 +257,20 @@ def _alone_on(spec: HostWorkersSpec, launch: Launch, parallel: bool) -> float:
 # ---------------------------------------------------------------------- the files
 
 _MOST_SEARCHED: Final = 20_000
-"""Files of a folder among which a source is looked for."""
+"""The most matching files of a folder that are considered for a source file."""
 
 
 @attrs.define
 class Sources:
-    """Finds the source files of a program by the names that its places have."""
+    """Finds the source files of a program by the file names in its source lines, such as "patch.cpp:41".
+
+    Raises UserError if a folder does not exist.
+    """
 
     folders: Sequence[Path] = ()
-    """Where the user says that they are (`--source`); searched with what lies in them."""
+    """The folders that the user names (`--source`); they are searched with their subfolders."""
     program: Path | None = None
-    """The script, or the recording."""
+    """The file of the program: a script or a recording."""
     _files: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -272,12 +279,12 @@ class Sources:
                 raise UserError(f"--source {folder}: there is no such folder")
 
     def text(self, place: str) -> str:
-        """Return the line of a place, without the blanks around it; empty where no file of that name is found."""
+        """Return the text of a source line ("patch.cpp:41") without surrounding blanks; empty if it is not found."""
         lines, number = self.file(place.rpartition(":")[0]), place.rpartition(":")[2]
         return lines[int(number) - 1].strip() if number.isdigit() and 0 < int(number) <= len(lines) else ""
 
     def file(self, name: str) -> tuple[str, ...]:
-        """Return the lines of a file; none where it is not found."""
+        """Return the lines of a source file; none if it is not found or cannot be read."""
         if name not in self._files:
             path = self._path(name) if name else None
             try:

@@ -1,4 +1,4 @@
-"""Prints a report's page to a PDF file, with a browser that is installed: no library draws such a page."""
+"""Prints a report's page to a PDF file with an installed browser, since no library can draw such a page."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Final
 from offloadrt.study.errors import UserError, writing
 
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
-"""The commands that are looked for; all of them print in the same way."""
+"""The browsers' commands that are tried, in this order; all of them print in the same way."""
 _PATIENCE_S = 120.0
 
 
 def browser() -> str:
-    """Return the browser that prints. Raises UserError where none is installed."""
+    """Return the path of the first installed browser. Raises UserError if none is installed."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         raise UserError(
@@ -30,7 +30,7 @@ def browser() -> str:
 def print_page(page: Path, out: Path) -> Path:
     """Print a page, with its timeline, to a PDF file of A4, landscape; return its path.
 
-    Raises UserError where no browser is installed, where it fails, and for a file that cannot be written.
+    Raises UserError if no browser is installed, if the browser fails, and if the file cannot be written.
     """
     with writing(out) as part, tempfile.TemporaryDirectory(prefix="offloadrt-print-") as profile:
         call = [browser(), "--headless", "--disable-gpu", f"--user-data-dir={profile}", "--no-pdf-header-footer"]

@@ -15,10 +15,10 @@ from offloadrt.extensions.explaining.drawing import HOST, Drawing, Notes
 from offloadrt.trace.events import Row, to_ns
 
 SEQUENCE = 1
-"""All packets are of one sequence: file order decides between packets of one time."""
+"""The id of the one sequence of all packets; so packets with the same time keep their order in the file."""
 
 PACKETS = 20_000
-"""Packets that are held before they are written; a file may be any number of serialized traces one after another."""
+"""So many packets are held before they are written; a Perfetto file may consist of several serialized traces."""
 
 
 class MissingExtra(ImportError):
@@ -28,15 +28,15 @@ class MissingExtra(ImportError):
 class PerfettoFile:
     """A sink that writes the trace to the Perfetto file at `path`, which is overwritten.
 
-    Tracks, slices, arrows and counters are those of `drawing`. `causal_log` are those of the same run:
-    with them, threads' waits for one another, arrows to deferred tasks and arguments of copies are drawn, too.
+    Tracks, slices, arrows and counters are those of `drawing`. causal_log: the log of the same run; with it, threads'
+    waits for one another, arrows to deferred tasks and arguments of copies are drawn, too.
 
     Raises MissingExtra without the `perfetto` package, OSError when the file cannot be written.
     """
 
     @staticmethod
     def observer() -> CausalLog:
-        """Make what notes the annotations of a run that it draws."""
+        """Return a new observer that records the annotations of the run to be drawn."""
         return CausalLog(history=False)
 
     def __init__(self, path: str | PathLike[str], causal_log: CausalLog | None = None) -> None:
@@ -46,7 +46,7 @@ class PerfettoFile:
 
     @classmethod
     def of(cls, path: str | PathLike[str], rows: Iterable[Row]) -> None:
-        """Write recorded rows (`trace.rows`) to a file."""
+        """Write recorded rows (`trace.rows`) to the Perfetto file at `path`."""
         file = cls(path)
         try:
             file.write(list(rows))
@@ -54,11 +54,11 @@ class PerfettoFile:
             file.close()
 
     def write(self, rows: Sequence[Row], /) -> None:
-        """Draw some rows."""
+        """Draw the next rows of the trace."""
         self._drawing.draw(rows)
 
     def close(self) -> None:
-        """End what is still open, and close the file."""
+        """End the slices that are still open, and close the file."""
         try:
             self._drawing.finish()
         finally:
@@ -66,7 +66,7 @@ class PerfettoFile:
 
 
 class _PerfettoCanvas:
-    """A canvas that is a file of Perfetto packets."""
+    """A canvas that writes Perfetto packets to a file."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -90,7 +90,7 @@ class _PerfettoCanvas:
         self._file = path.open("wb")
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining packets and close the file."""
         with self._file:
             self._write_packets()
 
@@ -131,7 +131,7 @@ class _PerfettoCanvas:
         self._event(track, time_ps, self._counter).counter_value = value
 
     def _group(self, name: str) -> tuple[int, int]:
-        """Track and process id of a group: a process of its own in the picture."""
+        """Return track number and process id of a group, which the picture shows as a process of its own."""
         known = self._groups.get(name)
         if known is None:
             if name != HOST:

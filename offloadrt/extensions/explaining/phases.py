@@ -1,8 +1,8 @@
 """The critical path by the phases that a program names: `Run.phase`, and the ranges of a recorded program.
 
-A part of a host thread lies in the innermost phase that the thread is in. What a device does lies in that of the thread
-which the path comes to next, since that one waits for it. A thread of a team, whose phases are its own, lies in that of
-the first thread that is in one.
+A part of the path on a host thread belongs to the innermost phase that the thread is in. A device's part belongs to the
+phase of the next host thread on the path, since this thread waits for the device. A thread that is in no phase itself,
+such as one of a team, counts as being in the phase of the first thread that is in one.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ ACTIVITIES = {
         "waits for other threads",
     ),
 }
-"""What threads are annotated to do (`Annotations.begin`) that is no phase, and what it counts as."""
+"""Activities (`Annotations.begin`) that are no named phase, each with its kind of work (`tracks.KINDS`)."""
 NO_PHASE = "no phase"
 
 
 @attrs.frozen
 class _Steps:
-    """Which phase somebody is in, from each time on; the empty name is none."""
+    """The phase that an actor is in, from each time on; the empty name means none. Times are picoseconds."""
 
     times: list[int] = attrs.field(factory=list)
     names: list[str] = attrs.field(factory=list)
@@ -44,21 +44,21 @@ class _Steps:
         return self.names[place] if place >= 0 else ""
 
     def between(self, begin_ps: int, end_ps: int) -> Sequence[int]:
-        """Return the times between two others at which it changes."""
+        """Return the times between two others at which the phase changes."""
         return self.times[bisect.bisect_right(self.times, begin_ps) : bisect.bisect_left(self.times, end_ps)]
 
 
 @attrs.frozen
 class NamedPhases:
-    """The phases of a run, by the name of the actor that is in them."""
+    """The named phases of a run, by the name of the actor that is in them."""
 
     _of_actor: Mapping[str, _Steps]
     _of_first: _Steps
-    """Those of the first thread that is in one."""
+    """At each time, the innermost phase of the first thread that is in one."""
 
     @classmethod
     def of(cls, annotations: Iterable[Annotation], names: Mapping[int, str]) -> NamedPhases:
-        """Read them from what was annotated; `names` are those of the actors."""
+        """Collect the phases from a run's annotations; names: the name of each actor, by index."""
         of_actor: dict[str, _Steps] = {}
         stacks: dict[int, list[str]] = {}
         first = _Steps()
@@ -79,7 +79,7 @@ class NamedPhases:
         return bool(self._of_actor)
 
     def parts(self, path: Sequence[PathPart]) -> Iterator[tuple[PathPart, str]]:
-        """Yield the parts of a path, cut where a phase begins or ends, each with its phase."""
+        """Yield the parts of a critical path, cut where a phase begins or ends, each with the name of its phase."""
         waiting = _Steps()
         found: list[tuple[PathPart, str]] = []
         for part in reversed(path):

@@ -29,7 +29,7 @@ from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import grid
 
 MOST_RUNS = 4
-"""Runs that a report shows beside one another."""
+"""The most runs that a report shows beside one another."""
 
 
 def explain(
@@ -142,12 +142,13 @@ def reported(
 ) -> list[ReportedRun]:
     """Make the runs of a report: one, or one for each value of one axis.
 
-    Ctrl-C ends it with the runs that there are, and what is known of the last one.
+    After Ctrl-C it returns the runs made so far, the last one with what is known of it.
 
-    budget_s: of all runs together.
+    axes: the values of each parameter or option. budget_s: real time for all runs together, in seconds. window: begin
+    and end of what to show, in picoseconds. sources: folders with source files.
 
-    Raises UserError when more than one axis has several values, or one has more than a page shows; for a folder of
-    sources that there is not, and a window in which nothing happened; otherwise as `explain`.
+    Raises UserError if more than one axis has several values, if one has more values than a page shows, if a folder of
+    sources does not exist, and if nothing happened in the window; otherwise what `explain` raises.
     """
     doubled = [name for name, values in axes.items() if len(values) > 1]
     if len(doubled) > 1:

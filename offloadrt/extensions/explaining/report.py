@@ -1,8 +1,8 @@
 """`offloadrt report`: one self-contained HTML page that answers where the time of a run went.
 
-`report` puts everything into `page/page.html`, with its script and its style: tables and still pictures as HTML and SVG
-here, the timeline as data that the script draws. Nothing comes from a network. What the tracks are is in `tracks.py`,
-what the lines of the source say in `lines.py`.
+`report` fills the template `page/page.html`. This module writes tables and still pictures as HTML and SVG; the timeline
+is JSON in the page, which `page.js` draws. The page loads nothing from a network. `tracks.py` makes the tracks of the
+timeline, `lines.py` the figures of each source line.
 """
 
 from __future__ import annotations
@@ -63,19 +63,19 @@ _ONE_OF_MANY = re.compile(r" \(\d+\)$|(?<=^hidden helper thread) \d+$|(?<=^host 
 
 @attrs.frozen
 class ReportedRun:
-    """A run of the report: its name there, what `why` says of it, and its events."""
+    """One run that a report shows: its name in the report, the page that `why` prints for it, and its events."""
 
     name: str
     page: Page
     observed: Observed
     rows: Sequence[Row] = attrs.field(repr=False)
     window: tuple[int, int] | None = None
-    """What to show of it, in picoseconds; None is all that was measured."""
+    """Begin and end of the time to show, in picoseconds; None shows all that was measured."""
     sources: Sources = attrs.field(factory=Sources, repr=False)
 
     @property
     def shown(self) -> tuple[int, int]:
-        """Return the window that is shown."""
+        """Return begin and end of the time that is shown, in picoseconds."""
         whole = self.observed.windows[0][0], self.observed.windows[-1][1]
         return self.window or whole
 
@@ -91,7 +91,7 @@ def write_page(path: Path, page: str) -> Path:
 
 @attrs.frozen
 class _Drawn:
-    """A run with all that its sections are made of."""
+    """A run with all that the sections of the page need: timeline, tracks, source lines, and data for the script."""
 
     run: ReportedRun
     timeline: Timeline
@@ -102,7 +102,7 @@ class _Drawn:
 
     @classmethod
     def of(cls, run: ReportedRun) -> _Drawn:
-        """Draw a run."""
+        """Draw a run on a timeline and prepare its data."""
         log = run.observed.causal_log
         phases = phases_of(log)
         timeline = timeline_of(run.rows, run.observed.path, run.shown, log)
@@ -113,7 +113,7 @@ class _Drawn:
 
 
 def report(runs: Sequence[ReportedRun], *, date: str = "") -> str:
-    """Return the page. date: when it is made, in words; nothing here reads a clock."""
+    """Return the HTML page of one or more runs. date: the day to print on it, as text; no clock is read here."""
     drawn = [_Drawn.of(run) for run in runs]
     data = {"kinds": list(KINDS.items()), "runs": [one.data for one in drawn]}
     sections = [
@@ -203,7 +203,7 @@ def _comparison(runs: Sequence[ReportedRun]) -> str:
 
 
 def _section(title: str, name: str, drawn: Sequence[_Drawn], content: Any) -> str:
-    """Write a section; of several runs, each has a column. A section without content is left out."""
+    """Return a section as HTML, with a column for each run; empty if `content` is empty for every run."""
     bodies = [content(one) for one in drawn]
     if not any(bodies):
         return ""
@@ -248,7 +248,7 @@ def _what_if(one: _Drawn) -> str:
 
 
 def _change_row(tried: WhatIf, span: tuple[float, float], has_draws: bool) -> str:
-    """Write a change with a bar from a gain of 1, and a line over its interval; equal factors are equally long."""
+    """Return a table row of a change: a bar from gain 1 to its gain, on a log scale, and a line over its interval."""
     between = "" if tried.interval is None else f"{tried.interval.low:.4g} to {tried.interval.high:.4g}"
 
     def x(gain: float) -> float:
@@ -265,7 +265,7 @@ def _change_row(tried: WhatIf, span: tuple[float, float], has_draws: bool) -> st
 
 
 def _curves(tried: Sequence[WhatIf]) -> str:
-    """Draw the gain over how much of each leading cost is taken away, as Coz does (Curtsinger and Berger 2015)."""
+    """Plot the gain over the share by which each leading cost is reduced, as Coz does (Curtsinger and Berger 2015)."""
     if not tried:
         return ""
     lines = []
@@ -349,7 +349,7 @@ def _line_row(use: LineUse, whole: int, sources: Sources, has_faults: bool) -> s
 
 
 def _listing(lines: Sequence[LineUse], whole: int, sources: Sources) -> str:
-    """Show the files, the lines around those with directives, with the shares of the critical path beside them."""
+    """Show each source file's lines around its directives, with each line's share of the critical path."""
     files: dict[str, dict[int, LineUse]] = {}
     for use in lines:
         file, _, at = use.place.rpartition(":")
@@ -406,7 +406,7 @@ def _timeline_section(drawn: Sequence[_Drawn]) -> str:
 def _timeline(
     tracks: Iterable[TimelineTrack], counters: Iterable[Counter], window: tuple[int, int], short_ps: int
 ) -> dict[str, Any]:
-    """Encode the slices in columns: begins as differences in ps, lengths, and texts by number."""
+    """Encode tracks as columns for page.js: begins as differences in ps, lengths in ps, names as numbers of texts."""
     texts: dict[str, int] = {}
 
     def number(text: str) -> int:
@@ -463,7 +463,7 @@ def _counter(counter: Counter, window: tuple[int, int]) -> dict[str, Any]:
 
 
 def _threads(one: _Drawn) -> str:
-    """Draw a bar a thread by kinds of work, and leave the flame graph to the script."""
+    """Draw one bar for each host thread, divided by kinds of work; the script draws the flame graph below."""
     threads = threads_of(one.timeline.tracks)
     window = one.run.shown
     whole = window[1] - window[0] or 1
@@ -536,7 +536,7 @@ def _kernels(one: _Drawn) -> str:
 
 
 def _roofline_picture(roofline: Roofline) -> str:
-    """Draw the roofline, both axes logarithmic, with a dot a kernel whose area is its share of the time."""
+    """Draw the roofline on logarithmic axes, with a dot for each kernel that grows with its share of the time."""
     kernels = [kernel for kernel in roofline.kernels if kernel.flops and kernel.bytes and kernel.seconds]
     if not kernels:
         return ""
@@ -616,7 +616,7 @@ def _shares(title: str, shares: Iterable[PathShare]) -> str:
 
 
 def _resources(page: Page) -> str:
-    """Write the resources; who held each stands in a row of its own, which a narrow screen can break."""
+    """Return the table of resources; the holders of each have a row of their own, which can wrap on narrow screens."""
     rows = []
     for use in page.resources[:_MOST_LINES]:
         p95 = "–" if use.p95_queue is None else f"{use.p95_queue:.0f}"
@@ -640,7 +640,7 @@ def _holder(holder: Holder) -> str:
 
 
 def _how_sure(one: _Drawn) -> str:
-    """Show in how many draws the sentence holds, what turns a gain round, what to measure next, and the ranges."""
+    """Show how many draws agree with the sentence, which entry to measure next, and the machine's uncertain entries."""
     page = one.run.page
     rows: list[tuple[str, str]] = []
     if page.sure is not None:

@@ -1,7 +1,7 @@
-"""What limits a run, in one sentence: what its critical path waits for or works on most, and who is behind it.
+"""What limits a run, in one sentence: what most of its critical path waits for or works on, and in which calls.
 
-`observe` records a run for this. `lock_uses` tells how long each lock was held in the measured time, by which calls,
-and how many waited for it.
+`observe` records a run and finds its critical path; `limit_of` writes the sentence. `lock_uses` returns how long each
+lock was held in the measured time, by which calls, and how many threads waited for it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MOST_HOLDERS = 3
 
 @attrs.frozen
 class Holder:
-    """What held a lock, or a part of the machine, and for which share of all its holds."""
+    """A call, array and directive that held a lock, and its share (0 to 1) of the time for which the lock was held."""
 
     call: str
     array: str
@@ -63,11 +63,11 @@ class Holder:
 
 @attrs.frozen
 class ResourceUse:
-    """One resource in the measured time."""
+    """How one resource (a lock or a part of the machine) was used in the measured time."""
 
     name: str
     utilisation: float
-    """The share of the time in which it was held or busy; of many of one kind, as of entry locks, of the busiest."""
+    """The share of the time in which it was held or busy; for a family such as entry locks, that of the busiest."""
     mean_queue: float
     p95_queue: float | None
     """The number of waiters that is exceeded in 5 % of the time; None where only the mean is known."""
@@ -75,7 +75,7 @@ class ResourceUse:
 
 
 def lock_uses(history: History, windows: Sequence[Window]) -> list[ResourceUse]:
-    """Return how the locks were used, those held the longest first."""
+    """Return how each family of locks was used in the windows, those held the longest first."""
     elapsed_ps = sum(end - begin for begin, end in windows)
     holds = _holds(history)
     queues: dict[str, list[Window]] = {}
@@ -96,7 +96,7 @@ def lock_uses(history: History, windows: Sequence[Window]) -> list[ResourceUse]:
 
 
 def part_uses(devices: Mapping[str, DeviceFigures], elapsed_s: float) -> list[ResourceUse]:
-    """Return how the parts of the machine were used, the busiest first."""
+    """Return how the parts of the machine, such as copy engines, were used in the measured time, the busiest first."""
     uses = [
         ResourceUse(name, part.busy_s / whole, part.wait_s / elapsed_s if elapsed_s else 0.0, None)
         for name, part in devices.items()
@@ -106,7 +106,7 @@ def part_uses(devices: Mapping[str, DeviceFigures], elapsed_s: float) -> list[Re
 
 
 def _holds(history: History) -> dict[str, dict[str, list[tuple[Window, Doing]]]]:
-    """Return the holds of every lock by family and name, with what the holder did when it took it."""
+    """Return, by family and name of a lock, begin and end of each hold, and what the holder did when it took it."""
     holds: dict[str, dict[str, list[tuple[Window, Doing]]]] = {}
     for steps in history.steps.values():
         held: dict[str, tuple[int, Doing]] = {}
@@ -131,7 +131,7 @@ def _inside(span: Window, windows: Sequence[Window]) -> list[Window]:
 
 
 def _covered(spans: list[Window]) -> int:
-    """Return the time that lies in at least one of the spans."""
+    """Return the picoseconds that lie in at least one of the spans."""
     covered = reached = 0
     for begin, end in sorted(spans):
         if end > reached:
@@ -175,17 +175,17 @@ def _holders(history: History, pieces: Sequence[tuple[Window, Doing]]) -> tuple[
 
 
 _MAIN = 0
-"""The index of the actor that a run begins with."""
+"""The index of the actor with which a run begins."""
 
 
 @attrs.frozen
 class Observed:
-    """A run, its critical path and its resources."""
+    """A recorded run: its result, its critical path and how its resources were used."""
 
     result: Result
     spec: MachineSpec
     model: str
-    """The program's: openmp, cuda, and so on."""
+    """The programming model of the program: "openmp", "cuda", and so on."""
     windows: tuple[Window, ...]
     path: tuple[PathPart, ...]
     resources: tuple[ResourceUse, ...]
@@ -198,19 +198,19 @@ class Observed:
 
     @property
     def elapsed_ps(self) -> int:
-        """Return the measured time: the sum of the path's parts, with what was left out of repeated phases."""
+        """Return the measured time: the sum of the path's parts, with the left-out instances of sampled phases."""
         return sum(part.ps for part in self.path)
 
     @property
     def evicts(self) -> bool:
-        """Tell whether managed memory does not fit into the device's."""
+        """Tell whether blocks were evicted because managed memory does not fit into device memory."""
         return self.result.faults.get("evicted_blocks", 0) > 1
 
 
 def observe(scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> Observed:
     """Run a scenario once, as `offloadrt run` does, and find its critical path.
 
-    Raises as `execute`; UserError for `--repeat`.
+    Raises what `execute` raises, and UserError if `options.repeat` is not 1.
     """
     if options.repeat != 1:
         raise UserError("why: one run is explained; leave --repeat out")
@@ -243,18 +243,18 @@ def observe(scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> O
 
 
 _NEAR = 0.75
-"""The part of the largest share from which on another one is named beside it: they cannot be told apart by eye."""
+"""The sentence also names each share that is at least this part of the largest one, since they are nearly equal."""
 _NOTEWORTHY = 0.25
 _WAITING = 0.25
-"""The share of the threads' time, spent waiting for one another, from which on one of them is said to be late."""
+"""The sentence says that the work is uneven if threads wait for one another for at least this share of their time."""
 
 
 def _with_faults_of_the_host(
     path: Iterable[PathPart], history: History, annotations: Iterable[Annotation]
 ) -> Iterator[PathPart]:
-    """Tell a thread's own page faults of managed memory from what it computes.
+    """Yield the path, with a thread's own page faults of managed memory as a resource apart from its computing.
 
-    They have no events. A thread that does neither compute nor call anything, while time passes, serves them.
+    These faults have no events. A thread that neither computes nor calls anything while time passes serves them.
     """
     computes: dict[str, list[Window]] = {}
     begun: dict[int, int] = {}
@@ -277,7 +277,7 @@ def _inside_one(part: PathPart, spans: Sequence[Window]) -> bool:
 
 
 HOST_FAULTS = "page faults of the host"
-"""The resource of what a thread does to bring back managed memory, or to make it, when it touches it."""
+"""The resource of a host thread's own page faults, which bring pages of managed memory back or create them."""
 
 _NAMES = {
     "core": "cores of the host",
@@ -285,7 +285,7 @@ _NAMES = {
     r"(device \d+) time slices": r"time slices of processes on \1",
     r"(device \d+) compute units": r"compute units of \1",
 }
-"""What the sentence calls a resource, by a pattern of its name."""
+"""The sentence's words for a resource, by a regular expression for the resource's name."""
 _WORK = {
     "driver": "Calls of the driver",
     "messages": "The messaging library's own work",
@@ -307,7 +307,7 @@ class PathShare:
     ps: int
     share: float
     waited: float
-    """The share of the group in which somebody waited for a turn."""
+    """The share of the group's time in which an actor waited for its turn."""
 
 
 @attrs.frozen
@@ -317,12 +317,12 @@ class Limit:
     resource: str
     call: str
     share: float
-    """The share of the critical path."""
+    """The resource's share of the critical path, 0 to 1."""
     sentence: str
 
 
 def grouped(path: Iterable[PathPart], key: Callable[[PathPart], str]) -> list[PathShare]:
-    """Add up the parts of a path by a key, the largest sum first."""
+    """Add up the times of the parts that have the same key; return the groups, the largest first."""
     sums: dict[str, list[int]] = {}
     for part in path:
         group = sums.setdefault(key(part), [0, 0])
@@ -334,9 +334,9 @@ def grouped(path: Iterable[PathPart], key: Callable[[PathPart], str]) -> list[Pa
 
 
 def by_phase(observed: Observed) -> list[PathShare]:
-    """Add up the critical path by the phases that the program names, with what has most of each.
+    """Add up the critical path by the program's named phases; each name says which resource has most of the phase.
 
-    Nothing where it names none.
+    Returns an empty list if the program names no phases.
     """
     of_phase: dict[str, list[PathPart]] = {}
     for part, phase in observed.phases.parts(observed.path) if observed.phases else ():
@@ -363,7 +363,7 @@ def by_line(part: PathPart) -> str:
 
 
 def limit_of(observed: Observed, resource: str = "") -> Limit:
-    """Say what limits a run: what has the largest share of the critical path, or a resource that is known to."""
+    """Say what limits a run: `resource` if the path has it, else the one with the largest share of the path."""
     path = observed.path
     if not path:
         return Limit("nothing", "", 0.0, "No time was measured.")
@@ -383,7 +383,7 @@ def limit_of(observed: Observed, resource: str = "") -> Limit:
 
 
 def spoken(of: PathShare | Limit) -> str:
-    """Write a resource in the sentence's words: "the device table", "calls of the driver"."""
+    """Return a resource in the sentence's words: "the device table", "calls of the driver"."""
     resource = of.name if isinstance(of, PathShare) else of.resource
     work = _WORK.get(resource)
     return f"the {_named(resource)}" if work is None else work[:1].lower() + work[1:]
@@ -397,7 +397,7 @@ def _named(resource: str) -> str:
 
 
 def _of_neighbours(observed: Observed) -> str:
-    """Say how many of the waits for entry locks were for an entry that the thread did not look for."""
+    """Say which share of the waits for entry locks was for an entry beside the one looked up; empty below 25 %."""
     history = observed.history
     whole = sum(until - since for lock, since, until in history.waits if lock.startswith("entry of "))
     share = sum(until - since for since, until in history.neighbours) / whole if whole else 0.0
@@ -420,7 +420,7 @@ def _of_turns(first: PathShare, behind: Sequence[PathPart], use: ResourceUse | N
 
 
 def _is_known(lock: str) -> bool:
-    """Tell whether a lock is the runtime's or the driver's, and not one of the program."""
+    """Tell whether a lock belongs to the runtime or the driver, and not to the program."""
     places = (where for places in CHARGED_IN.values() for where in places)
     return any(fnmatchcase(lock, where.removeprefix("behind ")) for where in places if where.startswith("behind "))
 
@@ -449,13 +449,13 @@ def _of_work(observed: Observed, first: PathShare, behind: Sequence[PathPart], u
 
 
 def _uneven(observed: Observed, behind: Sequence[PathPart]) -> str:
-    """Say whose work the others wait for, where threads or ranks spend much of their time so."""
+    """Say whose work the others wait for, if threads or ranks wait for one another for a quarter of their time."""
     went = observed.result.where_time_went
     waiting = {what: went[name].share for name, what in (("threads", "threads"), ("ranks", "ranks")) if name in went}
     who = max(waiting, key=lambda name: waiting[name], default="")
     if not who or waiting[who] < _WAITING:
         return ""
-    # The path goes over the device where a kernel is late; whose kernel it is, the submitter says.
+    # Where a kernel is late, the path runs over the device; the late thread is the one that submitted the kernel.
     longest = heapq.nlargest(_ENOUGH, behind, key=lambda part: part.ps)
     late = grouped(longest, lambda part: _worker(observed, part))[0]
     if late.name.startswith("hidden helper thread"):
@@ -465,11 +465,11 @@ def _uneven(observed: Observed, behind: Sequence[PathPart]) -> str:
 
 
 _ENOUGH = 200
-"""Parts of a path that tell who is late."""
+"""So many of the longest parts of a path decide which thread is late."""
 
 
 def _worker(observed: Observed, part: PathPart) -> str:
-    """Return the thread that does a part of the path, or that submitted the kernel which does."""
+    """Return the name of the thread that does a part of the path, or that submitted the part's kernel; else empty."""
     if part.resource != "kernel":
         return part.actor
     at = [run for run in observed.history.kernels.values() if run.start < part.end_ps <= run.end]
@@ -478,7 +478,7 @@ def _worker(observed: Observed, part: PathPart) -> str:
 
 
 def _one_device(observed: Observed) -> str:
-    """Say which of several devices does most of the work."""
+    """Say that one of several devices does most of the work; empty if no device stands out."""
     uses = [use for use in observed.resources if re.fullmatch(r"device \d+ compute units", use.name)]
     if len(uses) < 2 or uses[1].utilisation > _IDLE * uses[0].utilisation:  # the busiest comes first
         return ""
@@ -487,7 +487,7 @@ def _one_device(observed: Observed) -> str:
 
 
 def _one_queue(observed: Observed) -> str:
-    """Say which of several queues of a device has most of the kernels' time."""
+    """Say that one hardware queue of a device has most of the kernels' time; empty if no queue stands out."""
     spans: dict[tuple[int, int], list[Window]] = {}
     for run in observed.history.kernels.values():
         if run.end >= 0:
@@ -503,14 +503,14 @@ def _one_queue(observed: Observed) -> str:
 
 
 _IDLE = 0.6
-"""The part of the busiest device's work below which the others have too little."""
+"""One device or queue stands out if the next has no more than this part of its busy time."""
 _TINY = 1 << 14
-"""Bytes of a copy below which it costs about as much as an empty one."""
+"""Mean bytes of copies below which a copy costs about as much as an empty one."""
 _MANY = 16
 
 
 def _of_copies(observed: Observed, behind: Sequence[PathPart]) -> str:
-    """Say what is special about the copies of the call behind most of some parts: tiny ones, or pageable memory."""
+    """Say whether the copies of the call with most of `behind` are tiny or come from pageable memory; else empty."""
     call = grouped(behind, by_call)[0].name
     direction = "h2d" if "HtoD" in call else "d2h" if "DtoH" in call else ""
     if not direction:
@@ -532,7 +532,7 @@ def _of_copies(observed: Observed, behind: Sequence[PathPart]) -> str:
 
 
 def _of_pages(observed: Observed) -> str:
-    """Say that pages thrash, where the driver has put faults off for it, and that blocks are evicted."""
+    """Say that pages thrash, if the driver delayed faults for it, and that blocks are evicted, if any are."""
     faults = observed.result.faults
     put_off = faults.get("throttling", 0)
     text = ""
@@ -545,7 +545,7 @@ def _of_pages(observed: Observed) -> str:
 
 
 def _of_frees(observed: Observed, kernels: PathShare) -> str:
-    """Say that the program waits for its kernels in calls that free memory, where it mostly does."""
+    """Say that cuMemFree waits for the kernels, if most of the kernels' time on the path is followed by one."""
     freeing = [
         part.ps
         for part, after in itertools.pairwise(observed.path)
@@ -557,7 +557,7 @@ def _of_frees(observed: Observed, kernels: PathShare) -> str:
 
 
 def _apart(observed: Observed) -> str:
-    """Say that no copy runs beside a kernel, where both have much of the path."""
+    """Say that no copy overlaps a kernel, if both have a large share of the path."""
     of_path = {"kernel": 0, "copy": 0}
     for part in observed.path:
         kind = "kernel" if part.resource == "kernel" else "copy" if "copy engine" in part.resource else ""
@@ -578,7 +578,7 @@ def _apart(observed: Observed) -> str:
 
 
 def _over_the_link(observed: Observed, kernels: PathShare) -> str:
-    """Say that kernels use the host's memory over the link, where that takes half of their time or more."""
+    """Say that kernels access host memory over the link, if that takes at least half of their time."""
     entry = observed.spec.entries.get("remote.access_bw")
     over = {name: usage.remote_bytes for name, usage in observed.result.managed.items() if usage.remote_bytes}
     if entry is None or not over or sum(over.values()) < kernels.ps * 0.5e-12 * observed.spec.value(entry.key):
@@ -588,7 +588,7 @@ def _over_the_link(observed: Observed, kernels: PathShare) -> str:
 
 
 def _too_small(observed: Observed, behind: Sequence[PathPart]) -> str:
-    """Say how much of the device the longest kernel fills, where that is less than all of it."""
+    """Say that the kernel with the most time has fewer teams than the device has SMs; empty if it fills the device."""
     (longest, *_) = grouped(behind, lambda part: part.call)
     runs = [run for run in observed.history.kernels.values() if run.name == longest.name and run.end >= 0]
     teams = max((run.teams for run in runs), default=0)
@@ -602,7 +602,7 @@ def _too_small(observed: Observed, behind: Sequence[PathPart]) -> str:
 
 
 def _behind(behind: Sequence[PathPart], how: str) -> str:
-    """Say which call, directive, array and line stand behind most of some parts."""
+    """Say which call, directive, array and line have most of the time of some parts."""
     (call, *_) = grouped(behind, by_call)
     most = "most" if how == "in" and call.name == behind[0].resource else ""
     of_call = [part for part in behind if by_call(part) == call.name]

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from offloadrt.extensions.explaining.tracks import TimelineTrack
 
 _LEVELS = 3
-"""How many slices that lie in one another are drawn apart; those further in lie on the last."""
+"""So many levels of nested slices are drawn apart; deeper ones are drawn on the last level."""
 _ROW = 0.17
-"""Inches that a level of a track takes, where the page has room for it."""
+"""The height of a level of a track, in inches, if the page has room for it."""
 _HIGHEST = 14.0
-"""Inches of the highest picture; with more tracks, each gets less."""
+"""The greatest height of a picture, in inches; with more tracks, each is lower."""
 _LETTER = 0.062
-"""Inches that a letter of a label takes."""
+"""The width of a letter of a label, in inches."""
 _MOST_LABELS = 500
 _UNITS = ((1e12, "s"), (1e9, "ms"), (1e6, "µs"), (1e3, "ns"))
 
@@ -77,7 +77,7 @@ def timeline_command(
 
 
 def window_of(text: str) -> tuple[int, int] | None:
-    """Read a window of virtual time, FROM:TO, in picoseconds; None for no text. Raises UserError."""
+    """Return begin and end, in picoseconds, of a window written as FROM:TO; None for no text. Raises UserError."""
     from offloadrt.study.errors import UserError
 
     if not text:
@@ -93,7 +93,7 @@ def window_of(text: str) -> tuple[int, int] | None:
 
 
 def check_window(runs: Sequence[Observed], window: tuple[int, int]) -> None:
-    """Raise UserError for a window that begins when all runs have ended."""
+    """Raise UserError for a window, in picoseconds, that begins when all runs have ended."""
     from offloadrt.study.reporting.words import seconds
 
     last_ps = max((row[1] for run in runs for row in run.rows[-1:]), default=0)
@@ -112,7 +112,7 @@ def _seconds(text: str) -> float:
 def drawn_of(
     chosen: Any, given: Mapping[str, Any], spec: RunSpec, window: tuple[int, int] | None, patterns: Sequence[str]
 ) -> Any:
-    """Run a scenario and draw it. Raises as `execute` and `drawn`."""
+    """Run a scenario and draw it as a figure of matplotlib. Raises what `execute` and `drawn` raise."""
     from offloadrt.extensions.explaining.sentence import observe
 
     library("matplotlib")
@@ -121,7 +121,11 @@ def drawn_of(
 
 
 def drawn(observed: Observed, window: tuple[int, int] | None = None, patterns: Sequence[str] = ()) -> Any:
-    """Draw a run that was observed. Raises UserError for a window, or for patterns of tracks, that show nothing."""
+    """Draw a recorded run as a figure of matplotlib.
+
+    window: begin and end in picoseconds; None: all that was measured. patterns: names of the tracks to draw, with
+    wildcards as of a shell; none: all. Raises UserError if window or patterns show nothing.
+    """
     from offloadrt.extensions.explaining.tracks import KINDS, overview, timeline_of
     from offloadrt.study.reporting.words import named, seconds, where
 
@@ -171,17 +175,20 @@ def drawn(observed: Observed, window: tuple[int, int] | None = None, patterns: S
 
 @attrs.define
 class _Painter:
-    """Draws tracks on an area, and remembers which kinds of work were on them."""
+    """Draws tracks on axes of matplotlib, and remembers which kinds of work were on them, for the legend.
+
+    factor: picoseconds per unit of the time axis.
+    """
 
     area: Any
     factor: float
     inches: float
-    """How wide a unit of time is."""
+    """The width of a unit of the time axis, in inches."""
     kinds: set[str] = attrs.field(factory=set)
     labels: int = 0
 
     def paint(self, track: TimelineTrack, y: float) -> None:
-        """Draw a track from `y` on downwards: a slice that lies in another one is drawn below that."""
+        """Draw a track from `y` downwards; a nested slice is drawn below the slice that contains it."""
         from offloadrt.extensions.explaining.tracks import KINDS, kind_of
 
         spans: dict[tuple[int, str], list[tuple[float, float]]] = {}

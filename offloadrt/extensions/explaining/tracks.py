@@ -1,8 +1,8 @@
-"""The tracks of a run's picture: what `offloadrt.trace` draws, kept as slices and counters.
+"""The tracks of a run's picture: what `drawing.py` draws, kept as slices and counters.
 
-`Timeline` is a `Canvas` that keeps what is drawn on it. `overview` shortens that of a long run, `flame_of` makes a tree
-of what lay in what, and `means_of` what a counter is over pieces of time. A colour stands for a kind of work (`KINDS`),
-the same in every picture: `report` and `timeline` draw them.
+`Timeline` is a `Canvas` that keeps what is drawn on it. `overview` joins short slices of a long run, `flame_of` makes a
+flame graph of nested slices, and `means_of` averages a counter over pieces of time. A colour stands for a kind of work
+(`KINDS`), the same in every picture. `report` and `timeline` draw the tracks.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from offloadrt.extensions.explaining.phases import ACTIVITIES
 from offloadrt.trace import Row
 
 MOST_SLICES = 40_000
-"""More than these are aggregated, so that a page stays small and quick."""
+"""If a run has more slices, short ones are joined, so that a page stays small and quick."""
 CRITICAL_PATH = "critical path"
 FAULT_TRACK = "page fault"
-"""What stands in the names of tracks on which faults are drawn."""
+"""The names of tracks on which page faults are drawn contain this text."""
 
 
 @attrs.frozen
 class Slice:
-    """Something that took time on a track; `level` counts the slices that it lies in. Times are picoseconds."""
+    """A slice of a track, which took time; `level` is the number of slices around it. Times are picoseconds."""
 
     begin_ps: int
     end_ps: int
@@ -38,9 +38,9 @@ class Slice:
     notes: str
     level: int = 0
     kind: str = ""
-    """One of `KINDS`, where it stands for several slices: what they did most of their time."""
+    """Set only if it stands for several joined slices: the one of `KINDS` in which they spend the most time."""
     fill: float = 1.0
-    """The part of it that these slices take."""
+    """The part of its length, 0 to 1, that the joined slices cover."""
 
     @property
     def ps(self) -> int:
@@ -49,18 +49,18 @@ class Slice:
 
 @attrs.define
 class TimelineTrack:
-    """A track of a thread or of a lane of a resource."""
+    """A track: of a thread, or of one lane of a resource."""
 
     group: str
     name: str
     slices: list[Slice] = attrs.field(factory=list)
     open: list[tuple[int, str, str]] = attrs.field(factory=list)
-    """What has begun and not ended, the outermost first."""
+    """Begin in ps, name and notes of the slices that have begun and not ended, the outermost first."""
 
 
 @attrs.define
 class Counter:
-    """A number over time: where it changes, and what it is from then on."""
+    """A number over time: when it changes, and its value from then on."""
 
     group: str
     name: str
@@ -74,7 +74,7 @@ class Timeline:
 
     def __init__(self, places: Mapping[int, str] | None = None) -> None:
         self._places = places or {}
-        """Where each directive stands in the source, by number."""
+        """By directive: its line of the source, as "patch.cpp:41"."""
         self.tracks: list[TimelineTrack] = []
         self.counters: list[Counter] = []
 
@@ -88,7 +88,7 @@ class Timeline:
         return len(self.tracks) - 1
 
     def counter(self, group: str, name: str, unit: str, /) -> int:
-        """Make a counter."""
+        """Make a counter and return its number."""
         self.counters.append(Counter(group, name, unit))
         return len(self.counters) - 1
 
@@ -109,7 +109,7 @@ class Timeline:
         on.slices.append(Slice(begin_ps, time_ps, name, text, len(on.open)))
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
-        """Leave out what takes no time."""
+        """Ignore instants: a timeline keeps only slices and counters."""
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
         """Note the new value of a counter."""
@@ -121,7 +121,7 @@ class Timeline:
 def timeline_of(
     rows: Sequence[Row], path: Iterable[PathPart], window: tuple[int, int], causal_log: CausalLog | None = None
 ) -> Timeline:
-    """Draw a run, its critical path on a track above all others; keep what lies in the window, in picoseconds."""
+    """Draw a run, with its critical path on the first track; slices are cut to the window, begin and end in ps."""
     timeline = Timeline(None if causal_log is None else causal_log.source_lines)
     drawing = Drawing(timeline, causal_log)
     drawing.draw(rows)
@@ -142,7 +142,7 @@ def timeline_of(
 
 
 def phases_of(causal_log: CausalLog) -> dict[str, int]:
-    """Return when each phase that the program names first begins (`Run.phase`); ask before the run is drawn."""
+    """Return at which picosecond each named phase (`Run.phase`) first begins; drawing a run consumes these data."""
     begins: dict[str, int] = {}
     for annotation in causal_log.annotations.waiting:
         if annotation.what == "begin" and annotation.name not in ACTIVITIES:
@@ -151,9 +151,9 @@ def phases_of(causal_log: CausalLog) -> dict[str, int]:
 
 
 def _one_thread_each(tracks: Sequence[TimelineTrack]) -> list[TimelineTrack]:
-    """Put what host threads of one name do on one track: teams that follow one another have the same threads.
+    """Merge the tracks of host threads that have the same name: consecutive teams consist of the same threads.
 
-    Threads of one name that work at the same time, as those of nested teams, keep tracks of their own.
+    Threads of one name that work at the same time, such as those of nested teams, keep tracks of their own.
     """
     kept: list[TimelineTrack] = []
     of_name: dict[str, list[TimelineTrack]] = {}
@@ -174,7 +174,7 @@ def _one_thread_each(tracks: Sequence[TimelineTrack]) -> list[TimelineTrack]:
 
 
 def _overlap(some: Sequence[Slice], others: Sequence[Slice]) -> bool:
-    """Tell whether slices of two tracks lie over one another."""
+    """Tell whether outermost slices of two tracks overlap in time."""
     spans = sorted((one.begin_ps, one.end_ps) for one in (*some, *others) if one.level == 0 and one.ps)
     return any(after[0] < before[1] for before, after in itertools.pairwise(spans))
 
@@ -184,18 +184,18 @@ def _text(notes: Notes) -> str:
 
 
 def _place(track: TimelineTrack) -> tuple[object, ...]:
-    """Order tracks for a reader: the critical path, host threads by number, the device, and then locks."""
+    """Return a sort key for tracks: the critical path, host threads by number, devices, and then locks."""
     groups = {CRITICAL_PATH: 0, HOST: 1, LOCKS: 3}
     words = [(int(word), "") if word.isdigit() else (-1, word) for word in re.split(r"(\d+)", track.name)]
     return groups.get(track.group, 2), track.group, words
 
 
 def overview(timeline: Timeline, most: int = MOST_SLICES) -> tuple[list[TimelineTrack], int]:
-    """Return tracks of about `most` slices at most, and the length in ps below which neighbours are drawn as one.
+    """Return tracks with `most` slices at most, and the length in ps below which slices were joined; 0 if none were.
 
-    Neighbours on a track and level that are shorter, and no further apart, become one slice that says how many it
-    stands for, which part of it they take, and what they did most; it is a few such lengths long at most. A length of 0
-    means that nothing was aggregated.
+    Neighbours on a track and level that are shorter than this length, and less than this apart, become one slice. It
+    says how many slices it stands for, which part of its time they take, and what they did most. It is at most
+    `_LONGEST_JOINED` such lengths long.
     """
     lengths = sorted((one.ps for track in timeline.tracks for one in track.slices), reverse=True)
     if len(lengths) <= most:
@@ -209,18 +209,18 @@ def overview(timeline: Timeline, most: int = MOST_SLICES) -> tuple[list[Timeline
 
 
 _LONGEST_JOINED = 8
-"""How many times as long as a short slice those are that stand for several."""
+"""A joined slice is at most this many times as long as the length below which slices are joined."""
 
 
 @attrs.define
 class _Join:
-    """Short slices that follow one another on one level."""
+    """Short slices that follow one another on one level of a track, to be drawn as one."""
 
     first: Slice
     end_ps: int
     count: int = 1
     kinds: dict[str, int] = attrs.field(factory=dict)
-    """Their picoseconds by kind."""
+    """By kind of work: the sum of the short slices' picoseconds."""
 
     def take(self, one: Slice, kind: str) -> None:
         self.end_ps = max(self.end_ps, one.end_ps)
@@ -240,7 +240,7 @@ class _Join:
 def _joined(track: TimelineTrack, short_ps: int) -> list[Slice]:
     joins: list[_Join] = []
     last: dict[int, _Join] = {}
-    """By level, the one that a next short slice may join."""
+    """By level: the last join, which the next short slice may enter."""
     for one in track.slices:
         into = last.get(one.level)
         if one.ps >= short_ps:
@@ -261,17 +261,17 @@ def _joined(track: TimelineTrack, short_ps: int) -> list[Slice]:
 
 
 PROGRAM = "outside of directives"
-"""A host thread outside of every directive: its own work, waits that belong to no directive, and no team."""
+"""The kind of a host thread's time outside of all slices: its own work, other waits, or being in no team."""
 _NUMBER = re.compile(r"\s+\d+(?=\s|$)")
 
 
 @attrs.define
 class Frame:
-    """A node of the flame graph: the time of all host threads in slices of this name at this place."""
+    """A node of the flame graph: the time of all host threads in slices with this name, nested in those above it."""
 
     name: str
     kind: str = ""
-    """One of `KINDS`."""
+    """The kind of work, one of `KINDS`; empty for the root."""
     ps: int = 0
     inner: dict[str, Frame] = attrs.field(factory=dict)
 
@@ -286,7 +286,7 @@ def threads_of(tracks: Iterable[TimelineTrack]) -> list[TimelineTrack]:
 
 
 def own_times(track: TimelineTrack, window: tuple[int, int]) -> dict[str, int]:
-    """Return the picoseconds of a thread by the kind of what it did innermost; they add up to the window."""
+    """Return a thread's picoseconds by the kind of its innermost slice; they add up to the window's length."""
     times: dict[str, int] = {}
     outside = window[1] - window[0]
     for path, own_ps in _own(track.slices):
@@ -299,7 +299,7 @@ def own_times(track: TimelineTrack, window: tuple[int, int]) -> dict[str, int]:
 
 
 def flame_of(tracks: Iterable[TimelineTrack]) -> Frame:
-    """Return the tree of directives, calls and waits of all host threads."""
+    """Return the flame graph of directives, calls and waits of all host threads: its root."""
     root = Frame("host threads")
     for track in tracks:
         for path, own_ps in _own(track.slices):
@@ -312,12 +312,12 @@ def flame_of(tracks: Iterable[TimelineTrack]) -> Frame:
 
 
 def family(name: str) -> str:
-    """Leave out the number of one of many: `wait for copy 12 (d2h)` becomes `wait for copy (d2h)`."""
+    """Return a slice's name without its number: `wait for copy 12 (d2h)` becomes `wait for copy (d2h)`."""
     return _NUMBER.sub("", name) or name
 
 
 def _own(slices: Iterable[Slice]) -> Iterator[tuple[tuple[Slice, ...], int]]:
-    """Give each slice with those that it lies in, and its time that no inner slice takes."""
+    """Yield each slice, as the path from the outermost slice to it, and its picoseconds outside of inner slices."""
     open_: list[Slice] = []
     left: list[int] = []
     for one in slices:
@@ -348,13 +348,13 @@ KINDS: Final[Mapping[str, str]] = {
     "holds the lock": "#5b5b6b",
     "other work": "#b5b5b5",
 }
-"""The kinds of work, and their colours."""
+"""By kind of work: its colour."""
 _ON_PATH = {
     "program": "directive of the program", "runtime": "directive of the program", "driver": "call of the driver",
     "messages": "call of the driver",
     "kernel": "kernel", "launch": "kernel",
 }  # fmt: skip
-"""What works on the critical path; other names there are of what was waited for."""
+"""The kind of a part of the critical path by its resource; other names there are what was waited for."""
 _OF_DEVICE = re.compile(r"wait for (copy|kernel|event|drain|queue|signal|memcpy|stream(?! pool)|device(?! table))")
 _CALL = re.compile(r"(cu|hip|hsa|acc_|omp_)\w+")
 
@@ -375,7 +375,7 @@ _OF_COUNTERS: Final[Iterable[tuple[str, str]]] = (
 
 
 def kind_of(track: TimelineTrack, one: Slice) -> str:
-    """Tell which of `KINDS` a slice is of, by its name and its track's."""
+    """Return the one of `KINDS` to which a slice belongs, from its name and its track's name."""
     name = one.name
     if one.kind:
         return one.kind
@@ -401,18 +401,18 @@ def kind_of(track: TimelineTrack, one: Slice) -> str:
 
 
 def kind_of_counter(counter: Counter) -> str:
-    """Tell which of `KINDS` a counter counts."""
+    """Return the one of `KINDS` that a counter counts, from its name."""
     return next((kind for begin, kind in _OF_COUNTERS if counter.name.startswith(begin)), "other work")
 
 
 MOST_PIECES = 4_000
-"""Pieces of time of which a counter's mean and maximum are kept; more than a screen has pixels."""
+"""Into so many pieces of time a counter is divided at most; more than a screen has pixels."""
 
 
 def means_of(counter: Counter, window: tuple[int, int]) -> list[tuple[int, float, int]]:
-    """Return when each piece of the window begins, and the counter's mean over time and its maximum there.
+    """Divide a window into pieces; return for each its begin in ps, and the counter's mean and maximum in it.
 
-    Where the counter changes less often than there are pieces, a piece goes from one change to the next.
+    If the counter changes less often than `MOST_PIECES` times, a piece goes from one change to the next.
     """
     begin, end = window
     first = bisect.bisect_right(counter.times_ps, begin)

@@ -1,7 +1,7 @@
 """What could be changed to make a run faster, the most promising first, and what each change gains.
 
-Each change is tried by a run of its own, through the executors of `sweep`, within a budget of real time. A change's
-time is that of `offloadrt run` with the change on its command line, bit by bit: it is the same run.
+Each change is tried by a run of its own, through the executors of `sweep`, within a budget of real time. This run is
+bit by bit the run of `offloadrt run` with the change on its command line.
 """
 
 from __future__ import annotations
@@ -38,61 +38,62 @@ from offloadrt.study.sweep import Point, run_point
 Kind = Literal["decision", "policy", "contention", "cost", "hardware"]
 
 _DECISIONS = ("configuration", "allocator")
-"""Parameters that are the user's to decide wherever they occur; others are when the scenario's own sweep has them.
+"""Parameters whose other values are tried in every scenario; so are those that the scenario's own sweep varies.
 
-A scenario without a sweep of its own lets the user decide all that has choices of words.
+In a scenario without a sweep, all parameters whose choices are words are tried, too.
 """
 THREADS = ("threads", "num_threads")
-"""Parameters that say how many threads a program has: half and twice as many are tried, unless a sweep names them."""
+"""Parameters with the number of threads: half and twice as many are tried, unless the scenario's sweep has them."""
 _CONFIGURATIONS = ("copy", "keep_mapped", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch")
-"""Memory configurations that a script of the user's own may get by `--configuration`."""
+"""Memory configurations that are tried for a user's own script, which gets them by `--configuration`."""
 _FACTS = ("driver.api", "driver.calls", "runtime.start", "usm.shared")
-"""Texts with choices that say what the machine is, and are nobody's to choose."""
+"""Entries with choices that are facts about the machine; their other choices are not tried."""
 NO_COSTS = ("jitter", "noise", "thrash.lapse", "thrash.pin", "mem.size", "mem.reserved", "gpu.boost_time")
-"""Beginnings of the names of numbers that are no price of anything: spreads, thresholds, sizes, and how long a clock
-is held.
+"""Beginnings of the names of entries that are no cost: spreads, thresholds, sizes, and how long a boost clock is held.
+
+They are not set to zero or doubled.
 """
 _AT_START = ("init.", "module.")
-"""Groups of costs that a program pays once: they are tried last."""
+"""Groups of costs that a program pays once, at its start: they are tried last."""
 _HARDWARE = ("gpu.copy_engines", "gpu.max_connections", "gpu.hw_queues", "cpu.cores", "dma.rings", "hsa.queues")
-"""Counts of parts, of which twice as many are tried; other counts are limits and sizes."""
+"""Numbers of hardware parts, which are doubled; other counts are limits or sizes and are not changed."""
 
 _SEVERAL = ("nvlink.", "p2p.", "pcie.peers", "numa.peer", "gpu.copy_engines_p2p", "process.")
-"""Beginnings of the names of entries that only several devices or processes have to do with."""
+"""Beginnings of the names of entries that matter only with several devices or processes."""
 _SECOND = re.compile(r"p2p|(device|rank|process) [1-9]|time slices")
-"""A resource of a second device or process, or between two."""
+"""Matches a resource of a second device or process, or one between two of them."""
 _ALONE = 0.01
-"""What is left of an entry's promise where there are not several."""
+"""The factor on the promise of an entry of `_SEVERAL` if the run has one device and one process."""
 
 _BOTH_WAYS = ("link.d2h_pinned", "link.h2d_pinned")
 _SHARED = 0.5
-"""What a part counts where a bandwidth is shared: the path does not tell whether anybody else used it at that time."""
+"""The weight of a part for a shared bandwidth: the path does not show whether another one used it at the time."""
 _POLICY = 0.9
-"""What a part counts for another policy, which may change nothing; a price that is charged there is paid for sure."""
+"""The weight of a part for another policy: it may change nothing, while a cost charged there is certainly paid."""
 _ANY_CALL = 0.5
-"""What a part of the path counts for an entry that is charged in all its calls, beside an entry of one call.
+"""The weight of a part of the path for an entry that is charged in all calls; for an entry of one call it is 1.
 
-The entry of one call is the larger piece of what that call takes.
+The entry of one call usually is the larger piece of that call's time.
 """
 
 
 @attrs.frozen
 class Proposal:
-    """One change of a run; `parameters` and `overrides` are what it consists of."""
+    """One change of a run that may be tried: other parameters, entries of the machine (`overrides`), or options."""
 
     kind: Kind
     parameters: Mapping[str, Value] = attrs.field(factory=dict)
     overrides: Mapping[str, str] = attrs.field(factory=dict)
     promise: float = 0.0
-    """The larger, the sooner it is tried."""
+    """A guess, without unit, of how much it gains; changes with a larger promise are tried first."""
     configuration: str | None = None
-    """The memory configuration that the run gets, where it is no parameter."""
+    """The memory configuration that the run gets by `--configuration`; None leaves it."""
     allocator: str | None = None
-    """The same of how device memory is allocated."""
+    """The allocator of device memory that the run gets by `--allocator`; None leaves it."""
     environment: Mapping[str, str] = attrs.field(factory=dict)
-    """Variables of the program's environment."""
+    """Environment variables that the program gets, as by `--env`."""
     resource: str = ""
-    """What of the critical path it makes cheaper; empty where it is not known to."""
+    """The resource of the critical path that it makes cheaper; empty if unknown."""
 
     @property
     def name(self) -> str:
@@ -106,9 +107,9 @@ class Proposal:
 
 
 def decisions(scenario: Scenario, given: Mapping[str, Value], configuration: str | None = None) -> list[Proposal]:
-    """Return the other values of the parameters that are the user's to decide, and other memory configurations.
+    """Propose other values of the parameters that the user may choose, and other memory configurations.
 
-    configuration: what `--configuration` says.
+    configuration: the value of `--configuration`; None if it was not given.
     """
     found = []
     if "configuration" not in scenario.parameters and not is_shipped(scenario):
@@ -129,9 +130,9 @@ def decisions(scenario: Scenario, given: Mapping[str, Value], configuration: str
 def switches(
     spec: MachineSpec, path: Sequence[PathPart], options: RunSpec, model: str, scenario: Scenario
 ) -> list[Proposal]:
-    """Return what the runtime's environment and an allocator's name change without a change of the program.
+    """Propose environment variables and allocators, which change a run without a change of the program.
 
-    model: the program's. A switch is tried where the path has something that it acts on.
+    A switch is proposed only if the path has something that it acts on. model: the programming model.
     """
     shares, whole_ps = _shares(path), sum(part.ps for part in path)
     found: list[Proposal] = []
@@ -162,20 +163,21 @@ def switches(
 
 @attrs.frozen
 class Switch:
-    """A variable of the environment that `why` tries: on which parts of the path it acts, and with which values."""
+    """An environment variable that `why` tries, with its values and the parts of the path on which it acts."""
 
     name: str
     values: tuple[str, ...]
-    """Those that are tried, where they are not the entry's value already; `2x` is twice the entry's value."""
+    """The values to try, except the one that `entry` already has; `2x` is twice the value of `entry`."""
     acts_on: tuple[str, ...]
-    """Places as in `charged_in.py`."""
+    """Places on the path, written as in `charged_in.py`."""
     entry: str = ""
+    """The entry of the profile that the variable overrides; empty if there is none."""
     models: tuple[str, ...] = ("openmp",)
     of_actors: str = ""
-    """It also acts on what actors do whose names begin so."""
+    """The variable also acts on all work of actors whose names begin with this text; empty for none."""
 
     def values_beside(self, entry: ProfileEntry | None) -> list[str]:
-        """Return the values to try where the machine has this one."""
+        """Return the values to try, without the value that the machine's entry has now."""
         now = None if entry is None else entry.value
         doubled = str(int(2 * now)) if isinstance(now, int | float) else ""
         values = [doubled if value == "2x" else value for value in self.values]
@@ -191,7 +193,7 @@ _MODULES = ("driver: cuModule*", "driver: cuLaunchKernel")
 _EITHER = ("openmp", "cuda")
 _LARGE = str(1 << 30)
 _SWITCH = 1.5
-"""What a part of the path counts for a switch: it costs the user nothing, so it is tried early."""
+"""The weight of a part of the path for a switch: above 1, since a switch costs the user nothing."""
 
 SWITCHES: Final = (
     Switch("LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD", ("0", _LARGE), _MEMORY, "memory_manager.threshold"),
@@ -217,7 +219,7 @@ SWITCHES: Final = (
 
 
 def _others(parameter: Parameter, now: Value, swept: Sequence[Value]) -> list[Value]:
-    """Return the other choices of a parameter; of numbers the next ones up and down in the scenario's sweep."""
+    """Return the other choices of a parameter; for a number, the next lower and higher one in the scenario's sweep."""
     if parameter.choices or parameter.type is bool:
         choices = parameter.choices or (True, False)
         return [value for value in choices if value != now]
@@ -231,9 +233,10 @@ def _others(parameter: Parameter, now: Value, swept: Sequence[Value]) -> list[Va
 def proposals(
     spec: MachineSpec, path: Sequence[PathPart], overrides: Mapping[str, str], *, evicts: bool = False
 ) -> list[Proposal]:
-    """Return changes of the machine's entries, but for those that the user has set.
+    """Propose changes of the machine's entries that the user has not set, the largest promise first.
 
-    evicts: managed memory does not fit, so that more memory may help.
+    overrides: the entries that the user has set. evicts: whether managed memory does not fit on the device, so that
+    more device memory may help.
     """
     shares = _shares(path)
     several = any(_SECOND.search(f"{part.actor} {part.resource} {part.waited_for}") for part in path)
@@ -245,7 +248,7 @@ def proposals(
             resource = _resource(charged_in(key) or (), shares)
             found += [attrs.evolve(change, promise=weight * change.promise, resource=resource) for change in of_entry]
     if (relayed := _share_of(path, RELAYED)) and not overrides.keys() & set(_BOTH_WAYS):
-        # Such a copy crosses both links, so that neither direction alone makes it faster.
+        # A copy through the host crosses both links, so a faster link in one direction does not make it faster.
         twice = {key: _quantity(spec.entries[key], 2.0) for key in _BOTH_WAYS}
         found.append(Proposal("hardware", overrides=twice, promise=relayed, resource=RELAYED))
     if evicts and "mem.size" not in overrides:
@@ -259,7 +262,7 @@ def _share_of(path: Sequence[PathPart], resource: str) -> float:
 
 
 def _resource(places: Iterable[str], shares: Mapping[tuple[str, str, str], float]) -> str:
-    """Return which resource of the path is charged in places, by the largest share; empty for none."""
+    """Return the resource with the largest share of the path among those charged in `places`; empty for none."""
     sums: dict[str, float] = {}
     for (waited_for, resource, call), share in shares.items():
         weight = max((_weight(where, waited_for, resource, call) for where in places), default=0.0)
@@ -269,13 +272,13 @@ def _resource(places: Iterable[str], shares: Mapping[tuple[str, str, str], float
 
 
 def half(change: Proposal, spec: MachineSpec, gain: float) -> Proposal | None:
-    """Return the half of a cost whose zero was worth it; None for changes that have no half."""
+    """Return the change to half of a cost whose change to zero gained `gain`; None if there is no half to try."""
     if change.kind != "cost":
         return None
     ((key, given),) = change.overrides.items()
     entry = spec.entries[key]
     if given != _quantity(entry, 0.0):
-        return None  # it is the half
+        return None  # this change is already the half
     if not isinstance(entry.value, float | int) or entry.unit is None or entry.unit.is_rate:
         return None
     return attrs.evolve(change, overrides={key: _quantity(entry, 0.5)}, promise=gain)
@@ -303,7 +306,7 @@ def _of_entry(key: str, entry: ProfileEntry, match: float) -> Iterator[Proposal]
 
 
 def _quantity(entry: ProfileEntry, factor: float) -> str:
-    """Write a part of an entry as a person does: 158us, 21.9GB/s."""
+    """Return an entry's value times `factor` as text for `--set`, such as 158us or 21.9GB/s."""
     assert entry.unit is not None and not isinstance(entry.value, str)
     unit, value = entry.unit, entry.value * factor
     number, text = value / unit.factor, unit.text
@@ -319,7 +322,7 @@ _TIMES = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("ps", 1e-12))
 
 
 def _shares(path: Iterable[PathPart]) -> dict[tuple[str, str, str], float]:
-    """Return the share of the path by what was waited for, what worked, and its call."""
+    """Return the shares of the path, 0 to 1, by (what was waited for, what worked, call)."""
     sums: dict[tuple[str, str, str], int] = {}
     for part in path:
         key = part.waited_for, part.resource, part.call
@@ -329,7 +332,7 @@ def _shares(path: Iterable[PathPart]) -> dict[tuple[str, str, str], float]:
 
 
 def _match(entry: ProfileEntry, shares: Mapping[tuple[str, str, str], float]) -> float:
-    """Return the share of the path in which an entry is charged."""
+    """Return the share of the path in which an entry is charged, weighted by `_weight`."""
     return sum(
         share * max((_weight(where, *part) for where in charged_in(entry.key) or ()), default=0.0)
         for part, share in shares.items()
@@ -337,7 +340,7 @@ def _match(entry: ProfileEntry, shares: Mapping[tuple[str, str, str], float]) ->
 
 
 def _weight(where: str, waited_for: str, resource: str, call: str) -> float:
-    """Return what a part of the path counts for an entry that is charged in `where`."""
+    """Return the weight, 0 to 1, of a part of the path for an entry that is charged in the place `where`."""
     if where.startswith("behind "):
         return float(fnmatchcase(waited_for, where.removeprefix("behind ")))
     worked, colon, called = where.partition(": ")
@@ -347,12 +350,12 @@ def _weight(where: str, waited_for: str, resource: str, call: str) -> float:
 
 
 _WORTH = 1.01
-"""The gain of a cost's zero from which on its half is tried as well."""
+"""If setting a cost to zero gains at least this factor, half of the cost is tried as well."""
 
 
 @attrs.frozen
 class CurvePoint:
-    """The gain where a part of a cost is left; of a rate, the part of the step to its double."""
+    """The gain with `part` of a cost left; for a rate, with that part of the step to its double left out."""
 
     part: float
     gain: float
@@ -360,46 +363,46 @@ class CurvePoint:
 
 @attrs.frozen
 class WhatIf:
-    """A change that was tried."""
+    """A change that was tried, and what it gained."""
 
     change: Proposal
     elapsed_s: float
     gain: float
-    """The figure of merit of the run over that of the changed run: above 1 the change is worth it.
+    """The original run's figure of merit (a time) divided by the changed run's: above 1 the change makes it faster.
 
-    The elapsed time of a run that does more or less is taken for the work of the run that is explained.
+    If the changed run does more or less work, its time is scaled to the work of the original run.
     """
     command: str
-    """What reproduces the run."""
+    """The command line that repeats the changed run."""
     interval: Interval | None = None
-    """The gain over draws; None where it was not looked at."""
+    """The gain over draws; None if no draws were made with this change."""
     curve: tuple[CurvePoint, ...] = ()
-    """Gains of parts of a cost; empty where they were not tried."""
+    """Gains with parts of the cost left; empty if they were not tried."""
     work: float = 1.0
-    """How much of the run's work the changed run does; the gain is for equal work."""
+    """The changed run's work divided by the original run's; `gain` is for equal work."""
     same: tuple[str, ...] = ()
-    """Other changes with the same run, bit by bit, as far as its times tell."""
+    """Names of other changes whose runs took exactly as long and gained as much."""
 
 
 @attrs.frozen
 class Tried:
-    """All that was tried, the largest gain first."""
+    """The results of all tried changes, the largest gain first."""
 
     merit: str
-    """The figure that gains are of: `elapsed_s`, or the time that the scenario's figure shows."""
+    """The name of the time that gains compare: `elapsed_s`, or the time that the scenario's figure shows."""
     what_ifs: tuple[WhatIf, ...]
     refused: Mapping[str, str]
-    """Changes that cannot be run, and why not."""
+    """Names of changes that cannot be run, each with the error."""
     left: int
-    """How many changes the budget did not suffice for."""
+    """How many changes were not tried because the budget was used up."""
     without_effect: tuple[str, ...] = ()
-    """Changes with which the run takes exactly as long."""
+    """Names of changes with which the run takes exactly as long as without."""
     best: Mapping[str, WhatIf] = attrs.field(factory=dict)
-    """What gained most of the changes that make a resource of the critical path cheaper, by resource."""
+    """By resource of the critical path: the change with the largest gain among those that make the resource cheaper."""
     unknown: frozenset[str] = frozenset()
-    """Resources of the path of which the budget did not suffice for most of what makes them cheaper, by promise."""
+    """Resources whose untried changes have, summed, more promise than their tried ones: `best` may be wrong there."""
     other_work: tuple[str, ...] = ()
-    """Changes that have the program do something else, so that the times cannot be compared."""
+    """Names of changes with which the program does other work, so that its times cannot be compared."""
 
     @property
     def count(self) -> int:
@@ -408,7 +411,7 @@ class Tried:
 
 
 def tried_of(tried: Tried) -> str:
-    """Say how many changes were tried, and how many were not."""
+    """Say how many changes were tried, how many are left, and which cannot be run."""
     count = "1 change was" if tried.count == 1 else f"{tried.count} changes were"
     left = f", {tried.left} are left for a larger --budget" if tried.left else ""
     refused = ", ".join([*tried.refused][:_MOST_REFUSED]) + (", ..." if len(tried.refused) > _MOST_REFUSED else "")
@@ -416,11 +419,11 @@ def tried_of(tried: Tried) -> str:
 
 
 _MOST_REFUSED = 4
-"""How many changes that cannot be run are named."""
+"""How many of the changes that cannot be run are named."""
 
 
 def notes_on_work(tried: Tried, most: int) -> list[str]:
-    """Say which of the first changes do more or less than the run, and which do something else."""
+    """Say which of the first `most` changes do more or less work than the run, and which do other work."""
     scaled = [one for one in tried.what_ifs[:most] if one.work != 1.0]
     notes = [f"{one.change.name} does {one.work:.3g} times the work; its gain is for equal work" for one in scaled]
     if tried.other_work:
@@ -429,7 +432,7 @@ def notes_on_work(tried: Tried, most: int) -> list[str]:
 
 
 def _merged(what_ifs: Iterable[WhatIf], without: Sequence[str]) -> tuple[WhatIf, ...]:
-    """Put changes whose runs take equally long into one row; leave out those without effect."""
+    """Merge changes whose runs take equally long into the first of them; drop those named in `without`."""
     rows: dict[tuple[float, float], WhatIf] = {}
     for one in what_ifs:
         if one.change.name in without:
@@ -443,7 +446,7 @@ def _merged(what_ifs: Iterable[WhatIf], without: Sequence[str]) -> tuple[WhatIf,
 
 @attrs.define(eq=False)
 class Trials:
-    """Tries changes of one run. `deadline` is a reading of `time.monotonic`."""
+    """Tries changes of one run in the processes of `pool`. `deadline` is a reading of `time.monotonic`, in seconds."""
 
     scenario: Scenario
     given: Mapping[str, Value]
@@ -453,20 +456,20 @@ class Trials:
     deadline: float
     merit: str = "elapsed_s"
     has_budget: bool = True
-    """Whether anything is to be tried."""
+    """Whether there is a budget, so that changes are tried at all."""
     spec: MachineSpec | None = None
     """The machine of the run that is explained."""
     work: WorkDone = NOTHING
-    """What that run does; nothing where it was not counted, and then no change is compared by work."""
+    """The work of that run; NOTHING if it was not counted, and then gains are not scaled by work."""
     _waiting: dict[Future[bytes], tuple[Proposal, float]] = attrs.field(factory=dict)
     _answered: list[tuple[Proposal, Result]] = attrs.field(factory=list)
     _works: dict[str, WorkDone] = attrs.field(factory=dict)
-    """What runs with other parameters do, by the change's name."""
+    """By the change's name: the work of the runs with other parameters."""
     _refused: dict[str, str] = attrs.field(factory=dict)
     _took_s: list[float] = attrs.field(factory=list)
 
     def start(self, changes: Iterable[Proposal]) -> None:
-        """Begin to try changes that need not wait for the run that they are compared with."""
+        """Submit changes that do not depend on the original run, before that run has ended."""
         for change in changes:
             self._submit(change)
 
@@ -477,7 +480,10 @@ class Trials:
         changes: Iterable[Proposal],
         advanced: Callable[[int, int], object] = lambda done, asked: None,
     ) -> Tried:
-        """Try the changes, the most promising first, until the budget is used up; wait for those that were begun."""
+        """Try the changes, the most promising first, until the deadline; wait for those that were begun.
+
+        base: the result of the original run. advanced: called with the runs done and all runs known so far.
+        """
         self.spec = spec
         ahead = sorted(changes, key=lambda change: -change.promise)
         known = self.merit_in(base)
@@ -494,7 +500,7 @@ class Trials:
         return self.known(base, ahead)
 
     def known(self, base: Result, left: Sequence[Proposal]) -> Tried:
-        """Return what has been tried up to now of changes of which some are left."""
+        """Return the results of all changes tried so far. left: the changes that are not tried yet."""
         known = self.merit_in(base)
         what_ifs, other_work = [], []
         for change, result in self._answered:
@@ -520,10 +526,10 @@ class Trials:
         return Tried(self.merit, merged, dict(self._refused), len(left), tuple(without), best, unknown, others)
 
     def _work_with(self, change: Proposal) -> float | None:
-        """Return the part of the run's work that a changed run does; None where it does other work.
+        """Return the changed run's work divided by the original's; None if it does work of another kind.
 
-        What a program measures itself is a time for what its author chose, and stands as it is; so does a run that does
-        nothing that is counted, as one that only allocates.
+        It is 1.0 if the figure of merit is a time that the program itself measures, since its author chose for which
+        work, and if the original run does no counted work, such as one that only allocates.
         """
         if self.merit != "elapsed_s" or self.work == NOTHING or change.name not in self._works:
             return 1.0
@@ -534,14 +540,17 @@ class Trials:
         return time.monotonic() + usual_s < self.deadline
 
     def point_of(self, change: Proposal | None) -> Point:
-        """Return the run with a change; without one, the run that is explained."""
+        """Return the point of a sweep that runs a change; for None, the run that is explained."""
         if change is None:
             return Point(registry.reference(self.scenario), dict(self.given), self.options)
         options = attrs.evolve(self._options(change), overrides={**self.options.overrides, **change.overrides})
         return Point(registry.reference(self.scenario), {**self.given, **change.parameters}, options)
 
     def parts_of(self, change: Proposal) -> dict[float, Proposal]:
-        """Return the change with three quarters, a half and a quarter of its cost left; none where it is no cost."""
+        """Return variants of a cost's change by the part of its step that is left out: 0.75, 0.5 and 0.25.
+
+        Empty if the change is no cost, or is neither its zero nor its double.
+        """
         if change.kind != "cost" or self.spec is None:
             return {}
         ((key, given),) = change.overrides.items()
@@ -560,7 +569,7 @@ class Trials:
         self._waiting[self.pool.submit(run, self.point_of(change))] = change, begun
 
     def _options(self, change: Proposal) -> RunSpec:
-        """Return the options of the run, with those of the change."""
+        """Return the options of the original run, with the change's configuration, allocator and environment."""
         named = {"configuration": change.configuration, "allocator": change.allocator}
         chosen: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
         if change.environment:
@@ -568,7 +577,7 @@ class Trials:
         return attrs.evolve(self.options, **chosen)
 
     def _answers(self) -> list[tuple[Proposal, Result]]:
-        """Wait for an answer; return those there are."""
+        """Wait until at least one submitted run has ended; return the changes whose runs succeeded, with results."""
         done, _ = wait(self._waiting, return_when=FIRST_COMPLETED)
         new = []
         for future in [future for future in self._waiting if future in done]:
@@ -585,7 +594,7 @@ class Trials:
         return new
 
     def merit_in(self, result: Result) -> float:
-        """Return the figure of merit of a run."""
+        """Return the figure of merit of a run, in seconds."""
         value = result.measured.get(self.merit, result.elapsed_s)
         return float(value) if isinstance(value, int | float) else result.elapsed_s
 
@@ -596,7 +605,7 @@ class Trials:
 
 
 def merit_of(scenario: Scenario, base: Result) -> str:
-    """Return the figure to improve: the time that the scenario's figure shows if it is measured, or the elapsed one."""
+    """Return the name of the time to improve: the measured one that the scenario's figure shows, else `elapsed_s`."""
     name = "" if scenario.figure is None else scenario.figure.y
     return name if name.endswith("_s") and isinstance(base.measured.get(name), float) else "elapsed_s"
 

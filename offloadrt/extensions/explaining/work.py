@@ -1,7 +1,7 @@
-"""How much a run does, whatever it takes: runs of different parameters are compared for equal work.
+"""How much work a run does, apart from its time, so that runs with different parameters can be compared.
 
-Half the threads of a program may do the whole work, or half of it, as where each thread has an array of its own. So
-the flops and bytes of kernels, and the bytes of messages, are counted in both runs.
+With half the threads a program may do all of its work, or half of it if each thread has an array of its own. So the
+flops and bytes of kernels, and the bytes of messages, are counted in both runs, and gains are scaled to equal work.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from offloadrt.trace.events import COMMON, PS_PER_S
 
 @attrs.frozen
 class WorkDone:
-    """What a run does in its measured time, whatever it takes: of kernels, messages and copies."""
+    """The work that a run does in its measured time: flops and bytes of kernels, bytes of messages and of copies."""
 
     flops: float = 0.0
     kernel_bytes: float = 0.0
     message_bytes: float = 0.0
     copied_bytes: float = 0.0
-    """Compared only where neither run has a kernel or a message: what is copied is the configuration's choice."""
+    """Compared only if neither run has a kernel or a message, since the memory configuration decides what is copied."""
     is_estimate: bool = False
-    """Whether instances of repeated phases were left out."""
+    """Whether instances of repeated phases were left out, so that the numbers are estimated."""
 
     def over(self, other: WorkDone) -> float | None:
-        """Return how many times another run's work this is; None where the two are not of one kind."""
+        """Return this work divided by another run's; None if flops, bytes and messages do not have the same ratio."""
         pairs = [(getattr(self, name), getattr(other, name)) for name in ("flops", "kernel_bytes", "message_bytes")]
         if not any(any(pair) for pair in pairs):
             pairs = [(self.copied_bytes, other.copied_bytes)]
@@ -49,15 +49,15 @@ class WorkDone:
 
 NOTHING: Final = WorkDone()
 _SAME_KIND = 0.05
-"""How far the ratios of flops, bytes and messages of two runs lie apart, at most, where they do the same; and how far
-off the work of left-out instances may be.
+"""The largest relative difference between the ratios of flops, bytes and messages of two runs that do the same work;
+also the largest relative error of the work of left-out instances.
 """
 _ROUNDING = 1e-9
-"""What sums of the same numbers in another order differ by, and more."""
+"""A relative difference larger than that of floating-point sums of the same numbers in another order."""
 
 
 def work_of(run: Run, causal_log: CausalLog) -> WorkDone:
-    """Count what a recorded run did in its measured windows; instances of a phase that was sampled stand for others."""
+    """Count the work of a recorded run in its measured windows; instances of a sampled phase count by their weight."""
     assert run.trace is not None
     spans = [(round(begin * PS_PER_S), round(end * PS_PER_S)) for begin, end, _ in run.windows.spans]
     phases = [
@@ -88,11 +88,11 @@ def work_of(run: Run, causal_log: CausalLog) -> WorkDone:
 
 
 _BYTES: Final = {name: COMMON + EVENTS[name].payload.index("bytes") for name in ("MessageSent", "CopyBegin")}
-"""Where the bytes stand in the rows of these events."""
+"""The index of the number of bytes in the rows of these events."""
 
 
 def run_with_work(point: Point) -> bytes:
-    """Run a point as `run_point` does, in any process; its answer says under `work` what the run did."""
+    """Run a point of a sweep as `run_point` does; return its result as JSON, with the run's `WorkDone` as `work`."""
     causal_log, runs = CausalLog(history=False), list[Run]()
     options = attrs.evolve(point.options, record=True, hash=bool(point.options.hash))
     try:

@@ -181,7 +181,7 @@ def _print_outcomes(outcomes: list[OutcomeRecord]) -> None:
 
 
 def _print_failure(failure: FailureRecord) -> None:
-    """Print what went wrong, its schedule made smaller, and its token."""
+    """Print a failing run: its outcome, its schedule made smaller, and its token."""
     print(f"\n{failure.program}: {failure.outcome}")
     if not failure.is_error:
         print(f"in the order of scheduling: {failure.expected}")
@@ -222,7 +222,7 @@ def replay(token: str, /, *, gear: Gear = "turbo", json: Json = False) -> int:
 
 
 def _judged(record: ReplayRecord) -> str:
-    """Tell whether the run is the one that the token was made of."""
+    """Return in words whether the run is the one from which the token was made."""
     changed = f"; changed since: {', '.join(record.changed)}" if record.changed else ""
     if record.same_run:
         return f"the same run, event by event (trace hash {record.trace_hash}){changed}"
@@ -254,7 +254,7 @@ class FailureRecord:
     faults: list[str]
     schedule: list[str]
     tried: int
-    """Runs that it took to make it smaller."""
+    """The number of runs that were made to make it smaller."""
     token: str
 
     @classmethod
@@ -267,7 +267,7 @@ class FailureRecord:
         schedule: list[str],
         tried: int,
     ) -> FailureRecord:
-        """Describe a failing run, and make its token."""
+        """Make the record of a failing run, with its token; this runs the program again."""
         from offloadrt.extensions.exploring.program import lost_updates, token_of
 
         lost = lost_updates(_scenario_of(program), case)
@@ -302,7 +302,7 @@ class ExplorationRecord:
 
     @classmethod
     def of(cls, found: Exploration, strategy: str) -> ExplorationRecord:
-        """Describe an exploration; each failure is made smaller, which takes runs."""
+        """Make the record of an exploration; each failure is first made smaller, which takes runs."""
         from offloadrt.extensions.exploring.explore import shrink
         from offloadrt.extensions.exploring.program import story_of
 
@@ -330,7 +330,7 @@ class EverywhereRecord:
 
     @classmethod
     def of(cls, found: Everywhere) -> EverywhereRecord:
-        """Describe the runs with faults; nothing in such a run could be left out."""
+        """Make the record of the runs with faults; their failures cannot be made smaller."""
         failures = [
             FailureRecord.of(found.program, counted.case, counted.outcome, found.reference, [], 0)
             for counted in found.failures
@@ -358,7 +358,7 @@ class ReplayRecord:
 
     @classmethod
     def of(cls, again: Replayed) -> ReplayRecord:
-        """Describe a run that was made again."""
+        """Make the record of a replayed run."""
         from offloadrt.extensions.exploring.explore import is_failure
         from offloadrt.extensions.exploring.program import story_of
 
@@ -384,7 +384,7 @@ def outcomes_of(found: Exploration | Everywhere) -> list[OutcomeRecord]:
 
 
 def _scenario_of(program: Program) -> ScenarioProgram:
-    """Return the program of a command, which is a scenario's."""
+    """Return a program as a ScenarioProgram, which all programs of these commands are."""
     from offloadrt.extensions.exploring.program import ScenarioProgram
 
     assert isinstance(program, ScenarioProgram)

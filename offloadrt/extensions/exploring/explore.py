@@ -1,18 +1,17 @@
-"""Runs a program many times, in as many processes as asked for, and counts what comes out.
+"""Runs a program many times, in several processes, and counts the outcomes.
 
 `explore` runs it under many schedules. The run in the order of scheduling comes first: every other result is compared
-with its. Runs are numbered, a number decides a run, and the failure that is reported is that with the least number:
-neither the number of processes nor which one was faster changes it.
+with its result. Runs are numbered, and the number alone decides the schedule. The failure with the lowest number is
+reported, so the report depends neither on the number of processes nor on their speed.
 
-`everywhere` runs it once for each of its awaits, in which that await fails or its thread dies. Each of these runs has
-to end as it is documented: with the program's own result, or with a named error of the program, its runtime or its
+`everywhere` makes one run for each await of the program, in which that await fails or its thread dies. Each of these
+runs has to end as documented: with the program's own result, or with a named error of the program, its runtime or its
 driver library. A run that hangs, ends in another error, or leaves something behind in the runtime's state is a failure.
 
-`shrink` makes a failing schedule smaller, as long as the program still fails in the same way.
-
-First the program's parameters that shrink, then the schedule: as holds, one for each time that an actor was late, if
-these alone fail as well; then without what is not needed (delta debugging: Zeller and Hildebrandt, 2002); then with
-shorter holds.
+`shrink` makes a failing schedule smaller, as long as the program still fails in the same way. It begins with the
+program's parameters that may shrink. Then it writes the schedule as holds, one for each time that an actor was late, if
+these alone fail as well; drops the holds that are not needed (delta debugging: Zeller and Hildebrandt, 2002); and makes
+the remaining ones shorter.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from offloadrt.sim.strategies import Fifo
 from offloadrt.study.running.execution import patient_collector
 
 _BATCH = 40
-"""Runs that another process makes before it reports: few enough that a failure shows soon."""
+"""Runs that another process makes before it returns their outcomes: few enough that a failure shows soon."""
 _BATCH_HERE = 4
-"""Runs between two reports when they are made in this process, where a report costs nothing."""
+"""The same for runs in this process, where returning outcomes costs nothing."""
 
 
 @attrs.define
 class Counted:
-    """How often an outcome came, and in which run first."""
+    """How often an outcome occurred, and the first run with it."""
 
     outcome: RunOutcome
     number: int
@@ -52,18 +51,18 @@ class Counted:
 
 @attrs.define
 class CountedOutcomes(ABC):
-    """What many runs of a program gave."""
+    """The outcomes of many runs of a program."""
 
     program: Program
     reference: RunOutcome
-    """What came out in the order of scheduling, without faults."""
+    """The outcome in the order of scheduling, without faults."""
     outcomes: dict[str, Counted] = attrs.field(factory=dict)
-    """By the outcome's key."""
+    """By the outcome's key: the outcome with its count."""
     runs: int = 0
 
     @abstractmethod
     def is_failure(self, outcome: RunOutcome) -> bool:
-        """Tell whether a run may not end so."""
+        """Tell whether an outcome is a failure."""
 
     @property
     def failures(self) -> list[Counted]:
@@ -74,25 +73,25 @@ class CountedOutcomes(ABC):
         )
 
     def count(self, outcome: RunOutcome, number: int, case: ScheduleCase) -> None:
-        """Count an outcome."""
+        """Count the outcome of a run; number, case: those of the run."""
         self.outcomes.setdefault(outcome.key, Counted(outcome, number, case)).runs += 1
         self.runs += 1
 
 
 @attrs.define(kw_only=True)
 class Exploration(CountedOutcomes):
-    """What many schedules of a program gave: errors are failures, and results other than the reference."""
+    """The outcomes of many schedules of a program. Errors, and results other than the reference, are failures."""
 
     plan: SchedulePlan
     exhausted: bool = False
-    """Whether every schedule within the bound has been run (dfs)."""
+    """For dfs: whether every schedule within the bound has been run."""
 
     def is_failure(self, outcome: RunOutcome) -> bool:
         return is_failure(outcome, self.reference)
 
 
 def is_failure(outcome: RunOutcome, reference: RunOutcome) -> bool:
-    """Tell whether an outcome is an error, or another result than the reference's."""
+    """Tell whether an outcome is an error, or a result that differs from the reference."""
     return outcome.is_error or outcome.key != reference.key
 
 
@@ -108,7 +107,7 @@ def explore(
 ) -> Exploration:
     """Run `program` under `runs` schedules of `plan`; stop after the batch with the first failure unless `keep_going`.
 
-    `advanced` is called now and then. Raises UserError.
+    advanced: called after each batch with the outcomes so far. Raises UserError.
     """
     fifo = ScheduleCase()
     first = program.run(fifo, fifo.strategy)
@@ -141,7 +140,7 @@ def explore(
 
 
 def fitted(program: Program, plan: SchedulePlan, duration: float) -> SchedulePlan:
-    """Return the plan with what it has to know of the program: how long it takes, its choices, its costs."""
+    """Return the plan with the program's duration in virtual seconds, its number of choices and its costs filled in."""
     plan = plan.fitted(duration, 1, program.costs() if plan.kind == "costs" else ())
     if plan.kind in ("pct", "delay"):
         reach = (plan.length or 0.0) if plan.kind == "pct" else 0.0
@@ -153,21 +152,21 @@ def fitted(program: Program, plan: SchedulePlan, duration: float) -> SchedulePla
 
 @attrs.frozen
 class _Reaching(Fifo):
-    """The order of scheduling, which is asked to choose as often as a strategy with this reach would be."""
+    """The order of scheduling, but asked to choose as often as a strategy with this `reach`, in virtual seconds."""
 
     reach: float = 0.0
 
 
 @attrs.frozen
 class CaseRun:
-    """What one run gave: its outcome, and for dfs where others may depart from it."""
+    """The outcome of one run and, for dfs, the places at which further schedules may depart from it."""
 
     outcome: RunOutcome
     chances: Sequence[Chance] = ()
 
 
 def run_cases(program: Program, cases: Sequence[ScheduleCase], detailed: bool) -> list[CaseRun]:
-    """Run a program once for each case, in whichever process."""
+    """Run a program once for each case. detailed: whether to record the chances to depart, for dfs."""
     made = []
     with patient_collector():
         for case in cases:
@@ -180,7 +179,7 @@ def run_cases(program: Program, cases: Sequence[ScheduleCase], detailed: bool) -
 
 
 class _Source:
-    """Gives the cases of a plan, in batches; those of dfs follow from runs that have ended."""
+    """Yields the cases of a plan in batches; those of dfs are derived from runs that have ended."""
 
     def __init__(self, plan: SchedulePlan, runs: int, size: int) -> None:
         self.is_dfs = plan.kind == "dfs"
@@ -198,7 +197,7 @@ class _Source:
         return self.is_dfs and not self._pending and self._enumerated() is None
 
     def batch(self) -> list[tuple[int, ScheduleCase]]:
-        """Return the next cases with their numbers; none if there are none, or none yet."""
+        """Return the next cases with their numbers; empty if there are no more, or (dfs) none before other runs end."""
         size = min(self._size, self._left)
         numbers = range(self._given, self._given + size)
         cases = iter(self._enumerated, None) if self.is_dfs else map(self._plan.case, numbers)
@@ -209,14 +208,14 @@ class _Source:
         return batch
 
     def learn(self, case: ScheduleCase, chances: Sequence[Chance]) -> None:
-        """Note that a run has ended, and where others may depart from it."""
+        """Note that a run has ended; derive new cases from the chances to depart from it (dfs)."""
         self._pending -= 1
         if self._dfs is not None and len(case.departures) < self._dfs.bound:
             following = self._dfs.after(case.departures, chances)
             self._frontier.append(ScheduleCase("schedule", departures=departures) for departures in following)
 
     def _enumerated(self) -> ScheduleCase | None:
-        """Return the next case of dfs; None if there is none, or none yet."""
+        """Return the next case of dfs; None if there is none at present."""
         while self._frontier:
             if (case := next(self._frontier[0], None)) is not None:
                 return case
@@ -225,26 +224,26 @@ class _Source:
 
 
 _FAULTS_BATCH = 20
-"""Runs that a process makes before it reports."""
+"""Runs with faults that a process makes before it returns their outcomes."""
 
 
 class WitnessedProgram(Program, Protocol):
-    """A program that can say where it waits."""
+    """A program that can record where it waits."""
 
     def recorded_awaits(self) -> tuple[RunOutcome, AwaitRecorder]:
-        """Run it once in the order of scheduling, and return what came out and its awaits."""
+        """Run it once in the order of scheduling; return the outcome and the recorded awaits."""
 
 
 @attrs.define(kw_only=True)
 class Everywhere(CountedOutcomes):
-    """What faults everywhere gave: outcomes that are not documented are failures."""
+    """The outcomes of runs with a fault at each await; outcomes that are not documented are failures."""
 
     calls: int
-    """How many calls of the driver libraries there are."""
+    """How many calls of the driver libraries the program makes."""
     waits: int
-    """How many waits of threads there are."""
+    """How many waits its threads have."""
     cases: list[ScheduleCase] = attrs.field(factory=list)
-    """Those that were run: all, or as many as asked for, evenly chosen."""
+    """The cases that were run: one for each await, or as many as asked for, chosen evenly."""
 
     def is_failure(self, outcome: RunOutcome) -> bool:
         """Tell whether a run with a fault ended neither with the program's result nor with a named error."""
@@ -259,9 +258,9 @@ def everywhere(
     jobs: int = 1,
     advanced: Callable[[Everywhere], None] | None = None,
 ) -> Everywhere:
-    """Run `program` once for each of its awaits, but at most `runs` times.
+    """Run `program` once for each of its awaits with a fault there, but at most `runs` times.
 
-    `advanced` is called now and then. Raises UserError.
+    advanced: called after each batch with the outcomes so far. Raises UserError.
     """
     outcome, recorder = program.recorded_awaits()
     found = Everywhere(program, outcome, calls=len(recorder.calls), waits=len(recorder.waits))
@@ -283,7 +282,7 @@ def everywhere(
 
 
 def _evenly(faults: Sequence[str], most: int) -> list[str]:
-    """Choose at most so many, evenly."""
+    """Return at most so many of the faults, chosen evenly."""
     if len(faults) <= most:
         return list(faults)
     return [faults[number * len(faults) // most] for number in range(most)]
@@ -292,25 +291,25 @@ def _evenly(faults: Sequence[str], most: int) -> list[str]:
 T = TypeVar("T")
 
 _RUNS = 600
-"""Runs that making a schedule smaller may take."""
+"""So many runs at most are made to make a schedule smaller."""
 _SEARCH = 60
-"""Runs in which a smaller program has to fail."""
+"""A program with smaller parameters is given up if it does not fail within so many runs."""
 
 
 @attrs.define
 class Shrunk:
-    """A failing run as small as it got."""
+    """A failing run, made as small as possible so far."""
 
     program: Program
     case: ScheduleCase
     outcome: RunOutcome
     reference: RunOutcome
-    """What comes out in the order of scheduling."""
+    """The outcome of the program in the order of scheduling."""
     runs: int = 0
-    """How many runs that took."""
+    """How many runs were made to make it smaller."""
 
     def fails(self, program: Program, case: ScheduleCase, reference: RunOutcome) -> RunOutcome | None:
-        """Return the outcome of a run if it fails as this one does; None otherwise, and when runs are used up."""
+        """Run a case; return its outcome if it fails as this one does, None if not or if all runs are used up."""
         if self.runs >= _RUNS:
             return None
         self.runs += 1
@@ -321,7 +320,7 @@ class Shrunk:
         return outcome if same else None
 
     def accept(self, case: ScheduleCase) -> bool:
-        """Take a smaller case if it fails as well."""
+        """Replace the case by a smaller one if that fails as well; return whether it does."""
         outcome = self.fails(self.program, case, self.reference)
         if outcome is not None:
             self.case, self.outcome = case, outcome
@@ -331,7 +330,7 @@ class Shrunk:
 def shrink(
     program: Program, plan: SchedulePlan, case: ScheduleCase, outcome: RunOutcome, reference: RunOutcome
 ) -> Shrunk:
-    """Return the failing run `case` of `program`, made smaller."""
+    """Make the failing run `case` of `program` smaller; return the smallest one that fails in the same way."""
     shrunk = Shrunk(program, case, outcome, reference)
     with patient_collector():
         _shrink(shrunk, plan)
@@ -347,15 +346,15 @@ def _shrink(shrunk: Shrunk, plan: SchedulePlan) -> None:
     if shrunk.case.jitter:
         shrunk.accept(attrs.evolve(shrunk.case, jitter=0.0))
     _fewer(shrunk)
-    _as_departures(shrunk)  # of fewer choices the holds may be enough, where those of all were not
+    _as_departures(shrunk)  # the holds of fewer choices may be enough, even if those of all choices were not
     if shrunk.case.length and all(isinstance(one, Hold) for one in shrunk.case.departures):
         shrunk.accept(attrs.evolve(shrunk.case, length=0.0))
     _shorten(shrunk)
-    _fewer(shrunk)  # some were needed only as long as others lasted longer
+    _fewer(shrunk)  # some holds were needed only as long as others were longer
 
 
 def _fewer(shrunk: Shrunk) -> None:
-    """Leave out departures."""
+    """Leave out departures as long as the run still fails."""
     _minimize(shrunk.case.departures, lambda left: shrunk.accept(attrs.evolve(shrunk.case, departures=left)))
     again = True
     while again and len(shrunk.case.departures) > 1:
@@ -373,7 +372,7 @@ def _shifted(by: int) -> Callable[[Departure], Departure]:
 
 
 def _shrink_program(shrunk: Shrunk, plan: SchedulePlan) -> None:
-    """Make parameters smaller as long as some schedule of the same plan fails."""
+    """Make the program's parameters smaller as long as some schedule of the same plan fails."""
     if plan.kind == "dfs":
         return
     again = True
@@ -397,7 +396,7 @@ def _shrink_program(shrunk: Shrunk, plan: SchedulePlan) -> None:
 
 
 def _as_departures(shrunk: Shrunk) -> None:
-    """Turn a strategy with a seed into what it did, as holds if these alone fail as well."""
+    """Replace a strategy with a seed by the departures that it made, or by holds if these alone fail as well."""
     case = shrunk.case
     if case.kind == "fifo" or (case.kind == "schedule" and all(isinstance(one, Hold) for one in case.departures)):
         return
@@ -416,7 +415,10 @@ def _as_departures(shrunk: Shrunk) -> None:
 
 
 def _minimize(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> None:
-    """Leave out as many items as possible; `fails` takes what is left, and tells whether that is still a failure."""
+    """Leave out as many items as possible (delta debugging).
+
+    fails: called with the items left, tells whether the run with them still fails, and keeps them if so.
+    """
     left = tuple(items)
     if left and fails(()):
         return
@@ -439,7 +441,7 @@ def _minimize(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> Non
 
 
 def _shorten(shrunk: Shrunk) -> None:
-    """Make each hold as short as one significant digit and a factor of two allow."""
+    """Make each hold as short as possible: by factors of two, rounded to one significant digit."""
     for number, one in enumerate(shrunk.case.departures):
         if not isinstance(one, Hold) or not one.seconds:
             continue

@@ -1,4 +1,4 @@
-"""Reads the faults that a user asks for, as `--faults` takes them."""
+"""Reads the faults to inject, as the user writes them for `--faults`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FORMS: Final = (
     "interrupt[:N][@TIME]", "stuck:ENGINE[:N][@TIME]", "slow:ENGINE:FACTORx[@TIME]", "thread:NUMBER@TIME",
     "device[:NUMBER]@TIME", "random:SEED[:RATE]",
 )  # fmt: skip
-"""How faults are written."""
+"""The forms in which faults are written."""
 ENGINES: Final = ("h2d", "d2h", "d2d", "p2p")
-"""The directions of copy engines and DMA rings."""
+"""The directions of copy engines and DMA rings, by which faults name them."""
 _WRITTEN: Final = re.compile(
     r"(?P<what>\w+)(?::(?P<rest>[^@=]+?))?(?P<onwards>\+)?(?:@(?P<time>[^=]+))?(?:=(?P<code>\w+))?"
 )
@@ -27,15 +27,15 @@ _PREFIXES: Final = ("hsa_amd_", "hsa_")
 
 
 RATE: Final = 0.01
-"""The part of all events that a random plan strikes, unless it names another."""
+"""The part of all events that a random plan makes fail, unless it gives another rate."""
 
 
 class BadFault(ValueError):
-    """A fault that is written wrongly."""
+    """The text of a fault cannot be read."""
 
 
 def fault_of(text: str) -> InjectedFault:
-    """Read one fault.
+    """Read one fault from its text (`FORMS`).
 
     Raises BadFault.
 
@@ -121,7 +121,7 @@ def _parse_random(text: str) -> RandomFaults:
 
 
 def plan_of(faults: Sequence[str]) -> FaultPlan:
-    """Read the faults of a run, as `FORMS` has them. Raises UserError, also for a call that no driver library has."""
+    """Read all faults of a run (`FORMS`). Raises UserError, also for a call that no driver library has."""
     if EVERYWHERE in faults:
         raise UserError(
             f"--faults {EVERYWHERE}: is an option of `offloadrt explore` only, which makes a run for each fault"

@@ -1,11 +1,11 @@
-"""A program whose schedules are explored, and one run of it: what comes out, its story and its token.
+"""A program whose schedules are explored, and one run of it: its outcome, its story and its token.
 
-`ScenarioProgram` is a scenario or a recording with its parameters and its machine. `RunOutcome` says what came out of
-a run, and when two are the same. `AwaitRecorder` records where a program waits: every call of the driver libraries,
-and every wait of one of its threads. It runs in the order of scheduling and in the gear ``native``, where each step of
-an actor is a step of its Trio task; the other gear has the same history. `EndCheck` looks after a run with faults: it
-brings the program to its end when an error has ended it, and says what does not hold of the runtime's state then.
-`StoryStrategy` notes who is held back; `token_of` and `replay` go from a failing run to its token and back.
+`ScenarioProgram` is a scenario or a recording with its parameters and its machine. `RunOutcome` is what a run ended
+with; runs with the same key have the same outcome. `AwaitRecorder` records where a program waits: every call of the
+driver libraries, and every wait of one of its threads. It needs the gear ``native``, where each step of an actor is a
+step of its Trio task; the other gear has the same history. `EndCheck` is for runs with faults: after an error it shuts
+the program down, and then lists what is wrong with the runtime's state. `StoryStrategy` records which actors are held
+back; `token_of` and `replay` go from a failing run to its token and back.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ from offloadrt.study.sweep import digest_of_file, digest_of_sources
 from offloadrt.trace.events import to_ns
 
 _TIMES = ("_s", "_ms", "_us", "_ns", "time", "elapsed", "speedup", "ratio")
-"""How the names of figures end that are times or follow from times; they differ from schedule to schedule."""
+"""Endings of the names of figures that are times or depend on times; these differ from schedule to schedule."""
 
 
 @attrs.frozen
 class RunOutcome:
-    """An error, reports of checkers, or a result."""
+    """What a run ended with: an error, reports of checkers, or a result."""
 
     key: str
     """Two outcomes with the same key are the same outcome."""
     text: str
-    """What it is, in one line."""
+    """The outcome in one line."""
     is_error: bool
     detail: str = ""
-    """The error's own traceback, or the reports, as far as there are any."""
+    """The error's full text, with its traceback if it has one, or the reports; else empty."""
     is_named: bool = False
-    """Whether it is an error with a name, as those of the runtime and the driver library, and those for users."""
+    """Whether it is a documented error: one of the runtime or the driver library, or a UserError."""
 
 
 def result_of(figures: Mapping[str, Value], names: Sequence[str]) -> RunOutcome:
-    """Return the outcome of a run that ended well: the figures `names`, or all that are no times if none are named.
+    """Return the outcome of a run without an error: the figures `names`, or if none are named all that are no times.
 
     Raises UserError for a name that the program did not return.
     """
@@ -80,13 +80,13 @@ def result_of(figures: Mapping[str, Value], names: Sequence[str]) -> RunOutcome:
 
 
 def reported(reports: Sequence[str]) -> RunOutcome:
-    """Return the outcome of a run about which checkers have something to report."""
+    """Return the outcome of a run for which checkers made reports, one or more."""
     first = reports[0].partition("\n")[0]
     return RunOutcome(f"report {_without_numbers(first)}", first, True, "\n".join(reports))
 
 
 def failure_of(error: BaseException) -> RunOutcome:
-    """Return the outcome of a run that raised. Errors of one type at one line of the program are the same."""
+    """Return the outcome of a run that raised an error. Errors of the same type at the same line have the same key."""
     detail = str(error)
     cause = error.__cause__ if isinstance(error, ScriptFailed) and error.__cause__ is not None else error
     inner = innermost(cause)
@@ -97,7 +97,7 @@ def failure_of(error: BaseException) -> RunOutcome:
     site = user_site(inner)
     where = f" ({site})" if site else ""
     key = f"{kind} {site or _without_numbers(message)}"
-    if isinstance(inner, SimulationError):  # its message says who waits for whom, which differs
+    if isinstance(inner, SimulationError):  # its message says which actor waits for which; that differs
         key = kind
     text = f"{kind}: {message}{where}" if message else f"{kind}{where}"
     return RunOutcome(key, text, True, detail, isinstance(inner, (UserError, *ENDING_ERRORS)))
@@ -108,14 +108,14 @@ def _without_numbers(text: str) -> str:
 
 
 NEVER = "call:1000000000000"
-"""A fault that strikes nothing, with which a run counts the calls of its driver libraries."""
+"""A fault that never happens; with it, a run counts the calls of its driver libraries."""
 _ENDINGS = "rest of directive"
-"""Beginning of the names of actors that finish a directive which its thread has left."""
+"""How the names begin of the actors that finish a directive after its thread has left it."""
 
 
 @attrs.frozen
 class Wait:
-    """A thread waited from one virtual time to another."""
+    """A wait of a thread; begin and end are virtual seconds."""
 
     actor: int
     thread: str
@@ -124,13 +124,13 @@ class Wait:
 
     @property
     def fault(self) -> str:
-        """Return the fault that kills the thread in the middle of this wait."""
+        """Return a fault, as `--faults` writes it, that kills the thread in the middle of this wait."""
         return f"thread:#{self.actor}@{(self.begin + self.end) / 2!r}s"
 
 
 @attrs.define(eq=False)
 class AwaitRecorder(trio.abc.Instrument):
-    """Records the awaits of a run."""
+    """Records the awaits of a run: its calls of the driver libraries and the waits of its threads."""
 
     waits: list[Wait] = attrs.field(factory=list)
     calls: list[str] = attrs.field(factory=list)
@@ -158,7 +158,10 @@ class AwaitRecorder(trio.abc.Instrument):
             self._since[actor] = actor.sim.now
 
     def call_faults(self) -> list[str]:
-        """Return a fault for each call; an allocation finds device memory exhausted from then on."""
+        """Return a fault, as `--faults` writes it, for each recorded call.
+
+        A call fails once. An allocation also fails in all later calls of its kind, as if device memory were exhausted.
+        """
         seen: Counter[str] = Counter()
         faults = []
         for number, call in enumerate(self.calls, 1):
@@ -169,7 +172,7 @@ class AwaitRecorder(trio.abc.Instrument):
 
 
 def _actor_of(task: Task) -> Actor | None:
-    """Return the thread of the program that a task is; None for daemons, the first actor and endings."""
+    """Return the program's thread that a Trio task runs; None for daemons, the first actor, and ends of directives."""
     actor = task.context.get(SELF)
     if actor is None or actor.task is not task or actor.daemon or not actor.index:
         return None
@@ -178,17 +181,17 @@ def _actor_of(task: Task) -> Actor | None:
 
 @attrs.define
 class EndCheck:
-    """Brings a program to its end after an error, and notes what does not hold then."""
+    """Shuts a program down after an error, and records which invariants of the runtime's state are then violated."""
 
     violations: list[str] = attrs.field(factory=list)
 
     def outcome(self, ended: RunOutcome) -> RunOutcome:
-        """Return the outcome of a run that ended so, and left something behind."""
+        """Return the outcome of a run with violations; ended: the outcome that it would have without them."""
         return reported([f"{line} (after: {ended.text})" for line in self.violations])
 
     @asynccontextmanager
     async def around(self, run: Run) -> AsyncIterator[None]:
-        """Look at the run's state after the body, unless the run itself has been ended."""
+        """Check the run's state after the body, unless the run was cancelled from outside."""
         try:
             yield
         except (trio.Cancelled, KeyboardInterrupt, SystemExit):
@@ -205,19 +208,19 @@ class EndCheck:
         devices = [device for process in run.processes for device in process.program.devices]
         self.violations += held(run.sim)
         self.violations += [line for device in devices for line in violations(device)]
-        if run.options.model in ("openmp", "openacc"):  # others call the driver library themselves
+        if run.options.model in ("openmp", "openacc"):  # programs of other models call the driver library themselves
             self.violations += [line for device in devices for line in unreturned(device)]
         busy = [actor.name for actor in run.sim.actors.values() if not actor.daemon and actor is not run.sim.current]
         self.violations += [f"{name} has not ended" for name in busy]
 
 
 Checker = Callable[[Run], Callable[[], Sequence[str]]]
-"""Watches a run: called with it before it begins; what it returns is called at the end, and gives what is to report."""
+"""Called with a run before it begins. It returns a function that is called at the end and returns the reports."""
 
 
 @attrs.frozen
 class Ended:
-    """A run that has ended: what came out, when, and its trace hash, if one was asked for."""
+    """A run that has ended: its outcome, its virtual seconds, and its trace hash, if one was asked for."""
 
     outcome: RunOutcome
     time_s: float
@@ -227,7 +230,7 @@ class Ended:
     def of(
         cls, run: Run, outcome: RunOutcome, reports: Sequence[Callable[[], Sequence[str]]], end_check: EndCheck | None
     ) -> Ended:
-        """Judge a run: what its checkers report, and what faults made it leave behind, are failures as well."""
+        """Make the record of a run; reports of its checkers and violations that `end_check` found are its outcome."""
         if found := [line for report in reports for line in report()]:
             outcome = reported(found)
         if end_check is not None and end_check.violations:
@@ -236,34 +239,34 @@ class Ended:
 
 
 class Program(Protocol):
-    """What `explore` needs of a program."""
+    """A program whose schedules `explore` can run: a scenario or a test."""
 
     @property
     def label(self) -> str:
-        """Return how reports name it."""
+        """Return the program's name in reports."""
 
     def run(self, case: ScheduleCase, strategy: Strategy, *, hash: bool = False) -> Ended:
-        """Run it once, with the costs of `case` and under `strategy`. Raises UserError for what is asked wrongly."""
+        """Run it once, with the costs and faults of `case` and under `strategy`. Raises UserError for wrong options."""
 
     def costs(self) -> tuple[str, ...]:
-        """Return the entries of its machine that are costs with a range."""
+        """Return the names of the machine's entries that are costs or rates with a range."""
 
     def smaller(self) -> Sequence[Program]:
-        """Return the program with one of its parameters that shrink made smaller, smallest first."""
+        """Return variants of the program, each with one shrinkable parameter made smaller, the smallest value first."""
 
 
 @attrs.frozen
 class ScenarioProgram:
-    """A scenario with its parameters and options. It travels to other processes."""
+    """A scenario with its parameters and options; it can be sent to other processes."""
 
     reference: str
-    """What `registry.find` understands."""
+    """The scenario's reference, for `registry.find`."""
     parameters: Mapping[str, Value]
     options: RunSpec = attrs.field(factory=RunSpec)
     results: tuple[str, ...] = ()
-    """Which figures are compared; by default what the scenario says."""
+    """Names of the figures that are compared; if empty, those that the scenario names."""
     checkers: tuple[Checker, ...] = ()
-    """Their reports are failures."""
+    """Checkers whose reports make a run a failure."""
 
     @property
     def label(self) -> str:
@@ -275,7 +278,7 @@ class ScenarioProgram:
 
     @property
     def given(self) -> dict[str, Value]:
-        """Return the parameters that are not at their defaults."""
+        """Return the parameters that differ from their defaults."""
         known = self.scenario.parameters
         return {name: value for name, value in self.parameters.items() if value != known[name].default}
 
@@ -292,7 +295,7 @@ class ScenarioProgram:
         return self._outcome(run, parameters, recorder), recorder
 
     def _made(self, case: ScheduleCase, **how: Any) -> tuple[Run, dict[str, Value]]:
-        """Make the run of a case, and the parameters that it is to be run with."""
+        """Return the run of a case, not yet started, and its parameters."""
         spec = attrs.evolve(
             self.options,
             overrides={**self.options.overrides, **case.overrides},
@@ -304,7 +307,7 @@ class ScenarioProgram:
         return run_of(self.scenario, parameters, spec), parameters
 
     def _outcome(self, run: Run, parameters: Mapping[str, Value], supervisor: Supervisor | None) -> RunOutcome:
-        """Run to the end, and return what came out."""
+        """Run a program to its end, and return the outcome."""
         scenario = self.scenario
         try:
             returned = run_to_the_end(run, scenario, parameters, supervisor, measure=False)
@@ -342,7 +345,7 @@ _DIGITS = 12
 
 
 def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
-    """Run a case once more, and make the token of that run."""
+    """Run a case once more, and return the token of that run."""
     ended = program.run(case, case.strategy, hash=True)
     options = program.options.changed()
     options.pop("gear", None)  # both give the same run
@@ -361,7 +364,7 @@ def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
 
 
 def lost_updates(program: ScenarioProgram, case: ScheduleCase) -> list[str]:
-    """Return what the runtime itself, and not the program, does wrong in a case and in the order of scheduling."""
+    """Return reports of mistakes of the runtime itself, not the program, in a case and in the order of scheduling."""
     found: list[str] = []
     for title, one in (("in this schedule", case), ("in the order of scheduling", ScheduleCase())):
         run, parameters = program._made(one, strategy=one.strategy)
@@ -372,20 +375,20 @@ def lost_updates(program: ScenarioProgram, case: ScheduleCase) -> list[str]:
 
 
 def digests_of(program: ScenarioProgram) -> dict[str, str]:
-    """Return the first digits of hashes of what a run depends on."""
+    """Return the first 12 digits of hashes of the program's file, its machine's profile and the emulator's sources."""
     scenario, options = program.scenario, program.options
     machine = profiles.load(options.machine or scenario.machine, runtime=options.runtime or scenario.runtime)
     return first_digits(digest_of_file(scenario.path) or "", machine.digest, digest_of_sources())
 
 
 def first_digits(program: str, machine: str, emulator: str) -> dict[str, str]:
-    """Return the first digits of three hashes, by what they are of, as a token has them."""
+    """Return the first 12 digits of three hashes by names for them, as a token stores them."""
     every = {"the program": program, "its machine": machine, "offloadrt": emulator}
     return {name: digest[:_DIGITS] for name, digest in every.items()}
 
 
 def _shown(program: ScenarioProgram) -> str:
-    """Return the program's reference: by name if it comes with the package, with a path from here if it is below."""
+    """Return the program's reference: a name if the package has it, else a path, relative if it is below here."""
     scenario = program.scenario
     if scenario.path is None or scenario.path.parent == folder():
         return scenario.name
@@ -398,24 +401,24 @@ def _shown(program: ScenarioProgram) -> str:
 
 @attrs.frozen
 class Replayed:
-    """A run again."""
+    """A token's run, made again."""
 
     token: Token
     program: ScenarioProgram
     ended: Ended
     reference: RunOutcome
-    """What comes out in the order of scheduling."""
+    """The outcome in the order of scheduling."""
     changed: list[str]
-    """Which of the program, its machine and the emulator have changed since."""
+    """Which of the program, its machine and the emulator have changed since the token was made."""
 
     @property
     def is_same(self) -> bool:
-        """Tell whether the run is the same, event by event."""
+        """Tell whether the run has the token's trace hash, so that it is the same event by event."""
         return self.ended.hash == self.token.hash
 
 
 def replay(text: str, *, gear: str = "turbo", checkers: tuple[Checker, ...] = ()) -> Replayed:
-    """Run what a token stands for. Raises UserError for a token that cannot be read, or whose program is not there."""
+    """Run again what a token stands for. Raises UserError for an unreadable token and for a program that is missing."""
     token = Token.decode(text)
     if "::" in token.program:
         file = token.program.partition("::")[0]
@@ -442,30 +445,33 @@ def replay(text: str, *, gear: str = "turbo", checkers: tuple[Checker, ...] = ()
 
 
 _MOST = 4
-"""Of so many actors that went on meanwhile a line tells."""
+"""A line of a story names at most so many actors that went on while another one was late."""
 
 
 @attrs.define
 class _Departed:
-    """A departure that took place, and who went on while the actor was late."""
+    """A departure from the order of scheduling, and the actors that went on while its actor was late.
+
+    Times are virtual seconds.
+    """
 
     time: float
     actor: int
     who: str
     until: float
-    """When it may go on; before that it is late. Infinite until then for one that was passed over."""
+    """When the actor goes on again. Infinite for one that was passed over, as long as it has not gone on."""
     seconds: float | None
     meanwhile: dict[str, None] = attrs.field(factory=dict)
 
 
 @attrs.define
 class StoryStrategy:
-    """Does what `strategy` does, and notes what there is to tell."""
+    """Chooses as `strategy` does, and records which actors are passed over or held back, for the story of a run."""
 
     strategy: Strategy
     departed: list[_Departed] = attrs.field(init=False, factory=list)
     sites: dict[int, str] = attrs.field(init=False, factory=dict)
-    """Where in the program the directive with a number is."""
+    """By directive: its line in the program."""
 
     @property
     def name(self) -> str:
@@ -507,7 +513,7 @@ class StoryStrategy:
         return f"{actor.name} ({site})" if site else actor.name
 
     def lines(self) -> list[str]:
-        """Return the story."""
+        """Return the story of the run, as lines of text."""
         lines = []
         for one in self.departed:
             late = "goes behind the others" if not one.seconds else f"is held back for {_time(one.seconds)}"
@@ -520,14 +526,14 @@ class StoryStrategy:
 
 
 def story_of(program: Program, case: ScheduleCase) -> list[str]:
-    """Run a case once more, and tell it."""
+    """Run a case once more; return its faults, its changed costs and its departures, as lines of text."""
     told = StoryStrategy(case.strategy)
     program.run(case, told)
     return [*(f"fault {fault}" for fault in case.faults), *cost_lines(case), *told.lines()]
 
 
 def cost_lines(case: ScheduleCase) -> Iterable[str]:
-    """Tell which costs are not at their means."""
+    """Yield a line for each cost of a case that is not at its mean."""
     for key, share in case.costs:
         yield f"{key} is at {share:.0%} of its range"
     if case.jitter:
@@ -543,7 +549,7 @@ def _time(seconds: float) -> str:
 
 
 def user_site(error: BaseException) -> str:
-    """Return `FILE:LINE` of the innermost frame of the user's through which `error` came; empty when there is none."""
+    """Return `FILE:LINE` of the innermost frame in a user's file through which an error came; empty if none."""
     from offloadrt.sim import story
 
     return story.site(story.raised(error.__traceback__))

@@ -1,4 +1,4 @@
-"""The schedules of an exploration: how the user names a strategy, what decides one run, and how a failing run is told.
+"""The schedules of an exploration: the strategy that the user names, what decides one run, and a failing run's token.
 
 `SchedulePlan` is the strategy as the user names it. It makes a `ScheduleCase` for each run: all that decides a run
 besides the program, its parameters and its machine. A `Token` is a case and its program as a text of one line.
@@ -25,24 +25,24 @@ from offloadrt.study.errors import UserError, did_you_mean
 
 @attrs.frozen
 class ScheduleCase:
-    """One schedule: a strategy with its numbers, or departures that were written down; and the costs of the run."""
+    """One schedule: a strategy with its numbers, or recorded departures; and the costs and faults of the run."""
 
     kind: str = "fifo"
-    """fifo, random, pct, delay or schedule."""
+    """The strategy: "fifo", "random", "pct", "delay" or "schedule" (recorded departures)."""
     seed: int = 0
     bound: int = 0
-    """The depth of pct, the number of delays."""
+    """The depth of pct, or the number of delays of delay."""
     steps: int = 0
-    """The number of steps among which those of changes and delays are drawn."""
+    """The number of steps among which the steps of priority changes (pct) and delays are drawn."""
     length: float = 0.0
-    """Virtual seconds: the reach of pct and of a schedule, the longest delay."""
+    """In virtual seconds: the reach of pct and of a schedule, or the longest delay."""
     departures: tuple[Departure, ...] = ()
     costs: tuple[tuple[str, float], ...] = ()
-    """Entries of the machine with a range, each with its quantile there; the others are at the mean."""
+    """Entries of the machine, each with the quantile of its range (0 to 1) that it has; all others are at the mean."""
     jitter: float = 0.0
-    """How far each single cost of the host varies, as a fraction; 0 is what the machine says."""
+    """By which fraction each single cost of the host varies; 0 leaves the machine's own value."""
     faults: tuple[str, ...] = ()
-    """Faults that are injected, besides those of the program's own options."""
+    """Faults to inject, besides those in the program's own options."""
 
     @property
     def strategy(self) -> Strategy:
@@ -59,7 +59,7 @@ class ScheduleCase:
 
     @property
     def size(self) -> int:
-        """Return how many departures and drawn costs it has."""
+        """Return the number of departures plus that of drawn costs."""
         return len(self.departures) + len(self.costs)
 
 
@@ -73,7 +73,7 @@ _STRATEGIES: Final[dict[str, Callable[[ScheduleCase], Strategy]]] = {
 
 
 def packed(case: ScheduleCase) -> list[Any]:
-    """Return a case as lists of plain values, for a token."""
+    """Return a case as nested lists of plain values, for a token."""
     departures = [
         [one.step, one.place] if isinstance(one, Choice) else [one.actor, one.time, one.seconds]
         for one in case.departures
@@ -84,7 +84,7 @@ def packed(case: ScheduleCase) -> list[Any]:
 
 
 def unpacked(row: Sequence[Any]) -> ScheduleCase:
-    """Return the case that `packed` made a list of. Raises ValueError, TypeError or KeyError for another one."""
+    """Return the case from the list that `packed` made. Raises ValueError, TypeError or KeyError for another list."""
     kind, seed, bound, steps, length, departures, costs, jitter, *faults = row
     case = ScheduleCase(
         str(kind),
@@ -105,13 +105,13 @@ def unpacked(row: Sequence[Any]) -> ScheduleCase:
 
 
 def drawn(keys: tuple[str, ...], seed: int) -> tuple[tuple[str, float], ...]:
-    """Draw a quantile of its range for each entry; `seed` alone decides, on every Python."""
+    """Draw for each entry a quantile of its range; equal seeds draw the same on every Python."""
     draw = random.Random(seed).random
     return tuple((key, round(draw(), 4)) for key in keys)
 
 
 def costs_with_a_range(spec: MachineSpec) -> tuple[str, ...]:
-    """Return the entries that are costs or rates and have a range; sizes and counts are no costs."""
+    """Return the sorted names of entries that are costs or rates with a range; sizes and counts are left out."""
     keys = []
     for key in spec.ranges():
         unit = spec.entries[key].unit
@@ -121,7 +121,7 @@ def costs_with_a_range(spec: MachineSpec) -> tuple[str, ...]:
 
 
 _NUMBERS: Final = {"fifo": 0, "random": 0, "pct": 2, "delay": 2, "dfs": 2, "costs": 1}
-"""The strategies, and how many numbers each takes at most."""
+"""By strategy: how many numbers it takes at most."""
 _DEFAULT_BOUND: Final = {"pct": 3, "delay": 2, "dfs": 2}
 
 
@@ -130,8 +130,8 @@ class SchedulePlan:
     """A strategy: `random`, `pct:DEPTH[:LENGTH]`, `delay:BOUND[:LENGTH]`, `dfs:BOUND[:LENGTH]`, `costs[:JITTER]`.
 
     LENGTH is a virtual time (`20us`): for pct how late an actor may be at a time, for delay the longest delay, for dfs
-    how long an actor is held back. By default pct and delay take as long as the program takes, and dfs 0: it
-    enumerates the orders of what happens at one instant.
+    how long an actor is held back. By default it is the program's duration for pct and delay, and 0 for dfs, which then
+    enumerates the orders of actors that are ready at the same instant.
     """
 
     text: str
@@ -141,12 +141,12 @@ class SchedulePlan:
     jitter: float = 0.0
     steps: int = 1000
     keys: tuple[str, ...] = ()
-    """The entries that `costs` draws."""
+    """The names of the entries that the strategy `costs` draws."""
     first_seed: int = 0
 
     @classmethod
     def parse(cls, text: str, first_seed: int = 0) -> SchedulePlan:
-        """Read the text. Raises UserError."""
+        """Read a strategy from its text. first_seed: the seed of the first run. Raises UserError."""
         kind, *numbers = text.split(":")
         if kind not in _NUMBERS:
             raise UserError(f"--strategy {text}: there are {', '.join(_NUMBERS)}{did_you_mean(kind, _NUMBERS)}")
@@ -163,12 +163,12 @@ class SchedulePlan:
         return cls(text, kind, bound, length, first_seed=first_seed)
 
     def fitted(self, duration: float, steps: int, keys: tuple[str, ...]) -> SchedulePlan:
-        """Return the plan for a program that takes so long in virtual time, and has so many choices."""
+        """Return the plan for a program that takes `duration` virtual seconds and has `steps` choices."""
         length = duration if self.length is None and self.kind in ("pct", "delay") else self.length
         return attrs.evolve(self, length=length, steps=max(steps, 1), keys=keys)
 
     def case(self, number: int) -> ScheduleCase:
-        """Return the case of one run, counted from 0; all but dfs, whose cases follow from earlier runs."""
+        """Return the case of run `number`, counted from 0. Not for dfs, whose cases are derived from earlier runs."""
         seed = self.first_seed + number
         if self.kind == "costs":
             return ScheduleCase("random", seed, costs=drawn(self.keys, seed), jitter=self.jitter)
@@ -198,32 +198,32 @@ def _fraction(text: str, given: str) -> float:
 
 
 PREFIX = "offloadrt1."
-"""How a token begins; the digit is the version of its format."""
+"""The beginning of every token; the digit is the version of the format."""
 
 CHECKED = "check"
-"""The option of a token that says that what `offloadrt check` reports is a failure."""
+"""The option of a token by which reports of `offloadrt check` are failures."""
 
 
 @attrs.frozen
 class Token:
-    """A run: the program as the user names it, how it is made, its case, and by what to know that it is the same."""
+    """A run as text: program, parameters, options and case, and hashes by which a replay recognizes the same run."""
 
     program: str
-    """A scenario's reference; for a test of pytest its node id."""
+    """The scenario's reference, or the node id of a pytest test."""
     parameters: Mapping[str, Any]
-    """Those that are not at their defaults."""
+    """The parameters that differ from their defaults."""
     options: Mapping[str, Any]
-    """Those of `RunSpec` that are not at their defaults, and `CHECKED` for a run under the checker."""
+    """Options of `RunSpec` that differ from their defaults, and `CHECKED` for a run under the checker."""
     results: tuple[str, ...]
     case: ScheduleCase
     digests: Mapping[str, str]
-    """The first digits of hashes: of the program's file, its machine and the emulator."""
+    """The first digits of hashes of the program's file, its machine and the emulator, by names for them."""
     outcome: str
     hash: str
     """The trace hash of the run."""
 
     def encode(self) -> str:
-        """Return the text."""
+        """Return the token as one line of text."""
         row = [
             self.program,
             dict(self.parameters),
@@ -239,7 +239,7 @@ class Token:
 
     @classmethod
     def decode(cls, text: str) -> Token:
-        """Read a token. Raises UserError."""
+        """Read a token from its text; blanks and line breaks in it are ignored. Raises UserError."""
         text = "".join(text.split())
         if not text.startswith(PREFIX):
             other = text.startswith("offloadrt") and "." in text

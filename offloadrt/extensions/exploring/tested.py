@@ -1,4 +1,4 @@
-"""A test of the pytest plugin as a program whose schedules are explored."""
+"""A test with the pytest plugin's fixture, as a program whose schedules are explored."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from offloadrt.study.scripts.tracebacks import unwrapped
 from offloadrt.study.sweep import InProcess, digest_of_file, digest_of_sources
 
 PASSED = RunOutcome("result passed", "it passed", False)
-"""The outcome of a run whose test passed, or skipped itself."""
+"""The outcome of a run whose test passed or skipped itself."""
 
 
 class MakeRun(Protocol):
-    """Makes the run of a test anew; the arguments are added to those of its mark."""
+    """Makes a new run for a test; the arguments are added to those of the test's mark."""
 
     def __call__(self, **changes: Any) -> Run: ...
 
 
 @attrs.frozen
 class ExploredTest:
-    """A test function with its arguments; `offload` among them is made anew for each run."""
+    """A test function with its arguments; each run gets a new argument `offload`."""
 
     node: str
     path: Path
@@ -49,9 +49,9 @@ class ExploredTest:
     arguments: Mapping[str, Any]
     make: MakeRun
     passes: tuple[type[BaseException], ...] = ()
-    """What a test raises that is no failure, as to skip itself."""
+    """Exceptions that are no failure of a test, such as the one by which it skips itself."""
     checkers: tuple[Checker, ...] = ()
-    """Their reports are failures."""
+    """Checkers whose reports make a run a failure."""
 
     @property
     def label(self) -> str:
@@ -70,7 +70,7 @@ class ExploredTest:
         return self._outcome(self._made(case, case.strategy, gear="native"), recorder)[0], recorder
 
     def _outcome(self, run: Run, supervisor: Supervisor | None) -> tuple[RunOutcome, bool]:
-        """Run to the end; return what came out, and whether the test came to its end."""
+        """Run the test; return the outcome, and whether the test reached its end without an exception."""
         try:
             self._to_the_end(run, supervisor)
         except (KeyboardInterrupt, SystemExit):
@@ -80,9 +80,9 @@ class ExploredTest:
         return PASSED, True
 
     def failing(self, case: ScheduleCase) -> BaseException | None:
-        """Run a case, and return what it raises, with the traceback of the test; None if it passes.
+        """Run a case; return the exception that it raises, with the traceback of the test, or None if it passes.
 
-        What checkers report, and what faults leave behind, is an AssertionError.
+        Reports of checkers, and violations that faults leave behind, become an AssertionError.
         """
         run = self._made(case, case.strategy)
         reports = [checker(run) for checker in self.checkers]
@@ -117,21 +117,21 @@ class ExploredTest:
         return ()
 
     def token(self, case: ScheduleCase) -> Token:
-        """Run a case once more, and make the token of that run."""
+        """Run a case once more, and return the token of that run."""
         ended = self.run(case, case.strategy, hash=True)
         options = {CHECKED: True} if reports_mistakes in self.checkers else {}
         return Token(self.node, {}, options, (), case, self.digests(), ended.outcome.key, ended.hash)
 
     def digests(self) -> dict[str, str]:
-        """Return the first digits of hashes of what a run depends on."""
+        """Return the first 12 digits of hashes of the test's file, its machine's profile and the emulator's sources."""
         machine = self.make().spec.digest
         return first_digits(digest_of_file(self.path) or "", machine, digest_of_sources())
 
 
 def explore_test(tested: ExploredTest, strategy: str, runs: int) -> BaseException | None:
-    """Run a test under many schedules, and return what the first failure raises, with its story and token as a note.
+    """Run a test under many schedules; return the exception of the first failure, or None if all pass.
 
-    None if all pass. Raises UserError.
+    A note of the exception has the story and the token of the failing schedule. Raises UserError.
     """
     found = explore(tested, SchedulePlan.parse(strategy), runs, InProcess())
     if not found.failures:
@@ -146,9 +146,9 @@ def explore_test(tested: ExploredTest, strategy: str, runs: int) -> BaseExceptio
 
 
 def fail_everywhere(tested: ExploredTest, runs: int) -> BaseException | None:
-    """Run a test once for each of its awaits with a fault there, and return what the first failure raises.
+    """Run a test once for each of its awaits, with a fault there; return the exception of the first failure.
 
-    A note has its fault and token. None if all end as documented. Raises UserError.
+    A note of it has the fault and the token. Returns None if all runs end as documented. Raises UserError.
     """
     found = everywhere(tested, runs, InProcess())
     if not found.failures:
@@ -161,7 +161,7 @@ def fail_everywhere(tested: ExploredTest, runs: int) -> BaseException | None:
 
 
 def replay_test(tested: ExploredTest, token: Token) -> BaseException | None:
-    """Run a token's schedule, and return what the test raises, with its story as a note; None if it passes."""
+    """Run a test with a token's schedule; return its exception, with the story as a note, or None if it passes."""
     error = tested.failing(token.case)
     if error is not None:
         changed = token.changed(tested.digests())

@@ -1,4 +1,4 @@
-"""What others make of what is printed: logs (`stats`, `compare` of two of them) and JSON (`schema`).
+"""Commands on the output of other commands: on logs (`stats`, `compare` of two logs) and JSON (`schema`).
 
 ``reading.py``     reads a log event by event
 ``statistics.py``  sums over the events of a trace; who waited for a lock, and for how long

@@ -41,7 +41,7 @@ def stats(log: Path, /, *, json: Json = False) -> None:
 
 
 def shown(log: TraceStatistics) -> Iterable[RenderableType]:
-    """Show a log's API calls, locks, engines, kernels and bytes."""
+    """Yield tables of a log's API calls, locks, engines and kernels, and the bytes copied."""
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of
@@ -78,9 +78,9 @@ _PICTURES = (".pftrace", ".perfetto-trace", ".pb")
 
 
 def of_logs(tokens: Sequence[str]) -> list[str]:
-    """Name the command that compares logs where `compare` is given two of them, and no scenario.
+    """Replace the command `compare` by `compare-logs` if its arguments are two logs, and no scenario.
 
-    Raises UserError for a log beside something else, and for a trace of Perfetto.
+    tokens: the words of the command line. Raises UserError for a log beside something else, and for a Perfetto trace.
     """
     from offloadrt.study.errors import UserError
 

@@ -1,7 +1,7 @@
 """`offloadrt compare A.jsonl B.jsonl`: two logs beside one another, and the first event in which they differ.
 
-The same program is told twice, as before and after a change, on two machines or by two versions of the emulator. What
-took most more or less time comes first.
+The two logs are of the same program, for example before and after a change, on two machines or by two versions of the
+emulator. The largest differences of time come first.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from offloadrt.trace import Event
 
 _MOST = 8
-"""Rows of a table."""
+"""Half the most rows that the table of differences shows."""
 
 
 @attrs.frozen
 class LoggedDifference:
-    """One thing in both logs: how often, and how long; virtual seconds."""
+    """A call, lock, engine, kernel or directive that differs: its count and its virtual seconds in each log."""
 
     what: str
     name: str
@@ -38,26 +38,26 @@ class LoggedDifference:
 
     @property
     def more_s(self) -> float:
-        """Return how much longer it takes in the second log."""
+        """Return by how many seconds it takes longer in the second log than in the first."""
         return self.seconds[1] - self.seconds[0]
 
 
 @attrs.frozen
 class LogComparison:
-    """Two logs beside one another."""
+    """The comparison of two logs; each pair has the first log's value and the second one's."""
 
     logs: tuple[str, str]
     events: tuple[int, int]
     elapsed_s: tuple[float, float]
-    """From the beginning of virtual time to the last event."""
+    """Virtual seconds from the beginning to the last event."""
     equal: int
-    """How many events are the same in both, from the first one on; all of them where the logs do not differ."""
+    """How many events from the first one on are equal in both logs; all events if the logs do not differ."""
     first: tuple[str, str] | None
-    """What each log has where they first differ."""
+    """The first event in which the logs differ, as each has it, in words; None if they do not differ."""
     differences: tuple[LoggedDifference, ...]
-    """All that has another count or another time, the largest difference of time first."""
+    """Everything with different counts or times, the largest difference of time first."""
     bytes: Mapping[str, tuple[int, int]]
-    """Bytes copied, by direction and memory."""
+    """By direction and memory, as "h2d (pinned)": bytes copied."""
 
 
 def _events_of(path: Path) -> Iterator[Event]:
@@ -74,7 +74,7 @@ def _events_of(path: Path) -> Iterator[Event]:
 
 @attrs.define
 class _Read:
-    """A log, read to its end."""
+    """The sums over a log, which was read to its end."""
 
     statistics: TraceStatistics
     events: int = 0
@@ -107,7 +107,7 @@ class _Read:
         return read
 
     def figures(self) -> dict[tuple[str, str], tuple[int, float]]:
-        """Return counts and seconds by what it is and its name."""
+        """Return count and virtual seconds by kind and name, such as ("call", "cuMemFree")."""
         statistics = self.statistics
         found = {("directive", name): of for name, of in self.directives.items()}
         found |= {("call", name): (one.count, one.total_s) for name, one in statistics.calls.statistics().items()}
@@ -141,7 +141,7 @@ def compared(one: Path, other: Path) -> LogComparison:
 
 
 def _first_difference(one: Path, other: Path) -> tuple[int, tuple[str, str] | None]:
-    """Return how many events are the same from the beginning on, and what comes then; None at the common end."""
+    """Return how many events are equal from the beginning on, and the next event of each log; None if all are equal."""
     names: tuple[dict[int, str], dict[int, str]] = ({}, {})
     equal = 0
     for pair in itertools.zip_longest(_events_of(one), _events_of(other)):
@@ -160,7 +160,7 @@ def _payload(event: Event) -> dict[str, Any]:
 
 
 def _told(event: Event | None, names: Mapping[int, str]) -> str:
-    """Write an event for a person: "CallBegin of host thread 1 at 3.2 us: api cuMemFree"."""
+    """Return an event in words: "CallBegin of host thread 1 at 3.2 us: api cuMemFree"."""
     from offloadrt.study.reporting.words import seconds
 
     if event is None:
@@ -171,7 +171,7 @@ def _told(event: Event | None, names: Mapping[int, str]) -> str:
 
 
 def printed(found: LogComparison) -> Iterable[RenderableType]:
-    """Show two logs beside one another."""
+    """Yield the lines and tables that show a comparison of two logs."""
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of

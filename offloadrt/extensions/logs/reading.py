@@ -13,13 +13,13 @@ from offloadrt.registry import regular
 from offloadrt.trace.events import EVENTS, NO_CAUSE, NONE, Event
 
 _Time = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
-"""Whole nanoseconds; nothing happens before the start, nor after a hundred days."""
+"""Whole nanoseconds of virtual time, from 0 to about a hundred days."""
 
 
 def read_json_lines(
     path: str | PathLike[str], on_cut: Callable[[int], object] = lambda number: None
 ) -> Iterator[Event]:
-    """Read the events of a file written by `JsonLines`, one by one, at the whole nanosecond.
+    """Read the events of a file written by `JsonLines`, one by one; their times are whole nanoseconds.
 
     A last line that was cut off, as by a full disk, is left out, and on_cut is called with its number. Raises
     ValueError, with file and line, for another line that is no event; OSError when the file cannot be read.
@@ -46,7 +46,7 @@ def read_json_lines(
 
 
 def _why_none(error: msgspec.DecodeError | KeyError) -> str:
-    """Say why a line is no event."""
+    """Return in words why a line is no event."""
     if isinstance(error, msgspec.ValidationError):
         return str(error)
     if isinstance(error, KeyError):
@@ -56,6 +56,6 @@ def _why_none(error: msgspec.DecodeError | KeyError) -> str:
 
 
 def lock_family(lock: str) -> str:
-    """Return the name under which a lock is summed: "entry of a" is one of many "entry locks", which share one."""
+    """Return the name under which a lock is summed: that of "entry of a" is "entry locks"; others keep their name."""
     kind, of, _ = lock.partition(" of ")
     return f"{kind} locks" if of else lock

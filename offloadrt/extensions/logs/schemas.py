@@ -11,7 +11,7 @@ from offloadrt.registry import Registry
 from offloadrt.study.errors import UserError, did_you_mean
 
 SCHEMAS: Final = Registry[Any]("schema", "offloadrt.schemas")
-"""The types of what commands print: `COMMAND`, or `COMMAND.WHAT` for what it prints besides."""
+"""The types that commands print as JSON, by `COMMAND`, or by `COMMAND.WHAT` for further types of a command."""
 
 
 def commands() -> list[str]:
@@ -20,7 +20,7 @@ def commands() -> list[str]:
 
 
 def types_of(command: str) -> list[Any]:
-    """Return the types of what a command may print. Raises UserError for one that prints no JSON."""
+    """Return the types that a command may print as JSON. Raises UserError for a command that prints no JSON."""
     if command not in (known := commands()):
         raise UserError(
             f"schema: {command} prints no JSON{did_you_mean(command, known)} (these do: {', '.join(known)})"
@@ -29,7 +29,7 @@ def types_of(command: str) -> list[Any]:
 
 
 def schema_of(command: str) -> dict[str, Any]:
-    """Return the JSON schema (draft 2020-12) of what a command prints. Raises UserError as `types_of`."""
+    """Return the JSON schema (draft 2020-12) of a command's output. Raises UserError as `types_of`."""
     types = types_of(command)
     schemas, components = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     one = schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}

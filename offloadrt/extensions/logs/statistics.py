@@ -1,6 +1,6 @@
 """Sums over the events of a trace: API calls, locks, copy engines, kernels and bytes.
 
-`TraceStatistics` computes them where only a trace is left, and as a check of what a run counts itself.
+`TraceStatistics` computes them from a trace alone, and thus also checks the counts that a run makes itself.
 """
 
 from __future__ import annotations
@@ -21,33 +21,34 @@ from offloadrt.trace.statistics import ProfiledCalls
 
 @attrs.frozen
 class EndedWait:
-    """A wait that is over."""
+    """A wait of an actor for a lock that has ended."""
 
     lock: str
     since_ps: int
     got: bool
-    """The actor has the lock; else it had given up (it was cancelled), at some time before."""
+    """Whether the actor got the lock; if not, it gave up (it was cancelled) at some time before."""
 
 
 class LockWaits:
-    """Follows the events of a trace in their order."""
+    """Finds the waits for locks in the events of a trace, which `follow` is given in order."""
 
     def __init__(self) -> None:
         self._waits: dict[int, tuple[str, int]] = {}
         self._woken: set[int] = set()
-        """Those who wait and were woken by a release, to try again."""
+        """The waiting actors that were woken by a release and try again."""
         self._holders: dict[str, int] = {}
         self._released: dict[str, int] = {}
 
     def tries_again(self, actor: int) -> bool:
-        """Tell whether the actor's last event was a `LockWait` that goes on with the wait before it."""
+        """Tell whether the actor's last event was a `LockWait` that continues its earlier wait for the same lock."""
         return actor in self._woken
 
     def follow(self, label: str, time_ps: int, actor: int, lock: str) -> EndedWait | None:
-        """Return the wait that an event of its actor shows to be over. `lock` matters for events of locks only.
+        """Read the next event; return the wait of its actor that has ended with it, or None.
 
-        Whoever waits and then does anything but get the lock has given up; so has who gets one that was free before,
-        unless it was woken to try: then a second `LockWait` came while the lock was free.
+        lock: the lock of a lock's event, ignored for others. An actor that waits and then does anything but get the
+        lock has given up. It has also given up if it gets the lock after that had been free, unless it was woken to try
+        again: then a second `LockWait` came while the lock was free.
         """
         waits_for_it = actor in self._waits and self._waits[actor][0] == lock
         if label == "LockWait" and waits_for_it and not self._holders.get(lock):
@@ -74,7 +75,7 @@ S_PER_PS = 1e-12
 
 @attrs.frozen
 class TracedLock(LockUse):
-    """The use of one lock in a trace, in virtual seconds."""
+    """The use of a lock, or of a family of locks, in a trace; times are virtual seconds."""
 
     longest_wait_s: float
 
@@ -84,7 +85,7 @@ _UNUSED = TracedLock(0, 0, 0.0, 0.0, 0.0)
 
 @attrs.define
 class EngineUse:
-    """What one copy engine did in a trace."""
+    """The copies of one copy engine in a trace; `busy_s` is their sum in virtual seconds."""
 
     device: int
     engine: str
@@ -95,7 +96,7 @@ class EngineUse:
 
 @attrs.define
 class KernelUse:
-    """How often a kernel ran on a device, and the sum of the times from its starts to its ends."""
+    """How often a kernel ran on a device, and the sum of its virtual seconds from start to end."""
 
     device: int
     kernel: str
@@ -126,8 +127,8 @@ class LogStatistics:
 class TraceStatistics:
     """Sums over events; a sink of `Trace`, or made from rows with `TraceStatistics.of(rows)`.
 
-    locks: by name of the lock (entry locks are summed).  engines: by (device, engine).  kernels: by (device, name).
-    bytes: by (direction, memory), as ("h2d", "pinned").  calls: the API calls, as the driver's own `Calls`.
+    locks: by name of the lock (entry locks are summed). engines: by (device, engine). kernels: by (device, name).
+    bytes: by (direction, memory), such as ("h2d", "pinned"). calls: the API calls, as the driver's own `Calls`.
     """
 
     def __init__(self) -> None:
@@ -157,7 +158,7 @@ class TraceStatistics:
         )
 
     def write(self, rows: Sequence[Row], /) -> None:
-        """Count some rows."""
+        """Add the next rows of the trace to the sums."""
         for label, time_ps, actor, device, _queue, _cause, *payload in rows:
             waited = self._waits.follow(label, time_ps, actor, payload[0] if payload else "")
             match label:
@@ -183,7 +184,7 @@ class TraceStatistics:
                     pass
 
     def close(self) -> None:
-        """Do nothing: a sink is closed, but nothing is left to write."""
+        """Do nothing; every sink of a trace is closed, but this one has nothing to write."""
 
     def _lock(self, label: str, time_ps: int, actor: int, name: str, ended: EndedWait | None) -> None:
         family = lock_family(name)

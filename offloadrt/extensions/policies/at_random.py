@@ -1,4 +1,4 @@
-"""The eviction policy that draws its victim."""
+"""The eviction policy that chooses its victim at random."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class AtRandom:
     """Evicts a block at random, each as likely as any other, drawn from the run's generator.
 
     Ganguly et al., "Interplay between hardware prefetcher and page eviction policy in CPU-GPU unified virtual memory"
-    (ISCA 2019), compare it with LRU.  A kernel that sweeps again and again over more memory than the device has finds
-    nothing it needs next under LRU, which evicts just that; at random it finds some.
+    (ISCA 2019), compare it with LRU. A kernel may sweep again and again over more memory than the device has. LRU then
+    evicts just the blocks that the kernel needs next; a random choice leaves some of them.
     """
 
     name = "random"

@@ -1,4 +1,4 @@
-"""The prefetch policy that goes no further than the big page of a fault."""
+"""The prefetch policy that fetches no more than the big page around a fault."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from offloadrt.driver.uvm.prefetch.tree import big_pages_of
 
 
 class BigPage:
-    """Brings the big page (64 KiB) around each faulted page, unless a page of it thrashes.
+    """Fetches the big page (64 KiB) around each faulted page, unless a page of it thrashes.
 
     This is the sequential-local prefetcher of Ganguly et al., "Interplay between hardware prefetcher and page eviction
     policy in CPU-GPU unified virtual memory" (ISCA 2019), and the first half of what nvidia-uvm does.

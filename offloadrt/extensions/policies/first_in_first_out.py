@@ -1,4 +1,4 @@
-"""The eviction policy that looks at arrivals only."""
+"""The eviction policy that evicts blocks in the order in which they got device memory."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Keep mapped: what the program would gain if one `target data` around all of it mapped everything.
+"""Keep mapped: shows what a program would gain from one `target data` around all of it that maps everything.
 
-The first map of a section enters it and copies as `copy` does, and its first end copies back. Then the entry stays,
-with one reference more, so that later maps find it there and move nothing. So there are as many copies as with the
-`target data`.
+The first map of a section inserts an entry and copies as `copy` does, and its first end copies back. Then the entry
+stays, with one additional reference, so that later maps find it present and copy nothing. So there are as many copies
+as with the `target data`.
 
-The program's values stay right. What its kernels have changed reaches the host in no time, where the real program would
-have to ask by `target update from`, as far as it reads it. What the host has changed since is copied, and paid for.
+The program's values stay right. Data that its kernels changed reaches the host in no time; the real program would need
+`target update from` for those that the host reads. Data that the host changed meanwhile is copied, and costs its time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from offloadrt.runtime.mapping.present_table import Entry
 
 
 class KeepMapped(Copy):
-    """As `copy`, and what has been mapped once stays on the device until its array is freed."""
+    """As `copy`, but a section that was mapped once stays on the device until its array is freed."""
 
     name: ClassVar[str] = "keep_mapped"
 
@@ -39,16 +39,16 @@ class KeepMapped(Copy):
 
 @attrs.define(eq=False)
 class _Kept:
-    """The entries of one device that have a reference more than the program knows of."""
+    """The entries of one device that are kept by an additional reference of this configuration."""
 
     device: OffloadDevice
     kept: dict[int, Entry] = attrs.field(factory=dict)
-    """By the address of their lowest byte on the device."""
+    """The kept entries, by the address of their first byte on the device."""
     orphans: list[Entry] = attrs.field(factory=list)
-    """Those whose arrays are freed: the next directive frees their memory."""
+    """Entries whose arrays were freed: the next directive frees their device memory."""
 
     async def before_data(self, items: Sequence[MapItem], queue: DirectiveQueue, call: str) -> None:
-        """Free what belongs to freed arrays, and copy what the host has changed since."""
+        """Free the device memory of freed arrays, and copy sections mapped `to` that the host has changed."""
         while self.orphans:
             await self.device.free(self.orphans.pop().block, None, 0)
         for item in items:
@@ -59,7 +59,7 @@ class _Kept:
                 await self.device.submit(queue, entry.device_address(begin), span, item.array)
 
     def unmapping(self, item: MapItem, entry: Entry | None, queue: DirectiveQueue) -> None:
-        """Give an entry its reference more, once; one that `delete` removes is new when it comes again."""
+        """Add the additional reference to an entry, once; forget an entry that the map type `delete` removes."""
         if entry is not None and not item.flags.delete and entry.device_begin not in self.kept and entry.owned:
             entry.increment(False)
             self.kept[entry.device_begin] = entry
@@ -67,7 +67,7 @@ class _Kept:
             self.kept.pop(entry.device_begin, None)
 
     def data_ended(self, items: Sequence[MapItem], queue: DirectiveQueue) -> None:
-        """Have the host see what the device has written, when the queue has drained."""
+        """After the queue has drained, copy back in no time the sections mapped `from` that the device changed."""
         if any(item.type & FROM for item in items):
             queue.post_processing.append(functools.partial(self._show, items))
 
@@ -80,7 +80,7 @@ class _Kept:
                 bytes_of[:] = self.device.memory.view(entry.device_address(item.begin), item.size)
 
     def freed(self, array: HostArray) -> None:
-        """Take the entries of an array that ends out of the table."""
+        """Remove the kept entries of a freed array from the present table."""
         for begin, entry in [*self.kept.items()]:
             if array.address <= entry.host_begin < array.address + array.nbytes:
                 del self.kept[begin]
@@ -90,7 +90,7 @@ class _Kept:
                     self.orphans.append(entry)
 
     def _kept_by(self, item: MapItem) -> Entry | None:
-        """Return the kept entry that has all of an item, unless it holds attached pointers."""
+        """Return the kept entry that contains all of a map item; None if there is none or it has attached pointers."""
         if not item.size or item.array is None:
             return None
         lookup = self.device.table.lookup(item.begin, item.size)

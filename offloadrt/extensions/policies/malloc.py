@@ -1,8 +1,8 @@
-"""Device memory as LLVM's host plugin (device type generic-64bit) has it: blocks from the C library's malloc.
+"""Device memory as LLVM's host plugin (device type generic-64bit) allocates it: by the C library's malloc.
 
-The recordings of real programs were made on that device. What shows in them is which address a new block gets: glibc
-hands a freed block to a later request of the same size class, and to no other; the block that was freed first comes
-first, which agrees with every recorded case.
+The recordings of real programs were made on that device, and contain the addresses of new blocks. glibc reuses a freed
+block for a later request of the same size class only. Here the block that was freed first is reused first, which agrees
+with every recorded case.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHUNK_OVERHEAD: Final = 8
 
 
 def chunk_size(nbytes: int) -> int:
-    """Return the size class of a request.
+    """Return the size class, in bytes, of a request for `nbytes`.
 
     >>> [chunk_size(n) for n in (1, 24, 25, 32, 40, 41)]
     [32, 32, 48, 48, 48, 64]
@@ -29,7 +29,7 @@ def chunk_size(nbytes: int) -> int:
 
 
 class Malloc:
-    """Freed blocks stay, first freed first used again."""
+    """Keeps freed blocks by size class; the block that was freed first is reused first."""
 
     def __init__(self, site: AllocatorSite) -> None:
         self._driver = site.driver

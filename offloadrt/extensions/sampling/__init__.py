@@ -1,1 +1,1 @@
-"""Long programs that repeat themselves, of which a few steps are run (`--sample-phases`). Open `phases.py`."""
+"""Runs a few steps of long programs that repeat themselves, to stand for all (`--sample-phases`). Open `phases.py`."""

@@ -1,9 +1,10 @@
 """Repeated phases of a long program: a few instances of each are run, and stand for those that are left out.
 
-A loop of a program (`run.steps`) or of a recording runs its first instances, so that caches, pools and queues are warm
-and its threads have fallen out of step, if they do (`has_settled`); then a few whose time is taken, and its last one.
-The others do not happen. Their time is the mean of those that were taken; what the machine did between is multiplied in
-the same way. `RepeatedPhases.estimates` says with which error.
+An *instance* is one iteration of a loop of a program (`run.steps`) or of a recording. A loop runs its first instances,
+so that caches, pools and queues are warm and its threads have fallen out of step, if they do (`has_settled`). Then it
+runs a few instances that are timed, and its last one. The others are left out. Their time is estimated as the mean of
+the timed ones; what the machine counted in the timed ones is multiplied in the same way. `RepeatedPhases.estimates`
+returns the estimates with their errors.
 """
 
 from __future__ import annotations
@@ -22,41 +23,41 @@ from offloadrt.study.running.statistics import Ledger, PhaseEstimate
 from offloadrt.trace import Calls
 
 WARM = 2
-"""Instances that are run first."""
+"""The number of instances at the begin of a loop that are run and not timed."""
 _ONE_RUN_IN = 4
-"""Of so many instances at most one is run, however slowly the threads fall out of step."""
+"""At most one in so many instances is run, however slowly the threads fall out of step."""
 _MOST_RUN = 50
-"""At most so many instances are run for that."""
+"""At most so many instances are run, however slowly the threads fall out of step."""
 SAMPLED = 4
-"""Instances whose time is taken."""
+"""The number of instances that are timed."""
 _LEAST_INSTANCES = 2 * (WARM + SAMPLED + 1)
-"""Loops of fewer instances are run as they are."""
+"""Loops with fewer instances are run completely."""
 WORTH_TIMERS = 50_000
-"""A loop is run as it is where all that could be left out sets fewer timers: that takes about a second."""
+"""A loop is run completely if the instances to leave out set fewer timers, which take about a second of real time."""
 _RESOLUTION_S = 1e-12
-"""Differences below a picosecond are those of rounding."""
+"""Smaller differences of virtual times, in seconds, are rounding errors."""
 _UNEVEN_ERRORS = 3.0
-"""Standard errors by which the slowest thread differs from the mean where the work is uneven."""
+"""The work is uneven if the slowest thread differs from the mean by more than so many standard errors."""
 
 
 @attrs.frozen
 class LeftOut:
-    """One loop of one actor of which instances were left out; times are virtual seconds."""
+    """A loop of one actor, some of whose instances were left out; times are virtual seconds."""
 
     actor: int
     group: _LoopGroup = attrs.field(repr=False, eq=False)
     opened_s: float
-    """When the loop began. The instances that were taken lie between `begin_s` and `end_s`."""
+    """When the loop began. The timed instances lie between `begin_s` and `end_s`."""
     begin_s: float
     end_s: float
     durations_s: tuple[float, ...]
-    """The times of the instances that were taken."""
+    """The time of each timed instance."""
     change_s: float
-    """By how much they are longer, on average, than instances before."""
+    """By how much a timed instance is longer, on average, than the instances before."""
     work_s: tuple[float, ...]
-    """The part of each of these times that is known to be the host's own work."""
+    """The part of each of `durations_s` that is known to be the host's own work."""
     mean_work_s: float
-    """The mean of the host's own work in the instances that were left out."""
+    """The mean of the host's own work in a left-out instance."""
     instances: int
     """How many instances the whole loop has."""
     skipped: int
@@ -65,7 +66,7 @@ class LeftOut:
 
     @property
     def seconds(self) -> float:
-        """Return what the instances that were left out take, by estimate."""
+        """Return the estimated time of all left-out instances together."""
         times, known = self._differing
         return self.skipped * (statistics.fmean(times) + known)
 
@@ -76,9 +77,10 @@ class LeftOut:
 
     @property
     def _differing(self) -> tuple[Sequence[float], float]:
-        """Return what differs from instance to instance for unknown reasons, and what is known of those left out.
+        """Return the times of the timed instances whose mean is estimated, and a known time to add to the mean.
 
-        Where the host's own work explains how the instances that were taken differ, it is no reason for doubt.
+        If the host's own work explains most of the differences between timed instances, it is subtracted from their
+        times, and the known work of the left-out instances is added. This makes the error smaller.
         """
         rest = [taken - work for taken, work in zip(self.durations_s, self.work_s, strict=True)]
         if _standard_error(rest) < _standard_error(self.durations_s):
@@ -88,41 +90,42 @@ class LeftOut:
 
 @attrs.define(eq=False)
 class _Loop:
-    """A loop that is being run."""
+    """A loop of one actor that is running."""
 
     actor: int
     first_of_its_own: int
-    """The index from which on actors were spawned after it had begun: they work for it."""
+    """Actors with this index or a higher one were spawned after the loop had begun, so they work for it."""
     starts: list[float]
-    """When its instances began so far, and when the last one ended."""
+    """Virtual seconds at which its instances began so far, and at which the last one ended."""
 
 
 @attrs.define(eq=False)
 class _LoopGroup:
-    """Loops of several threads that are run at the same time and leave out the same instances.
+    """Loops of several threads that run at the same time and leave out the same instances.
 
-    Threads may meet within the instances. So whoever comes to an instance first decides for all.
+    Threads may wait for one another within an instance. So the first thread to reach an instance decides for all
+    whether it is run.
     """
 
     count: int
     meets: bool
-    """Whether it is known that threads meet in every instance."""
+    """Whether the threads are known to wait for one another in every instance."""
     loops: list[_Loop] = attrs.field(factory=list)
     running: int = 0
     worthwhile: bool | None = None
-    """Whether instances are left out; None as long as that is open."""
+    """Whether instances are left out; None while this is not decided."""
     settled: bool = True
     _waits: int = -1
-    """How many instances are run, as far as is decided, between the first ones and those that are taken."""
+    """How many instances, as decided so far, are run between the first ones and the timed ones."""
     _decided: bool = False
 
     @property
     def waited(self) -> bool:
-        """Return whether the threads had not settled after the first instances."""
+        """Tell whether the threads had not settled after the first instances."""
         return self._waits > 0 or not self.settled
 
     def waits(self, number: int) -> bool:
-        """Tell whether one more instance is run after `number` of them, before instances are taken."""
+        """Tell whether one more instance is run after `number` of them, before instances are timed."""
         if number > self._waits and not self._decided:
             self._waits = number
             self.settled = self.meets or has_settled([loop.starts for loop in self.loops], self.count, SAMPLED)
@@ -132,9 +135,9 @@ class _LoopGroup:
 
 
 class RepeatedPhases:
-    """The repeated phases of one run.
+    """Leaves out instances of the repeated phases of one run, and estimates what they would have added.
 
-    counted: gives what the run has counted since its start.
+    counted: returns the counts of the run since its start.
     """
 
     wanted = True
@@ -148,11 +151,12 @@ class RepeatedPhases:
         self._skipped: list[LeftOut] = []
 
     def steps(self, count: int, key: Hashable = None, work: Sequence[float] = ()) -> Iterator[int]:
-        """Yield the numbers of a loop's instances: those that stand for all, or all of a short loop.
+        """Yield the indices of the instances of a loop to run: a few that stand for all, or all of a short loop.
 
-        key: loops of one key, in several threads that meet in the loop, leave out the same instances; without it, loops
-        that are as long and come as the same in their threads. work: seconds of the host's own work in each instance,
-        where these are known; instances are taken whose work is about the mean.
+        count: how many instances the loop has. key: loops with the same key, in several threads that wait for one
+        another in the loop, leave out the same instances; without a key, so do the n-th loops of several threads if
+        they have the same length. work: the seconds of the host's own work in each instance, if known; then instances
+        are timed whose work is near the mean.
         """
         if count < _LEAST_INSTANCES or self._is_inner():
             yield from range(count)
@@ -169,7 +173,7 @@ class RepeatedPhases:
         finally:
             self._open.remove(loop)
             group.running -= 1
-            if not group.running:  # a later loop of this name is another one
+            if not group.running:  # a later loop with this name is another loop
                 del self._groups[name]
 
     def _is_inner(self) -> bool:
@@ -224,7 +228,7 @@ class RepeatedPhases:
     # ------------------------------------------------------------------ the estimate
 
     def estimates(self, begin_s: float, end_s: float) -> list[PhaseEstimate]:
-        """Return what was left out between two times, phase by phase."""
+        """Return the estimates of what was left out between two virtual times in seconds, one for each phase."""
         inside = [loop for loop in self._skipped if begin_s <= loop.begin_s and loop.end_s <= end_s]
         return [_estimate(loops) for loops in _together(inside)]
 
@@ -235,14 +239,14 @@ def _standard_error(values: Sequence[float]) -> float:
 
 
 def _typical(work: Sequence[float]) -> int:
-    """Return the first of the instances in a row whose work is nearest to the mean, without the warm and the last."""
+    """Return the first of the `SAMPLED` successive instances whose work is nearest to the mean of all instances."""
     mean = statistics.fmean(work)
     firsts = range(WARM, len(work) - SAMPLED)
     return min(firsts, key=lambda first: abs(statistics.fmean(work[first : first + SAMPLED]) - mean))
 
 
 def _together(loops: Iterable[LeftOut]) -> list[list[LeftOut]]:
-    """Group the loops that were run at the same time by different actors: time passes once for all of them."""
+    """Group the loops that different actors ran at the same time: their time passes only once."""
     groups: dict[_LoopGroup, list[LeftOut]] = {}
     for loop in sorted(loops, key=lambda loop: (loop.opened_s, loop.actor)):
         groups.setdefault(loop.group, []).append(loop)
@@ -259,20 +263,23 @@ def _together(loops: Iterable[LeftOut]) -> list[list[LeftOut]]:
 
 
 def _estimate(loops: Sequence[LeftOut]) -> PhaseEstimate:
-    """Estimate one phase: threads that contend go on at one pace; where work is uneven, the slowest counts."""
+    """Estimate one phase from the loops of its threads.
+
+    Threads that contend have the same pace, so their estimates are averaged. If work is uneven, the slowest is taken.
+    """
     seconds = statistics.fmean(loop.seconds for loop in loops)
     error_s = math.sqrt(math.fsum(loop.error_s**2 for loop in loops)) / len(loops)
     slowest = max(loops, key=lambda loop: loop.seconds)
     if slowest.seconds - seconds > _UNEVEN_ERRORS * max(loop.error_s for loop in loops):
         seconds, error_s = slowest.seconds, slowest.error_s
-    if any(loop.group.waited for loop in loops):  # what has changed may change as much again
+    if any(loop.group.waited for loop in loops):  # the times changed before, so they may change as much again
         error_s = math.hypot(error_s, statistics.fmean(loop.skipped * loop.change_s for loop in loops))
     first = max(loops, key=lambda loop: loop.begin_s)
     last = min(loops, key=lambda loop: loop.end_s)
     if first.begin_s >= last.end_s:
         first = last = slowest
     more, calls = Ledger(), Calls()
-    for loop in loops:  # what all of the machine did while one thread went on, averaged over the threads
+    for loop in loops:  # counts of the whole machine during one thread's timed instances, averaged over the threads
         factor = seconds / (loop.end_s - loop.begin_s) / len(loops) if loop.end_s > loop.begin_s else 0.0
         more += (loop.at_end - loop.at_begin).times(factor)
         calls.include(loop.at_end.calls.since(loop.at_begin.calls).times(factor))
@@ -296,27 +303,30 @@ def _estimate(loops: Sequence[LeftOut]) -> PhaseEstimate:
 # Once they are out of step, the instances' times must have stopped changing.
 
 Starts = Sequence[float]
-"""The times at which a thread began its instances so far, and at which the last one ended."""
+"""Virtual seconds at which a thread began its instances so far, and at which the last one ended."""
 
 _MIXED: Final = 0.7
-"""Order below which threads count as out of step: they are an eighth of an instance apart, as a standard deviation."""
+"""Threads are out of step if their order is at most this: a standard deviation of an eighth of an instance."""
 _TOGETHER: Final = 0.1
-"""Instances by which threads may be apart at a loop's end and count as in step all the time."""
+"""Threads stay in step if they will be at most so many instances apart (standard deviation) at the loop's end."""
 _UNEVEN: Final = 0.75
-"""Threads are uneven when one has done less than this part of the instances that another has done."""
+"""Threads are uneven if one has done less than this part of the instances that another has done."""
 _STEADY: Final = 0.01
-"""Part by which instances may differ from those just before and count as steady."""
+"""Times of instances are steady if they differ from those just before by at most this part."""
 
 
 def order_parameter(starts: Sequence[float], period: float) -> float:
-    """Return the order of threads that began an instance at these times; their instances take a period on average."""
+    """Return the order parameter, 0 to 1, of threads that began an instance at these times.
+
+    period: the mean length of their instances, in seconds.
+    """
     return abs(sum(cmath.exp(2j * math.pi * (start - starts[0]) / period) for start in starts)) / len(starts)
 
 
 def change(starts: Starts, taken: int) -> float:
-    """Return by how many seconds the last instances, `taken` in number, differ on average from as many before them.
+    """Return by how many seconds the last `taken` instances are longer, on average, than as many before them.
 
-    The first instance, in which a thread meets everything for the first time, is none of those before.
+    The very first instance, in which a thread does everything for the first time, is left out.
     """
     before = min(taken, len(starts) - 2 - taken)
     if before < 1:
@@ -326,9 +336,10 @@ def change(starts: Starts, taken: int) -> float:
 
 
 def has_settled(threads: Sequence[Starts], count: int, taken: int) -> bool:
-    """Tell whether threads are uneven, in step until a loop of `count` instances ends, or out of step and steady.
+    """Tell whether the threads of a loop have settled, so that its instances can be timed.
 
-    Threads are steady when the last instances of each, `taken` in number, take as long as those before.
+    They have if they are uneven, if they will stay in step until the loop of `count` instances ends, or if they are out
+    of step and steady: the last `taken` instances of each take as long as those before.
     """
     if len(threads) < 2:
         return True

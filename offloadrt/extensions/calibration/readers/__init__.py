@@ -1,1 +1,1 @@
-"""The files that can be calibrated from: `nsys.py`, `rocpd.py`, and those of `kinds.py`, which tells them apart."""
+"""Readers of the files for calibration: `nsys.py`, `rocpd.py`, and `kinds.py`, which recognizes a file's kind."""

@@ -1,7 +1,7 @@
-"""Tells by its content which kind of file one is, and reads the project's own micro-benchmarks (`bench/hardware/`).
+"""Recognizes the kind of a file by its content, and reads the project's own micro-benchmarks (`bench/hardware/`).
 
-A line of these JSON lines has what was measured, the variant, the size in bytes (or another number that the variant
-names), how many host threads took part, and the number of samples with quantiles in seconds.
+These are JSON lines. A line names the operation and its variant, the size in bytes (or another number that the variant
+names), the number of host threads that took part, and the number of samples with their quantiles in seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from offloadrt.registry import Registry, regular
 
 
 class BenchmarkRow(msgspec.Struct, frozen=True):
-    """A line with times."""
+    """A line of a benchmark's file with measured times, in seconds."""
 
     what: str
     variant: str
@@ -38,7 +38,7 @@ class BenchmarkRow(msgspec.Struct, frozen=True):
 
 
 class _Machine(msgspec.Struct, frozen=True):
-    """The first line: the device."""
+    """The first line of a benchmark's file: the device. memory: in bytes."""
 
     name: str
     sms: int
@@ -51,17 +51,17 @@ class _What(msgspec.Struct, frozen=True):
 
 @attrs.frozen
 class BenchmarkRun:
-    """One file of benchmarks."""
+    """The contents of one file of benchmarks."""
 
     path: str
     source: str
     rows: tuple[BenchmarkRow, ...]
     facts: dict[str, float]
-    """What the file says of the device, by entry of a profile."""
+    """Facts about the device, by the profile's entry, in SI units."""
 
 
 def read_benchmarks(path: Path) -> BenchmarkRun:
-    """Read a file; lines of `offload.cu`, whose times are to be predicted, are left out.
+    """Read a file of benchmarks; lines of `offload.cu` are left out, since their times are to be predicted.
 
     Raises CalibrationError.
     """
@@ -94,13 +94,13 @@ def read_benchmarks(path: Path) -> BenchmarkRun:
 
 
 class DatabaseReader(Protocol):
-    """Reads the databases of one profiler, as an entry point of the group ``offloadrt.readers`` gives it: a module."""
+    """A module that reads the databases of one profiler; an entry point of the group ``offloadrt.readers`` names it."""
 
     WHAT: str
-    """What it reads, in words."""
+    """The kind of file that it reads, in words for error messages."""
 
     def knows(self, tables: Collection[str]) -> bool:
-        """Tell whether a database with these tables is one that it reads."""
+        """Tell whether it reads databases with these tables."""
 
     def read(self, database: Database) -> DeviceTrace:
         """Read a database. Raises CalibrationError."""

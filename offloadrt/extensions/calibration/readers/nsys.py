@@ -29,7 +29,7 @@ _FACTS: Final = {
     "maxWarpsPerSm": "sm.max_warps",
     "maxRegistersPerSm": "sm.registers",
 }
-"""Columns of TARGET_INFO_GPU, and the entries that say the same."""
+"""Columns of TARGET_INFO_GPU, with the entries of a profile that have the same meaning."""
 
 
 def knows(tables: Collection[str]) -> bool:
@@ -65,7 +65,7 @@ def _process(identifier: int) -> int:
 
 
 def _correlation(number: int | None, identifier: int | None) -> Correlation | None:
-    """Return the process and number of a row; exports without identifiers are of one process."""
+    """Return the correlation of a row; rows without a process identifier all belong to process 0."""
     return None if number is None else (_process(identifier or 0), number)
 
 
@@ -138,7 +138,7 @@ def _enumeration(database: Database, table: str, otherwise: Mapping[int, str]) -
 
 
 def _with_sizes(database: Database, calls: list[TracedCall]) -> list[TracedCall] | None:
-    """Give calls the bytes of the memory event that lies in them; None if the file has no such events."""
+    """Return the calls with the bytes of their memory events, matched by number or time; None if there are none."""
     events = list(database.rows("CUDA_GPU_MEMORY_USAGE_EVENTS", "start", "bytes", "globalPid?", "correlationId?"))
     if not events:
         return None
@@ -163,7 +163,7 @@ def _with_sizes(database: Database, calls: list[TracedCall]) -> list[TracedCall]
 
 
 def _device(database: Database) -> tuple[str, dict[str, float]]:
-    """Return the name of the first device, and what the file says of it."""
+    """Return the name of the first device, and its facts by the profile's entry."""
     columns = tuple(f"{column}?" for column in _FACTS)
     for *values, name in database.rows("TARGET_INFO_GPU", *columns, texts=("name?",)):
         said = zip(_FACTS.values(), values, strict=True)
@@ -172,7 +172,7 @@ def _device(database: Database) -> tuple[str, dict[str, float]]:
 
 
 def _version(database: Database) -> str:
-    """Say which Nsight Systems exported the file, and in which schema."""
+    """Return in words which version of Nsight Systems exported the file, and in which schema."""
     said: dict[str, str] = {}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
         said |= {str(name): str(value) for name, value in database.rows(table, texts=("name", "value"))}

@@ -1,7 +1,7 @@
 """The SQLite files of rocprofv3 (`--output-format rocpd`), schema 3.
 
-Tables carry a UUID in their names; the views `rocpd_…` over them do not, and are read where they are. Several processes
-may have written into one file, each with tables of its own, without views.
+Tables have a UUID in their names; views `rocpd_…` over them do not, and are read only where there are no such tables.
+Several processes may have written into one file, each with tables of its own, without views.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WHAT: Final = "a rocpd file of rocprofv3"
 SCHEMA: Final = "3"
 ALLOCATE: Final = "ALLOC"
 FREE: Final = "FREE"
-"""Names of the calls that stand for rows of the table of allocations, which HSA's allocator is called for."""
+"""The names, ALLOCATE and FREE, of the calls made from rows of the table of allocations by HSA's allocator."""
 
 
 def knows(tables: Collection[str]) -> bool:
@@ -58,7 +58,7 @@ _Correlations = dict[tuple[str, int], int]
 
 
 def _rows(database: Database, table: str, *numbers: str, texts: tuple[str, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield (UUID, *columns) of a table under all its names."""
+    """Yield (UUID, *columns) of a table's rows, from all tables rocpd_TABLE_UUID or from the view rocpd_TABLE."""
     names = [name for name in sorted(database.tables) if re.fullmatch(rf"{PREFIX}{table}(_[0-9a-fA-F_]{{8,}})?", name)]
     with_uuid = [name for name in names if name != f"{PREFIX}{table}"]
     for name in with_uuid or names:
@@ -83,7 +83,7 @@ def _regions(database: Database, correlations: _Correlations) -> list[TracedCall
 
 
 def _allocations(database: Database) -> list[TracedCall]:
-    """Return allocations and frees; a free has no size in the file, and gets that of the block at its address."""
+    """Return allocations and frees as calls; a free, which has no size in the file, gets that of its block."""
     columns = ("start", "end", "pid", "tid?", "address?", "size?")
     rows = sorted(_rows(database, "memory_allocate", *columns, texts=("type", "level?")), key=lambda row: row[1])
     sizes: dict[tuple[str, int, int], int] = {}

@@ -4,10 +4,9 @@ A case is one line of a JSON Lines file: a sequential program on one device (`st
 in each step: operations in order, present table, presence, host and device values, return codes, errors. The replay
 starts from the clauses; the lowering (order of items, map types) is ours.
 
-A recorded program is as its file has it: one JSON object a line, read into the classes below.
-The fields are explained in ``tests/data/conformance/SCHEMA.md``. Offsets and lengths are bytes unless said otherwise;
-what a file has besides is ignored. Reading refuses whatever a replay could not understand: fields of the wrong type,
-steps of unknown kind, and names of arrays, blocks and regions that do not exist.
+Each line of a file is one JSON object, which is read into the classes below. ``tests/data/conformance/SCHEMA.md``
+explains the fields. Offsets and lengths are bytes unless said otherwise; unknown fields are ignored. A case is refused
+if it has fields of the wrong type, steps of unknown kind, or names of arrays, blocks and regions that do not exist.
 """
 
 from __future__ import annotations
@@ -53,7 +52,10 @@ class ArraySpec(msgspec.Struct, frozen=True):
 
 
 class MapItemSpec(msgspec.Struct, frozen=True):
-    """A list item of a map or motion clause. whole: written as the bare name. stride, count: of a strided update."""
+    """A list item of a map or motion clause.
+
+    whole: whether it is written as the array's bare name, without a section. stride, count: for a strided update.
+    """
 
     arr: str
     type: Literal["to", "from", "tofrom", "alloc", "release", "delete"]
@@ -66,7 +68,7 @@ class MapItemSpec(msgspec.Struct, frozen=True):
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """On elements lo to lo + len - 1: `add` a[i] += c, `set` a[i] = i + c, `mul` a[i] *= c, modulo 2^32."""
+    """Changes elements lo to lo + len - 1: `add` a[i] += c, `set` a[i] = i + c, `mul` a[i] *= c, modulo 2^32."""
 
     arr: str
     op: Literal["add", "set", "mul"]
@@ -76,7 +78,7 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True, order=True):
-    """An entry of the present table; counts as LLVM prints them."""
+    """An entry of the present table; the reference counts are text, as LLVM prints them."""
 
     arr: str
     off: int
@@ -86,14 +88,14 @@ class Row(msgspec.Struct, frozen=True, order=True):
 
 
 class LoweredCall(msgspec.Struct, frozen=True):
-    """A call of the runtime as clang made it."""
+    """A call of the runtime in the code that clang generated."""
 
     fn: str
     maps: list[dict[str, Any]]
 
 
 class Truth(msgspec.Struct, frozen=True):
-    """What LLVM's runtime did in a step. host, device: values of the arrays that changed."""
+    """What LLVM's runtime did in a step. host, device: by array, the values after the step, if they changed."""
 
     ops: list[dict[str, Any]]
     present: dict[str, list[list[int]]] = {}
@@ -106,7 +108,7 @@ class Truth(msgspec.Struct, frozen=True):
 
 
 class StepSpec(msgspec.Struct, frozen=True, tag_field="op", kw_only=True):
-    """A step of the program, and what it did."""
+    """A step of the program, with what LLVM's runtime did in it."""
 
     truth: Truth
     nowait: bool = False
@@ -141,7 +143,7 @@ class DataBeginStep(MapStep, frozen=True, tag="data_begin"):
 
 
 class DataEndStep(StepSpec, frozen=True, tag="data_end"):
-    """The region that began in step `begin` ends."""
+    """The target data region that began in step number `begin` ends."""
 
     begin: int
 
@@ -153,7 +155,7 @@ class TargetStep(MapStep, frozen=True, tag="target"):
 
 
 class DeviceTargetStep(StepSpec, frozen=True, tag="dtarget"):
-    """A target region on the block `h` of omp_target_alloc."""
+    """A target region on a block of device memory; `h` is the name of the block that omp_target_alloc returned."""
 
     h: str
     body: list[Statement]
@@ -208,7 +210,7 @@ Step = (
 
 
 class RecordedOutcome(msgspec.Struct, frozen=True):
-    """How the program ended; errors: the lines of its standard error."""
+    """How the recorded program ended; errors: the lines of its standard error."""
 
     completed: bool
     errors: list[str]
@@ -217,7 +219,7 @@ class RecordedOutcome(msgspec.Struct, frozen=True):
 
 
 class RecordedProgram(msgspec.Struct, frozen=True):
-    """A sequential program on one device. device_fill: what the recorder filled new device blocks with."""
+    """A sequential program on one device. device_fill: the byte with which the recorder filled new device blocks."""
 
     name: str
     mode: Literal["copy", "usm"]
@@ -230,7 +232,7 @@ class RecordedProgram(msgspec.Struct, frozen=True):
     ELEMENT_BYTES: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
-        """ValueError for an inconsistency; msgspec adds where it is."""
+        """Raise ValueError for an inconsistency; msgspec adds the place in the file."""
         if not 0 <= self.device_fill <= 255:
             raise ValueError(f"device_fill {self.device_fill} is no byte")
         for name, array in self.arrays.items():
@@ -270,7 +272,7 @@ class RecordedProgram(msgspec.Struct, frozen=True):
 
 
 def _arrays_of(step: Step) -> Iterable[str]:
-    """Yield the names of arrays that a step uses; a `dtarget` has statements on a block."""
+    """Yield the names of the arrays that a step uses; the statements of a `dtarget` are on a block instead."""
     if isinstance(step, MapStep):
         yield from (item.arr for item in step.maps)
     if isinstance(step, (HostStep, TargetStep)):
@@ -281,7 +283,7 @@ def _arrays_of(step: Step) -> Iterable[str]:
 
 
 def _sizes_of(step: Step) -> Iterable[tuple[str, int]]:
-    """Yield the offsets and lengths of a step that count whole elements, by name."""
+    """Yield name and value, in bytes, of the offsets and lengths of a step that must be whole elements."""
     if isinstance(step, MapStep):
         for item in step.maps:
             yield from ((f"off of {item.arr}", item.off), (f"len of {item.arr}", item.len))
@@ -293,12 +295,12 @@ def _sizes_of(step: Step) -> Iterable[tuple[str, int]]:
 ELEMENT: Final = np.dtype("<u4")
 ALIGNMENT: Final = 256
 WHOLE_CASE: Final = -1
-"""The step of a difference that concerns the program as a whole."""
+"""The step number of a difference that concerns the program as a whole."""
 
 
 @attrs.frozen
 class ReplayDifference:
-    """Where the emulator and the record part. step is -1 for the outcome of the whole program."""
+    """A field in which the emulator differs from the record. step: WHOLE_CASE for the outcome of the whole program."""
 
     case: str
     step: int
@@ -312,7 +314,7 @@ class ReplayDifference:
 
 
 class _Record:
-    """The tool that notes the operations of a step, and fills new device blocks as the recorder did."""
+    """An OMPT tool that records the operations of a step, and fills new device blocks as the recorder did."""
 
     def __init__(self, memory: Any, fill: int) -> None:
         self.ops: list[dict[str, Any]] = []
@@ -336,7 +338,7 @@ class _Record:
 
 
 def _lowered(item: MapItem) -> dict[str, Any]:
-    """Show an item as clang's call to the runtime would: addresses outside arrays, and of descriptors, are null."""
+    """Return a map item as records have it: its addresses as array and offset in bytes, None outside the array."""
 
     def at(address: int) -> dict[str, Any] | None:
         array = item.array
@@ -352,7 +354,7 @@ _MODIFIERS: Final = {"always": "always", "present": "present", "close": "close",
 
 
 class Replay:
-    """One case while it runs."""
+    """One case while it is replayed and compared."""
 
     def __init__(self, case: RecordedProgram, sim: Simulation, machine: str, lowering: bool) -> None:
         self.case = case
@@ -407,7 +409,7 @@ class Replay:
     # steps
 
     async def _do(self, t: HostThread, number: int, step: Step) -> int | None:
-        """Run a step, and return what its routine returned."""
+        """Run a step; return the value of its OpenMP routine, None if it has none."""
         match step:
             case HostStep():
                 for statement in step.body:
@@ -534,13 +536,13 @@ class Replay:
         return rows
 
     def _address(self, host_address: int) -> int | None:
-        """Return the device address of a byte, found as omp_target_is_present does."""
+        """Return the device address of a host byte, looked up as omp_target_is_present does; None if not present."""
         result = self.device.table.lookup(host_address, 1)
         entry = result.entry
         return entry.device_address(host_address) if result.overlaps and entry is not None else None
 
     def _present(self, array: HostArray) -> list[list[int]]:
-        """Return the runs of elements that are present, as [offset, length]."""
+        """Return the contiguous pieces of an array that are present, as [offset, length] in bytes."""
         runs: list[list[int]] = []
         for offset in range(0, array.nbytes, ELEMENT.itemsize):
             if self._address(array.address + offset) is not None:
@@ -562,12 +564,12 @@ class Replay:
 
 
 def _without_source(line: str) -> str:
-    """Return the last line of a fatal error without the source line that only the real program has."""
+    """Return a line of output; from a fatal error, remove the source position, which only the real program has."""
     return re.sub(r"^.*?: (omptarget fatal error)", r"\1", line)
 
 
 def _kernel(body: Sequence[Statement], names: Sequence[str]) -> Kernel:
-    """Make a kernel over the named arrays of the statements of a target region."""
+    """Make a kernel that executes the statements of a target region; names: the order of its array arguments."""
 
     def run(*views: Any) -> None:
         for statement in body:
@@ -598,12 +600,12 @@ __all__ = [
 ]
 
 MACHINES: Final = {"copy": "alex-a100", "usm": "mi300a"}
-"""The machine on which a case replays, by its mode: one whose devices can do what the mode asks of them."""
+"""By mode of a case: the machine on which it is replayed, whose devices support the mode."""
 
 
 @attrs.frozen
 class ConformanceReport:
-    """cases: how many were replayed; differences: the first of each case that differs."""
+    """How many cases were replayed, and the first difference of each case that differs."""
 
     cases: int
     differences: tuple[ReplayDifference, ...]
@@ -623,7 +625,7 @@ class ConformanceReport:
 
 
 class ConformanceFileError(ValueError):
-    """A file that cannot be read as conformance cases; the message names file, line, and what in it."""
+    """A file cannot be read as conformance cases; the message names the file, the line and the error."""
 
 
 def read_cases(path: Path) -> Iterator[RecordedProgram]:
@@ -646,7 +648,7 @@ def read_cases(path: Path) -> Iterator[RecordedProgram]:
 
 
 def conform(paths: Sequence[str | Path], gear: Gear = "turbo") -> ConformanceReport:
-    """Replay every case of the files. Raises ConformanceFileError."""
+    """Replay every case of the files, and return the report. Raises ConformanceFileError."""
     cases = 0
     first: list[ReplayDifference] = []
     for path in paths:
@@ -661,7 +663,7 @@ def conform(paths: Sequence[str | Path], gear: Gear = "turbo") -> ConformanceRep
 def replay_case(
     case: RecordedProgram, gear: Gear = "turbo", machine: str = "", lowering: bool = False
 ) -> list[ReplayDifference]:
-    """List all differences of one case, in order; empty if the emulator does what was recorded.
+    """Replay one case; return all differences in order, none if the emulator does what was recorded.
 
     `machine` replaces the one of `MACHINES` for the case's mode. With `lowering`, the lowered items (order, addresses,
     sizes, map types) are compared with clang's as well.
@@ -678,7 +680,7 @@ def replay_case(
 
 
 def count_text(count: int) -> str:
-    """Print a reference count as LLVM does.
+    """Return a reference count as LLVM prints it.
 
     >>> count_text(2), count_text(INFINITE)
     ('2', 'INF')

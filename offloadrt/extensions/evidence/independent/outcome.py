@@ -1,7 +1,8 @@
-"""What came of predicting measured results: each value beside its predictions, and how far they are off.
+"""The results of predicting measurements: each value beside its predictions, and how far they are off.
 
-A value has up to three predictions: today's, the first one, which was made before anybody had compared, and the one
-that leaves out what was measured on its machine. `KindAccuracy` sums up each of them, by kind and by machine.
+A value has up to three predictions: today's; the first one, which was made before it was compared with the measurement;
+and one with a profile that leaves out what was measured on the machine. `KindAccuracy` sums up each of them, by kind
+and by machine.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from offloadrt.machine.profile.machine_spec import left_out
 from offloadrt.study.running import profiles
 
 INPUT_KIND = "unit_cost"
-"""The kind of entries that profiles may be calibrated with: their values are shown and not counted."""
+"""The kind of entries with which profiles may be calibrated: their values are shown, but no accuracy counts them."""
 
 
 @attrs.frozen
 class PredictedValue:
-    """One reported value and what the emulator says; numbers are in the value's unit."""
+    """One measured value with its predictions, all in `unit`; from `low` to `high` lie 80 % of the draws."""
 
     name: str
     unit: str
@@ -36,34 +37,34 @@ class PredictedValue:
     low: float | None = None
     high: float | None = None
     first: float | None = None
-    """What was predicted before anybody had compared; None where the value came with its number."""
+    """The prediction made before anybody had compared; None if the measured number was given from the start."""
     left_out: float | None = None
-    """What is predicted if nobody had measured the machine: the same where its profile has no measurement."""
+    """The prediction without what was measured on the machine; `emulated` again if its profile has no measurement."""
     reason: str = ""
-    """Why it is not predicted."""
+    """Why the value is not predicted; empty if it is."""
     difference_to: str = ""
-    """The value to which the numbers are differences."""
+    """The name of another value, to which all numbers are differences; empty if they are none."""
 
     @property
     def ratio(self) -> float | None:
-        """Return emulated over reported; None where one of them is missing, or what is reported is 0."""
+        """Return emulated / reported; None if one of them is missing or `reported` is 0."""
         if self.emulated is None or not self.reported:
             return None
         return self.emulated / self.reported
 
     @property
     def error(self) -> float | None:
-        """Return |log ratio|, infinite for a wrong sign or where only one is 0; None where one is missing."""
+        """Return |ln(emulated / reported)|; infinite if the signs differ or only one is 0, None if one is missing."""
         return self._error_of(self.emulated)
 
     @property
     def left_out_error(self) -> float | None:
-        """Return the same of what is predicted if nobody had measured the machine."""
+        """Return the error, as in `error`, of the prediction without what was measured on the machine."""
         return self._error_of(self.left_out)
 
     @property
     def first_error(self) -> float | None:
-        """Return the same of what was predicted before anybody had compared."""
+        """Return the error, as in `error`, of the first prediction."""
         return self._error_of(self.first)
 
     def _error_of(self, predicted: float | None) -> float | None:
@@ -77,24 +78,24 @@ class PredictedValue:
 
 @attrs.frozen
 class PredictedEntry:
-    """One entry with its values."""
+    """One entry of the file of measurements, with its values."""
 
     id: str
     kind: str
     runs: str
-    """Scenario, machine and parameters; empty where nothing is run."""
+    """Scenario, machine and parameters of the runs, as text; empty if nothing is run."""
     values: Sequence[PredictedValue]
     cause: str = ""
-    """Why values of it are far off (`far_off`), where somebody has found out."""
+    """Why some of its values are far off (`far_off`); empty if unknown."""
     weakness: str = ""
-    """What the emulator gets wrong where they are off, in few words."""
+    """What the emulator gets wrong in this entry, in few words; empty if unknown."""
     machine: str = ""
-    """The profile with which it is predicted; empty where nothing is run."""
+    """The machine's profile with which it is predicted; empty if nothing is run."""
     missed: Mapping[str, str] = attrs.field(factory=dict)
-    """Why a value does not lie in its interval, by its name; `*` stands for all others."""
+    """By value: why its measurement lies outside the interval of the draws; `*` stands for all other values."""
 
     def why_missed(self, name: str) -> str:
-        """Return why a value does not lie in its interval; empty where nobody has found out."""
+        """Return why a value's measurement lies outside its interval; empty if unknown."""
         return self.missed.get(name, self.missed.get("*", ""))
 
     @property
@@ -105,40 +106,40 @@ class PredictedEntry:
 
 @attrs.frozen
 class Accuracy:
-    """|log ratio| over some values."""
+    """The errors, |ln(predicted / reported)|, of some values."""
 
     values: int
     median: float
     p90: float
-    """The least |log ratio| that nine in ten values keep to."""
+    """The 90th percentile of the errors."""
 
     @classmethod
     def of(cls, errors: Sequence[float]) -> Accuracy:
-        """Compute it of at least one value."""
+        """Compute the accuracy from one or more errors."""
         ordered = sorted(errors)
         return cls(len(errors), statistics.median(ordered), _quantile(ordered, 0.9))
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the least of ascending numbers that a share of them keeps to."""
+    """Return the quantile of ascending numbers: the smallest one that a share (0 to 1) of them does not exceed."""
     return ordered[math.ceil(share * len(ordered)) - 1]
 
 
 @attrs.frozen
 class KindAccuracy:
-    """How far the values of one kind or of one machine are off, as predicted today, blind, and left out."""
+    """How far the predictions of a kind or machine are off: today's, the first, and those without its measurements."""
 
     kind: str
     """A kind of measurements, a machine (`on NAME`), a weakness of the emulator (`in WORDS`), or `all`."""
     today: Accuracy
     first: Accuracy | None
-    """Accuracy of what was predicted before anybody had compared; None where every value came with its number."""
+    """Accuracy of the first predictions; None if every measured number was given from the start."""
     left_out: Accuracy | None
-    """Accuracy of the predictions as they would be if nobody had measured the machine."""
+    """Accuracy of the predictions without what was measured on the machine."""
 
     @classmethod
     def of(cls, kind: str, values: Sequence[PredictedValue]) -> KindAccuracy:
-        """Compute it of values of which one at least is predicted and shown."""
+        """Compute the accuracies of values, at least one of which has a prediction and a reported number."""
         today, first, left_out = (
             [error for value in values if (error := error_of(value)) is not None]
             for error_of in (_TODAY, _FIRST, _LEFT_OUT)
@@ -156,15 +157,15 @@ _TODAY, _FIRST, _LEFT_OUT = map(operator.attrgetter, ("error", "first_error", "l
 
 @attrs.frozen
 class ModelError:
-    """How far values of one kind were off on machines that were left out, as factors."""
+    """How far values of one kind are off on other machines, predicted without their measurements; as factors."""
 
     kind: str
     without: str
-    """The machine whose own values are not among them."""
+    """The machine whose own values are not included."""
     values: int
     median: float
     most: float
-    """The factor that four in five of them keep to."""
+    """The factor that four in five of the values do not exceed; `p90` is that of nine in ten."""
     p90: float
 
     def __str__(self) -> str:
@@ -177,28 +178,28 @@ class ModelError:
 
 @attrs.frozen
 class KindCoverage:
-    """How many values of one kind lie in their intervals."""
+    """How many measured values of one kind lie in the intervals of their draws."""
 
     kind: str
     values: int
     covered: int
     near: float
-    """The share that lies in intervals of twice the width, as factors."""
+    """The share (0 to 1) that lies in intervals of twice the width, on a logarithmic scale."""
     judged: int
-    """How many of them have a model's error, which is that of the same kind on other machines."""
+    """How many of the values have a `ModelError`, that is, values of the same kind on other machines."""
     alone: int
-    """How many of those lie as near to what is predicted as four in five of the others do."""
+    """How many of the `judged` values are off by no more than `ModelError.most`."""
     together: int
-    """How many lie in the interval and that error together."""
+    """How many of the `judged` values lie in their interval widened by the factor `ModelError.most`."""
 
     @property
     def share(self) -> float:
-        """Return the share that lies in them."""
+        """Return the share (0 to 1) of the values that lie in their intervals."""
         return self.covered / self.values
 
     @classmethod
     def of(cls, kind: str, values: Sequence[tuple[PredictedValue, ModelError | None]]) -> KindCoverage:
-        """Count the values of one kind, at least one, which have intervals."""
+        """Count values of one kind, each with its interval and the error on other machines; at least one value."""
         judged = [(value, error.most) for value, error in values if error is not None]
         return cls(
             kind, len(values), sum(lies_in(value) for value, _ in values),
@@ -210,9 +211,10 @@ class KindCoverage:
 
 
 def lies_in(value: PredictedValue, more: float = 0.0, times: float = 1.0) -> bool:
-    """Tell whether what is reported lies in the interval.
+    """Tell whether the reported number lies in the interval from `low` to `high`.
 
-    It is made wider at each end by so many of its widths, and by a factor.
+    The interval is first widened at each end: by `more` times its width, and by the factor `times`. The scale is
+    logarithmic if all numbers have the same sign.
     """
     assert value.low is not None and value.high is not None and value.reported is not None
     low, high, reported = value.low, value.high, value.reported
@@ -226,7 +228,7 @@ def lies_in(value: PredictedValue, more: float = 0.0, times: float = 1.0) -> boo
 
 @attrs.frozen
 class IndependentRecord:
-    """A report as `validate --independent --json` prints it, with the accuracy of each kind."""
+    """The report that `validate --independent --json` prints, with the accuracy of each kind."""
 
     file: str
     entries: Sequence[PredictedEntry]
@@ -241,20 +243,20 @@ class IndependentRecord:
 
 @attrs.frozen
 class IndependentReport:
-    """All entries of a file, in its order."""
+    """The predictions for all entries of a file, in the file's order."""
 
     file: str
     entries: Sequence[PredictedEntry]
     runs: int
     """How many runs were made."""
     digest: str = ""
-    """A digest of what was predicted and from what (`digest_of`); with draws, of the entries that were drawn."""
+    """A hash of the values, runs and machines (`digest_of`); with draws, only of the entries that were drawn."""
     draws: int = 0
     not_drawn: Mapping[str, str] = attrs.field(factory=dict)
-    """Why entries were left out of the draws, by their ids."""
+    """By entry: why it was left out of the draws."""
 
     def counted(self) -> list[tuple[PredictedEntry, PredictedValue]]:
-        """Return the values that count, which have a prediction and a reported number, with their entries."""
+        """Return all values with a prediction and a reported number, but none of `INPUT_KIND`, with their entries."""
         return [
             (entry, value)
             for entry in self.entries
@@ -264,7 +266,7 @@ class IndependentReport:
         ]
 
     def model_errors(self) -> list[ModelError]:
-        """Return how far each kind is off on all machines but one, for each kind and machine that others have, too."""
+        """Return, for each kind and machine, how far that kind is off on all other machines, if any have it."""
         counted, found = self.counted(), []
         for kind, machine in sorted({(entry.kind, entry.machine) for entry, _ in counted}):
             of = [value for entry, value in counted if entry.kind == kind and entry.machine != machine]
@@ -307,7 +309,7 @@ class IndependentReport:
 
 
 def predictions(report: IndependentReport) -> Iterable[RenderableType]:
-    """List each entry with its values, then what is not predicted and why, then the accuracy of each kind."""
+    """Yield each entry with its values, then what is not predicted and why, then the accuracy of each kind."""
     yield f"[bold]{escape(report.file)}[/]: {len(report.entries)} entries, {report.runs} runs"
     yield "first: what was predicted before anybody had compared"
     yield f"digest of values, runs and machines: {report.digest}"
@@ -328,7 +330,7 @@ def predictions(report: IndependentReport) -> Iterable[RenderableType]:
 
 
 def intervals(report: IndependentReport) -> Iterable[RenderableType]:
-    """List each value that was drawn with its interval, why it is missed, and how many of each kind lie in theirs."""
+    """Yield each drawn value with its interval and why it lies outside, then how many of each kind lie inside."""
     drawn = [entry for entry in report.entries if any(value.low is not None for value in entry.values)]
     yield f"[bold]{escape(report.file)}[/]: {len(drawn)} entries with intervals, {report.runs} runs"
     yield f"from low to high: 80 % of {report.draws} draws in all uncertain entries of the machine"
@@ -373,7 +375,7 @@ def intervals(report: IndependentReport) -> Iterable[RenderableType]:
 
 
 def _missed(report: IndependentReport) -> Iterable[str]:
-    """List the causes of values outside of their intervals, those of most values first."""
+    """Yield the causes of values outside their intervals, the most frequent first."""
     causes: dict[str, list[str]] = {}
     for entry, value in report.counted():
         if value.low is not None and not lies_in(value):
@@ -385,7 +387,7 @@ def _missed(report: IndependentReport) -> Iterable[str]:
 
 
 def replaced(machine: str) -> Iterable[RenderableType]:
-    """List what stands for the measurements of a machine that is left out. Raises ProfileError."""
+    """Yield the entries that replace what was measured on a machine if it is left out. Raises ProfileError."""
     spec, without = profiles.load(machine), left_out(machine)
     yield f"[bold]{escape(machine)}[/] as if nobody had measured it: {len(without.entries)} entries from other machines"
     table = table_of("  ", "entry", "measured", "left out", "because")
@@ -428,7 +430,7 @@ def _table_of(entry: PredictedEntry) -> Iterable[RenderableType]:
 
 
 _OFF = math.log(1.5)
-"""From here on a value's line says what the emulator gets wrong."""
+"""If a value's error exceeds this, its line in the table says what the emulator gets wrong."""
 
 
 def _factors(accuracy: Accuracy | None) -> list[str]:

@@ -1,15 +1,15 @@
-"""Predicts measured results and compares: reported, emulated, their ratio, and what the machine's ranges do to it.
+"""Predicts measured results and compares: reported, emulated, their ratio, and how the machine's ranges change it.
 
-A run is made with every range of the profile at its mean and, for intervals, at draws in all of them
-(`extensions/certainty`). From `low` to `high` lie 80 % of the draws. How many reported values lie there says what
-the intervals are worth: too wide, and they say nothing; too narrow, and mechanisms are wrong, or what is not known has
-no range. Where the machine's profile has what was measured on it, one more run leaves its measurements out (`left_out`
-of machine_spec.py).
+A run is made with every uncertain entry of the profile at the mean of its range and, for intervals, at draws in all
+ranges (`extensions/certainty`). From `low` to `high` lie 80 % of the draws. How many reported values lie there shows
+what the intervals are worth: if they are too wide, they say nothing; if too narrow, mechanisms are wrong, or unknown
+costs have no range. If the machine's profile contains measurements of the machine, one more run replaces them by values
+from its data sheet and other machines (`left_out` of machine_spec.py).
 
-What somebody measured: a TOML file with `[[result]]` tables, each with an id, a machine, conditions and values.
+The measurements are a TOML file with `[[result]]` tables, each with an id, a machine, conditions and values.
 
-Each entry says in `[result.run]` which run predicts it, or in `not_predicted` why none does. The run is read from the
-entry's own words, before anything is emulated, and never chosen by what fits.
+Each entry says in `[result.run]` which run predicts it, or in `not_predicted` why none does. The run is chosen from the
+entry's own description, before anything is emulated, and never by what fits.
 
     [[result]]
     id = "t4-stream-134217728-kernel-time"
@@ -71,49 +71,49 @@ from offloadrt.study.sweep import Keys, Point, SweepOutcome, sweep
 
 
 class ReportedValue(msgspec.Struct, frozen=True):
-    """One number of an entry."""
+    """One measured number of an entry."""
 
     name: str
     unit: str
     value: float | None = None
-    """None where the number is not shown."""
+    """The measured number; None if the file withholds it."""
 
 
 class EntryFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The figure of a run that predicts a value, where its name alone does not say it."""
+    """The figure of a run that predicts a value, with what differs from the entry's run."""
 
     figure: str
     scenario: str | None = None
-    """None: that of the entry; another one where values of one entry are of several programs."""
+    """The scenario of the run; None: that of the entry. It is set if an entry's values come from several programs."""
     unit: str | None = None
-    """The unit of the figure; None: the figure's name says it."""
+    """The unit of the figure; None: `unit_of` reads it from the figure's name."""
     parameters: Mapping[str, Value] = msgspec.field(default_factory=dict)
-    """Those in which the run is another one than that of the entry; all of them where the scenario is another one."""
+    """The parameters that differ from the entry's run; with another scenario, all parameters."""
     over: Mapping[str, Value] | None = None
-    """Parameters of a run by whose figure that of this run is divided."""
+    """If given, the figure is divided by that of a second run; these are the second run's differing parameters."""
     difference_to: str | None = None
-    """The name of another value: both are compared as differences to it."""
+    """The name of another value, which is subtracted from both the reported and the emulated number."""
 
 
 class EntryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The run that predicts an entry."""
+    """The run that predicts the values of an entry."""
 
     scenario: str
     machine: str
-    """A profile's name or file."""
+    """The name or the file of a machine's profile."""
     figures: Mapping[str, str | EntryFigure]
-    """The figure that predicts a value, by the value's name; values that are not named are not predicted."""
+    """By value: the figure of the run that predicts it. Values without a figure are not predicted."""
     parameters: Mapping[str, Value] = msgspec.field(default_factory=dict)
     not_predicted: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """Why a value has no figure, by the value's name."""
+    """By value: why it has no figure."""
 
 
 class MeasuredResult(msgspec.Struct, frozen=True):
-    """One entry of the file."""
+    """One entry of the file: a `[[result]]` table."""
 
     id: str
     kind: str
-    """What the accuracy is told apart by: unit_cost, single_thread_workload, uvm_batch, and so on."""
+    """The kind of measurement, by which accuracies are grouped: unit_cost, single_thread_workload, uvm_batch, ..."""
     machine: str
     values: tuple[ReportedValue, ...]
     what: str = ""
@@ -121,21 +121,21 @@ class MeasuredResult(msgspec.Struct, frozen=True):
     spread: str = ""
     note: str = ""
     weakness: str = ""
-    """The kind of behaviour that the emulator gets wrong, in few words, where values of the entry are far off."""
+    """If values of the entry are far off: the kind of behaviour that the emulator gets wrong, in few words."""
     cause: str = ""
-    """Why the emulator is off by more than a factor of three, where it is."""
+    """If the emulator is off by more than a factor of three: why."""
     missed: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """Why a value does not lie in the interval of the draws, by the value's name; `*` stands for all others."""
+    """By value: why its measurement lies outside the interval of the draws; `*` stands for all other values."""
     confidence: str = ""
     source: str = ""
     url: str = ""
     run: EntryRun | None = None
     first: Mapping[str, float] = msgspec.field(default_factory=dict)
-    """What was predicted of a value before anybody had compared it, in the value's unit, by the value's name."""
+    """By value: the prediction that was made before anybody had compared, in the value's unit."""
     not_predicted: str = ""
-    """Why no run predicts it; empty where it has a run, or says nothing of one."""
+    """Why no run predicts the entry; empty if it has a run, or gives no reason."""
     not_drawn: str = ""
-    """Why it has no intervals, where its runs are too long to be made at each draw."""
+    """Why the entry has no intervals, for example since its runs take too long; empty if it is drawn."""
 
 
 def read(file: Path) -> list[MeasuredResult]:
@@ -149,7 +149,7 @@ def read(file: Path) -> list[MeasuredResult]:
 
 
 def parse(text: str, file: str) -> list[MeasuredResult]:
-    """Read entries from the text of a file, by whose name errors call it. Raises UserError."""
+    """Read the entries in the text of a file. file: its name, for errors. Raises UserError."""
     try:
         tables = tomllib.loads(text).get("result")
     except tomllib.TOMLDecodeError as error:
@@ -166,7 +166,7 @@ def parse(text: str, file: str) -> list[MeasuredResult]:
 
 
 def of_machine(entries: Sequence[MeasuredResult], machine: str) -> list[MeasuredResult]:
-    """Return the entries that are predicted on a machine. Raises UserError where there are none."""
+    """Return the entries whose runs are on a machine. Raises UserError if there are none."""
     found = [entry for entry in entries if entry.run is not None and entry.run.machine == machine]
     if not found:
         machines = sorted({entry.run.machine for entry in entries if entry.run is not None})
@@ -203,7 +203,7 @@ def _entry(table: Any, number: int, file: str) -> MeasuredResult:
 
 
 def _check_names(run: EntryRun, names: Sequence[str], where: str) -> None:
-    """Raise UserError, with the field, where a run names a value that its entry does not have."""
+    """Raise UserError, with the field, if a run names a value that its entry does not have."""
     named = [(f"figures.{name}", name) for name in run.figures]
     named += [(f"not_predicted.{name}", name) for name in run.not_predicted]
     for name, figure in run.figures.items():
@@ -227,14 +227,14 @@ _COUNT = re.compile(r"[A-Za-z_]\w*")
 
 
 class UnitMismatch(ValueError):
-    """A value and the figure that should predict it are not of one dimension."""
+    """A value and the figure that should predict it have different dimensions, or one has no known unit."""
 
 
 @functools.cache
 def factor(unit: str) -> tuple[float, str]:
-    """Return what a number in this unit is multiplied by to be in SI, and the unit's dimension.
+    """Return the factor from a unit to SI units, and the unit's dimension.
 
-    Raises UnitMismatch for what is no unit.
+    Raises UnitMismatch if the text is no unit.
 
     >>> factor("us/block")
     (1e-06, 'time / count')
@@ -257,7 +257,7 @@ def factor(unit: str) -> tuple[float, str]:
 
 
 def converted(number: float, unit: str, to: str) -> float:
-    """Convert a figure in `unit` to the unit of a value. Raises UnitMismatch when it cannot be."""
+    """Convert a number from `unit` to the unit `to`. Raises UnitMismatch if their dimensions differ."""
     (here, dimension), (there, wanted) = factor(unit), factor(to)
     if dimension != wanted:
         raise UnitMismatch(f"the value is in {to} and the figure in {unit}")
@@ -265,7 +265,7 @@ def converted(number: float, unit: str, to: str) -> float:
 
 
 def unit_of(figure: str) -> str:
-    """Return the unit that a figure's name says: seconds, bytes, a fraction, or a count.
+    """Return the unit that the name of a figure implies: seconds, bytes, a rate, a fraction, or a count.
 
     >>> unit_of("kernel_s"), unit_of("bytes_per_batch_median"), unit_of("batches"), unit_of("copy_bytes_per_s")
     ('s', 'B', 'batches', 'B/s')
@@ -286,12 +286,15 @@ def unit_of(figure: str) -> str:
 
 
 DRAWS = 8
-"""As many as `offloadrt run` makes unasked."""
+"""The number of draws for intervals: as many as `offloadrt run` makes by default."""
 
 
 @attrs.frozen
 class PlannedValue:
-    """How one value is predicted; with a `reason` it is not. Others may need its run all the same."""
+    """The run and the figure that predict one value.
+
+    With a `reason` the value is not predicted; another value may need its run even so, as the value it is compared to.
+    """
 
     value: ReportedValue
     reason: str = ""
@@ -300,26 +303,26 @@ class PlannedValue:
     unit: str = ""
     """The unit of the figure."""
     over: Point | None = None
-    """The run by whose figure that of `point` is divided."""
+    """The run whose figure divides that of `point`; None for no division."""
     difference_to: str = ""
-    """The value of the entry to which both are compared as differences."""
+    """The name of the entry's value that is subtracted from both numbers; empty for none."""
 
     @property
     def points(self) -> list[Point]:
-        """Return the runs that it needs."""
+        """Return the runs that the value needs: one or two, or none."""
         return [point for point in (self.point, self.over) if point is not None]
 
 
 @attrs.frozen
 class EntryPlan:
-    """How the values of an entry are predicted."""
+    """An entry with the plans of all its values."""
 
     entry: MeasuredResult
     values: Sequence[PlannedValue]
 
 
 NO_RUN = "it names no run: a table [result.run] has scenario, machine and figures"
-"""The reason of an entry that says neither which run predicts it nor why none does."""
+"""Why an entry is not predicted that has neither a run nor a reason of its own."""
 
 
 def plan(entry: MeasuredResult, file: str) -> EntryPlan:
@@ -374,7 +377,7 @@ def _planned(value: ReportedValue, wanted: EntryFigure, run: EntryRun, scenario:
 
 
 def _scenario(name: str, where: str) -> Scenario:
-    """Find a scenario. Raises UserError that says where."""
+    """Find a scenario by name. Raises UserError that names the entry and field `where`."""
     try:
         return registry.find(name)
     except (ScenarioNotFound, ScriptFailed) as error:
@@ -382,7 +385,7 @@ def _scenario(name: str, where: str) -> Scenario:
 
 
 def _bound(scenario: Scenario, parameters: Mapping[str, Value], where: str) -> dict[str, Value]:
-    """Bind parameters. Raises UserError that says where."""
+    """Check parameters and fill in defaults. Raises UserError that names the entry and field `where`."""
     try:
         return scenario.bind(parameters)
     except ParameterError as error:
@@ -390,7 +393,7 @@ def _bound(scenario: Scenario, parameters: Mapping[str, Value], where: str) -> d
 
 
 def _without_loose_differences(values: Sequence[PlannedValue]) -> list[PlannedValue]:
-    """Refuse differences to values that the entry does not have, or that are not predicted themselves."""
+    """Return the plans, without predictions of differences to values that have no prediction themselves."""
     predicted = {planned.value.name for planned in values if planned.point is not None}
     checked = []
     for planned in values:
@@ -416,10 +419,10 @@ def predict(
 ) -> IndependentReport:
     """Predict all entries of `file`, with the runs on `pool`; equal runs are made once.
 
-    draws: at so many draws in the machines' ranges, too, for as many runs as fit into the budget, the shortest first;
-    inputs do not count (`INPUT_KIND`) and are left out then, as are entries that say why they are not drawn. `keep`
-    keeps each run, as that of `sweep` does. A run that fails makes its values not predicted. Raises UserError for an
-    entry whose run cannot be made.
+    draws: each run is also made at so many draws in its machine's ranges, the shortest runs first, until `budget_s`
+    seconds are over. Then entries of `INPUT_KIND`, and those with a reason not to be drawn, are left out. keep: a file
+    that keeps finished runs, as `file` of `sweep`. If a run fails, its values are not predicted. Raises UserError for
+    an entry whose run cannot be made.
     """
     left = {entry.id: entry.not_drawn for entry in entries if entry.not_drawn and draws}
     counted = [entry for entry in entries if not draws or (entry.kind != INPUT_KIND and entry.id not in left)]
@@ -439,9 +442,9 @@ def predict(
 
 
 def digest_of(plans: Sequence[EntryPlan]) -> str:
-    """Return a digest of the values, of the runs that predict them, and of the numbers of their machines.
+    """Return a hash, 16 hexadecimal digits, of the values, the runs that predict them, and their machines' numbers.
 
-    The emulator's mechanisms are not in it: what they change shows in the pinned outputs of the scenarios.
+    The emulator's code is not part of it: changes of its mechanisms show in the pinned outputs of the scenarios.
     """
     machines: dict[str, object] = {}
     values = []
@@ -458,24 +461,27 @@ def digest_of(plans: Sequence[EntryPlan]) -> str:
 
 
 class _NotPredicted(Exception):
-    """A run has failed, or has no such figure."""
+    """A run that should predict a value failed, or does not have the figure."""
 
 
 @attrs.define
 class _Runs:
-    """The runs that are wanted, each as it stands, without its machine's measurements and at draws, and results."""
+    """Collects the wanted runs, makes them and keeps their results.
+
+    Each run has variants: the nominal one, one without what was measured on its machine, and those at the draws.
+    """
 
     keep: Path | None = None
     wanted: dict[str, Point] = attrs.field(factory=dict)
     """The runs by their keys (`Point.key`)."""
     made: dict[str, Result | str] = attrs.field(factory=dict)
-    """Results by key; of a run that failed, why."""
+    """By key: the result of the run, or the error if it failed."""
     _keys: dict[int, list[str]] = attrs.field(factory=dict)
-    """The keys of a point by its identity: the nominal run, the one that leaves measurements out, and the draws."""
+    """By `id()` of a point: the keys of its variants: nominal, without measurements, and then the draws."""
     _key_of: Keys = attrs.field(factory=Keys)
 
     def want(self, point: Point) -> None:
-        """Ask for a run, also without its machine's measurements; an equal one is made once."""
+        """Ask for a run and for its variant without the machine's measurements; equal runs are made once."""
         variants = [point, _left_out(point)]
         self._keys[id(point)] = [self._key_of.of(variant) for variant in variants]
         self.wanted.update(zip(self._keys[id(point)], variants, strict=True))
@@ -493,9 +499,9 @@ class _Runs:
         jobs: int,
         advanced: Callable[[str, int, int], None] | None,
     ) -> None:
-        """Make runs at draws, those with the fewest events first, until the budget is spent.
+        """Make `count` draws of each run, the runs with the fewest events first, until `budget_s` seconds are over.
 
-        A run of which not all draws were made has none.
+        If not all draws of a run were made, none of them is used.
         """
         drawn = {}
         for point in points:
@@ -536,9 +542,9 @@ class _Runs:
         self.made |= {self._key_of.of(failure.point): failure.message for failure in outcome.failures}
 
     def figures(self, planned: PlannedValue) -> list[float | None]:
-        """Return what a value's run gives, or its quotient by another run's: nominal, left out, then in each draw.
+        """Return a value's figure, or its quotient by the second run's: nominal, without measurements, at each draw.
 
-        None is one of the others in which a run fails. Raises _NotPredicted where the nominal one does.
+        It is None for a variant whose run failed. Raises _NotPredicted if the nominal run failed.
         """
         own, *divisors = [self._figures_of(point, planned.figure) for point in planned.points]
         if not divisors:
@@ -564,19 +570,19 @@ class _Runs:
 
 
 def _pairs(own: Sequence[float | None], other: Sequence[float | None]) -> list[tuple[float | None, float | None]]:
-    """Pair the figures of two runs, draw by draw; none where one of them was not drawn."""
+    """Pair the figures of two runs, variant by variant, up to the end of the shorter list."""
     return list(zip(own, other, strict=False))
 
 
 def _left_out(point: Point) -> Point:
-    """Return the run as if nobody had measured its machine; the run itself where nothing changes."""
+    """Return the run without what was measured on its machine; the same run if its profile has no measurements."""
     other = _left_out_values(str(point.options.machine))
     return attrs.evolve(point, options=attrs.evolve(point.options, overrides=other)) if other else point
 
 
 @functools.cache
 def _left_out_values(machine: str) -> dict[str, str]:
-    """Return the values that stand for a machine's measurements, as overrides."""
+    """Return the values that replace a machine's measurements, as overrides for `RunSpec`."""
     found = {}
     for key, entry in left_out(machine).entries.items():
         assert isinstance(entry.value, float) and entry.unit is not None

@@ -1,10 +1,10 @@
 """Claims: what a paper reports, one entry for each, in the file `claims.toml` of the paper's package.
 
-An entry states its relation, its limits and the numbers that its judge needs, each of them once. `input` claims may be
-put into a model and `calibrate` claims may fit a machine; a `predict` claim must emerge. A verdict is about a
+An entry states its relation, its limits and the numbers that its judge needs, each of them once. An `input` claim may
+be put into a model and a `calibrate` claim may fit a machine; a `predict` claim must emerge. A verdict is about a
 mechanism (it is there), a shape (an order, a trend, a crossing) or a magnitude (a number). Nothing reads claims but
-`offloadrt validate`, the figures that show what is published, and the tests. `judging.py` says how a claim is
-judged, and `judging.py` what belongs to a paper.
+`offloadrt validate`, the figures that show what is published, and the tests. `judging.py` says how a claim is judged,
+and what belongs to a paper.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 from offloadrt.study.errors import UserError, did_you_mean
 
 JudgedKind: TypeAlias = Literal["mechanism", "shape", "magnitude"]
-"""What a verdict is about: that something is there; an order, a trend or a crossing; a number."""
+"""What a verdict is about: that a mechanism exists; an order, a trend or a crossing; or a number."""
 _JUDGED_KINDS: Mapping[str, JudgedKind] = {
     "mechanism": "mechanism", "ordering": "shape", "trend": "shape", "quantity": "magnitude",
 }  # fmt: skip
@@ -32,20 +32,20 @@ class ClaimRefused(UserError, ValueError):
 
 @attrs.frozen
 class Claim:
-    """One thing that a paper reports, and what has to come out for it to hold."""
+    """One statement of a paper, and the limits that emulated figures must keep for it to hold."""
 
     id: str
     paper: str
     where: str
     quote: str
     kind: Literal["quantity", "ordering", "trend", "mechanism"]
-    """What the paper reports."""
+    """What kind of statement the paper makes."""
     role: Literal["input", "calibrate", "predict"]
     applies: str = ""
     relation: str = ""
     """What must hold, in the paper's words."""
     value: int | float | list[int | float | str] | None = None
-    """The figure that the paper gives."""
+    """The number, or the numbers, that the paper reports, in `unit`."""
     unit: str = ""
     lo: float | None = None
     """The lower end of the band around `value` that counts as right; None: it is open below."""
@@ -53,22 +53,22 @@ class Claim:
     """The upper end of that band; None: it is open above."""
     note: str = ""
     expression: str = ""
-    """What the judge evaluates, with the names of limits and of what is given in braces."""
+    """What the judge evaluates, as a text in which `{name}` stands for a field of the claim or an item of `given`."""
     at_least: float | None = None
-    """What is judged keeps to these four limits; where none is stated, to the band."""
+    """The judged figures must keep these four limits; if none is stated, they must lie in the band `lo` to `hi`."""
     at_most: float | None = None
     more_than: float | None = None
     less_than: float | None = None
     given: Mapping[str, Any] = attrs.field(factory=dict)
     """Other numbers and names that the judge needs; it gets them as keyword arguments."""
     judged_as: JudgedKind | None = None
-    """What the verdict is about, where that is not what `kind` says."""
+    """What the verdict is about, if it does not follow from `kind`."""
     fails_if: str = ""
-    """What makes it fail, where no limits say so; written as `expression` is."""
+    """What makes the claim fail, if no limits say so; a text with `{name}` as in `expression`."""
     by_construction: str = ""
-    """Why the verdict cannot fail, or only with another one. While it holds, it is not counted."""
+    """Why the claim cannot fail, or only together with another one. If it holds, it is then not counted."""
     cause: str = ""
-    """Why it fails: the mechanism that is missing, or the reason to accept it. Printed only when it fails."""
+    """Why the claim fails: the missing mechanism, or the reason to accept it. Printed only if it fails."""
 
     @property
     def judged_kind(self) -> JudgedKind:
@@ -77,7 +77,7 @@ class Claim:
 
     @property
     def reported(self) -> str:
-        """Say in short what the paper reports: the figure where there is one, else the relation."""
+        """Return in short what the paper reports: its number with unit and band, else the relation or the quotation."""
         if self.value is None:
             return self.relation or self.quote
         band = f" ({self.lo:g} or more)" if self.lo is not None and self.hi is None else ""
@@ -87,12 +87,12 @@ class Claim:
 
     @property
     def evaluated(self) -> str:
-        """Say what the judge evaluates, with all numbers put in. Raises KeyError for a number that is not stated."""
+        """Return `expression` with all numbers filled in. Raises KeyError for an unknown name."""
         return self._filled(self.expression)
 
     @property
     def failing(self) -> str:
-        """Say what makes the claim fail: figures beyond its limits, or what its entry says."""
+        """Return what makes the claim fail: `fails_if`, or figures beyond its limits; empty if it has neither."""
         if self.fails_if:
             return self._filled(self.fails_if)
         low, beyond, most, short_of = self._limits
@@ -104,32 +104,32 @@ class Claim:
         return text.format_map({**attrs.asdict(self, recurse=False), **self.given})
 
     def is_below(self, figure: float) -> bool:
-        """Tell whether a figure is too small for the claim."""
+        """Tell whether a figure lies below the limits of the claim."""
         least, beyond, _, _ = self._limits
         return (least is not None and figure < least) or (beyond is not None and figure <= beyond)
 
     def is_above(self, figure: float) -> bool:
-        """Tell whether a figure is too large for the claim."""
+        """Tell whether a figure lies above the limits of the claim."""
         _, _, most, short_of = self._limits
         return (most is not None and figure > most) or (short_of is not None and figure >= short_of)
 
     def admits(self, figure: float) -> bool:
-        """Tell whether a figure keeps to the limits of the claim."""
+        """Tell whether a figure lies within the limits of the claim."""
         return not self.is_below(figure) and not self.is_above(figure)
 
     def outside(self, figures: Mapping[Any, float]) -> list[Any]:
-        """List the places whose figures the claim does not admit."""
+        """Return the keys of the figures that lie outside the limits of the claim."""
         return [place for place, figure in figures.items() if not self.admits(figure)]
 
     @property
     def _limits(self) -> tuple[float | None, float | None, float | None, float | None]:
-        """Return the smallest figure, the one to exceed, the largest, and the one to stay below."""
+        """Return the limits (at least, more than, at most, less than) that figures must keep; None is no limit."""
         stated = (self.at_least, self.more_than, self.at_most, self.less_than)
         return stated if any(limit is not None for limit in stated) else (self.lo, None, self.hi, None)
 
 
 def claims_of(package: str) -> dict[str, Claim]:
-    """Read the claims of the paper whose package this is, by id, in the order of its file.
+    """Read the file of claims in a paper's package; return the claims by id, in the file's order.
 
     Raises ClaimRefused.
     """
@@ -140,8 +140,8 @@ def claims_of(package: str) -> dict[str, Claim]:
 def read_claims(text: str, file: str) -> dict[str, Claim]:
     """Read the text of a file of claims, by id.
 
-    Raises ClaimRefused for what is no TOML, an unknown field, a field that is missing or has no such value, two claims
-    of one id, and a judged claim that nothing says how to fail.
+    Raises ClaimRefused for a text that is no TOML, an unknown or missing field, a field with a wrong value, two claims
+    with the same id, and a claim with an `expression` but neither limits nor `fails_if`.
     """
     try:
         entries = tomllib.loads(text).get("claim", [])

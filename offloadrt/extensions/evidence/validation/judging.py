@@ -6,9 +6,9 @@
         worst, at = ...
         return Reading(f"at most {worst:.3g} (T = {at})", worst, f"more threads cost time beyond T = {at}")
 
-The claim's entry in `claims.toml` says what is evaluated, within which limits, and what the judge is given (`case`). A
-judge whose relation is no comparison with limits returns a `Judgement` of its own. Judges that ask at the same time
-are answered together: equal runs are made once, all on one executor.
+The claim's entry in `claims.toml` says what is evaluated, within which limits, and which arguments the judge gets
+(`case`). A judge whose relation is no comparison with limits returns a `Judgement` instead of a `Reading`. Judges that
+ask at the same time are answered together: equal runs are made once, all on one executor.
 """
 
 from __future__ import annotations
@@ -41,33 +41,33 @@ from offloadrt.trace import Event, events
 from offloadrt.trace.events import decode
 
 DISCERNIBLE = 1.01
-"""The ratio from which one time counts as longer than another: real machines cannot tell less apart."""
+"""A time counts as longer than another from this ratio on: on real machines less is lost in the noise."""
 
 
 def longer(time: float, other: float) -> bool:
-    """Tell whether a time, or another positive figure, is discernibly larger than the other one."""
+    """Tell whether a time, or another positive number, exceeds the other one by at least 1 % (`DISCERNIBLE`)."""
     return time >= DISCERNIBLE * other
 
 
 def number(value: Any) -> float:
-    """Read a measured figure that is a number."""
+    """Return a measured figure, which must be a number, as a float."""
     assert isinstance(value, int | float)
     return float(value)
 
 
 def numbers(measured: Mapping[str, Any], *names: str) -> list[float]:
-    """Read several measured figures that are numbers."""
+    """Return the named measured figures, which must be numbers, as floats."""
     return [number(measured[name]) for name in names]
 
 
 def mean(values: Iterable[float]) -> float:
-    """Take the arithmetic mean, as the papers average."""
+    """Return the arithmetic mean, by which the papers average."""
     terms = list(values)
     return math.fsum(terms) / len(terms)
 
 
 def listed(values: Mapping[Any, float], form: str = ".3g") -> str:
-    """Write figures by place.
+    """Return figures as text, each behind its key.
 
     >>> listed({2.0: 1.6, "S4": 1.5})
     '2: 1.6, S4: 1.5'
@@ -84,9 +84,9 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Judgement:
-    """What the emulator says to a claim: its figure, whether the relation holds, and why not when it does not.
+    """The emulated figure for a claim, whether the claim holds, and if not, why.
 
-    `holds` is None when the claim cannot be judged here; `reason` then says what it needs.
+    `holds` is None if the claim cannot be judged here; `reason` then says what is missing.
     """
 
     emulated: str
@@ -96,16 +96,16 @@ class Judgement:
 
 @attrs.frozen
 class Reading:
-    """What a judge measured; the claim compares it with its limits."""
+    """What a judge measured, to be compared with the limits of its claim."""
 
     emulated: str
     """The figures in words."""
     figures: float | Mapping[Any, float]
-    """One figure, or several by place, which must all keep to the limits."""
+    """One figure, or several by a key such as the number of threads; all must lie within the limits."""
     too_low: str
-    """Why a figure would be too small; `{outside}` stands for the places outside of the limits."""
+    """What a figure below the limits means; `{outside}` stands for the keys of the figures outside the limits."""
     too_high: str | None = None
-    """Why a figure would be too large; None when the reason is that of `too_low`."""
+    """What a figure above the limits means; None: the same as `too_low`."""
 
     def judged_by(self, claim: Claim) -> Judgement:
         """Compare the figures with the limits of a claim."""
@@ -117,63 +117,66 @@ class Reading:
 
 
 def unless(emulated: str, wrong: Mapping[str, object] | Iterable[str]) -> Judgement:
-    """Judge that a claim holds unless something is wrong: a reason in a list, or one whose condition is true."""
+    """Return the judgement that a claim holds unless something is wrong.
+
+    emulated: the emulated figures in words. wrong: reasons, each by itself or with the condition under which it counts.
+    """
     reasons = [reason for reason, is_so in wrong.items() if is_so] if isinstance(wrong, Mapping) else list(wrong)
     return Judgement(emulated, not reasons, "; ".join(reasons))
 
 
 def not_rising(curve: Mapping[T, float]) -> list[tuple[T, T]]:
-    """List the neighbouring places of a positive curve between which it does not rise discernibly."""
+    """Return the pairs of neighbouring keys of a positive curve between which it does not rise by 1 % or more."""
     return [(before, after) for before, after in pairwise(curve) if not longer(curve[after], curve[before])]
 
 
 def not_falling(curve: Mapping[T, float]) -> list[tuple[T, T]]:
-    """List the neighbouring places of a positive curve between which it does not fall discernibly."""
+    """Return the pairs of neighbouring keys of a positive curve between which it does not fall by 1 % or more."""
     return [(before, after) for before, after in pairwise(curve) if not longer(curve[before], curve[after])]
 
 
 Answer = TypeVar("Answer")
 Asking: TypeAlias = Generator[list[Point], list[Result], Answer]
-"""Yields points, is sent their results in the same order, returns an answer."""
+"""A generator that yields the points of runs, is sent their results in the same order, and returns an answer."""
 
 Program: TypeAlias = Scenario | str
-"""A scenario, such as a probe that lies beside the judges, or the name of one."""
+"""A scenario, such as a probe in the file beside the judges, or the name of one."""
 Check = TypeVar("Check", bound=Callable[..., Any])
 
 Hearing: TypeAlias = Asking[Judgement | Reading]
-"""What the function of a judge returns when it is called: it asks for runs and says what came out."""
+"""The generator that a judge's function returns: it asks for runs, and returns what they show."""
 
 Extent: TypeAlias = Literal["full", "quick", "ends"]
-"""How much a judge runs: everything, enough for a verdict in less time, or so little that each
-end of every range can be judged by it."""
+"""How much a judge runs: everything ("full"), enough for a verdict in less time ("quick"), or so little that the
+claims can be judged again at each end of every range ("ends")."""
 
 
 @attrs.frozen
 class Judge:
-    """The judge of one claim."""
+    """The judge of one claim: a function that asks for runs and measures them."""
 
     claim: Claim
     function: Callable[..., Hearing]
 
     def __call__(self, grid: JudgingGrid) -> Asking[Judgement]:
-        """Ask for runs, and compare what came out with the limits of the claim."""
+        """Ask for runs, and compare the figures from their results with the limits of the claim."""
         answer = yield from self.function(grid, **self.claim.given)
         return answer if isinstance(answer, Judgement) else answer.judged_by(self.claim)
 
 
 @attrs.frozen
 class InputCheck:
-    """Sets a number that a paper reports of its programs beside the one that is emulated; there is no verdict.
+    """Shows a number that a paper reports of its programs beside the emulated one; there is no verdict.
 
-    Wrong programs would get right verdicts only by chance, so that what was put in is shown as it came out.
+    If the programs were wrong, verdicts would be right only by chance. So the report shows how well they match.
     """
 
     claim: Claim
-    """A claim of role `input`."""
+    """A claim with the role `input`."""
     function: Callable[[Any, Claim], Asking[Sequence[float]]]
 
     def __call__(self, grid: JudgingGrid) -> Asking[Judgement]:
-        """Ask for runs, and return the emulated numbers and how far they are from the claim's."""
+        """Ask for runs; return the emulated numbers and, as the reason, their differences from the claim's."""
         numbers = yield from self.function(grid, self.claim)
         value = self.claim.value
         reported = value if isinstance(value, list) else [value]
@@ -185,7 +188,10 @@ class InputCheck:
 
 @attrs.frozen
 class JudgingGrid(ABC):
-    """Where the judges of a paper look: its scenario, and the machine with what is changed of it."""
+    """The runs that the judges of a paper may ask for: its scenario, on a machine with options.
+
+    Subclasses add the parameters for which the scenario is run.
+    """
 
     scenario: str
     options: RunSpec = attrs.field(factory=RunSpec, kw_only=True)
@@ -193,43 +199,43 @@ class JudgingGrid(ABC):
     @property
     @abstractmethod
     def described(self) -> str:
-        """Say in words how much is looked at."""
+        """Return in words how many points the grid has, for the report."""
 
     def point(self, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False) -> Point:
-        """Describe one run of the paper's scenario, or of another one."""
+        """Return the point of one run of the paper's scenario, or of another one. record: whether events are kept."""
         chosen = scenario if isinstance(scenario, Scenario) else registry.find(scenario or self.scenario)
         options = attrs.evolve(self.options, record=record)
         return Point(registry.reference(chosen), chosen.bind(dict(parameters)), options)
 
     def runs(self, many: Iterable[Mapping[str, Value]]) -> Asking[list[Result]]:
-        """Make several runs of the paper's scenario; `yield from` it."""
+        """Ask for several runs of the paper's scenario and return their results; to be used with `yield from`."""
         answers: list[Result] = yield [self.point(parameters) for parameters in many]
         return answers
 
     def facts(self, scenario: Program, many: Sequence[Mapping[str, Value]] = ({},)) -> Asking[list[dict[str, Value]]]:
-        """Make recorded runs of a probe, and return what they measured; `yield from` it."""
+        """Ask for recorded runs of a probe and return their measured figures; to be used with `yield from`."""
         answers: list[Result] = yield [self.point(parameters, scenario=scenario, record=True) for parameters in many]
         return [answer.measured for answer in answers]
 
 
 @attrs.define
 class Bench:
-    """The claims of a paper and their judges, by id; the modules with the judges fill it."""
+    """The claims of a paper and their judges, by id; the paper's modules register their judges here."""
 
     claims: Mapping[str, Claim]
     judges: dict[str, Judge] = attrs.field(factory=dict)
     checks: dict[str, InputCheck] = attrs.field(factory=dict)
-    """Claims of role `input` whose numbers are set beside emulated ones."""
+    """By id: checks of the claims with role `input` whose numbers are shown beside emulated ones."""
 
     @classmethod
     def of(cls, package: str) -> Bench:
-        """Read the claims of a paper's package."""
+        """Read the claims of a paper's package; return a bench without judges."""
         return cls(claims_of(package))
 
     def judge(self, *patterns: str) -> Callable[[Callable[..., Hearing]], Callable[..., Hearing]]:
-        """Register the judge of the claims whose ids match one of the patterns, in which `*` stands for anything.
+        """Return a decorator that registers a judge for all claims whose ids match one of the patterns (with `*`).
 
-        Raises ValueError for a pattern that no claim matches, and for a claim that has a judge.
+        The decorator raises ValueError for a pattern that no claim matches, and for a claim that has a judge already.
         """
 
         def register(function: Callable[..., Hearing]) -> Callable[..., Hearing]:
@@ -242,9 +248,10 @@ class Bench:
         return register
 
     def beside(self, *patterns: str) -> Callable[[Check], Check]:
-        """Register what measures the numbers of the inputs whose ids match, in their units.
+        """Return a decorator that registers a function which measures the numbers of `input` claims, in their units.
 
-        Raises ValueError for a pattern that no claim matches, and for a claim that is no input with a number.
+        patterns: of the claims' ids. The decorator raises ValueError for a pattern that no claim matches, and for a
+        claim that is no input with a number.
         """
 
         def register(function: Check) -> Check:
@@ -266,7 +273,7 @@ class Bench:
         return matching
 
     def needs(self, what: str, claim: str) -> None:
-        """Say that a claim cannot be judged until the emulator has `what`."""
+        """Register that a claim cannot be judged until the emulator has `what`."""
 
         @self.judge(claim)
         def lacking(grid: JudgingGrid) -> Hearing:
@@ -275,7 +282,7 @@ class Bench:
 
 
 Answers: TypeAlias = Callable[[Sequence[Point]], Sequence[Result]]
-"""Makes the given runs and returns their results, in order; raises RunFailed."""
+"""A function that makes the given runs and returns their results, in order; it raises RunFailed."""
 
 
 class RunFailed(UserError):
@@ -283,13 +290,16 @@ class RunFailed(UserError):
 
 
 def hear(judges: Sequence[Judge | InputCheck], grid: JudgingGrid, answers: Answers) -> dict[str, Judgement]:
-    """Hear all judges on one grid, and return their judgements by claim."""
+    """Run all judges on one grid, and return their judgements by the id of the claim."""
     judgements = hear_all([(judge, grid) for judge in judges], answers)
     return {judge.claim.id: judgement for judge, judgement in zip(judges, judgements, strict=True)}
 
 
 def hear_all(cases: Sequence[tuple[Judge | InputCheck, JudgingGrid]], answers: Answers) -> list[Judgement]:
-    """Hear every judge on its grid, all at once: each round makes every run that any of them asks for, once."""
+    """Run all judges, each on its grid, in rounds: a round makes every run that any of them asks for, once.
+
+    Returns the judgements in the order of `cases`.
+    """
     judgements: dict[int, Judgement] = {}
     open_: dict[int, Asking[Judgement]] = {}
     asked: dict[int, list[str]] = {}
@@ -318,14 +328,14 @@ def hear_all(cases: Sequence[tuple[Judge | InputCheck, JudgingGrid]], answers: A
 
 
 Facts: TypeAlias = dict[str, int | float | bool | str | None]
-"""What a probe measured."""
+"""The figures that a probe measured, by name."""
 
 E = TypeVar("E", bound=Event)
 B = TypeVar("B", bound=Event)
 
 
 def recorded(run: Run, *kinds: type[E]) -> list[E]:
-    """Decode the recorded events of some kinds, in order."""
+    """Return the events of some kinds that a run recorded, in order."""
     assert run.trace is not None, "a probe is run with a recording"
     labels = frozenset(kind.label for kind in kinds)
     return [decode(row) for row in run.trace.rows if row[0] in labels]  # type: ignore[misc]
@@ -341,29 +351,29 @@ class Span(Generic[B]):
 
     @property
     def duration(self) -> int:
-        """Return how long it lasts."""
+        """Return its length in picoseconds."""
         return self.end - self.begin
 
 
 def calls(run: Run, api: str | None = None) -> list[Span[events.CallBegin]]:
-    """List the calls of the driver's API, or of one function of it, in the order of their ends."""
+    """Return the calls of the driver's API, or of one of its functions, in the order of their ends."""
     spans = _spans(run, events.CallBegin, events.CallEnd, lambda event: (event.actor, event.api))
     return [span for span in spans if api is None or span.first.api == api]
 
 
 def copies(run: Run) -> list[Span[events.CopyBegin]]:
-    """List the transfers of copy engines, in the order of their ends."""
+    """Return the transfers of copy engines, in the order of their ends."""
     return _spans(run, events.CopyBegin, events.CopyEnd, lambda event: (event.device, event.copy))
 
 
 def kernels(run: Run) -> list[Span[events.KernelStart]]:
-    """List the kernels while they were resident, in the order of their starts."""
+    """Return the times during which kernels were resident, in the order of their starts."""
     spans = _spans(run, events.KernelStart, events.KernelEnd, lambda event: (event.device, event.kernel))
     return sorted(spans, key=lambda span: (span.begin, span.end))
 
 
 def _spans(run: Run, begin: type[B], end: type[Event], key: Callable[[Any], object]) -> list[Span[B]]:
-    """Pair every end with the begin of the same key."""
+    """Pair every event `end` with the last event `begin` that has the same key."""
     begun: dict[object, B] = {}
     spans = []
     for event in recorded(run, begin, end):
@@ -375,31 +385,31 @@ def _spans(run: Run, begin: type[B], end: type[Event], key: Callable[[Any], obje
 
 
 def overlap(some: Iterable[Span[Any]], others: Sequence[Span[Any]]) -> int:
-    """Add up over all pairs the picoseconds for which one span runs while the other does."""
+    """Return the picoseconds during which a span of `some` and one of `others` overlap, added up over all pairs."""
     return sum(max(0, min(a.end, b.end) - max(a.begin, b.begin)) for a in some for b in others)
 
 
 SensitivityRun: TypeAlias = Mapping[str, Value] | tuple[str, Mapping[str, Value]]
-"""Parameters of the paper's scenario, or another scenario and its parameters."""
+"""A run that shows an entry's influence: parameters of the paper's scenario, or another scenario with its own."""
 
 RARELY_USED = (
     "acc.", "access_counter.", "ats.", "graph.", "hip.", "mempool.", "mig.", "mpi.", "mps.", "net.", "nic.", "numa.",
     "process.", "runlist.", "shm.", "stream.", "teams.",
 )  # fmt: skip
-"""Groups of entries whose mechanisms no program of a paper uses, but those that it names in `uses`.
+"""Groups of entries whose mechanisms the programs of papers do not use, except entries that a paper names in `uses`.
 
-They can neither turn a verdict nor age a report.
+So their values change no verdict, and no digest of a report contains them.
 """
 
 
 def may_matter(entry: str, uses: Collection[str] = ()) -> bool:
-    """Tell whether a program of a paper can meet the mechanism that this entry of a machine belongs to."""
+    """Tell whether the programs of a paper can use the mechanism to which an entry of a machine belongs."""
     return entry in uses or not entry.startswith(RARELY_USED)
 
 
 @attrs.frozen
 class Paper:
-    """A paper's claims, the judges that check them, and where the judges look."""
+    """A paper's claims, the judges that check them, and the runs on which they judge."""
 
     name: str
     machine: str
@@ -407,23 +417,23 @@ class Paper:
     bench: Bench
     """The claims of the paper and their judges."""
     grid: Callable[[Extent, RunSpec], JudgingGrid]
-    """Makes the grid on which its judges run, full or reduced."""
+    """Makes the grid of runs for its judges, of a given extent and with given options."""
     sensitivity: Sequence[SensitivityRun]
     """Short runs that show whether an entry of the machine has any influence on times."""
     candidates: Mapping[str, Mapping[str, str]]
-    """Mechanisms without a source that a machine may have, by entry: what to override to switch one on."""
+    """By entry: overrides that switch on a mechanism which the machine may have, but for which there is no source."""
     runtime: str | None = None
     """The runtime that its programs were built for; None is the machine's default."""
     inputs: Mapping[str, InputRange] = attrs.field(factory=dict)
-    """Inputs of its programs that its authors leave open, by name."""
+    """By name: inputs of its programs that the authors do not state, with their ranges."""
     other_machines: Sequence[str] = ()
-    """Further machines that its judges look at."""
+    """Further machines on which its judges make runs."""
     uses: Collection[str] = ()
     """Entries of rarely used mechanisms (``RARELY_USED``) that its programs do use."""
 
 
 def sensitivity_points(runs: Sequence[SensitivityRun], grid: JudgingGrid) -> list[Point]:
-    """Describe a paper's sensitivity runs on the machine of a grid."""
+    """Return the points of a paper's sensitivity runs with the options of a grid."""
     named = [run if isinstance(run, tuple) else (grid.scenario, run) for run in runs]
     return [grid.point(parameters, scenario=scenario) for scenario, parameters in named]
 
@@ -432,7 +442,7 @@ PAPERS: Final = Registry[Paper]("paper", "offloadrt.papers")
 
 
 def paper_named(name: str) -> Paper:
-    """Import the paper of that name. Raises UserError, with the names that exist, for any other name."""
+    """Import the paper with this name. Raises UserError, with the names that exist, if there is none."""
     known = PAPERS.names()
     if name not in known:
         raise UserError(f"--paper {name}: no claims of it{did_you_mean(name, known)} (there are: {', '.join(known)})")
@@ -442,13 +452,16 @@ def paper_named(name: str) -> Paper:
 def draws_of(
     spec: MachineSpec, inputs: Mapping[str, InputRange], options: RunSpec, count: int = DRAWS
 ) -> list[RunSpec]:
-    """Draw `count` places in the ranges of one machine and of inputs; none where nothing is left to draw."""
+    """Return the options of `count` draws in the ranges of a machine and of inputs.
+
+    Empty if the user has set all uncertain entries. inputs: their ranges, by name.
+    """
     draws = Draws.of([spec], inputs.values())
     free = [key for key in draws.entries if key not in options.overrides]
     return [draws.at(number, spec, options) for number in range(count)] if free else []
 
 
 def inputs_of(*modules: ModuleType) -> dict[str, InputRange]:
-    """List the ranges with names that modules define, by name."""
+    """Return the named input ranges that modules define, by name."""
     ranges = [value for module in modules for value in vars(module).values() if isinstance(value, InputRange)]
     return {range_.name: range_ for range_ in ranges if range_.name}

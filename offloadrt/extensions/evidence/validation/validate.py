@@ -1,4 +1,4 @@
-"""`offloadrt validate`: what a paper reports, what the emulator says, and the verdict. No claim is hidden.
+"""`offloadrt validate`: what a paper reports, what the emulator computes, and the verdict. No claim is hidden.
 
 A verdict is *holds*, *fails*, *depends on NAME* (another end of an entry's range, or another choice, turns it
 round) or *not applicable*. It is about a mechanism, a shape or a magnitude, which are counted apart; one that cannot
@@ -67,14 +67,14 @@ from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import Keys, Point, SweepOutcome, sweep
 
 _AT_ONCE = 8
-"""Draws whose runs are made together; their results are then let go."""
+"""So many draws, or variants of the machine, are judged together; then their results are dropped."""
 
 
 @attrs.frozen
 class DrawnShare:
-    """In how many draws a claim holds, of those in which it could be judged.
+    """In how many draws a claim holds, and in how many it could be judged.
 
-    It cannot be judged at a place where a run that it needs ends with an error.
+    It cannot be judged in a draw in which a run that it needs ends with an error.
     """
 
     holds: int
@@ -87,7 +87,7 @@ class DrawnShare:
 def shares_of(
     judges: Sequence[Judge], grid: JudgingGrid, drawn: Sequence[RunSpec], stage: Callable[[str], Answers]
 ) -> dict[str, DrawnShare]:
-    """Judge the claims on `grid` at every place that was drawn."""
+    """Judge the claims on `grid` with the options of every draw; return by claim in how many it holds."""
     if not drawn:
         return {}
     answers = stage("ranges: claims at places drawn in all of them")
@@ -104,7 +104,7 @@ def shares_of(
 
 
 def _verdicts(cases: Sequence[tuple[Judge, JudgingGrid]], answers: Answers) -> list[bool | None]:
-    """Hear judges, all at once unless a run fails: then each half for itself, down to the judge that needs the run."""
+    """Return whether each claim holds. If a run fails, halve the cases until its judge is alone: None for that one."""
     try:
         return [judgement.holds for judgement in hear_all(cases, answers)]
     except RunFailed:
@@ -115,7 +115,7 @@ def _verdicts(cases: Sequence[tuple[Judge, JudgingGrid]], answers: Answers) -> l
 
 
 def describe_draws(drawn: Sequence[RunSpec], shares: Mapping[str, DrawnShare]) -> list[str]:
-    """Say in sentences what was drawn, and in how much of the space claims hold."""
+    """Return sentences about what was drawn, and in how many draws the claims hold."""
     if not drawn:
         return []
     ranges = f"{len(drawn[0].range_end)} entries of the machine and {len(drawn[0].inputs)} inputs of the programs"
@@ -137,9 +137,9 @@ def describe_draws(drawn: Sequence[RunSpec], shares: Mapping[str, DrawnShare]) -
 
 @attrs.define
 class AnswersByTakenInputs:
-    """Answers that know which inputs a run takes, and leave the others out of what it is asked for.
+    """Makes runs as `answers` does, but drops changed inputs from a run whose program does not take them.
 
-    Runs that take none of the inputs that were changed are then those of the machine as it stands, and made once.
+    Such a run is then equal to the run with unchanged inputs, so it is made only once.
     """
 
     answers: Answers
@@ -147,7 +147,7 @@ class AnswersByTakenInputs:
     _known: dict[str, Result] = attrs.field(factory=dict)
 
     def __call__(self, points: Sequence[Point]) -> list[Result]:
-        """Answer the points, in order."""
+        """Return the results of the points, in order."""
         asked = [self._of_taken(point) for point in points]
         keys_of = Keys()
         keys = [keys_of.of(point) for point in asked]
@@ -170,18 +170,18 @@ class AnswersByTakenInputs:
 
 
 def _program(point: Point) -> tuple[str, str]:
-    """Name what decides which inputs a run takes: its scenario and its parameters."""
+    """Return a key of what decides which inputs a run takes: its scenario and its parameters."""
     return point.scenario, repr(sorted(point.parameters.items()))
 
 
 MATTERS = 0.02
-"""An end of a range matters when it changes the time of a sensitivity run by more than this part."""
+"""An end of a range matters if it changes the time of a sensitivity run by more than this fraction."""
 IDENTITY = frozenset({"driver.api", "driver.calls", "p2p.without_link", "pcie.peers", "usm.shared"})
 """Entries with choices that say which machine it is: another choice would be another machine."""
 FAILING = "crashes"
-"""A choice under which programs that meet it fail, so that nothing can be judged with it."""
+"""A choice of an entry with which programs that use the mechanism fail; so nothing is judged with it."""
 CORNER = "all ranges together"
-"""The entry that a verdict depends on when a corner turns it round."""
+"""The name of an entry for verdicts that change if all ranges are at the same end."""
 
 
 @attrs.frozen
@@ -189,27 +189,27 @@ class MachineVariant:
     """The machine with something changed: an end of an entry's range, another choice, or a candidate mechanism on."""
 
     key: str
-    """The entry that a verdict then depends on."""
+    """The name of the entry on which a verdict depends if it changes with this variant."""
     text: str
     options: RunSpec
     least: float = MATTERS
-    """How much it must change a sensitivity run to be judged, as a part of its time; 0 means by any amount."""
+    """It is judged only if it changes the time of a sensitivity run by more than this fraction."""
     always: bool = False
-    """Whether it is judged without that: few runs take a program's input, and they are known."""
+    """Whether it is judged in any case, as the ends of a program's input: only few runs take the input."""
 
 
 @attrs.frozen
 class RangeEffects:
-    """How verdicts depend on the variants of the machine."""
+    """How the verdicts change with the variants of the machine."""
 
     turned: Mapping[str, list[MachineVariant]] = attrs.field(factory=dict)
-    """The variants that turn a verdict round, by claim."""
+    """By claim: the variants that change its verdict."""
     unlike: frozenset[str] = frozenset()
-    """Claims whose verdict on the ranges' grid differs although nothing was changed: nothing can be said about them."""
+    """Claims whose verdict differs on the small grid even without a change: variants show nothing about them."""
     sentences: list[str] = attrs.field(factory=list)
-    """Sentences that say what was run and what it shows."""
+    """Sentences about what was run and what it shows."""
     shares: Mapping[str, DrawnShare] = attrs.field(factory=dict)
-    """The share of all ranges' space in which each claim holds."""
+    """By claim: in how many draws of all ranges it holds."""
 
 
 def variants_of(
@@ -221,8 +221,8 @@ def variants_of(
 ) -> list[MachineVariant]:
     """List both ends of every range and input, every other choice, each candidate, and the two corners of all ranges.
 
-    They are changes to `options`; what the user set there is left as it is, and so is what says which
-    machine it is. `uses`: entries of rarely used mechanisms that count all the same.
+    They are changes to `options`. Entries that the user set there are left as they are, and so are those that say which
+    machine it is (`IDENTITY`). uses: entries of `RARELY_USED` groups that are included even so.
     """
     options = options or RunSpec()
     entries = {
@@ -270,10 +270,10 @@ def range_effects(
     stage: Callable[[str], Answers],
     drawn: Sequence[RunSpec] = (),
 ) -> RangeEffects:
-    """Judge the claims again on `grid` with each of `variants` that matters, and at the places that were `drawn`.
+    """Judge the claims again on the small `grid`, with each of `variants` that matters, and in each of the draws.
 
-    `judgements` are their verdicts as the machine stands. Claims that cannot be judged, and those that `grid` judges
-    otherwise to begin with, are not judged with variants.
+    judgements: by claim, the verdicts with the unchanged machine. Claims that cannot be judged, and those that get
+    another verdict on `grid` even without a change, are not judged with variants.
     """
     judged = _that_matter(variants, grid, sensitivity, stage("ranges: which entries matter"))
     answers = AnswersByTakenInputs(stage("ranges: claims with each of them changed"))
@@ -303,7 +303,7 @@ def range_effects(
 def _that_matter(
     variants: Sequence[MachineVariant], grid: JudgingGrid, runs: Sequence[SensitivityRun], answers: Answers
 ) -> list[MachineVariant]:
-    """Choose the variants that change a sensitivity run enough."""
+    """Return the variants that change a sensitivity run by more than their `least`, and those with `always`."""
     screened = [variant for variant in variants if not variant.always]
     grids = [grid, *(attrs.evolve(grid, options=variant.options) for variant in screened)]
     times = [result.elapsed_s for result in answers([point for at in grids for point in sensitivity_points(runs, at)])]
@@ -352,16 +352,16 @@ def _listed(variants: Sequence[MachineVariant]) -> str:
 _DECIDING = (
     "id", "role", "kind", "judged_as", "value", "lo", "hi", "at_least", "at_most", "more_than", "less_than", "given",
 )  # fmt: skip
-"""Fields of a claim that decide its verdict, or where it is counted."""
+"""Fields of a claim that decide its verdict, or in which group it is counted."""
 
 
 def digest_of(paper: Paper, options: RunSpec, answers: Answers) -> str:
-    """Return a digest of what a report's verdicts rest on, so that a stored report shows when it is out of date.
+    """Return a hash of what the verdicts of a report depend on; a stored report with another hash is out of date.
 
-    It covers the numbers and choices of the machine's profile, what decides each claim, the code of the judges and
-    probes, and what the paper's sensitivity runs give: they are short, and an entry or a mechanism that matters changes
-    them. Sources, quotations, comments, docstrings and the wording of reasons are left out, so that no text makes a
-    report stale; imports and the order of definitions as well, so that code may move.
+    It covers the numbers and choices of the machine's profile, the fields that decide each claim, the code of judges
+    and probes, and the results of the paper's sensitivity runs: these are short, and every entry or mechanism that
+    matters changes them. Sources, quotations, comments, docstrings and the wording of reasons are left out, so that no
+    text makes a report stale; imports and the order of definitions are left out, too, so that code may move.
     """
     runtime, machine = options.runtime, options.machine or paper.machine
     facts = [
@@ -388,9 +388,9 @@ def _of_claim(claim: Claim) -> Any:
 
 
 def _judging(paper: Paper) -> list[Path]:
-    """List the files of the judges, which say where these look, and the probes that lie beside them.
+    """Return the source files of a paper's judges, the `probes.py` beside them, and `judging.py`.
 
-    Of what several papers share, in this package, it is the file of the judge, and what all judges judge by.
+    Judges in this package, which several papers share, have no probes beside them.
     """
     functions = (judge.function for judge in paper.bench.judges.values())
     of_judges = {Path(inspect.getfile(one.func if isinstance(one, partial) else one)) for one in functions}
@@ -401,7 +401,7 @@ def _judging(paper: Paper) -> list[Path]:
 
 
 def _of_code(source: str) -> list[str]:
-    """Return the statements of a module without sentences and imports: what moves to another file stays the same."""
+    """Return the source text of a module's statements, without imports and sentences, for the digest."""
     imports = (ast.Import, ast.ImportFrom)
     body = [
         statement
@@ -416,14 +416,14 @@ def _is_typing(statement: ast.If) -> bool:
 
 
 _TAKES_WORDS = ("Reading", "Judgement", "unless", "append", "join")
-"""Functions whose arguments are sentences."""
+"""Functions and methods whose arguments are sentences, which the digest leaves out."""
 
 
 class _WithoutWords(ast.NodeTransformer):
-    """Leaves out sentences: texts with a blank, but for those that choose something.
+    """Replaces sentences by empty texts: every text with a blank, except where a text may decide something.
 
-    Such are keys, what is matched or compared, and arguments of functions that take no sentence. Of a text with values
-    in it the values stay.
+    That is so for keys, for patterns and operands of comparisons, and for arguments of functions other than
+    `_TAKES_WORDS`. Of an f-string, the values stay.
     """
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
@@ -461,12 +461,12 @@ def _of_run(result: Result) -> Any:
 
 
 Advanced = Callable[[str, int, int], None]
-"""Called with each run: what the runs are for, how many of them are made, and how many are asked for so far."""
+"""Called after each run with the name of the stage, the runs made in it, and the runs asked for so far."""
 
 
 @attrs.frozen
 class Finding:
-    """One claim and what became of it."""
+    """One claim with its verdict."""
 
     claim: str
     reported: str
@@ -475,22 +475,22 @@ class Finding:
     verdict: str
     reason: str = ""
     role: str = "predict"
-    """`predict`, or `calibrate`: a figure that a parameter may be fitted to, so that its verdict proves nothing."""
+    """`predict`, or `calibrate`: parameters may be fitted to its figure, so that its verdict proves nothing."""
     kind: JudgedKind = "mechanism"
     """What the verdict is about."""
     fails_if: str = ""
-    """What makes it fail."""
+    """What would make it fail."""
     by_construction: str = ""
-    """Why it holds whatever the emulator does; empty when it may fail, or has."""
+    """Why it holds whatever the emulator does; empty if it can fail, or has failed."""
     cause: str = ""
     """Why it fails: the mechanism that is missing, or the reason to accept it."""
     share: str = ""
-    """In how many draws of all ranges it holds; empty without `ranges`."""
+    """In how many draws of all ranges it holds, as text; empty without `ranges`."""
 
 
 @attrs.frozen
 class StructuralInput:
-    """A number of the paper's programs, which was put in, beside what is emulated."""
+    """A number that the paper reports of its programs, beside the emulated one, as texts."""
 
     claim: str
     reported: str
@@ -528,7 +528,7 @@ class ValidationReport:
     overrides: Mapping[str, str] = attrs.field(factory=dict)
     """Entries of the machine that the user set."""
     ranges: list[str] = attrs.field(factory=list)
-    """What the ranges were tried with, and what they show, in sentences; empty without `ranges`."""
+    """Sentences about what was run with changed ranges and what it shows; empty without `ranges`."""
     runtime: str = ""
     """The profile of the offloading runtime."""
     inputs: list[StructuralInput] = attrs.field(factory=list)
@@ -539,7 +539,7 @@ class ValidationReport:
     def counts(self, role: str | None = None, kind: JudgedKind | None = None) -> dict[str, int]:
         """Count the claims by verdict, of one role and one kind or of all.
 
-        All that depend on something are one verdict. A verdict that cannot fail is not counted.
+        All verdicts "depends on ..." are counted together. A claim that cannot fail is not counted.
         """
         counts = dict.fromkeys(("holds", "depends", "fails", "not applicable"), 0)
         for finding in self.findings:
@@ -580,15 +580,15 @@ def validate(
 ) -> ValidationReport:  # fmt: skip
     """Judge every claim of `paper`, with the runs on `pool`.
 
-    `quick` makes fewer runs; `ranges` does as well, and judges again with each entry that matters changed, and at
-    `draws` places of all ranges together. `file` keeps finished runs: the same validation takes them from there.
-    `machine` is the machine that the claims are about (the default), or a file of the user's that is based on it;
-    `runtime` is the one that the paper's programs were built for, or another. `overrides` replaces entries of the
-    machine, which then stay as they are when `ranges` tries the others.
+    `quick` makes fewer runs. `ranges` does so, too, and judges again with each entry that matters changed, and at
+    `draws` draws of all ranges together. `file` keeps finished runs: the same validation takes them from there.
+    `machine` is the machine that the claims are about (the default), or a user's file that is based on it. `runtime`
+    is by default the one for which the paper's programs were built. `overrides` replaces entries of the machine, which
+    `ranges` then leaves as they are.
 
-    Raises UserError for a machine that the claims say nothing about, and for an override that does not fit; RunFailed
-    when a run that a judge asks for fails, unless that is at a place that was drawn: there its claims are not judged.
-    KeyboardInterrupt ends the runs of the grid, and those claims are judged whose runs were made.
+    Raises UserError for a machine that the claims are not about, and for an override that does not fit. Raises
+    RunFailed if a run that a judge asks for fails; in a draw, its claims are just not judged. After KeyboardInterrupt
+    only the claims whose runs were made are judged.
     """
     bench = paper.bench
     claims = [claim for claim in bench.claims.values() if claim.role == "predict" or claim.id in bench.judges]
@@ -665,7 +665,7 @@ def _reason(judgement: Judgement, turned: Sequence[MachineVariant], unlike: bool
 
 @attrs.define
 class _Runs:
-    """Makes runs for the judges on an executor."""
+    """Makes the runs of the judges on an executor, and keeps the results of the last stage."""
 
     pool: Executor
     jobs: int
@@ -674,10 +674,10 @@ class _Runs:
     made: int = 0
     interrupted: bool = False
     _known: dict[str, Result] = attrs.field(factory=dict)
-    """The results of the last part of the work, by key."""
+    """By key: the results of the last stage."""
 
     def hear_what_was_made(self, judges: Sequence[Judge | InputCheck], grid: JudgingGrid) -> dict[str, Judgement]:
-        """Hear, after Ctrl-C, the judges whose runs were made; the claims of the others are not applicable."""
+        """After Ctrl-C, run the judges whose runs were made; the claims of the others become "not applicable"."""
         self.interrupted, keys = True, Keys()
 
         def known(points: Sequence[Point]) -> list[Result]:
@@ -692,7 +692,7 @@ class _Runs:
         return judgements
 
     def stage(self, name: str) -> Callable[[Sequence[Point]], list[Result]]:
-        """Make the answers for one part of the work, whose name goes with each progress report."""
+        """Begin a stage of the work; return its `Answers`. name: for the reports of progress."""
         asked = finished = 0
         so_far: SweepOutcome | None = None
         keys = Keys()
@@ -727,10 +727,10 @@ class _Runs:
 
 
 def _is_based_on(machine: str, base: str) -> bool:
-    """Return whether `machine` is the profile `base`, a copy that kept its name, or a user's file built on it.
+    """Tell whether `machine` is the profile `base`, a copy that kept its name, or a user's file built on it.
 
-    `machine` is a name or a file. A profile of this package that only takes entries over from `base` is another
-    machine. Raises UserError when it cannot be read.
+    `machine` is a name or a file. A profile of the package that inherits entries from `base` is another machine. Raises
+    UserError if a profile cannot be read.
     """
     profiles.load(machine)  # it and all that it is built on can be read
     parent: str | None = machine
@@ -749,7 +749,7 @@ def _text(machine: str) -> str:
 
 
 def validation(report: ValidationReport) -> Iterable[RenderableType]:
-    """List every claim with what was reported, what the emulator says, and the verdict; then the reasons."""
+    """Yield a table of all claims with the reported and the emulated figure and the verdict; then the reasons."""
     overrides = "".join(f", {key} = {value}" for key, value in report.overrides.items())
     yield f"[bold]{report.paper}[/] on {escape(where(report) + overrides)}: {report.note}"
     yield f"digest of machines, claims and short runs: {report.digest}"

@@ -1,11 +1,11 @@
-"""The strategies that explore schedules, beside `offloadrt.sim.strategies`. A file each.
+"""The strategies that explore schedules, beside those of `offloadrt.sim.strategies`; each has a file of its own.
 
 ======================  =============================================================================================
 ``pct.py``              `Pct`: random priorities with few change points, with a guarantee
 ``delay.py``            `Delay`: a few random delays
-``schedule.py``         `Schedule`: choices and holds that were written down
+``schedule.py``         `Schedule`: repeats recorded choices and holds
 ``dfs.py``              `Dfs`: every schedule that has at most so many departures from the order of scheduling
-``recorded.py``         `Recorded`: writes down what another strategy does
+``recorded.py``         `Recorded`: records the choices and holds of another strategy
 ======================  =============================================================================================
 """
 

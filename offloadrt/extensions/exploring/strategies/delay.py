@@ -1,4 +1,4 @@
-"""A few delays at random places: what is not synchronized can then really overtake."""
+"""A few delays at random places, so that actors without synchronization overtake one another."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import attrs
 from offloadrt.sim.scheduler import Actor
 
 _OCTAVES = 10
-"""The shortest delay is so many halvings of the longest one: about three decades."""
+"""The longest delay is halved up to so many times, so that delays span about three decades."""
 
 
 @attrs.define
 class Delay:
-    """Holds actors back ``bound`` times, where they go on after a wait, each time for up to ``longest`` seconds.
+    """Holds actors back ``bound`` times when they go on after a wait, each time for up to ``longest`` virtual seconds.
 
-    The places are drawn among the first ``steps`` times that an actor goes on; lengths over about three decades, so
-    that short and long ones are equally likely. At one instant the order is that of scheduling.
+    The times are drawn among the first ``steps`` times that any actor goes on. Lengths are drawn on a logarithmic scale
+    of about three decades, so that short and long ones are equally likely. Actors that are ready at the same instant go
+    on in the order of scheduling.
     """
 
     seed: int = 0
@@ -36,7 +37,7 @@ class Delay:
         draw = random.Random(self.seed).random
         for _ in range(self.bound):
             place = 1 + int(draw() * max(self.steps, 1))
-            # no logarithm: its last bit is another one on another machine
+            # no logarithm: its last bit differs between machines
             self._delays[place] = ldexp(self.longest * (0.5 + 0.5 * draw()), -int(draw() * _OCTAVES))
 
     def choose(self, ready: Sequence[Actor]) -> int:

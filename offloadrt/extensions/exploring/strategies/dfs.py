@@ -1,9 +1,9 @@
-"""Every schedule with at most so many departures from the order of scheduling, one after the other.
+"""Enumerates every schedule that has at most a given number of departures from the order of scheduling.
 
-This is delay-bounded exhaustive search (Emmi, Qadeer and Rakamarić, "Delay-bounded scheduling", POPL 2011). Of
-schedules that differ only in when servers begin to wait for their first messages, one is run (`ChosenOrder.append`):
-nothing depends on these steps. No more is left out: actors share Python objects that the scheduler does not see, so
-that any two other steps may depend on each other.
+This is delay-bounded exhaustive search (Emmi, Qadeer and Rakamarić, "Delay-bounded scheduling", POPL 2011). Of the
+schedules that differ only in when servers begin to wait for their first messages, one is run (`ChosenOrder.append`),
+since nothing depends on these steps. No other schedule is left out: actors share Python objects that the scheduler does
+not see, so any two other steps may depend on each other.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from offloadrt.extensions.exploring.strategies.schedule import Choice, Departure
 class Dfs:
     """Enumerates schedules with at most ``bound`` departures.
 
-    A departure is another choice among those who are ready at one instant and, unless ``held`` is 0.0, an actor that
-    is held back for ``held`` virtual seconds. Each run tells where the next ones may depart: `after`.
+    A departure is another choice among the actors that are ready at one instant. Unless ``held`` is 0.0, it may also be
+    that an actor is held back for ``held`` virtual seconds. `after` derives the next schedules from a run.
     """
 
     bound: int = 2
     held: float = 0.0
 
     def after(self, departures: Sequence[Departure], chances: Sequence[Chance]) -> Iterator[tuple[Departure, ...]]:
-        """Yield the schedules with one departure more than ``departures``, whose run had these ``chances``.
+        """Yield the schedules with one departure more than a run; each schedule as its departures.
 
-        The added departure comes after all others, so that every schedule is yielded once.
+        departures: those of the run. chances: all places at which it could have departed. The added departure comes
+        after all others, so that every schedule is yielded once.
         """
         if len(departures) >= self.bound:
             return
@@ -43,12 +44,12 @@ class Dfs:
                 yield (*departures, Hold(chance.actor, chance.time, self.held))
 
     def strategy(self, departures: Sequence[Departure]) -> Schedule:
-        """Return the strategy of one of the schedules."""
+        """Return a strategy that follows one of the schedules."""
         return Schedule(departures, name="dfs")
 
 
 def _place(last: Departure, chances: Sequence[Chance]) -> int:
-    """Return where in the run a departure was."""
+    """Return the index of the chance at which a departure took place; the number of chances if it is none of them."""
     for place, chance in enumerate(chances):
         if isinstance(last, Choice):
             if chance.step == last.step:

@@ -1,4 +1,4 @@
-"""PCT: priorities that are drawn at random and change at few points.
+"""PCT (probabilistic concurrency testing): random priorities that change at a few points.
 
 After Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic Guarantees of Finding
 Bugs", ASPLOS 2010.
@@ -17,17 +17,17 @@ from offloadrt.sim.scheduler import Actor
 
 @attrs.define
 class Pct:
-    """The ready actor of the highest priority goes on; ``depth - 1`` times, whoever would is put below all others.
+    """Lets the ready actor with the highest priority go on; ``depth - 1`` times it puts that actor below all others.
 
-    With n actors and at most ``steps`` choices in a run, one run meets a bug that needs ``depth`` ordering constraints
-    with a probability of at least 1 / (n · steps^(depth-1)): the paper's guarantee. It holds for orders of what
-    is ready within ``reach`` virtual seconds; with 0.0 only for orders of what happens at one instant.
+    With n actors and at most ``steps`` choices in a run, one run finds a bug that needs ``depth`` ordering constraints
+    with a probability of at least 1 / (n · steps^(depth-1)): the paper's guarantee. It holds for orders of actors that
+    are ready within ``reach`` virtual seconds; with 0.0 only for those that are ready at the same instant.
     """
 
     seed: int = 0
     depth: int = 3
     steps: int = 1000
-    """How many choices a run is taken to have; change points are drawn among so many."""
+    """The assumed number of choices of a run, among which the change points are drawn."""
     reach: float = 0.0
     name: str = "pct"
     _random: random.Random = attrs.field(init=False, repr=False)
@@ -51,7 +51,7 @@ class Pct:
         return best
 
     def _highest(self, ready: Sequence[Actor]) -> int:
-        """Return the place of the actor with the highest priority; of several, the first. Whoever is new draws one."""
+        """Return the index of the (first) actor with the highest priority; a new actor gets a random one."""
         priorities = self._priorities
         best, highest = 0, -inf
         for place, actor in enumerate(ready):

@@ -1,4 +1,4 @@
-"""Writes down what another strategy does, so that it can be told, repeated and made smaller."""
+"""Records what another strategy does, so that the schedule can be explained, repeated and made smaller."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from offloadrt.sim.strategies import Strategy
 
 @attrs.frozen
 class Chance:
-    """Where a schedule could have departed: a choice among ``width`` actors, or an actor that goes on."""
+    """A place at which a schedule could have departed: a choice among ``width`` actors, or an actor that goes on."""
 
     step: int
-    """Of a choice; 0 when this is none."""
+    """The number of the choice, counted from 1; 0 if this is an actor that goes on."""
     width: int
     actor: int
-    """Of an actor that goes on; -1 for a choice."""
+    """The index of the actor that goes on; -1 for a choice."""
     time: int
+    """How often this actor has gone on, this time included; 0 for a choice."""
 
 
 @attrs.define
 class Recorded:
-    """Does what ``strategy`` does, and writes it down.
+    """Chooses as ``strategy`` does, and records the choices.
 
-    ``departures`` repeat the run exactly, by a `Schedule` with the same ``reach``. ``lateness`` is the other view of
-    the run: how late each actor went on that was passed over or held back; it is shorter, and repeats the run only
-    nearly.
+    A `Schedule` of ``departures`` with the same ``reach`` repeats the run exactly. ``lateness`` has a hold for each
+    time that an actor was passed over or held back, with how late it went on; it is shorter, but repeats the run only
+    approximately.
     """
 
     strategy: Strategy
@@ -39,9 +40,9 @@ class Recorded:
     lateness: list[Hold] = attrs.field(init=False, factory=list)
     chances: list[Chance] = attrs.field(init=False, factory=list)
     times: dict[int, int] = attrs.field(init=False, factory=dict)
-    """How often each actor has gone on while there were others."""
+    """By actor: how often it has gone on while others could, too."""
     steps: int = attrs.field(init=False, default=0)
-    """How many choices there were."""
+    """How many choices the run has had so far."""
     _passed: dict[int, float] = attrs.field(init=False, factory=dict)
     _delay: Callable[[Actor], float | None] | None = attrs.field(init=False)
 

@@ -1,4 +1,4 @@
-"""A schedule that was written down: how it departs from the order of scheduling."""
+"""A recorded schedule, as its departures from the order of scheduling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from offloadrt.sim.scheduler import Actor
 
 @attrs.frozen
 class Choice:
-    """At the run's ``step``-th choice, counted from 1, the one in ``place`` goes on instead of the one in place 0."""
+    """At the run's ``step``-th choice, counted from 1, the ready actor ``place`` goes on instead of ready actor 0."""
 
     step: int
     place: int
@@ -19,13 +19,14 @@ class Choice:
 
 @attrs.frozen
 class Hold:
-    """An actor is held back for ``seconds`` when it is to go on for the ``time``-th time, counted from 1.
+    """An actor is held back for ``seconds`` of virtual time when it goes on for the ``time``-th time, counted from 1.
 
-    Only those times count at which others could go on as well. With 0.0 seconds it goes behind all that is ready.
+    Only those times are counted at which others could go on as well. With 0.0 seconds it goes on after all actors that
+    are ready.
     """
 
     actor: int
-    """Its index, in order of spawning."""
+    """The actor's index, in order of spawning."""
     time: int
     seconds: float
 
@@ -35,9 +36,9 @@ Departure = Choice | Hold
 
 @attrs.define
 class Schedule:
-    """Follows what was written down, and the order of scheduling everywhere else.
+    """Follows the recorded departures, and the order of scheduling everywhere else.
 
-    ``reach`` is that of the strategy whose choices these are.
+    ``reach`` is that of the strategy that made these choices, in virtual seconds.
     """
 
     departures: Sequence[Departure]
