@@ -96,9 +96,8 @@ def explore(
     if len(by_plan) < len(faults):
         return _everywhere(explored, runs, jobs, json)
     plan = SchedulePlan.parse(strategy, seed)
-    workers = jobs if jobs is not None else processors()
-    if runs <= 100:
-        workers = 1  # a pool takes longer to start
+    few = runs <= 100  # a pool takes longer to start than these take to run
+    workers = jobs if jobs is not None else 1 if few else processors()
     print(
         f"explore {chosen.name}: {runs} runs at most under {strategy}; --runs makes fewer", file=sys.stderr, flush=True
     )

@@ -61,6 +61,11 @@ def strategy_of(text: str | Strategy, seed: int) -> Strategy:
     raise UserError(f"--strategy {text}: it can be {known}")
 
 
+def _check_function(call: str, given: object) -> None:
+    if not callable(given):
+        raise TypeError(f"{call} takes an async function first, not {given!r:.80}")
+
+
 class _Option(Generic[V]):
     """Descriptor for an attribute of `Run` that reads and replaces the field of that name in `run.options`."""
 
@@ -280,9 +285,10 @@ class Run:
     async def parallel(self, body: Callable[[Any], Awaitable[Any]], num_threads: int = 1) -> list[Any]:
         """Run a parallel region: `num_threads` host threads, of the program's model, each run `await body(t)`.
 
-        Returns their results in order of thread number. Raises UserError for fewer than one thread; what a thread
-        raises ends the others and is raised here.
+        Returns their results in order of thread number. Raises UserError for fewer than one thread, TypeError for
+        a body that is no function; what a thread raises ends the others and is raised here.
         """
+        _check_function("run.parallel(body, num_threads)", body)
         if not is_integer(num_threads) or num_threads < 1:
             raise UserError(f"a parallel region of {num_threads!r} threads: a whole number, and at least one")
         if self.options.num_processes > 1:
@@ -310,6 +316,7 @@ class Run:
         """
         from offloadrt.models.host.process import mpiexec
 
+        _check_function("run.mpiexec(main, n)", main)
         given = {"num_processes": n, "num_nodes": nodes, "num_devices": gpus_per_node}
         if changes := {name: value for name, value in given.items() if value is not None}:
             self.configure(**changes)

@@ -194,6 +194,8 @@ def find(reference: str) -> Scenario:
     scenarios = shipped()
     if reference in scenarios:
         return scenarios[reference]
+    if Path(reference).is_dir():
+        raise ScenarioNotFound(f"{reference} is a folder; give the path of a script in it")
     known = ", ".join([*scenarios, *others]) or "none"
     raise ScenarioNotFound(
         f"no scenario is called {reference}{did_you_mean(reference, [*scenarios, *others])} "
