@@ -33,6 +33,7 @@ def test_the_tutorials_program_finds_what_the_tutorial_says(jacobi: str) -> None
     assert each.calls["cuMemFree"].count == 5 * once.calls["cuMemFree"].count
 
 
+@pytest.mark.slow
 def test_the_notebooks_page_works_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, object] = {}
     monkeypatch.chdir(tmp_path)  # where the page is saved

@@ -15,6 +15,9 @@ from offloadrt.sim import Lock, Mailbox, RWLock, Semaphore, Signal, Simulation
 class Emulated:
     """The same primitives in a run that goes on in a thread and takes one command at a time."""
 
+    patience_s = 20.0
+    """How long an answer may take on a machine with much else to do; a run that waits for ever gives none."""
+
     def __init__(self, gear):
         self.sim = Simulation(gear=gear)
         self.commands, self.answers = queue.SimpleQueue(), queue.SimpleQueue()
@@ -30,7 +33,7 @@ class Emulated:
 
     def ask(self, command):
         self.commands.put(command)
-        answer = self.answers.get(timeout=20)
+        answer = self.answers.get(timeout=self.patience_s)
         if isinstance(answer, BaseException):
             raise answer
         return answer
@@ -187,7 +190,7 @@ class Primitives(RuleBasedStateMachine):
 
     def teardown(self):
         self.emulated.commands.put(None)
-        answer = self.emulated.answers.get(timeout=20)
+        answer = self.emulated.answers.get(timeout=self.emulated.patience_s)
         self.emulated.thread.join()
         assert answer == "ended"
 
@@ -203,6 +206,7 @@ def test_primitives_agree_with_the_reference_model(gear):
 def test_the_reference_model_notices_a_fault(monkeypatch, primitive, method):
     """The machine is not blind: a primitive that forgets something is found."""
     monkeypatch.setattr(primitive, method, lambda self, *_: True)
+    monkeypatch.setattr(Emulated, "patience_s", 1.0)  # that none comes is a fault noticed, too
     machine = type("Primitives", (Primitives,), {"gear": "native"})
     unshrunk = settings(QUIET, max_examples=200, stateful_step_count=40, phases=[Phase.generate])
     with pytest.raises((AssertionError, BaseExceptionGroup, queue.Empty)):  # Empty: it waits for ever
