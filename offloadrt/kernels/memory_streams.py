@@ -295,7 +295,7 @@ class Moves:
         return [moved for moved in self._find() if moved.nbytes]
 
     def at(self, places: Mapping[str, tuple[float, float]]) -> Moves:
-        """Return the moves with known positions for the elements of some arrays (`Moved.known`)."""
+        """Return these moves with what the real indices of some arrays gave, by the array's name (`Moved.known`)."""
         return Moves(lambda: [attrs.evolve(part, known=places.get(part.name)) for part in self._moved])
 
     def per_byte(self, sector: int, cache: float) -> float:

@@ -161,7 +161,7 @@ def _both(first: list[Cuts], second: list[Cuts]) -> list[Cuts]:
 
 
 def _of_condition(condition: Probability, counting: Counting, negated: bool = False) -> list[Cuts]:
-    """Return the cuts where a condition holds, or fails if `negated`: the `not` of an `and` is an `or`."""
+    """Return the parts of the loops (`Cuts`) in which a branch's condition holds, or fails if `negated`."""
     if condition.kind == "not":
         return _of_condition(condition.parts[0], counting, not negated)
     if condition.kind == "branch":

@@ -472,7 +472,7 @@ class UvmFaultHandler:
         return [] if self._uncontended else self._buffer.take_arrived()
 
     async def _batch(self, seen: list[ManagedFault], service: Service) -> list[ManagedFault]:
-        """Fetch, preprocess, serve, and replay as the policy says; return the entries that are left to fetch."""
+        """Fetch a batch of `seen` entries, serve it, and replay as the policy says; return the entries left over."""
         serve, pay, sim, policy = self._faults.serve, self._blocks.pay, self._blocks.sim, self._policy
         costs, counters, begin, phase = self.costs, self._blocks.counters, sim.now, self._blocks.phase
         each_block = policy.after == "block"

@@ -378,7 +378,7 @@ class VaBlocks:
         return self.costs.dma_map * (block.map_for_copies(pages).bit_count() / self.pages.per_block)
 
     def note_moved(self, direction: Literal["h2d", "d2h", "p2p"], block: ManagedBlock, pages: int) -> int:
-        """Count the bytes of pages of a block that migrate, and return them."""
+        """Add the bytes of migrated pages (a bit for each page) to the counters of a direction; return the bytes."""
         size, counters, (own, usage) = self.pages.page_size, self.counters, block.sole
         nbytes = pages.bit_count() * size
         if direction == "h2d":

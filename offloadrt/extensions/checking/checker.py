@@ -343,7 +343,7 @@ class Checker:
 
     @property
     def unknown_copies(self) -> str:
-        """Return a sentence on copies of which it is not known what they bring; empty if there are none."""
+        """Return a sentence on copies that may be needless, for their bytes are not known; empty if there are none."""
         return self._wastes.unknown
 
     @property

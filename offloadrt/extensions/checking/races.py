@@ -196,12 +196,12 @@ class _Region:
 
 @attrs.define(eq=False)
 class LostUpdates:
-    """Finds copies back that LLVM does not order behind a kernel of another strand, so that an update can be lost.
+    """Finds copies to the host that LLVM does not order behind another thread's or task's kernel: it can lose an update.
 
     A region releases its references when its kernel is launched (`target` in runtime/launch/target.py cites the lines
     of LLVM). OpenMP lets it keep them until the kernel has ended. So a program without a race loses an update when the
-    last user of the mapping copies back meanwhile. A region is safe if another reference is released in an order behind
-    it.
+    last user of the mapping copies back meanwhile. A region is safe where some other reference to its data is certainly
+    released later, behind the end of its kernel.
     """
 
     _found: Mistakes = attrs.field(factory=Mistakes)

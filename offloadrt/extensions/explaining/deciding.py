@@ -310,7 +310,10 @@ _NO_PRICES = (*NO_COSTS, "process.time_slice", "stream.time_slice", "runlist.qua
 
 
 def slower_for_less(points: Sequence[Point], screening: Screening) -> list[str]:
-    """Say which entries make a run slower at their cheap end, most first: there another actor may come first."""
+    """Return a sentence for each entry whose cheap end makes a run slower, the largest loss first.
+
+    A part that takes less time can let another actor go first, and that order may be worse.
+    """
     found = []
     for effect in screening.effects:
         for number, point in enumerate(points):

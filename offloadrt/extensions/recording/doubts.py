@@ -203,7 +203,7 @@ def _longest(one: SlowPlace) -> tuple[float, str, str]:
 # ---------------------------------------------------------------------- ranges
 @attrs.frozen
 class RepeatRange(InputRange):
-    """The range of a program's host time over that of the medians: each value that a repeat took is equally likely."""
+    """The host time of a program, divided by its median over the recorded repeats; each repeat's ratio is as likely."""
 
     ratios: tuple[float, ...] = attrs.field(kw_only=True)
 

@@ -136,7 +136,7 @@ def up_to(sets: PageSets, count: int) -> PageSets:
 
 
 def _lowest(pages: int, count: int) -> int:
-    """Return the first `count` pages of a block that has more."""
+    """Return the lowest `count` bits of `pages`, one for each page of a block; there are more of them than that."""
     places = count
     # So many places more cannot hold more pages than are lacking.
     while lacking := count - (pages & (1 << places) - 1).bit_count():

@@ -46,7 +46,7 @@ class AddressTrace:
     """Returns what the kernel sees of an argument at the time of the call."""
 
     def visits(self, iterations: Whole, grain: int) -> tuple[list[Visits], int]:
-        """Return the accesses of some iterations, from the arrays' current values, as ``ElementTrace.visits`` does."""
+        """Do what ``ElementTrace.visits`` does with these iterations, for units of `grain` bytes and current values."""
         return attrs.evolve(self.elements, arguments=self._values(), grain=grain).visits(iterations)
 
     def _values(self) -> dict[str, Any]:

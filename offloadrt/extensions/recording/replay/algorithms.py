@@ -217,7 +217,7 @@ class ReplayedAlgorithms:
         self._arrays[number] = await allocate(name, array.nbytes, np.uint8, phantom=True)
 
     async def frees(self, t: ProgramThread, number: int, end: int) -> None:
-        """Free an array."""
+        """Free the array that the recording lists as `number`."""
         array, self._arrays[number] = self._arrays[number], None
         self._calls.clear()
         if array is not None and array.memory != "scratch":

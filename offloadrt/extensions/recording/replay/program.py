@@ -112,7 +112,10 @@ def check_configuration(recording: Recording, configuration: str) -> None:
 
 
 def runs_of(runs: Sequence[RunSummary], threads: int | None, path: object) -> list[RunSummary]:
-    """Return the processes that were recorded with this number of host threads. Raises ReplayRefused."""
+    """Return the recorded processes that had this number of host threads; None: the number that was recorded first.
+
+    Raises ReplayRefused if the program was not recorded with that many.
+    """
     known = list(dict.fromkeys(run.threads for run in runs))
     chosen = known[0] if threads is None else threads
     of_threads = [run for run in runs if run.threads == chosen]

@@ -80,7 +80,10 @@ class RankReplay:
     _parts: dict[int, tuple[ReplayedPart, ...]] = attrs.field(factory=dict)
 
     async def call(self, number: int, parts_number: int) -> None:
-        """Make an MPI call. Raises RanksRefused if it cannot be replayed, MpiError if MPI refuses it."""
+        """Make the MPI call that the recording lists as `number`, with the arguments that it lists as `parts_number`.
+
+        Raises RanksRefused if the call cannot be replayed, MpiError if MPI refuses it.
+        """
         site = self.recording.dictionaries.mpi_calls[number]
         endpoint = self.process.world.endpoint
         if site.call in _NOTHING_TO_DO:
