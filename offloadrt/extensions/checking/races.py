@@ -196,7 +196,7 @@ class _Region:
 
 @attrs.define(eq=False)
 class LostUpdates:
-    """Finds copies to the host that LLVM does not order behind another thread's or task's kernel: it can lose an update.
+    """Finds copies to the host that LLVM does not order behind a kernel of another thread or task: they lose updates.
 
     A region releases its references when its kernel is launched (`target` in runtime/launch/target.py cites the lines
     of LLVM). OpenMP lets it keep them until the kernel has ended. So a program without a race loses an update when the
