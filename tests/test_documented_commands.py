@@ -100,7 +100,11 @@ def check(command: Command, code: int, printed: str) -> None:
     assert not_printed(command.output, printed) == [], f"{command.line}\n{printed}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+LONG = {"README", "tutorial", "papers"}
+"""Pages whose quick commands take half a minute each; the slow test runs these as well."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in LONG], ids=lambda page: page.stem)
 def test_the_quick_commands_of_a_page_work(
     page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

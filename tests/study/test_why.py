@@ -594,6 +594,7 @@ def test_a_gain_that_turns_round_is_an_order_effect(tried: Tried, said: str | No
     assert not found if said is None else said in found[0]
 
 
+@pytest.mark.slow
 def test_gains_are_those_of_runs_in_the_same_draws() -> None:
     """With a budget `why` draws by itself: the sentence, the best gains, parts of costs, and what decides."""
     found = explain(find_scenario(f"{PLANTED}:slow_free"), {}, InProcess(), budget_s=12.0, draws=4)
