@@ -287,7 +287,7 @@ class Launch:
         atomics = [
             attrs.evolve(each, hottest=each.operations * places.hottest.get(each.array, each.hottest / each.operations))
             for each in self.counts.atomics
-            if each.operations
+            if each.operations  # none where its loop has no iteration
         ]
         moving = attrs.evolve(self.kernel, moves=self.kernel.moves.at(places.moved))
         return attrs.evolve(self, kernel=moving, counts=attrs.evolve(self.counts, atomics=tuple(atomics)))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from acc_kernels import increment
 from openacc_rig import MakeRig
+from wrong_calls import is_told
 
 from offloadrt import openacc as acc
 
@@ -76,10 +76,4 @@ WRONG: list[tuple[Callable[[Any], Any], str]] = [
 def test_an_error_names_what_is_wrong(acc_rig: MakeRig) -> None:
     """Each is an error of its own run, with its thread and virtual time."""
     for wrong, message in WRONG:
-
-        async def body(t: Any, wrong: Any = wrong) -> None:
-            await wrong(t)
-
-        with pytest.raises((TypeError, ValueError, acc.OffloadError), match=f"^{message}") as raised:
-            acc_rig().alone(body)
-        assert raised.value.__notes__[0].startswith("raised in host thread 0 at t="), message
+        is_told(acc_rig().alone, wrong, message)

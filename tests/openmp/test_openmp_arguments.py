@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from openmp_rig import MakeRig, scale
+from wrong_calls import is_told
 
 from offloadrt import openmp as omp
 from offloadrt.models.host import program
@@ -88,13 +89,7 @@ WRONG: list[tuple[Callable[[Any], Any], str]] = [
 def test_an_error_names_what_is_wrong(rig: MakeRig) -> None:
     """Each is an error of its own run, with its thread and virtual time."""
     for wrong, message in WRONG:
-
-        async def body(t: Any, wrong: Any = wrong) -> None:
-            await wrong(t)
-
-        with pytest.raises((TypeError, ValueError, omp.OffloadError), match=f"^{message}") as raised:
-            rig().alone(body)
-        assert raised.value.__notes__[0].startswith("raised in host thread 0 at t="), message
+        is_told(rig().alone, wrong, message)
 
 
 @pytest.mark.parametrize("num_threads", [1, 2, 90])

@@ -373,7 +373,7 @@ MEASURED: Final = (
 """From `bench/validation/independent.txt` (single_thread_workload) and `bench/hardware/h200/README.md`."""
 
 
-def beyond(result: Result) -> list[str]:
+def measured_errors(result: Result) -> list[str]:
     """Return a sentence on how far predictions of similar programs were off, if there are measurements of such.
 
     It belongs beside an interval, which shows only the effect of costs: missing or wrong mechanisms are in no draw.

@@ -177,7 +177,7 @@ class Mappings:
     """By number of a running region: the mappings that it made."""
 
     def entered(self, entry: Entry, story: Story, directive: Directive, is_region: bool, may_stay: bool) -> None:
-        made = self._live[entry] = _LiveEntry(entry, story, is_region * directive.number, may_stay)
+        made = self._live[entry] = _LiveEntry(entry, story, directive.number if is_region else 0, may_stay)
         made.references.append((directive.strand.chain, directive.strand.epoch))
         made.begun_by.add(directive.number)
         if is_region:

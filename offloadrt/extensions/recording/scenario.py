@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,13 +17,13 @@ from offloadrt.extensions.recording.doubts import RecordedRanges, doubts_of, ran
 from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.extensions.recording.format.container import RunSummary
 from offloadrt.extensions.recording.replay import Outcome, check_configuration, replay
-from offloadrt.extensions.recording.replay.declared import read_declared
 from offloadrt.extensions.recording.replay.program import (
     ranks_of,
     requires_unified_shared_memory,
     run_of,
     unified_configuration,
 )
+from offloadrt.kernels import Kernel, KernelError
 from offloadrt.machine.memory import MemoryAccessFault
 from offloadrt.models.host.process import Process
 from offloadrt.models.openmp import OpenMP
@@ -349,3 +350,51 @@ def loaded(path: Path, run: RunSummary) -> Recording:
 @functools.lru_cache(maxsize=64)
 def _loaded(path: Path, run: RunSummary, written: int) -> Recording:
     return RecordingFile.read(path).load(run)
+
+
+# Costs of kernels that were not recorded, declared by name in a TOML file.
+_DECLARED: Final = {
+    "flops_per_iteration": float,
+    "bytes_per_iteration": float,
+    "single_flops_per_iteration": float,
+    "threads_per_team": int,
+    "registers_per_thread": int,
+    "efficiency": float,
+    "dependent_accesses": float,
+    "loads_in_flight": float,
+    "bytes_per_load": float,
+    "precision": str,
+}
+"""The fields of `Kernel` that may be declared for a kernel, with their types."""
+
+
+def read_declared(path: Path) -> dict[str, Kernel]:
+    """Read the kernels of a file, each a table such as ``[kernel."main_l10"]`` with ``flops_per_iteration = 2``.
+
+    Raises RecordingError with the file, the kernel and the field.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RecordingError(f"{path}: {error}") from None
+    kernels = tables.pop("kernel", {})
+    if tables or not isinstance(kernels, dict) or not kernels:
+        raise RecordingError(f'{path}: holds tables [kernel."NAME"] and nothing else')
+    return {name: _declared(path, name, fields) for name, fields in kernels.items()}
+
+
+def _declared(path: Path, name: str, fields: object) -> Kernel:
+    if not isinstance(fields, dict):
+        raise RecordingError(f"{path}: kernel {name!r} is no table")
+    for field, value in fields.items():
+        kind = _DECLARED.get(field)
+        if kind is None:
+            raise RecordingError(f"{path}: kernel {name!r}: no field {field!r}; there are {', '.join(_DECLARED)}")
+        if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
+            raise RecordingError(f"{path}: kernel {name!r}: {field} is {value!r}, but must be {kind.__name__}")
+    try:
+        return Kernel(name, None, **fields)
+    except KernelError as error:
+        raise RecordingError(f"{path}: {error}") from None
