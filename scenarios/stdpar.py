@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from offloadrt import ParameterError, Range, Run, scenario
 from offloadrt import stdpar as std
-from offloadrt.driver.calls import call_name
+from offloadrt.driver.calls import CALL_NAMES
 from offloadrt.extensions.recording.replay.program import ReplayRefused
 from offloadrt.papers.figures import figures_of
 from offloadrt.papers.stdpar.programs import RecordedApplication, sizes
@@ -123,7 +123,8 @@ async def stdpar(
     moved, faults, calls = measured.bytes, measured.faults, run.measured.calls.table()
     counted = std.algorithm_figures(measured.algorithms, measured.barriers)
     prefetched = counted.pop("prefetched_bytes")
-    managed, freed = (calls.get(call_name(run.spec, call)) for call in ("cuMemAllocManaged", "cuMemFree"))
+    names = {} if run.spec.text("driver.api") == "rocr" else CALL_NAMES[run.spec.text("driver.calls")]
+    managed, freed = (calls.get(names.get(call, call)) for call in ("cuMemAllocManaged", "cuMemFree"))
     return {
         "time_s": run.elapsed,
         **counted,

@@ -383,6 +383,8 @@ def _order(case: Case, order: Ranking) -> Iterable[RenderableType]:
             "" if last else f"in {variant.ahead * variant.beside:g} of {variant.beside} draws{told}",
         )
     yield shown
+    if order.beyond:
+        yield escape(order.beyond)
     yield from order_effects(order.order_effects)
 
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from offloadrt.machine import AccessFault, Device, Machine, MachineSpec
+from offloadrt.machine import AccessFault, Device, Machine
 from offloadrt.machine.injection import DeviceFailure, Injector
 from offloadrt.machine.managed.sweep import Accesses
 from offloadrt.machine.managed.warps import AddressTrace
@@ -141,11 +141,6 @@ CALLS: Final = _ROCR | {
     each for name, names in _CALLS.items() if not name.startswith("CUDA_ERROR") for each in (name, *names)
 }
 """The names of all calls of all driver libraries, as faults name them."""
-
-
-def call_name(spec: MachineSpec, cuda: str) -> str:
-    """Return a machine's name for one of CUDA's calls or error codes, by which they are counted; ROCr has none."""
-    return cuda if spec.text("driver.api") == "rocr" else CALL_NAMES[spec.text("driver.calls")].get(cuda, cuda)
 
 
 INVALID = "CUDA_ERROR_INVALID_VALUE"

@@ -136,6 +136,8 @@ class Ranking:
     """Number of entries that were not drawn, because neither end of their ranges changes a run."""
     order_effects: list[str] = attrs.field(factory=list)
     """Texts about neighbours whose order changes in some draws, and entries that slow a run when they cost less."""
+    beyond: str = ""
+    """What the draws do not know about the order of different machines, as a text; empty if all variants share one."""
 
     def are_told_apart(self, one: int, other: int) -> bool:
         """Tell whether one of two variants, given by their ranks, is faster in at least `SURE` of the draws."""

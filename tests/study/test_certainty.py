@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import offloadrt
 from offloadrt.cli import main
 from offloadrt.extensions.calibration.benchmark_entries import MEASURED, way_to_measure
-from offloadrt.extensions.certainty.draws import Draws, facts, sample, steps_of, uncertain
+from offloadrt.extensions.certainty.draws import MEASURED_KINDS, Draws, facts, sample, steps_of, uncertain
 from offloadrt.extensions.explaining import deciding
 from offloadrt.extensions.explaining.deciding import screen
 from offloadrt.extensions.explaining.questions import explain, report
@@ -29,11 +29,15 @@ from offloadrt.study.certainty import NO_DRAWS, Effort, Ranking
 from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.compare import Comparison, compare
 from offloadrt.study.reporting.results import Interval
+from offloadrt.study.reporting.words import seconds
 from offloadrt.study.running import profiles
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import InProcess, executor, grid, sweep
 
 UNSURE = Path(__file__).with_name("unsure.py")
+BENCH = Path(__file__).parents[2] / "bench"
+INDEPENDENT = BENCH / "validation" / "independent.txt"
+PREDICTED = BENCH / "hardware" / "h200" / "predicted.txt"
 TWINS = find_scenario(f"{UNSURE}:twins")
 
 
@@ -161,6 +165,44 @@ def test_a_run_with_an_interval_says_how_far_measured_programs_of_its_kind_were_
         assert main(["run", name, "--draws", draws]) == 0
         said = " ".join(capsys.readouterr().out.split())
         assert len(re.findall(rf"measured times of [\w ]*{programs}.* were off by a factor of", said)) == lines
+
+
+def test_an_interval_is_made_wider_by_what_measured_programs_of_its_kind_were_off(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["run", f"{UNSURE}:twins", "--json"]) == 0
+    interval = json.loads(capsys.readouterr().out)["intervals"]["elapsed_s"]
+    assert main(["run", f"{UNSURE}:twins"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    low, high = re.findall(r"on a real machine: (.*) to (.*?) in four of five cases", said)[0]
+    (most,) = (kind.most for kind in MEASURED_KINDS if kind.programs == "OpenMP programs")
+    assert (low, high) == (seconds(interval["low"] / most), seconds(interval["high"] * most))
+
+
+def test_machines_are_not_told_apart_without_a_word_on_mechanisms(capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ["compare", f"{UNSURE}:twins", "--draws", "2", "--machine"]
+    assert main([*ask, "h100,a100-node4"]) == 0
+    assert "does not cancel between machines: 60 measured times of OpenMP programs" in capsys.readouterr().out
+    assert main([*ask, "h100", "threads=1,2"]) == 0
+    assert "does not cancel between machines" not in capsys.readouterr().out
+
+
+def test_a_few_draws_make_only_so_many_runs_to_find_what_decides(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", f"{UNSURE}:work", "where=device,host", "--draws", "4", "--json"]) == 0
+    order = json.loads(capsys.readouterr().out)["cases"][0]["order"]
+    assert "were not looked at: --budget gives more time" in order["screened"]
+
+
+def test_errors_of_measured_programs_are_those_that_were_measured() -> None:
+    *_, managed = (line.split() for line in INDEPENDENT.read_text().splitlines() if "single_thread_workload " in line)
+    rows = re.split(r"(?m)^OpenMP", PREDICTED.read_text())
+    factors = [
+        sorted(max(f, 1 / f) for f in map(float, re.findall(r" ms +([\d.]+)(?: .* to .*)?$", part, re.M))) for part in rows
+    ]
+    assert (MEASURED_KINDS[0].values, f"{MEASURED_KINDS[0].p90:.2g}") == (int(managed[1]), f"{float(managed[-1]):.2g}")
+    for kind, of in zip(MEASURED_KINDS[1:], reversed(factors), strict=True):
+        assert kind.values == len(of)
+        assert np.quantile(of, [0.8, 0.9]) == pytest.approx([kind.most, kind.p90], rel=0.15)
 
 
 def test_a_program_without_a_device_is_compared_with_none(capsys: pytest.CaptureFixture[str]) -> None:

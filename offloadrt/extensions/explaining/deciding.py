@@ -55,11 +55,12 @@ class EntryEffect:
     """Whether any of these runs differs from the run with the nominal value (`facts`)."""
 
 
-@attrs.frozen
+@attrs.define
 class MovedRuns:
     """Repeats some runs with entries moved to both ends of their ranges, until a deadline.
 
-    nominal: the results of the runs as they stand. deadline: a reading of `clock_of(jobs)`.
+    nominal: the results of the runs as they stand. deadline: a reading of `clock_of(jobs)`. most: how many more runs
+    may be made; None for any number.
     """
 
     points: Sequence[Point]
@@ -68,6 +69,7 @@ class MovedRuns:
     jobs: int
     deadline: float
     advanced: Told = _nothing
+    most: int | None = None
 
     def entries(self) -> list[str]:
         """Return the names of the uncertain entries that the runs leave free, each once."""
@@ -80,8 +82,12 @@ class MovedRuns:
     def look(self, asked: Mapping[str, Sequence[str]]) -> dict[str, EntryEffect]:
         """Move each set of entries together to both ends; return the effects by the names of the sets.
 
-        asked: the entries of each set, by a name for the set. Sets for which there was no time are left out.
+        asked: the entries of each set, by a name for the set. Sets for which there was no time are left out, as are the
+        last ones if they take more runs than `most`.
         """
+        if self.most is not None:
+            asked = dict(itertools.islice(asked.items(), self.most // (2 * len(self.points))))
+            self.most -= 2 * len(self.points) * len(asked)
         places = [
             (name, end, number) for name in asked for end in ("low", "high") for number in range(len(self.points))
         ]
@@ -175,7 +181,7 @@ class Screening:
     """Entries for which there was no time."""
 
     def __str__(self) -> str:
-        more = f", {len(self.unknown)} were not looked at within the budget" if self.unknown else ""
+        more = f", {len(self.unknown)} were not looked at: --budget gives more time" if self.unknown else ""
         return f"{len(self.effects)} entries matter, {len(self.idle)} do not{more}"
 
 
@@ -192,16 +198,17 @@ def screen(
     idle: frozenset[str] = frozenset(),
     jobs: int = 1,
     budget_s: float = math.inf,
+    most: int | None = None,
     advanced: Told = _nothing,
 ) -> Screening:
-    """Find the entries that change a run, within a budget of real time.
+    """Find the entries that change a run, within a budget of real time and with at most so many runs.
 
     Entries are grouped by the part of their names before the first dot. If a group moved together to either end leaves
     every run as it is, its members are not moved one by one. likely: a number for each entry, the largest are tried
     first; for example their correlations over draws. idle: entries that are known to change nothing.
     """
     known = likely or {}
-    ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s, advanced)
+    ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s, advanced, most)
     every = ends.entries()
     keys = [key for key in every if key not in idle]
     groups: dict[str, list[str]] = {}
@@ -239,6 +246,8 @@ def correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[
 
 
 _DECIDERS = 2
+_SEARCH: Final = 4
+"""Without a budget, the search for what decides makes at most so many times the runs that the draws took."""
 
 
 def decided(
@@ -256,7 +265,7 @@ def decided(
     """Return the ranking with the two entries whose uncertainty decides between its nearest neighbours.
 
     pair: the indices of the neighbours among the points, the one that ranks first before the other. budget_s: real time
-    for the runs, in seconds.
+    for the runs, in seconds; without a limit, `_SEARCH` limits their number.
     """
     figures = [math.log(after / before) for before, after in drawn.pairs(*pair)]
     points, nominal = [points[number] for number in pair], [nominal[number] for number in pair]
@@ -268,7 +277,8 @@ def decided(
         for key, value in correlations(places, figures).items():
             likely[key] = max(likely.get(key, 0.0), abs(value))
     screening = screen(
-        points, nominal, pool, likely=likely, idle=drawn.draws.idle, jobs=jobs, budget_s=budget_s, advanced=advanced
+        points, nominal, pool, likely=likely, idle=drawn.draws.idle, jobs=jobs, budget_s=budget_s,
+        most=_SEARCH * len(figures) * len(pair) if budget_s == math.inf else None, advanced=advanced,
     )  # fmt: skip
     own = screening.nominal[1] / screening.nominal[0]
     found = []
