@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from offloadrt.extensions.certainty.draws import MEASURED
+from offloadrt.extensions.certainty.draws import MEASURED_KINDS
 
 ROOT = Path(__file__).parents[1]
 REPORTS = ROOT / "bench" / "validation"
@@ -73,7 +73,19 @@ def test_what_a_run_says_of_measured_programs_is_what_the_reports_say() -> None:
         rows["OpenMP, 1 to 32 threads"],
         rows["patches with CUDA's calls, 1 to 64 threads"],
     ]
-    assert [(str(kind.values), kind.median, kind.p90) for kind in MEASURED] == expected
+    assert [(str(kind.values), kind.p90) for kind in MEASURED_KINDS] == [(count, p90) for count, _, p90 in expected]
+    assert all(median < kind.most < p90 for kind, (_, median, p90) in zip(MEASURED_KINDS, expected, strict=True))
+
+
+def test_four_in_five_of_the_h200s_values_are_off_by_no_more_than_is_said() -> None:
+    stored = (ROOT / "bench" / "hardware" / "h200" / "predicted.txt").read_text(encoding="utf-8")
+    patches, openmp = (
+        [max(ratio, 1.0 / ratio) for ratio in map(float, re.findall(r"ms +([\d.]+)(?: +[\d.]+ to .*)?$", part, re.M))]
+        for part in re.split(r"^OpenMP", stored, flags=re.M)
+    )
+    for kind, factors in zip(MEASURED_KINDS[1:], (openmp, patches), strict=True):
+        within = [factor <= kind.most for factor in factors]
+        assert len(within) == kind.values and 0.77 < sum(within) / kind.values < 0.83
 
 
 def test_how_many_values_lie_in_their_intervals_is_as_the_stored_draws_say() -> None:

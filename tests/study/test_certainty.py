@@ -35,9 +35,6 @@ from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import InProcess, executor, grid, sweep
 
 UNSURE = Path(__file__).with_name("unsure.py")
-BENCH = Path(__file__).parents[2] / "bench"
-INDEPENDENT = BENCH / "validation" / "independent.txt"
-PREDICTED = BENCH / "hardware" / "h200" / "predicted.txt"
 TWINS = find_scenario(f"{UNSURE}:twins")
 
 
@@ -191,18 +188,6 @@ def test_a_few_draws_make_only_so_many_runs_to_find_what_decides(capsys: pytest.
     assert main(["compare", f"{UNSURE}:work", "where=device,host", "--draws", "4", "--json"]) == 0
     order = json.loads(capsys.readouterr().out)["cases"][0]["order"]
     assert "were not looked at: --budget gives more time" in order["screened"]
-
-
-def test_errors_of_measured_programs_are_those_that_were_measured() -> None:
-    *_, managed = (line.split() for line in INDEPENDENT.read_text().splitlines() if "single_thread_workload " in line)
-    rows = re.split(r"(?m)^OpenMP", PREDICTED.read_text())
-    factors = [
-        sorted(max(f, 1 / f) for f in map(float, re.findall(r" ms +([\d.]+)(?: .* to .*)?$", part, re.M))) for part in rows
-    ]
-    assert (MEASURED_KINDS[0].values, f"{MEASURED_KINDS[0].p90:.2g}") == (int(managed[1]), f"{float(managed[-1]):.2g}")
-    for kind, of in zip(MEASURED_KINDS[1:], reversed(factors), strict=True):
-        assert kind.values == len(of)
-        assert np.quantile(of, [0.8, 0.9]) == pytest.approx([kind.most, kind.p90], rel=0.15)
 
 
 def test_a_program_without_a_device_is_compared_with_none(capsys: pytest.CaptureFixture[str]) -> None:
