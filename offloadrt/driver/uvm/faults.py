@@ -35,7 +35,7 @@ import msgspec
 
 from offloadrt.driver.uvm.thrashing import Hint
 from offloadrt.driver.uvm.va_block import Arriving, Fetched, FetchResult, VaBlocks
-from offloadrt.machine.managed.block import ManagedBlock, how_many
+from offloadrt.machine.managed.block import ManagedBlock, PageSet, how_many
 from offloadrt.machine.managed.kernels import FaultBuffer
 from offloadrt.machine.messages import ManagedFault, ReplayFaults
 from offloadrt.machine.servers import LevelOverTime, Servers, numbered_from_the_second
@@ -667,7 +667,7 @@ class HostFaults:
                 member.touched_by_host(block.index, pages)
         return count
 
-    async def _reclaim(self, member: VaBlocks, index: int, pages: int, writes: bool, cause: int) -> int:
+    async def _reclaim(self, member: VaBlocks, index: int, pages: PageSet, writes: bool, cause: int) -> int:
         """Bring back the pages of a block that a device owns; return the number of faults."""
         block, count = member.pages.block(index), 0
         # A fault brings one page and its neighbours in the tree, so a block may need several. Whoever has the block
@@ -677,7 +677,7 @@ class HostFaults:
         member.counters.host_faults += count
         return count
 
-    async def _populate(self, block: ManagedBlock, pages: int) -> int:
+    async def _populate(self, block: ManagedBlock, pages: PageSet) -> int:
         """Populate the untouched pages among `pages` of a block; return the number of faults."""
         blocks, count = self._blocks, 0
         while pages & block.untouched:
@@ -724,14 +724,14 @@ class HostFaults:
         for faults, usage in blocks.pages.shares(block, page):
             usage.host_faults += faults
 
-    def _missing(self, block: ManagedBlock, pages: int, writes: bool) -> int:
+    def _missing(self, block: ManagedBlock, pages: PageSet, writes: bool) -> int:
         """Return the pages of a device that an access of the host faults on.
 
         The host reaches system-allocated memory on the device over the coherent link, so that it does not fault there.
         """
         return block.resident & pages & ~(block.system if writes else block.host_copy | block.system)
 
-    async def _fault(self, member: VaBlocks, block: ManagedBlock, pages: int, writes: bool, cause: int) -> int:
+    async def _fault(self, member: VaBlocks, block: ManagedBlock, pages: PageSet, writes: bool, cause: int) -> int:
         """Bring back the first of some pages that the GPU owns, with what the prefetch policy brings along.
 
         Returns 1, or 0 when there was no fault after all: the page came meanwhile, or it is throttled and the thread

@@ -18,7 +18,7 @@ from typing import Annotated, Final, Literal
 import attrs
 
 from offloadrt.driver.uvm.costs import UvmCounters
-from offloadrt.machine.managed.block import runs
+from offloadrt.machine.managed.block import PageSet, runs
 
 Side = Literal["host", "device"]
 
@@ -86,7 +86,7 @@ class Thrashing:
         self._blocks: dict[int, _Block] = {}
         self._pins: deque[tuple[float, int, int]] = deque()
 
-    def migrated(self, index: int, pages: int, side: Side, now: float) -> None:
+    def migrated(self, index: int, pages: PageSet, side: Side, now: float) -> None:
         """Note that faults made these pages of a block migrate to a side, prefetched neighbours included."""
         rules = self.rules
         if not rules.detects:
@@ -189,7 +189,7 @@ class Thrashing:
                 ended.append((index, place))
         return ended
 
-    def forget(self, index: int, pages: int) -> None:
+    def forget(self, index: int, pages: PageSet) -> None:
         """Drop the history of pages of a block that the program has moved or freed."""
         block = self._blocks.get(index)
         if block is not None:
@@ -207,6 +207,6 @@ class Thrashing:
         block.thrashing &= ~(1 << place)
 
 
-def _places(pages: int) -> list[int]:
+def _places(pages: PageSet) -> list[int]:
     """Return the pages of a set, ascending."""
     return [place for low, high in runs(pages) for place in range(low, high)]

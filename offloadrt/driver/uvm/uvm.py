@@ -18,7 +18,7 @@ from offloadrt.driver.uvm.costs import SystemMemoryCosts, UvmCosts, UvmCounters
 from offloadrt.driver.uvm.faults import GpuFaults, HostFaults, UvmFaultHandler
 from offloadrt.driver.uvm.va_block import Arriving, Fetched, FetchResult, VaBlocks, VaSpace
 from offloadrt.machine import Device, DiscreteGpu, Machine, ProfileError
-from offloadrt.machine.managed.block import ManagedBlock
+from offloadrt.machine.managed.block import ManagedBlock, PageSet
 from offloadrt.machine.managed.kernels import AccessCounters, CounterSpec
 from offloadrt.machine.managed.pages import REMOTE, ManagedPages
 from offloadrt.machine.messages import AccessNotification, PrefetchPacket
@@ -358,7 +358,7 @@ class Uvm:
         finally:
             blocks.locks.release()
 
-    def _prefer(self, block: ManagedBlock, pages: int, advice: Advice) -> None:
+    def _prefer(self, block: ManagedBlock, pages: PageSet, advice: Advice) -> None:
         """Set the preferred location of pages of a block in the records of all devices."""
         for record in self._space.records(block.index):
             if advice == "prefer_device":

@@ -31,7 +31,7 @@ from offloadrt.driver.uvm.prefetch.none import NoPrefetch
 from offloadrt.driver.uvm.thrashing import Thrashing, ThrashingRules
 from offloadrt.machine import DiscreteGpu, Machine, ProfileError
 from offloadrt.machine.links.link import Link
-from offloadrt.machine.managed.block import IllegalTransition, ManagedBlock
+from offloadrt.machine.managed.block import IllegalTransition, ManagedBlock, PageSet
 from offloadrt.machine.managed.kernels import ManagedKernels
 from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED
 from offloadrt.machine.messages import Unmapped
@@ -239,13 +239,13 @@ class VaSpace:
         for member in self.members:
             yield member.pages.block(index)
 
-    def arrived(self, device: int, index: int, pages: int) -> None:
+    def arrived(self, device: int, index: int, pages: PageSet) -> None:
         """Record with all other devices that pages of a block are in the memory of ``device`` now."""
         for other, block in self.others(device, index):
             block.arrived_elsewhere(pages)
             other.map_remote_again(block)
 
-    def left(self, device: int, index: int, pages: int) -> None:
+    def left(self, device: int, index: int, pages: PageSet) -> None:
         """Record that pages of a block have left ``device``; devices that mapped them there lose their translations."""
         records = [*self.records(index)]
         for other, block in self.others(device, index):
@@ -257,7 +257,7 @@ class VaSpace:
                 elsewhere |= one.resident if one is not block else 0
             block.left_elsewhere(elsewhere)
 
-    def has_host_copy(self, index: int, pages: int, *, valid: bool) -> None:
+    def has_host_copy(self, index: int, pages: PageSet, *, valid: bool) -> None:
         """Record with all devices whether the host has valid copies of pages of a block that lie on devices."""
         for block in self.records(index):
             block.set_host_copy(pages, valid=valid)
@@ -267,13 +267,13 @@ class VaSpace:
         for member in self.members:
             member.map_remote_again(member.pages.block(index))
 
-    def read_mostly(self, index: int, pages: int) -> None:
+    def read_mostly(self, index: int, pages: PageSet) -> None:
         """Have reads of pages of a block make copies from now on; kernels that run already store as before."""
         for member, block in self.everywhere(index):
             member.pages.tell_stores_apart()
             block.set_read_mostly(pages, True)
 
-    def not_read_mostly(self, index: int, pages: int) -> None:
+    def not_read_mostly(self, index: int, pages: PageSet) -> None:
         """Keep one copy of pages of a block: on the device that prefers them, else the host, else the first device."""
         places, kept = [*self.everywhere(index)], []
         left = on_host = 0
@@ -367,7 +367,7 @@ class VaBlocks:
     def _sleep_roughly(self, dt: float) -> Awaitable[None]:
         return self.sim.sleep(self.machine.jitter(dt))
 
-    def map_for_copies(self, block: ManagedBlock, pages: int) -> float:
+    def map_for_copies(self, block: ManagedBlock, pages: PageSet) -> float:
         """Let copy engines reach pages of a block on the host; return the seconds of work, 0 if they could already.
 
         The driver maps a chunk of host memory for DMA when it has allocated it, and keeps both while the pages are on
@@ -377,7 +377,7 @@ class VaBlocks:
             return 0.0
         return self.costs.dma_map * (block.map_for_copies(pages).bit_count() / self.pages.per_block)
 
-    def note_moved(self, direction: Literal["h2d", "d2h", "p2p"], block: ManagedBlock, pages: int) -> int:
+    def note_moved(self, direction: Literal["h2d", "d2h", "p2p"], block: ManagedBlock, pages: PageSet) -> int:
         """Add the bytes of migrated pages (a bit for each page) to the counters of a direction; return the bytes."""
         size, counters, (own, usage) = self.pages.page_size, self.counters, block.sole
         nbytes = pages.bit_count() * size
@@ -417,7 +417,7 @@ class VaBlocks:
         if not block.resident and self.pages.chunks.remove(block):
             self.device.memory.give_managed(self.pages.block_size)
 
-    def map_local(self, block: ManagedBlock, pages: int) -> None:
+    def map_local(self, block: ManagedBlock, pages: PageSet) -> None:
         """Let the GPU translate pages that are on the device now; pages that were freed meanwhile are left out."""
         pages &= block.valid
         # Pages that nobody has touched have no bytes to move: they appear in device memory.
@@ -429,7 +429,7 @@ class VaBlocks:
         elif self.space.shared:
             self.space.arrived(self.device.local, block.index, pages)
 
-    def unmap(self, block: ManagedBlock, pages: int) -> None:
+    def unmap(self, block: ManagedBlock, pages: PageSet) -> None:
         """Remove the GPU's translations of these pages, and tell the kernels that may still need them."""
         if pages:
             lost = block.resident & pages
@@ -448,13 +448,13 @@ class VaBlocks:
             low = block.index * self.pages.per_block
             self.device.compute.mailbox.put(Unmapped(low, low + self.pages.per_block))
 
-    def protect(self, block: ManagedBlock, pages: int) -> None:
+    def protect(self, block: ManagedBlock, pages: PageSet) -> None:
         """Make resident pages of a block read-only, and tell the kernels that may have stores to them ahead."""
         if pages:
             self.pages.protect(block, pages & block.resident, read_only=True)  # some may have been freed meanwhile
             self._tell(block)
 
-    async def invalidate_copies(self, block: ManagedBlock, pages: int) -> None:
+    async def invalidate_copies(self, block: ManagedBlock, pages: PageSet) -> None:
         """Invalidate the other copies of read-only pages, because a store has met them; nothing moves."""
         space, index = self.space, block.index
         for member, record in [*space.others(self.device.local, index)]:
@@ -468,7 +468,7 @@ class VaBlocks:
         self.pages.protect(block, pages, read_only=False)
         self.counters.invalidations += pages.bit_count()
 
-    def map_remote(self, block: ManagedBlock, pages: int) -> None:
+    def map_remote(self, block: ManagedBlock, pages: PageSet) -> None:
         """Let the GPU access these pages over the link."""
         self.counters.remote_maps += 1
         self.pages.set_state(block, pages, REMOTE)
@@ -486,14 +486,14 @@ class VaBlocks:
             for member, record in self.space.others(self.device.local, block.index):
                 self.map_at_peer(block, block.accessed_by & record.resident, member)
 
-    def map_at_peer(self, block: ManagedBlock, pages: int, member: VaBlocks) -> None:
+    def map_at_peer(self, block: ManagedBlock, pages: PageSet, member: VaBlocks) -> None:
         """Let the GPU translate pages that lie on another device, if it reaches that and has no translation yet."""
         pages &= ~(block.resident | block.remote)
         if pages and self.space.reaches(self.device.local, member.device.local):
             self.counters.remote_maps += 1
             self.pages.set_at_peer(block, pages, member.device.local)
 
-    async def map_without_room(self, block: ManagedBlock, pages: int) -> None:
+    async def map_without_room(self, block: ManagedBlock, pages: PageSet) -> None:
         """Map pages over the link until ``try_again``: there is no device memory to be had."""
         await self.pay(self.costs.block)
         pages &= block.valid
@@ -598,7 +598,7 @@ class VaBlocks:
         self.counters.duplications += copied.bit_count()
         return Arriving(arrival)
 
-    def _sources(self, block: ManagedBlock, pages: int) -> list[tuple[VaBlocks | None, int]]:
+    def _sources(self, block: ManagedBlock, pages: PageSet) -> list[tuple[VaBlocks | None, int]]:
         """Return (source, pages): devices with a link to here, else the host (None), else devices without a link."""
         sources: list[tuple[VaBlocks | None, int]] = []
         others = [*self.space.others(self.device.local, block.index)]
@@ -614,7 +614,7 @@ class VaBlocks:
         return sources
 
     def _bring_from(
-        self, member: VaBlocks | None, block: ManagedBlock, pages: int, cause: int, ended: Callable[[], None]
+        self, member: VaBlocks | None, block: ManagedBlock, pages: PageSet, cause: int, ended: Callable[[], None]
     ) -> None:
         """Copy pages from the host or another device, whose engine pushes them (through the host without a link)."""
         if member is None:
@@ -664,7 +664,7 @@ class VaBlocks:
         number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
         return self.device.engines[direction].send(number, cause, nbytes, "managed", ended, pauses_s, done=done)
 
-    def carry_home(self, block: ManagedBlock, pages: int, cause: int) -> Awaitable[object]:
+    def carry_home(self, block: ManagedBlock, pages: PageSet, cause: int) -> Awaitable[object]:
         """Copy pages of a block from the device to the host, on a copy engine.  Await it at once."""
         nbytes = self.note_moved("d2h", block, pages)
         number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
@@ -678,7 +678,7 @@ class VaBlocks:
         """
         return nbytes / self.pages.page_size * self.costs.page_copy
 
-    async def send_back(self, index: int, pages: int, cause: int) -> None:
+    async def send_back(self, index: int, pages: PageSet, cause: int) -> None:
         """Migrate to the host those of some pages of a block that this device has, because a prefetch asks for it."""
         block = self.pages.block(index)
         if pages := pages & block.resident:
@@ -687,7 +687,7 @@ class VaBlocks:
             await self.copy_home(block, pages, pages & block.read_mostly, cause, self.costs.prefetch_block)
             self.release_memory(block)
 
-    async def copy_home(self, block: ManagedBlock, pages: int, kept: int, cause: int, work: float = 0.0) -> None:
+    async def copy_home(self, block: ManagedBlock, pages: PageSet, kept: int, cause: int, work: float = 0.0) -> None:
         """Move pages to the host, but no bytes of those it has copies of; ``kept`` stay here as read-only copies."""
         moved = pages & ~block.host_copy
         self.unmap(block, pages & ~kept)
@@ -700,7 +700,7 @@ class VaBlocks:
             self.space.has_host_copy(block.index, copies, valid=True)
         self.space.came_home(block.index)
 
-    def touched_by_host(self, index: int, pages: int) -> None:
+    def touched_by_host(self, index: int, pages: PageSet) -> None:
         """Note that the host has touched pages of a block, and has translations of them."""
         block = self.pages.block(index)
         block.touched_by_host(pages)
@@ -773,7 +773,7 @@ class VaBlocks:
                 locks.give(block)
         return written
 
-    async def stop_queues(self, block: ManagedBlock, pages: int, cause: int) -> None:
+    async def stop_queues(self, block: ManagedBlock, pages: PageSet, cause: int) -> None:
         """Stop the device's queues if it is about to lose pages on which its kernels cannot fault."""
         if block.accessed_by & pages:
             await self._queues.begin(cause)

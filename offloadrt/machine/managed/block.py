@@ -3,7 +3,7 @@
 A page of a device is in one of four states. Nobody has touched it; the host has its bytes; the GPU has them
 (``resident``); or another GPU has them (``elsewhere``). The GPU can translate resident pages and ``remote`` pages,
 which are pages of the host and of other GPUs that it reaches over a link. Everything else that the driver remembers of
-a page (advice, copies, mappings of the host) is a further set. A set of pages is an integer: bit k is page k.
+a page (advice, copies, mappings of the host) is a further set. Sets of pages are integers (`PageSet`).
 
 The methods of ``ManagedBlock`` are the transitions between these states. No other code changes the sets, so that each
 transition keeps the invariants that ``ManagedBlock.broken`` lists. The model is the real driver's ``uvm_va_block_t``:
@@ -23,8 +23,10 @@ from typing import Literal
 
 import attrs
 
-PageSets = Sequence[tuple[int, int]]
-"""Pages in an order, as pairs (index of a block, set of its pages as bits of an integer); no page occurs twice."""
+PageSet = int
+"""Some pages of one block: bit k stands for page k."""
+PageSets = Sequence[tuple[int, PageSet]]
+"""Pages in an order, as pairs (index of a block, its pages); no page occurs twice."""
 
 
 def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
@@ -135,7 +137,7 @@ def up_to(sets: PageSets, count: int) -> PageSets:
     return taken
 
 
-def _lowest(pages: int, count: int) -> int:
+def _lowest(pages: PageSet, count: int) -> int:
     """Return the lowest `count` bits of `pages`, one for each page of a block; there are more of them than that."""
     places = count
     # So many places more cannot hold more pages than are lacking.
@@ -145,7 +147,7 @@ def _lowest(pages: int, count: int) -> int:
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def runs(pages: int) -> tuple[tuple[int, int], ...]:
+def runs(pages: PageSet) -> tuple[tuple[int, int], ...]:
     """Return a set of pages as ranges [low, high), ascending.
 
     >>> runs(0b110111)
@@ -221,41 +223,41 @@ class ManagedBlock:
     """Number of pages of that span in each state; empty until it is requested."""
     story: Callable[[], str] = _no_story
     """Describes for errors whose block this is, at which time, and in which actor."""
-    valid: int = 0
+    valid: PageSet = 0
     """Pages that belong to an allocation."""
-    populated: int = 0
+    populated: PageSet = 0
     """Pages that somebody has touched."""
-    resident: int = 0
+    resident: PageSet = 0
     """Pages in the GPU's memory."""
-    remote: int = 0
+    remote: PageSet = 0
     """Pages in host memory or on other GPUs that the GPU can translate."""
-    at_peers: dict[int, int] = attrs.field(factory=dict)
+    at_peers: dict[int, PageSet] = attrs.field(factory=dict)
     """The remote pages that lie in other devices' memory, by the device's index."""
-    elsewhere: int = 0
+    elsewhere: PageSet = 0
     """Pages that lie in the memory of other devices, whether this GPU can translate them or not."""
-    host_copy: int = 0
+    host_copy: PageSet = 0
     """Pages on a GPU of which the host also has a valid copy (read duplication)."""
-    read_only: int = 0
+    read_only: PageSet = 0
     """Pages in the GPU's memory that have copies in other places, so that a store faults."""
-    read_mostly: int = 0
+    read_mostly: PageSet = 0
     """Pages with the advice that reads make copies of them (cudaMemAdviseSetReadMostly)."""
-    prefers_host: int = 0
+    prefers_host: PageSet = 0
     """Pages with the advice that they stay on the host."""
-    prefers_here: int = 0
+    prefers_here: PageSet = 0
     """Pages with the advice that they stay in the memory of this GPU."""
-    accessed_by: int = 0
+    accessed_by: PageSet = 0
     """Pages with the advice that the GPU can always translate them (cudaMemAdviseSetAccessedBy)."""
-    system: int = 0
+    system: PageSet = 0
     """Pages of the host's allocators, which the GPU reaches by the host's page table (address translation services)."""
-    users: dict[int, tuple[int, ManagedUsage]] = attrs.field(factory=dict)
+    users: dict[int, tuple[PageSet, ManagedUsage]] = attrs.field(factory=dict)
     """The allocations in the block, by address: the pages of each, and its counts."""
-    sole: tuple[int, ManagedUsage | None] = (0, None)
+    sole: tuple[PageSet, ManagedUsage | None] = (0, None)
     """The pages of the only allocation in the block, and its counts; no pages when there are several allocations."""
-    host_mapped: int = 0
+    host_mapped: PageSet = 0
     """Pages that the host can translate; a migration has to remove these translations."""
-    dma_mapped: int = 0
+    dma_mapped: PageSet = 0
     """Pages whose host memory the copy engines can reach; the host keeps that memory while they are on the GPU."""
-    on_host_made: int = 0
+    on_host_made: PageSet = 0
     """Pages with host memory, because the host has touched them or others of their chunk."""
     _last: tuple[str, int] | None = attrs.field(default=None, init=False)
     """The last change of the GPU's translations, for errors."""
@@ -274,13 +276,13 @@ class ManagedBlock:
 
     # allocations
 
-    def enter(self, address: int, pages: int, usage: ManagedUsage) -> None:
+    def enter(self, address: int, pages: PageSet, usage: ManagedUsage) -> None:
         """Record that these pages of the block belong to the allocation at ``address``."""
         self.users[address] = pages, usage
         self.sole = self.users[address] if len(self.users) == 1 else (0, None)
         self.valid |= pages
 
-    def leave(self, address: int, pages: int) -> int:
+    def leave(self, address: int, pages: PageSet) -> int:
         """End an allocation's part of the block; return those of its pages that belong to no other allocation.
 
         The returned pages stay unchanged until the driver has unmapped them and calls ``release``.
@@ -295,7 +297,7 @@ class ManagedBlock:
             pages &= ~others
         return pages
 
-    def release(self, pages: int) -> None:
+    def release(self, pages: PageSet) -> None:
         """Remove all state of pages that belong to no allocation any more.
 
         Raises IllegalTransition while the GPU can translate one of them, or an allocation contains one.
@@ -319,13 +321,13 @@ class ManagedBlock:
         self.accessed_by &= kept
         self.read_mostly &= kept
 
-    def admit(self, pages: int) -> None:
+    def admit(self, pages: PageSet) -> None:
         """Mark pages that a kernel has faulted on as valid: a kernel may use memory that was freed while it ran."""
         self.valid |= pages
 
     # what the GPU can translate
 
-    def map_local(self, pages: int) -> None:
+    def map_local(self, pages: PageSet) -> None:
         """Put pages into the GPU's memory and let the GPU translate them.
 
         Raises IllegalTransition when the GPU has one of them already, because its bytes would count twice.
@@ -338,7 +340,7 @@ class ManagedBlock:
         self.resident |= pages
         self._before, self._last = self._last, ("map_local", pages)
 
-    def map_remote(self, pages: int) -> None:
+    def map_remote(self, pages: PageSet) -> None:
         """Let the GPU translate pages of the host's memory over the link.
 
         Raises IllegalTransition when one of them is in the GPU's memory: it has to be unmapped there first, so that
@@ -352,7 +354,7 @@ class ManagedBlock:
         self.remote |= pages
         self._before, self._last = self._last, ("map_remote", pages)
 
-    def map_at_peer(self, pages: int, device: int) -> None:
+    def map_at_peer(self, pages: PageSet, device: int) -> None:
         """Mark remote pages as lying in the memory of another device.
 
         Raises IllegalTransition for a page that is not mapped over a link.
@@ -361,7 +363,7 @@ class ManagedBlock:
             raise self._illegal(f"cannot lie on device {device}: they are not mapped over a link", pages & ~self.remote)
         self.at_peers[device] = self.at_peers.get(device, 0) | pages
 
-    def unmap(self, pages: int) -> None:
+    def unmap(self, pages: PageSet) -> None:
         """Remove the GPU's translations of pages; resident pages leave its memory. Other pages stay unchanged."""
         self.resident &= ~pages
         self.read_only &= ~pages
@@ -369,18 +371,18 @@ class ManagedBlock:
             self._leave_link(pages)
         self._before, self._last = self._last, ("unmap", pages)
 
-    def _leave_link(self, pages: int) -> None:
+    def _leave_link(self, pages: PageSet) -> None:
         self.remote &= ~pages
         for device, there in self.at_peers.items():
             self.at_peers[device] = there & ~pages
 
-    def count_at_peers(self, pages: int) -> int:
+    def count_at_peers(self, pages: PageSet) -> int:
         """Count the pages among `pages` that the GPU translates in the memory of other devices."""
         return sum([(there & pages).bit_count() for there in self.at_peers.values()])
 
     # copies of pages in several places
 
-    def protect(self, pages: int) -> None:
+    def protect(self, pages: PageSet) -> None:
         """Make resident pages read-only, because they have copies in other places.
 
         Raises IllegalTransition for a page that the GPU does not have.
@@ -389,15 +391,15 @@ class ManagedBlock:
             raise self._illegal("cannot become read-only: the GPU does not have them", pages & ~self.resident)
         self.read_only |= pages
 
-    def allow_stores(self, pages: int) -> None:
+    def allow_stores(self, pages: PageSet) -> None:
         """Allow stores to pages again, because no other copies exist."""
         self.read_only &= ~pages
 
-    def set_host_copy(self, pages: int, *, valid: bool) -> None:
+    def set_host_copy(self, pages: PageSet, *, valid: bool) -> None:
         """Set whether the host has valid copies of pages on GPUs; pages of no allocation have no copies."""
         self.host_copy = self.host_copy | pages & self.valid if valid else self.host_copy & ~pages
 
-    def arrived_elsewhere(self, pages: int) -> None:
+    def arrived_elsewhere(self, pages: PageSet) -> None:
         """Note that another device has pages in its memory."""
         self.populated |= pages
         self.elsewhere |= pages
@@ -408,12 +410,12 @@ class ManagedBlock:
 
     # the host
 
-    def touched_by_host(self, pages: int) -> None:
+    def touched_by_host(self, pages: PageSet) -> None:
         """Note that the host has touched pages and can translate them."""
         self.populated |= pages
         self.host_mapped |= pages
 
-    def make_on_host(self, pages: int, per_block: int) -> int:
+    def make_on_host(self, pages: PageSet, per_block: int) -> int:
         """Make host memory for pages, or for a whole block that has none (one chunk); return the pages that got it."""
         whole = (1 << per_block) - 1
         there = self.on_host_made | self.host_mapped | self.dma_mapped
@@ -421,36 +423,36 @@ class ManagedBlock:
         self.on_host_made |= new
         return new
 
-    def map_on_host(self, pages: int) -> None:
+    def map_on_host(self, pages: PageSet) -> None:
         """Note that the host can translate pages that have come back to it."""
         self.host_mapped |= pages
 
-    def unmap_on_host(self, pages: int) -> None:
+    def unmap_on_host(self, pages: PageSet) -> None:
         """Remove the host's translations of pages, because the pages migrate."""
         self.host_mapped &= ~pages
 
-    def map_for_copies(self, pages: int) -> int:
+    def map_for_copies(self, pages: PageSet) -> int:
         """Let copy engines reach the host's memory for pages; return those that they could not reach before."""
         fresh = pages & ~self.dma_mapped
         self.dma_mapped |= fresh
         return fresh
 
-    def use_in_place(self, pages: int) -> None:
+    def use_in_place(self, pages: PageSet) -> None:
         """Mark pages as memory of the host's allocators, which the GPU reaches by the host's page table."""
         self.system |= pages
 
     # advice (cuMemAdvise)
 
-    def prefer(self, where: Literal["host", "here", "elsewhere", "nowhere"], pages: int) -> None:
+    def prefer(self, where: Literal["host", "here", "elsewhere", "nowhere"], pages: PageSet) -> None:
         """Set the preferred location of pages: the host, this GPU, another one, or none."""
         self.prefers_host = self.prefers_host | pages if where == "host" else self.prefers_host & ~pages
         self.prefers_here = self.prefers_here | pages if where == "here" else self.prefers_here & ~pages
 
-    def set_accessed_by(self, pages: int, advised: bool) -> None:
+    def set_accessed_by(self, pages: PageSet, advised: bool) -> None:
         """Set whether the GPU should always be able to translate pages."""
         self.accessed_by = self.accessed_by | pages if advised else self.accessed_by & ~pages
 
-    def set_read_mostly(self, pages: int, advised: bool) -> None:
+    def set_read_mostly(self, pages: PageSet, advised: bool) -> None:
         """Set whether reads of pages make copies."""
         self.read_mostly = self.read_mostly | pages if advised else self.read_mostly & ~pages
 
@@ -479,7 +481,7 @@ class ManagedBlock:
         }
         return [rule for rule, holds in rules.items() if not holds]
 
-    def _illegal(self, what: str, pages: int) -> IllegalTransition:
+    def _illegal(self, what: str, pages: PageSet) -> IllegalTransition:
         """Return the error for a transition that the state of pages does not allow, with the block's story."""
         sets = ("valid", "populated", "resident", "remote", "elsewhere", "read_only", "host_copy")
         state = "; ".join(f"{name} {_shown(getattr(self, name))}" for name in sets)
@@ -492,7 +494,7 @@ class ManagedBlock:
         )
 
 
-def _shown(pages: int) -> str:
+def _shown(pages: PageSet) -> str:
     """Return a set of pages as ranges, such as ``0-3, 7``."""
     return ", ".join(str(low) if high == low + 1 else f"{low}-{high - 1}" for low, high in runs(pages)) or "none"
 

@@ -21,7 +21,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.compute.residency import ResidentKernel, ResidentKernels
 from offloadrt.machine.injection import Injector
 from offloadrt.machine.links.engines import RemotePort
-from offloadrt.machine.managed.block import PageSets, among, begun, how_many, merged, without
+from offloadrt.machine.managed.block import PageSet, PageSets, among, begun, how_many, merged, without
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.sweep import HOST, Accesses, ManagedAccess, ManagedSweep, Residence, order_of
 from offloadrt.machine.managed.warps import ResidentWarps
@@ -121,7 +121,7 @@ class _Region:
     """The counter of one region; ``pages`` are those of the accessed sub-regions."""
 
     accesses: float = 0.0
-    pages: int = 0
+    pages: PageSet = 0
     notified: bool = False
 
 
@@ -153,7 +153,7 @@ class AccessCounters:
         """Reset the counter of a region."""
         self._regions.pop(index, None)
 
-    def _count(self, index: int, pages: int, accesses: float, cause: int) -> None:
+    def _count(self, index: int, pages: PageSet, accesses: float, cause: int) -> None:
         region = self._regions.setdefault(index, _Region())
         if region.notified:
             return
@@ -163,7 +163,7 @@ class AccessCounters:
             region.notified = True
             self.mailbox.put(AccessNotification(index, self._whole_parts(region.pages), cause, self._sim.now))
 
-    def _whole_parts(self, pages: int) -> int:
+    def _whole_parts(self, pages: PageSet) -> int:
         """Return all pages of the sub-regions that contain some of the pages."""
         width, whole = self._pages_a_part, 0
         part = (1 << width) - 1

@@ -22,6 +22,7 @@ from offloadrt.address_map import AddressMap
 from offloadrt.machine.managed.block import (
     ManagedBlock,
     ManagedUsage,
+    PageSet,
     PageSets,
     Picks,
     RootChunks,
@@ -337,7 +338,7 @@ class ManagedPages:
         for block, pages in self.parts(begin, nbytes, own):
             yield block, block.leave(begin, pages)
 
-    def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:
+    def shares(self, block: ManagedBlock, pages: PageSet) -> list[tuple[int, ManagedUsage]]:
         """Divide pages of a block among its allocations: (number of pages, counts); the first one gets shared pages."""
         own, usage = block.sole
         if usage is not None and not pages & ~own:
@@ -360,10 +361,7 @@ class ManagedPages:
         return self._usage("") if begin is None else users[begin][1]
 
     def _usage(self, name: str) -> ManagedUsage:
-        usage = self.usage.get(name)
-        if usage is None:
-            usage = self.usage[name] = ManagedUsage()
-        return usage
+        return self.usage.setdefault(name, ManagedUsage())
 
     def resident_pages(self) -> int:
         """Count the pages that lie in the GPU's memory."""
@@ -371,7 +369,7 @@ class ManagedPages:
 
     # what the GPU can translate
 
-    def set_state(self, block: ManagedBlock, pages: int, state: int) -> None:
+    def set_state(self, block: ManagedBlock, pages: PageSet, state: int) -> None:
         """Set the GPU's translation of some pages of a block to ``LOCAL``, ``REMOTE`` or ``UNMAPPED``.
 
         With ``LOCAL`` the GPU becomes the owner; otherwise the CPU does, if anybody has touched the pages.
@@ -412,7 +410,7 @@ class ManagedPages:
 
     # pages that lie in the memory of other devices, or have copies there
 
-    def set_at_peer(self, block: ManagedBlock, pages: int, device: int) -> None:
+    def set_at_peer(self, block: ManagedBlock, pages: PageSet, device: int) -> None:
         """Let the GPU translate pages of a block that lie in the memory of another device."""
         self.set_state(block, pages, REMOTE)
         block.map_at_peer(pages, device)
@@ -439,7 +437,7 @@ class ManagedPages:
             for block in self.blocks.values():
                 self.for_stores.follow(block, self.per_block)
 
-    def protect(self, block: ManagedBlock, pages: int, *, read_only: bool) -> None:
+    def protect(self, block: ManagedBlock, pages: PageSet, *, read_only: bool) -> None:
         """Make stores to resident pages of a block fault, or allow them again."""
         if read_only:
             block.protect(pages)
