@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from offloadrt.study import Figure, ParameterError, Range, Result, Run, Scenario, scenario, to_pandas, to_polars
     from offloadrt.study.questions import compare, execute, sweep
 
-__version__ = "0.2.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "Figure",
