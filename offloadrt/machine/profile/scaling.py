@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 
 import attrs
 import msgspec
@@ -42,7 +41,7 @@ class ScaledPart:
     rule: float
     """The factor within which the proportion holds; an estimate."""
     keys: tuple[str, ...]
-    """Patterns of the entries' keys."""
+    """The entries' keys; a last `*` stands for any end."""
     is_proportional: bool = True
     """Whether the entries change with the reference; if not, another part only widens their ranges."""
 
@@ -103,7 +102,8 @@ _RATES = ("data / time", "work / time")
 @functools.cache
 def part_of(key: str) -> ScaledPart | None:
     """Return the part of a machine that an entry depends on; None if it depends on none and is never scaled."""
-    return next((part for part in PARTS if any(fnmatchcase(key, pattern) for pattern in part.keys)), None)
+    named = ((part, name.removesuffix("*"), name.endswith("*")) for part in PARTS for name in part.keys)
+    return next((part for part, name, begins in named if (key.startswith(name) if begins else key == name)), None)
 
 
 def is_scalable(entry: ProfileEntry) -> bool:
