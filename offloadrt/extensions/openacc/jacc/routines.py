@@ -100,23 +100,26 @@ Stage = Literal["whole", "part", "combination"]
 class OnDevice:
     """A launch on one device.
 
-    given: its arguments, with arrays of the host. arrays: those that have to be present. known, arguments: the arrays'
-    device addresses and the launch's arguments with them, as of the last time that they were looked up.
+    given: its arguments, with arrays of the host. arrays: those that have to be present. items: the map items of its
+    region. known, region: the arrays' device addresses and the region that has them as its arguments, as of the last
+    time that they were looked up.
     """
 
     launch: Launch
     given: Sequence[Any]
     arrays: Sequence[HostArray]
-    known: ResolvedArrays | None = None
-    arguments: list[Any] = attrs.field(factory=list)
+    items: Sequence[MapItem] = ()
+    known: ResolvedArrays | None = attrs.field(default=None, init=False)
+    region: OffloadedRegion = attrs.field(init=False)
 
     def lies_at(self, known: ResolvedArrays) -> None:
         """Take over the device addresses of the arrays from a look-up."""
         self.known = known
         at = dict(zip(self.arrays, known.pointers, strict=True))
-        self.arguments = [
+        arguments = [
             at.get(argument, argument) if isinstance(argument, HostArray) else argument for argument in self.given
         ]
+        self.region = OffloadedRegion(self.launch, self.items, arguments)
 
 
 @attrs.frozen(eq=False)
@@ -150,7 +153,7 @@ class Push:
 
     def _launched(self, number: int, stage: Stage) -> OnDevice:
         if stage == "whole":
-            return OnDevice(self.launch, self.arguments, self.present)
+            return OnDevice(self.launch, self.arguments, self.present, self.items)
         assert self.division is not None
         if stage == "part":
             arrays = [*self.present, *self.division.partial_values]
@@ -306,7 +309,6 @@ class Launching:
 
         execution: the execution to which the launch belongs; None to measure nothing.
         """
-        items = push.items if stage == "whole" else []
 
         async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
             if execution is not None:
@@ -317,8 +319,7 @@ class Launching:
                 here.lies_at(known)
                 if stage == "part":
                     self.exchange.placed(where.number, here.arrays, known)
-            offloaded = OffloadedRegion(here.launch, items, here.arguments)
-            await target(where, queue, offloaded, "jacc_kernel_push", _no_global)
+            await target(where, queue, here.region, "jacc_kernel_push", _no_global)
 
         return launch
 
