@@ -87,9 +87,7 @@ NumPy's memory comes from the C library, which may clear all 2 MiB of a segment 
 
 
 def _zeros(size: int) -> Bytes:
-    if size < _PAGED:
-        return np.zeros(size, dtype=np.uint8)
-    return np.frombuffer(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype=np.uint8)
+    return np.zeros(size, np.uint8) if size < _PAGED else np.frombuffer(mmap.mmap(-1, size, mmap.MAP_PRIVATE), np.uint8)
 
 
 # ---------------------------------------------------------------------- free ranges
