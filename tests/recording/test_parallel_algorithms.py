@@ -14,6 +14,7 @@ from recorded_programs import PROGRAMS, built
 from test_recorded_mistakes import report_of
 
 from offloadrt.extensions.recording.format import Recording, RecordingFile, convert
+from offloadrt.extensions.recording.format.recording import Step
 from offloadrt.extensions.recording.toolchain import RecordOptions, find_compiler, record, rewrite
 from offloadrt.extensions.stdpar.elision import ALGORITHMS
 from offloadrt.runtime.mapping.map_types import LITERAL
@@ -143,6 +144,22 @@ def test_elements_that_touch_what_others_touch_are_told_with_the_lines_of_the_pr
     assert ("race", sums, sums) in found
     assert any(f"algorithm_races.cpp:{at['neighbour']}" in places for _, *places in found)
     assert not any("offload_algorithms.hpp" in place for _, *places in found for place in places)
+
+
+@pytest.mark.slow
+def test_small_arrays_are_those_of_their_algorithms(tmp_path: Path) -> None:
+    """Also rows that a kernel finds by pointers in memory: their launch is traced once more when they are known."""
+    program = built("few.cpp", tmp_path, "-stdpar", "-std=c++17")
+    (ran,) = record([str(program)], tmp_path / "few.raw", [None], RecordOptions())
+    assert ran.exit == 0
+    convert(tmp_path / "few.raw", tmp_path / "few.rec")
+    opened = RecordingFile.read(tmp_path / "few.rec")
+    recording = opened.load(opened.runs[0])
+    sizes = [array.nbytes for array in recording.dictionaries.arrays if array.origin == "malloc"]
+    assert sizes == [40] * 3 + [960] + [80] * 40
+    assert recording.columns["record.step"].tolist().count(Step.FREE) == len(sizes)
+    found = replayed(tmp_path / "few.rec", pool="off")
+    assert (found["interposed"], found["offloaded"]) == (len(sizes), 9)
 
 
 @pytest.mark.slow

@@ -76,10 +76,29 @@ LEFT = ("missing unmap", "a", "enter")
         (14, []),
         (15, [(FREED, "a", "enter", "elsewhere", "release")]),
         (16, []),
+        (17, [("map beyond the array", "a", "more than it has")]),
     ],
 )
 def test_an_array_of_c(checked: Callable[[str, str], Told], case: int, expected: Told) -> None:
     assert checked("lifetimes.c", str(case)) == expected
+
+
+def test_small_arrays_of_the_heap_have_sizes_and_ends_of_their_own(tmp_path: Path) -> None:
+    """malloc may give all three one address; then each exists from its own allocation on."""
+    raw, file = tmp_path / "raw", tmp_path / "small.rec"
+    record([str(built("lifetimes.c", tmp_path, "-O1")), "18"], raw, [2], RecordOptions(check=True))
+    convert(raw, file)
+    recording = only(file)
+    arrays = recording.dictionaries.arrays
+    assert [array.nbytes for array in arrays] == [20] * 3
+    alone = [sum(array.address == other.address for other in arrays) == 1 for array in arrays]
+    assert [array.origin for array in arrays] == ["small" if is_alone else "malloc" for is_alone in alone]
+    assert recording.columns["record.step"].tolist().count(Step.FREE) == 3
+    assert said_of(file, "lifetimes.c") == []
+
+
+def test_regions_that_map_a_small_array_one_after_the_other_race(checked: Callable[[str, str], Told]) -> None:
+    assert {(kind, subject) for kind, subject, *_ in checked("lifetimes.c", "19")} == {("race", "a on device 0")}
 
 
 def test_arrays_of_cpp(checked: Callable[[str, str], Told]) -> None:

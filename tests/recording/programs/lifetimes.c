@@ -1,7 +1,9 @@
 /* Arrays that end while they are mapped, or afterwards: what a check says of each is in test_recorded_lifetimes.py. */
+#include <omp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { N = 4096 };
 static void *volatile kept;
@@ -150,6 +152,25 @@ static void by_another_thread(void) {
   }
 }
 
+static void few(int count) {
+  int *a = calloc(5, sizeof *a);
+#pragma omp target map(tofrom : a[0 : count]) /* more than it has */
+  a[1] = 1;
+  free(a);
+}
+
+static void by_nobody_ordered(void) {
+  int *a = calloc(5, sizeof *a);
+#pragma omp parallel num_threads(2)
+  {
+    if (omp_get_thread_num())
+      usleep(50000); /* so that the mappings do not overlap */
+#pragma omp target map(from : a[0 : 5]) /* by both */
+    a[1] = 1;
+  }
+  free(a);
+}
+
 int main(int argc, char **argv) {
   switch (argc > 1 ? atoi(argv[1]) : 0) {
   case 0: freed_too_early(leave); break;
@@ -172,5 +193,11 @@ int main(int argc, char **argv) {
   case 14: by_a_pthread(0); break;
   case 15: by_a_pthread(1); break;
   case 16: mapped_by_a_pthread(); break;
+  case 17: few(6); break;
+  case 18:
+    for (int times = 0; times < 3; times++)
+      few(5);
+    break;
+  case 19: by_nobody_ordered(); break;
   }
 }

@@ -19,7 +19,7 @@ from offloadrt.extensions.recording.format.recording import (
     RecordedArray,
     TaskRow,
 )
-from offloadrt.extensions.recording.format.slots import LOADS, MAYBE_STORED, STORES, Row, a_of
+from offloadrt.extensions.recording.format.slots import LATE, LOADS, MAYBE_STORED, SCRATCH, STORES, Row, a_of
 
 _ADDRESS_BITS = 48
 _SERIALS = 1 << 15
@@ -87,7 +87,7 @@ class HostArrays:
     def free(self, address: int) -> HostBlock | None:
         """End the allocation that begins at an address, and return it; None if none does."""
         block = self._live.get(address)
-        return None if block is None or block.origin not in ("malloc", "scratch") else self._live.pop(address)
+        return None if block is None or block.origin not in ("malloc", "scratch", "small") else self._live.pop(address)
 
     def end_mapped(self, address: int, nbytes: int) -> list[HostBlock]:
         """End all arrays in a range that are known from map items only, and return them."""
@@ -165,8 +165,20 @@ class HostArrays:
             place = found[0] - 1
         return blocks[::-1]
 
+    def _separate(self) -> None:
+        """Let small blocks at whose addresses other arrays were, too, exist only from when they become known."""
+        end, last = 0, None
+        for block in sorted(self.used, key=lambda one: one.address):
+            if block.address < end and block is not last:
+                for one in (block, last):
+                    if one is not None and one.origin == "small":
+                        one.origin = "malloc"
+            if block.address + block.nbytes > end:
+                end, last = block.address + block.nbytes, block
+
     def table(self) -> tuple[tuple[RecordedArray, ...], list[ArrayPlace]]:
         """Return the final arrays, and for each number the array's final place, which may be in another array."""
+        self._separate()
         places: dict[int, int] = {}
         known: list[ArrayPlace] = []
         arrays: list[RecordedArray] = []
@@ -403,6 +415,13 @@ class MemoryEvents:
             self.links[address] = name.removesuffix("_decl_tgt_ref_ptr")
         else:
             self.arrays.use(self.arrays.allocate(address, nbytes, "global", name))
+
+    def begins(self, address: int, nbytes: int, how: int) -> HostBlock:
+        """Add an allocation; a small block that is known late has the touches that came before."""
+        block = self.arrays.allocate(address, nbytes, {SCRATCH: "scratch", LATE: "small"}.get(how, "malloc"))
+        if how == LATE:
+            self._place(block)
+        return block
 
     def freed(self, address: int, nbytes: int) -> list[HostBlock]:
         """End the arrays in memory that the program frees: an allocation, or all that map items made known there."""

@@ -36,7 +36,6 @@ from offloadrt.extensions.recording.format.slots import (
     DEFERRED,
     MAPPER_COMPONENT,
     REALLOC,
-    SCRATCH,
     STOP,
     AlgorithmWords,
     RawProcess,
@@ -639,7 +638,7 @@ class Assembler:
             if a_of(row) == REALLOC:
                 task.put(place, "detail", NONE if address == row[2] else end)
         thread.moving.clear()
-        block = self.memory.arrays.allocate(row[2], row[3], "scratch" if a_of(row) == SCRATCH else "malloc")
+        block = self.memory.begins(row[2], row[3], a_of(row))
         self.memory.allocated.append((self.task_of(thread), self.add(thread, Step.ALLOCATE, 0), block))
 
     def _freed(self, thread: _Thread, row: Row) -> None:

@@ -196,11 +196,15 @@ def _unmerged(table: ListTable, numbers: list[int]) -> dict[str, Column]:
 
 
 def _place_allocations(assembler: Assembler, columns: dict[str, Column], numbers: list[int]) -> None:
-    """Put the final array numbers into records of allocations and frees; for unused arrays, only their time is left."""
+    """Put the final array numbers into records of allocations and frees; others only keep their time.
+
+    Others are those of unused arrays, and allocations of small blocks that count as there from the beginning.
+    """
     first = columns["task.first"]
     for task, place, block in assembler.memory.allocated:
         record = int(first[task.index]) + place // FIELDS
-        if block.number == NONE:
+        is_there = block.origin == "small" and columns["record.step"][record] == Step.ALLOCATE
+        if block.number == NONE or is_there:
             columns["record.step"][record] = Step.REST
         else:
             columns["record.subject"][record] = numbers[block.number]

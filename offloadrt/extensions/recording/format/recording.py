@@ -346,7 +346,7 @@ class RecordedArray(msgspec.Struct, frozen=True):
     origin: str
     """How the array comes to be. malloc, and scratch (memory of an algorithm): records ALLOCATE and FREE say when.
     global and link: declare target variables. variable and constant: of host code. mapped: only known because items map
-    it.
+    it. small: a block of the heap below 1 KiB, known since a directive maps it; malloc if others had its address.
 
     All but malloc and scratch exist from the beginning.
     """

@@ -98,6 +98,8 @@ STOP: Final = 61
 """The call number of a place where the barrier of the algorithms before it stays."""
 SCRATCH: Final = 5
 """`a` of an ALLOC slot: an algorithm allocates memory for its own use."""
+LATE: Final = 6
+"""`a` of an ALLOC slot: a small block was allocated before, and is written now that a directive is given it."""
 MAPPER_COMPONENT: Final = 9
 DEFERRED: Final = (28, 31, 32)
 """The call numbers of asynchronous routines: they make a task, which does the copy or the memset."""

@@ -93,7 +93,7 @@ enum ending { FREES, MOVES /* realloc: what follows says whether the block has m
 
 enum stop { STOP_ACCESS = 1, STOP_CALL, STOP_EXIT, STOP_MEMORY /* malloc or free */ }; /* the argument of CALL_STOP */
 
-enum { SCRATCH = 5 /* `a` of SLOT_ALLOC: memory of an algorithm's own */ };
+enum { SCRATCH = 5 /* `a` of SLOT_ALLOC: memory of an algorithm's own */, LATE = 6 /* of a small block that was allocated before: a directive maps it */ };
 
 enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK, STRAY_FREED /* of the device, since */, STRAY_LOST /* a copy of the kernel's own, of which nobody uses what it gets */ };
 

@@ -516,7 +516,7 @@ class ReplayedProgram:
         array = self.arrays[number]
         if array is None:
             return
-        if self.recording.dictionaries.arrays[number].origin == "malloc":
+        if self.recording.dictionaries.arrays[number].origin in ("malloc", "small"):
             self._freed.add(number)
         if self._observed is not None:
             self._observed.frees(array, None if end == NONE else self.recording.dictionaries.ends[end])

@@ -66,6 +66,7 @@ EXPORT uint64_t offload_recorder_algorithm(const char *algorithm, const char *fi
       continue;
     *stack |= (uint64_t)is_on_stack(words[i]) << *pointers;
     given[5 + (*pointers)++] = words[i];
+    is_given(words[i], false);
   }
   uint32_t used = 5 + (uint32_t)*pointers;
   call_t call = call_begin(CALL_ALGORITHM, text_of(algorithm, file, line), -1, (used + WORDS - 1) / WORDS);

@@ -114,6 +114,13 @@ void put_item(uint32_t index, uint64_t base, uint64_t begin, int64_t size, uint6
     note_host_memory(begin, (uint64_t)size);
 }
 
+/* Before a directive: what it maps. */
+static void items_given(uint32_t count, void **begin, const int64_t *type) {
+  for (uint32_t i = 0; i < count; i++)
+    if (!(type[i] & (LITERAL | NON_CONTIGUOUS)))
+      is_given((uint64_t)begin[i], true);
+}
+
 void put_arguments(const uint64_t *values, uint32_t count) {
   for (uint32_t done = 0; done < count; done += WORDS) {
     slot_t *slot = next_slot();
@@ -171,6 +178,7 @@ static void put_outs(call_t call, uint32_t count, void **base, int64_t *type) {
                    int64_t *type, void **name, void **mapper) {                                                        \
     REAL(NAME);                                                                                                        \
     uint32_t slots = (uint32_t)count + dimensions_of((uint32_t)count, size, type);                                     \
+    items_given((uint32_t)count, begin, type);                                                                         \
     call_t call = call_begin(FUNCTION, ident ? ident->location : NULL, device, slots);                                 \
     if (call.id)                                                                                                       \
       put_items((uint32_t)count, base, begin, size, type, name, mapper);                                               \
@@ -189,6 +197,7 @@ DATA(__tgt_target_data_update_mapper, CALL_DATA_UPDATE)
                    int32_t noalias_count, void *noalias) {                                                             \
     REAL(NAME);                                                                                                        \
     uint32_t slots = (uint32_t)count + dimensions_of((uint32_t)count, size, type);                                     \
+    items_given((uint32_t)count, begin, type);                                                                         \
     call_t call = call_begin(FUNCTION, ident ? ident->location : NULL, device, slots);                                 \
     if (call.id)                                                                                                       \
       put_items((uint32_t)count, base, begin, size, type, name, mapper);                                               \
@@ -201,6 +210,7 @@ DATA_NOWAIT(__tgt_target_data_update_nowait_mapper, CALL_DATA_UPDATE_NOWAIT)
 
 static call_t kernel_begin(enum function function, ident_t *ident, int64_t device, int32_t teams, int32_t limit,
                            void *host, kernel_arguments_t *arguments) {
+  items_given(arguments->items, arguments->begin, arguments->type);
   call_t call = call_begin(function, ident ? ident->location : NULL, device, 1 + arguments->items);
   if (!call.id)
     return call;
@@ -245,6 +255,7 @@ EXPORT int __tgt_target_kernel_nowait(ident_t *ident, int64_t device, int32_t te
 EXPORT void __tgt_push_mapper_component(void *handle, void *base, void *begin, int64_t size, int64_t type, void *name) {
   REAL(__tgt_push_mapper_component);
   if (recording()) {
+    items_given(1, &begin, &type);
     call_t call = call_begin(CALL_MAPPER_COMPONENT, NULL, 0, 1);
     put_item(0, (uint64_t)base, (uint64_t)begin, size, (uint64_t)type, name, NULL);
     this_thread()->call = call.outer;

@@ -16,7 +16,7 @@ typedef struct {
   int64_t teams, threads;
   uint64_t trip;
   unsigned to_trace;            /* how many launches more are traced */
-  bool has_reference, asks_who;
+  bool has_reference, asks_who, follows_pointers;
   uint64_t reference[COUNTS];   /* of an untraced launch */
 } shape_t;
 
@@ -203,10 +203,11 @@ static uint64_t largest_watched(void) {
 }
 
 /* ---- what of the host's memory a kernel comes to ---- */
-enum { KNOWN = 1 << 12 };
+enum { KNOWN = 1 << 12, MOST_FOUND = 1 << 10 };
 static __thread host_block_t *host_blocks;
 static __thread size_t host_block_count;
 static __thread uint64_t *not_hosts; /* places of 16 bytes that are known not to be the host's */
+static __thread unsigned found_small; /* blocks of the shared heap that a traced launch came to by pointers in memory */
 
 static bool is_host(uint64_t address) {
   uint64_t *known = &not_hosts[address / 16 % KNOWN];
@@ -222,7 +223,9 @@ static bool is_host(uint64_t address) {
   }
   if (low && address - host_blocks[low - 1].begin < host_blocks[low - 1].bytes)
     return true;
-  if (!shares_heap() && tracks_bytes() && (is_small_block(address) || is_in_frame(address, this_thread()->frame)))
+  if (shares_heap())
+    found_small += found_small < MOST_FOUND && is_given(address, false);
+  else if (tracks_bytes() && (is_small_block(address) || is_in_frame(address, this_thread()->frame)))
     return true;
   *known = address / 16;
   return false;
@@ -300,6 +303,7 @@ void submit_begin(void) {
   launch.teams = shape->teams > 0 ? (uint32_t)shape->teams : 0;
   launch.threads = shape->threads > 0 ? (uint32_t)shape->threads : 0;
   launch.trip = shape->trip;
+  found_small = 0;
   const char *least_teams = getenv("OFFLOADRT_LEAST_TEAMS");
   launch.least_teams = least_teams ? (uint32_t)atoi(least_teams) : 1;
   launch.traced = shape->to_trace > 0;
@@ -323,8 +327,10 @@ static bool differs(const uint64_t *counts, const uint64_t *reference) {
 static void plan_next(void) {
   pthread_mutex_lock(&tables);
   shape->asks_who |= launch.asked_who != 0;
-  if (launch.traced)
-    shape->to_trace -= shape->to_trace > 0;
+  if (launch.traced) {
+    shape->to_trace -= shape->to_trace > 0 && (!found_small || shape->follows_pointers); /* once more, with what it has found */
+    shape->follows_pointers |= found_small > 0;
+  }
   else if (!shape->has_reference || differs(launch.counts, shape->reference)) {
     shape->to_trace += shape->has_reference;
     shape->has_reference = true;

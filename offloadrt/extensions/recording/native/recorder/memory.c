@@ -57,50 +57,64 @@ static void keep(uint64_t begin, uint64_t bytes) {
   pthread_mutex_unlock(&mutex);
 }
 
-/* ---- blocks of less than SMALLEST bytes: a bit for each 16 bytes of the heap says where one of the program's begins ---- */
-enum { REGION_SHIFT = 20, GRANULE = 16, REGION_WORDS = (1 << REGION_SHIFT) / GRANULE / 64 };
+/* ---- blocks of less than SMALLEST bytes: a byte for each 16 bytes of the heap. 0: none of the program's begins there; else KNOWN if
+ * the recording has it, and 1 + the bytes that malloc gave beyond those that were asked for ---- */
+enum { REGION_SHIFT = 20, GRANULE = 16, GRANULES = (1 << REGION_SHIFT) / GRANULE, KNOWN = 128 };
 #define REGIONS ((size_t)1 << (47 - REGION_SHIFT))
-static _Atomic(uint64_t *) *regions;
+typedef _Atomic(uint8_t) small_t;
+static _Atomic(small_t *) *regions;
 
-static uint64_t *region_of(uint64_t address, bool make) {
+static small_t *mark_of(uint64_t address, bool make) {
   if (!regions || address >> 47)
     return NULL;
-  _Atomic(uint64_t *) *place = &regions[address >> REGION_SHIFT];
-  uint64_t *region = atomic_load_explicit(place, memory_order_acquire), *none = NULL;
-  if (region || !make)
-    return region;
-  uint64_t *made = __libc_calloc(REGION_WORDS, sizeof *made);
-  if (atomic_compare_exchange_strong(place, &none, made))
-    return made;
-  __libc_free(made);
-  return none;
+  _Atomic(small_t *) *place = &regions[address >> REGION_SHIFT];
+  small_t *region = atomic_load_explicit(place, memory_order_acquire), *none = NULL;
+  if (!region && make) {
+    region = __libc_calloc(GRANULES, sizeof *region);
+    if (region && !atomic_compare_exchange_strong(place, &none, region)) {
+      __libc_free(region);
+      region = none;
+    }
+  }
+  return region ? &region[address % (1 << REGION_SHIFT) / GRANULE] : NULL;
 }
 
-static void mark_small(uint64_t begin, bool is_there) {
-  uint64_t *region = region_of(begin, is_there);
-  if (!region)
-    return;
-  uint64_t granule = begin % (1 << REGION_SHIFT) / GRANULE, bit = (uint64_t)1 << granule % 64;
-  _Atomic(uint64_t) *word = (_Atomic(uint64_t) *)&region[granule / 64];
-  if (is_there)
-    atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
-  else if (atomic_load_explicit(word, memory_order_relaxed) & bit)
-    atomic_fetch_and_explicit(word, ~bit, memory_order_relaxed);
+static void mark_small(void *block, size_t bytes) {
+  small_t *mark = bytes ? mark_of((uint64_t)block, true) : NULL;
+  size_t beyond = malloc_usable_size(block) - bytes;
+  if (mark)
+    atomic_store_explicit(mark, (uint8_t)(1 + (beyond < KNOWN - 2 ? beyond : KNOWN - 2)), memory_order_relaxed);
+}
+
+/* Returns whether the recording has the block, if it is a small one. */
+static bool unmark_small(uint64_t block) {
+  small_t *mark = mark_of(block, false);
+  uint8_t was = mark ? atomic_load_explicit(mark, memory_order_relaxed) : 0;
+  if (was)
+    atomic_store_explicit(mark, 0, memory_order_relaxed);
+  return was & KNOWN;
+}
+
+/* Returns where the small block begins in which an address lies, and how many bytes it has; 0: there is none. */
+static uint64_t small_block_at(uint64_t address, uint64_t *bytes) {
+  for (uint64_t at = address / GRANULE * GRANULE, end = at - SMALLEST; regions && at != end; at -= GRANULE) {
+    small_t *mark = mark_of(at, false);
+    uint8_t marked = mark ? atomic_load_explicit(mark, memory_order_relaxed) : 0;
+    if (!marked)
+      continue;
+    *bytes = malloc_usable_size((void *)at) - (marked % KNOWN - 1);
+    return address - at < *bytes ? at : 0;
+  }
+  return 0;
 }
 
 bool is_small_block(uint64_t address) {
-  if (shared)
-    return false;
-  for (uint64_t at = address / GRANULE * GRANULE, end = at - SMALLEST; at > end; at -= GRANULE) {
-    uint64_t *region = region_of(at, false), granule = at % (1 << REGION_SHIFT) / GRANULE;
-    if (region && region[granule / 64] >> granule % 64 & 1)
-      return address - at < malloc_usable_size((void *)at);
-  }
-  return false;
+  uint64_t bytes;
+  return small_block_at(address, &bytes) != 0;
 }
 
 void watch_small_blocks(void) {
-  if (!tracks_bytes())
+  if (regions)
     return;
   void *space = mmap(NULL, REGIONS * sizeof *regions, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   regions = space == MAP_FAILED ? NULL : space;
@@ -168,7 +182,10 @@ EXPORT void offload_recorder_constant(void *address, uint64_t bytes, const char 
   this_thread()->inside = false;
 }
 
-void heap_is_shared(void) { shared = true; }
+void heap_is_shared(void) {
+  shared = true;
+  watch_small_blocks();
+}
 
 bool shares_heap(void) { return shared; }
 
@@ -180,28 +197,41 @@ static size_t padded(size_t bytes) {
   return bytes + (recording() && !this_thread()->inside && this_thread()->call ? padding_of(bytes) : 0);
 }
 
-static void *allocated(void *block, size_t bytes, uint32_t how, void *caller) {
-  if (!block || !is_programs())
-    return block;
-  if (bytes < SMALLEST) {
-    if (tracks_bytes())
-      mark_small((uint64_t)block, true);
-    return block;
-  }
+static void put_allocated(uint64_t block, size_t bytes, uint32_t how, void *caller) {
+  bool was_inside = this_thread()->inside;
   this_thread()->inside = true;
   slot_t *slot = next_slot();
   slot->word[0] = now();
-  slot->word[1] = (uint64_t)block;
+  slot->word[1] = block;
   slot->word[2] = bytes;
   slot->word[4] = (uint64_t)caller;
   end_slot(slot, SLOT_ALLOC, how, 0);
-  track((uint64_t)block, bytes);
-  keep((uint64_t)block, bytes);
+  track(block, bytes);
+  keep(block, bytes);
   if (shared)
-    array_allocated((uint64_t)block, (uint64_t)block, bytes, false);
-  this_thread()->inside = false;
+    array_allocated(block, block, bytes, false);
+  this_thread()->inside = was_inside;
+}
+
+static void *allocated(void *block, size_t bytes, uint32_t how, void *caller) {
+  if (!block || !is_programs())
+    return block;
+  if (bytes >= SMALLEST)
+    put_allocated((uint64_t)block, bytes, how, caller);
+  else if (regions)
+    mark_small(block, bytes);
   return block;
 }
+
+static bool know_small(uint64_t address, uint32_t how) {
+  uint64_t bytes, block = recording() ? small_block_at(address, &bytes) : 0;
+  if (!block || atomic_fetch_or_explicit(mark_of(block, false), KNOWN, memory_order_relaxed) & KNOWN)
+    return false;
+  put_allocated(block, bytes, how, NULL);
+  return true;
+}
+
+bool is_given(uint64_t address, bool to_directive) { return know_small(address, to_directive ? LATE : MALLOC); }
 
 /* Called by instrumented code before it frees a block. */
 EXPORT void offload_recorder_frees(uint64_t block, const char *where);
@@ -231,20 +261,22 @@ static void put_freed(uint64_t block, uint64_t bytes, const char *place, enum en
   forget(block, bytes);
 }
 
-static void freed(void *block, enum ending how) {
-  mark_small((uint64_t)block, false);
+/* Returns whether that is recorded. */
+static bool freed(void *block, enum ending how) {
+  bool is_known = unmark_small((uint64_t)block);
   if (!block || !is_programs())
-    return;
+    return false;
   size_t bytes = malloc_usable_size(block);
   const char *place = take_place((uint64_t)block);
-  if (bytes < SMALLEST && !(may_be_mapped((uint64_t)block) && is_mapped((uint64_t)block, bytes)))
-    return;
+  if (bytes < SMALLEST && !is_known && !(may_be_mapped((uint64_t)block) && is_mapped((uint64_t)block, bytes)))
+    return false;
   this_thread()->inside = true;
   put_freed((uint64_t)block, bytes, place, how);
   drop((uint64_t)block);
   if (shared)
     array_freed((uint64_t)block);
   this_thread()->inside = false;
+  return true;
 }
 
 void note_scratch(void *block, size_t bytes, bool is_begin) {
@@ -268,8 +300,11 @@ EXPORT void *calloc(size_t count, size_t size) {
 }
 
 EXPORT void *realloc(void *block, size_t bytes) {
-  freed(block, MOVES); /* before it: another thread may be given the old block at once */
-  return allocated(__libc_realloc(block, bytes), bytes, REALLOC, __builtin_return_address(0));
+  bool was_known = freed(block, MOVES); /* before it: another thread may be given the old block at once */
+  void *moved = allocated(__libc_realloc(block, bytes), bytes, REALLOC, __builtin_return_address(0));
+  if (was_known)
+    know_small((uint64_t)moved, REALLOC);
+  return moved;
 }
 
 /* ---- device memory that was freed: a kernel that uses it still is found, for as long as nobody else gets the memory ---- */

@@ -69,16 +69,17 @@ void end_bytes(void);    /* writes which bytes it touched since, where each is t
 void end_interval(void); /* writes what this thread touched since its last event */
 
 /* ---- memory.c ---- */
-enum { SMALLEST = 1024 }; /* the bytes of the smallest allocations that are recorded, whatever becomes of them */
+enum { SMALLEST = 1024 }; /* the bytes of the smallest allocations that are recorded, whatever becomes of them; of others, those that a call is given */
 void heap_is_shared(void); /* the program requires unified shared memory: its kernels use the heap itself */
 typedef struct {
   uint64_t begin, bytes;
 } host_block_t;
 host_block_t *host_memory(size_t *count); /* the program's own allocations and variables, by address; the caller frees them */
 bool is_small_block(uint64_t address);    /* whether it lies in a block of the program's of less than SMALLEST bytes */
+bool is_given(uint64_t address, bool to_directive); /* or to an algorithm, or a kernel finds it: a small block there is recorded from now on; whether it is new */
 bool shares_heap(void);
 void note_scratch(void *block, size_t bytes, bool is_begin); /* called inside the recorder */
-void watch_small_blocks(void);            /* called once, before the program's own code runs */
+void watch_small_blocks(void);            /* called before the program's own code runs */
 
 /* ---- stacks.c ---- */
 void stack_opened(void);

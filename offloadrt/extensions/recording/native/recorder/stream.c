@@ -251,7 +251,8 @@ __attribute__((constructor)) static void loaded(void) {
   const char *limit = getenv("OFFLOADRT_STOP_AFTER");
   if (!getenv("OFFLOADRT_RECORDING"))
     return;
-  watch_small_blocks();
+  if (tracks_bytes())
+    watch_small_blocks();
   stop_after = limit ? strtoul(limit, NULL, 10) : 0;
   pthread_key_create(&leaving, close_stream);
   pthread_atfork(NULL, NULL, forked);
