@@ -93,7 +93,7 @@ def test_a_test_runs_without_extensions(tmp_path: Path) -> None:
     (tmp_path / "test_own.py").write_text(
         "async def test_a_thread(offload):\n"
         "    async def body(t):\n"
-        "        await t.target_enter_data()\n"
+        "        await t.barrier()\n"
         "    await offload.parallel(body)\n"
     )
     done = ended("import pytest\nsys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '.']))", tmp_path)

@@ -35,6 +35,14 @@ WHOLE = ("--seed", "--repeat", "--jobs", "--draws", "--sobol", "--runs", "--samp
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command that `tokens` (by default the process's arguments) spell, and return the exit code."""
+    try:
+        return _answered(tokens)
+    except KeyboardInterrupt as error:
+        print(str(error) or "interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _answered(tokens: Sequence[str] | None) -> int:
     from cyclopts import CycloptsError
 
     from offloadrt.cli import running as running  # its commands
@@ -57,9 +65,6 @@ def main(tokens: Sequence[str] | None = None) -> int:
     except ScriptFailed as error:
         print(error, file=sys.stderr)
         return PROGRAM_FAILED
-    except KeyboardInterrupt as error:
-        print(str(error) or "interrupted", file=sys.stderr)
-        return INTERRUPTED
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):

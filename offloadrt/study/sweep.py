@@ -223,13 +223,16 @@ class Processes(Executor):
         return ProcessPoolExecutor(self._jobs, mp_context=spawn, initializer=_live_as_a_worker)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Submit a call to one of the processes."""
+        """Submit a call to one of the processes. They leave Ctrl-C, also while they start, to this process."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # which a process that is started inherits
         try:
             return self._pool.submit(fn, *args, **kwargs)
         except BrokenExecutor:
             self._pool.shutdown()
             self._pool = self._new()
             return self._pool.submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes."""
@@ -250,8 +253,7 @@ def processors() -> int:
 
 
 def _live_as_a_worker() -> None:
-    """Leave interrupts to the parent process, and end this worker when the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """End this worker when the parent is gone."""
     parent = multiprocessing.parent_process()
 
     def end_with_parent() -> None:

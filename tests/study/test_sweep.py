@@ -239,6 +239,17 @@ def test_a_sweep_that_is_stopped_leaves_nobody_behind(kind: str, tmp_path: Path)
     assert kind == "SIGKILL" or b"interrupted: 0 of 2 runs are kept" in told
 
 
+def blocked_signals(_: int) -> set[signal.Signals]:
+    return {signal.Signals(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, [])}
+
+
+def test_only_the_parent_hears_a_ctrl_c_also_while_its_workers_start() -> None:
+    """A worker that imported modules when Ctrl-C came wrote its traceback between the command's lines."""
+    with executor(jobs=2) as pool:
+        assert signal.SIGINT in pool.submit(blocked_signals, 0).result()
+    assert signal.SIGINT not in blocked_signals(0)
+
+
 def test_a_pool_that_is_terminated_leaves_nothing_behind(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

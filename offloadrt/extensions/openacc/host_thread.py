@@ -37,6 +37,7 @@ from offloadrt.models.host.directive import (
     Region,
     Work,
     beginning,
+    check_logical,
     construct_launch,
     ending,
     in_directive,
@@ -147,6 +148,12 @@ def lower_data(clauses: Sequence[DataClause], construct: DataConstruct, finalize
             seen.add(array_of(span))
             items.append(map_item(span, _BITS[clause.kind] | bits))
     return items
+
+
+def _check_any(directive: str, clauses: Sequence[object], example: str) -> None:
+    """Raise ValueError where a directive has no clause that says of which data."""
+    if not clauses:
+        raise ValueError(f"{directive}: at least one clause says of which data, as in {example}")
 
 
 def _check(span: Span, construct: str) -> None:
@@ -263,10 +270,12 @@ class HostThread(ProgramThread):
         If the program fails inside the region, the region is not closed. When a timeout leaves the region, its data is
         deleted without being copied out.
         """
+        _check_any("data", clauses, "copy(a)")
         return Data(self, clauses, async_, wait)
 
     def enter_data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Running:
         """Run ``enter data``: each item gets one more dynamic reference."""
+        _check_any("enter data", clauses, "copyin(a)")
         return self.run("enter data", beginning(lower_data(clauses, "enter data"), "enter data"), async_, wait)
 
     def exit_data(
@@ -277,6 +286,8 @@ class HostThread(ProgramThread):
         wait: int | Sequence[int] = (),
     ) -> Running:
         """Run ``exit data``: each item loses one dynamic reference, or all with `finalize`. Absent data is ignored."""
+        _check_any("exit data", clauses, "copyout(a)")
+        check_logical("exit data", finalize=finalize)
         items = lower_data(clauses, "exit data", finalize)
         return self.run("exit data", ending(items, "exit data"), async_, wait)
 
@@ -292,6 +303,8 @@ class HostThread(ProgramThread):
         Raises NotPresent for data that is not there, unless `if_present`. Raises ValueError for `device(…)` of data
         that JACC's runtime keeps on several devices.
         """
+        _check_any("update", clauses, "host(a)")
+        check_logical("update", if_present=if_present)
         items = lower_update(clauses, if_present)
         others = self.program.devices[1 : self.spread]
         for item in items if others else ():
@@ -308,6 +321,7 @@ class HostThread(ProgramThread):
 
         Raises NotPresent, and TypeError for anything but whole arrays.
         """
+        _check_any("host_data", arrays, "a")
         for array in arrays:
             if not isinstance(array, HostArray):
                 raise TypeError(f"host_data takes whole arrays of the program, not {array!r:.80}")

@@ -62,6 +62,13 @@ def launch_of(
     return kernel.launch(teams, per_team or grid.threads, iterations, known)
 
 
+def check_logical(call: str, **clauses: object) -> None:
+    """Raise TypeError, with the clause's name, where a text or an array stands for a logical expression."""
+    for name, value in clauses.items():
+        if not isinstance(value, (int, np.bool_, np.integer)):
+            raise TypeError(f"{call}: {name} is {value!r:.80}, but must be True or False")
+
+
 def construct_launch(
     construct: str,
     kernel: Kernel,

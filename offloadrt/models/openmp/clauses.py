@@ -22,6 +22,7 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
+from offloadrt.models.host.directive import check_logical
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Section, Span, array_of
 from offloadrt.runtime.launch.kernel_arguments import Pointees
 from offloadrt.runtime.mapping.map_types import ALLOC, ALWAYS, CLOSE, DELETE, FROM, OMPX_HOLD, PRESENT, TO
@@ -136,6 +137,7 @@ def map(
             f"omp.map: {said}; write omp.map(tofrom=a) (to, from_, tofrom, alloc, release, delete; always=True, "
             "present=True, close=True, hold=True)"
         )
+    check_logical("omp.map", always=always, present=present, close=close, hold=hold)
     bits = ALWAYS * always | PRESENT * present | CLOSE * close | OMPX_HOLD * hold
     clauses: list[Map] = []
     for kind, items in zip(KIND_BITS, (to, from_, tofrom, alloc, release, delete), strict=True):
@@ -148,12 +150,19 @@ def map(
 
 def to(*items: ListItem, present: bool = False, mapper: Any = None) -> Motion:
     """Make a motion clause of target update: ``to([present:] items)``."""
-    return Motion(_each(items), "to", TO | PRESENT * present, mapper)
+    return _motion("to", TO, items, present, mapper)
 
 
 def from_(*items: ListItem, present: bool = False, mapper: Any = None) -> Motion:
     """Make a motion clause of target update: ``from([present:] items)``."""
-    return Motion(_each(items), "from", FROM | PRESENT * present, mapper)
+    return _motion("from", FROM, items, present, mapper)
+
+
+def _motion(kind: Literal["to", "from"], bits: int, items: Iterable[Any], present: bool, mapper: Any) -> Motion:
+    check_logical(f"target update {kind}", present=present)
+    if not (listed := _each(items)):
+        raise ValueError(f"target update: a {kind} clause without list items")
+    return Motion(listed, kind, bits | PRESENT * present, mapper)
 
 
 def use_device_ptr(*arrays: HostArray | Sequence[HostArray]) -> UseDevice:

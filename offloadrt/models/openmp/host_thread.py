@@ -28,7 +28,7 @@ import attrs
 from offloadrt.driver import BuiltGraph, GraphExec, Graphs
 from offloadrt.kernels import Kernel
 from offloadrt.models.host.arrays import Arena
-from offloadrt.models.host.directive import Region, Work, ending, in_directive, leave_region
+from offloadrt.models.host.directive import Region, Work, check_logical, ending, in_directive, leave_region
 from offloadrt.models.host.program import Barrier, OffloadProgram
 from offloadrt.models.openmp.clauses import Clause, Depend
 from offloadrt.models.openmp.lowering import (
@@ -38,11 +38,9 @@ from offloadrt.models.openmp.lowering import (
     TargetClauses,
     at_data_end,
     check_dependences,
-    enter_data_construct,
-    exit_data_construct,
+    data_construct,
     lower_data,
     target_construct,
-    update_construct,
 )
 from offloadrt.models.openmp.routines import RoutineCaller, chosen, in_place, initial_device, is_host
 from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion, taskwait, wait_before, wait_for
@@ -289,6 +287,7 @@ class HostThread(RoutineCaller):
         programs may not rely on that. Raises ValueError for `nowait` without `depend`.
         """
         since = self.sim.now
+        check_logical("taskwait", nowait=nowait)
         if nowait and not depends:
             raise ValueError("taskwait: nowait needs depend")
         check_dependences("taskwait", depends)
@@ -311,6 +310,7 @@ class HostThread(RoutineCaller):
         An error inside the region ends the program, so the region is not closed. When a timeout leaves the region, its
         mappings end without being copied back.
         """
+        check_logical("target data", if_=if_)
         items = lower_data(clauses, "target data", self.declarations.mappers)
         return TargetData(self, items, device if if_ else INITIAL_DEVICE)
 
@@ -318,19 +318,19 @@ class HostThread(RoutineCaller):
         self, *clauses: Clause, device: int | None = None, nowait: bool = False, if_: bool = True
     ) -> Running:
         """Run ``target enter data``."""
-        return self.run(enter_data_construct(self.declarations, clauses, device if if_ else INITIAL_DEVICE, nowait))
+        return self.run(data_construct(self.declarations, "target enter data", clauses, device, nowait, if_))
 
     def target_exit_data(
         self, *clauses: Clause, device: int | None = None, nowait: bool = False, if_: bool = True
     ) -> Running:
         """Run ``target exit data``."""
-        return self.run(exit_data_construct(self.declarations, clauses, device if if_ else INITIAL_DEVICE, nowait))
+        return self.run(data_construct(self.declarations, "target exit data", clauses, device, nowait, if_))
 
     def target_update(
         self, *clauses: Clause, device: int | None = None, nowait: bool = False, if_: bool = True
     ) -> Running:
         """Run ``target update to(…) from(…)``."""
-        return self.run(update_construct(self.declarations, clauses, device if if_ else INITIAL_DEVICE, nowait))
+        return self.run(data_construct(self.declarations, "target update", clauses, device, nowait, if_))
 
     def target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Running:
         """Run a kernel with these arguments on a device: ``target teams distribute parallel for``.
@@ -364,7 +364,7 @@ class HostThread(RoutineCaller):
 
     def construct_target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Construct:
         """Prepare the construct that `target_update` would run."""
-        return update_construct(self.declarations, clauses, device, nowait)
+        return data_construct(self.declarations, "target update", clauses, device, nowait)
 
     def run(self, construct: Construct) -> Running:
         """Run a prepared construct."""

@@ -37,7 +37,7 @@ import numpy as np
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import Machine
 from offloadrt.models.host.arrays import DeviceGlobals
-from offloadrt.models.host.directive import Work, beginning, construct_launch, ending, updating
+from offloadrt.models.host.directive import Work, beginning, check_logical, construct_launch, ending, updating
 from offloadrt.models.host.program import ProgramThread
 from offloadrt.models.openmp.clauses import (
     Clause,
@@ -215,13 +215,16 @@ def _variable_of(part: HostArray | Section | Member | StructPointee) -> HostArra
 
 
 def lower_data(clauses: Sequence[Clause], construct: ConstructName, mappers: dict[type, Mapper]) -> list[MapItem]:
-    """Lower target data, target enter data and target exit data to their items.
+    """Lower target data, target enter data, target exit data and target update to their items.
 
     Raises ValueError for a clause that the construct does not accept.
     """
     flat = flatten(clauses)
     _check_clauses(flat, construct)
-    variables = _variables([clause for clause in flat if isinstance(clause, Map)], mappers)
+    listed = [clause for clause in flat if isinstance(clause, (Map, Motion))]
+    if construct == "target update":
+        listed.sort(key=lambda clause: clause.kind != "to")  # all `to` clauses come first
+    variables = _variables(listed, mappers)
     returned = [array for clause in flat if isinstance(clause, UseDevice) for array in clause.arrays]
     attach = construct in ("target data", "target enter data")
     items: list[MapItem] = []
@@ -236,20 +239,6 @@ def lower_data(clauses: Sequence[Clause], construct: ConstructName, mappers: dic
 def at_data_end(items: Sequence[MapItem]) -> list[MapItem]:
     """Return the items for the end of a target data construct: without `present`, which applies at the begin only."""
     return [attrs.evolve(item, type=item.type & ~PRESENT) if item.type & PRESENT else item for item in items]
-
-
-def lower_update(clauses: Sequence[Clause], mappers: dict[type, Mapper]) -> list[MapItem]:
-    """Lower `target update` to its items: all `to` clauses, then all `from` clauses."""
-    flat = flatten(clauses)
-    _check_clauses(flat, "target update")
-    motions = [clause for clause in flat if isinstance(clause, Motion)]
-    ordered = [clause for clause in motions if clause.kind == "to"] + [
-        clause for clause in motions if clause.kind == "from"
-    ]
-    items: list[MapItem] = []
-    for variable in _variables(ordered, mappers).values():
-        items.extend(variable.lower(attach=False, position=len(items)))
-    return items
 
 
 def lower_target(
@@ -352,10 +341,13 @@ _MAP_TYPES: dict[ConstructName, tuple[str, ...]] = {
     "target exit data": ("from", "tofrom", "release", "delete"),
     "target update": (),
 }
+_WANTED = dict.fromkeys(_MAP_TYPES, "omp.map(…)") | {"target update": "omp.to(…) or omp.from_(…)"}
 
 
-def _check_clauses(clauses: Iterable[object], construct: ConstructName) -> None:
+def _check_clauses(clauses: Sequence[object], construct: ConstructName) -> None:
     """Raise ValueError for clauses that a compiler rejects, and TypeError for objects that are no clauses."""
+    if not clauses and construct != "target":
+        raise ValueError(f"{construct}: at least one clause says of which data; write {_WANTED[construct]}")
     for clause in clauses:
         if isinstance(clause, Map):
             if clause.kind not in _MAP_TYPES[construct]:
@@ -380,8 +372,7 @@ def _no_clause(given: object, construct: ConstructName) -> Exception:
     if isinstance(given, (list, tuple)):
         return TypeError(f"{construct}: a {type(given).__name__} is no clause; give its clauses one by one")
     what = f"array {given.name!r}" if isinstance(given, HostArray) else str(given)
-    wanted = "omp.to(…) or omp.from_(…)" if construct == "target update" else "omp.map(…)"
-    return TypeError(f"{construct}: {what} is no clause; write {wanted} around it")
+    return TypeError(f"{construct}: {what} is no clause; write {_WANTED[construct]} around it")
 
 
 @attrs.define(eq=False)
@@ -519,6 +510,7 @@ def target_construct(
     """
     for name in unknown:
         raise _no_target_clause(name)
+    check_logical("target", nowait=nowait, if_=if_)
     launch = construct_launch("target", kernel, arguments, teams, threads, iterations, declarations.grid)
     mapped, pointers, on_device, copied, uninitialised, depends = lists_of(
         maps, is_device_ptr, has_device_addr, firstprivate, private, depend
@@ -549,37 +541,23 @@ def target_construct(
     return Construct("target", region, where, nowait, depends, HostRegion(launch, tuple(arguments), own))
 
 
-def enter_data_construct(
-    declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
-) -> Construct:
-    """Make a ``target enter data`` construct. Raises ValueError for a clause that it does not accept."""
-    others, depends = _without_dependences(clauses)
-    items = lower_data(others, "target enter data", declarations.mappers)
-    return Construct("target enter data", beginning(items, "target enter data"), device, nowait, depends)
+def data_construct(
+    declarations: Declarations, name: ConstructName, clauses: Sequence[Clause], device: int | None = None,
+    nowait: bool = False, if_: bool = True,
+) -> Construct:  # fmt: skip
+    """Make a ``target enter data``, ``target exit data`` or ``target update`` construct.
 
-
-def exit_data_construct(
-    declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
-) -> Construct:
-    """Make a ``target exit data`` construct. Raises ValueError for a clause that it does not accept."""
-    others, depends = _without_dependences(clauses)
-    items = lower_data(others, "target exit data", declarations.mappers)
-    return Construct("target exit data", ending(items, "target exit data"), device, nowait, depends)
-
-
-def update_construct(
-    declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
-) -> Construct:
-    """Make a ``target update`` construct. Raises ValueError for a clause that it does not accept."""
-    others, depends = _without_dependences(clauses)
-    items = lower_update(others, declarations.mappers)
-    specification = declarations.strided_update == "specification"
-    return Construct("target update", updating(items, "target update", specification), device, nowait, depends)
-
-
-def _without_dependences(clauses: Sequence[Clause]) -> tuple[list[Clause], tuple[Depend, ...]]:
-    others: list[Clause] = [clause for clause in clauses if not isinstance(clause, Depend)]
-    return others, tuple(clause for clause in clauses if isinstance(clause, Depend))
+    Raises ValueError for a clause that the construct does not accept, and without a clause that says of which data.
+    """
+    check_logical(name, nowait=nowait, if_=if_)
+    others = [clause for clause in clauses if not isinstance(clause, Depend)]
+    items = lower_data(others, name, declarations.mappers)
+    if name == "target update":
+        work = updating(items, name, declarations.strided_update == "specification")
+    else:
+        work = (beginning if name == "target enter data" else ending)(items, name)
+    depends = tuple(clause for clause in clauses if isinstance(clause, Depend))
+    return Construct(name, work, device if if_ else INITIAL_DEVICE, nowait, depends)
 
 
 def check_dependences(call: str, depends: Sequence[object]) -> None:
