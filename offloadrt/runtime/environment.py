@@ -22,8 +22,12 @@ ENTRIES: Final[dict[str, str]] = {
     "CUDA_MODULE_LOADING": "module.loading",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "mps.active_thread_percentage",
     "LIBOMP_NUM_HIDDEN_HELPER_THREADS": "runtime.hidden_helper_threads",
+    "CUDA_DEVICE_MAX_CONNECTIONS": "gpu.max_connections",
+    "GPU_MAX_HW_QUEUES": "gpu.max_connections",
 }
 """Environment variables that set entries of a machine's profile, with the entries' keys."""
+OF_CALLS: Final = {"CUDA_DEVICE_MAX_CONNECTIONS": "cuda", "GPU_MAX_HW_QUEUES": "hip"}
+"""Variables that only one driver library reads, with the machine's `driver.calls`."""
 PER_THREAD: Final = "CUDA_API_PER_THREAD_DEFAULT_STREAM"
 """The macro that gives each thread of a CUDA program its own default stream; a value of 1 sets it."""
 CHOOSING: Final = ("OMPX_APU_MAPS", "OMPX_EAGER_ZERO_COPY_MAPS", PER_THREAD)

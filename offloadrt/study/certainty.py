@@ -139,10 +139,6 @@ class Ranking:
     beyond: str = ""
     """What the draws do not know about the order of different machines, as a text; empty if all variants share one."""
 
-    def are_told_apart(self, one: int, other: int) -> bool:
-        """Tell whether one of two variants, given by their ranks, is faster in at least `SURE` of the draws."""
-        return max(self.shares[one][other], self.shares[other][one]) >= SURE
-
     def nearest(self) -> tuple[int, int] | None:
         """Return the ranks of the neighbours that are hardest to tell apart; None where no draw changes an order."""
         pairs = enumerate(itertools.pairwise(self.ranked))

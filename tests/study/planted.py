@@ -355,6 +355,20 @@ async def faults_of_the_host(run: Run) -> None:
 
 
 @scenario
+async def more_streams_than_queues(run: Run) -> None:
+    """Sixteen threads have a stream each, and the streams share the queues that the driver library makes by itself."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        stream = await t.stream_create(non_blocking=True)
+        for _ in range(8):
+            await t.launch(think, grid=4, block=128, iterations=10_000, stream=stream)
+        await t.stream_synchronize(stream)
+
+    await run.parallel(body, 16)
+
+
+@scenario
 async def one_hardware_queue(run: Run) -> None:
     """Eight streams share one connection to the device."""
     run.options = cuda.CUDAOptions(phantom=True)

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 import offloadrt
+from offloadrt import Run, scenario
+from offloadrt import openmp as omp
 from offloadrt.cli import main
 from offloadrt.extensions.explaining.lines import lines_of, roofline_of, verdicts_of
 from offloadrt.extensions.explaining.sentence import Observed, observe
@@ -205,6 +207,36 @@ def test_lines_share_the_critical_path_and_the_bytes_of_the_run(observed: Observ
     for use in lines:
         assert 0 <= use.waits_ps <= use.threads_ps <= SMALL["threads"] * observed.elapsed_ps  # type: ignore[operator]
     assert sum(len(use.kernels) for use in lines) == len(observed.history.kernels)
+
+
+@scenario
+async def given_up(run: Run) -> None:
+    """Two threads twice give up a wait of 100 us for an entry or the table, and do nothing for 50 ms in between."""
+    run.phantom, shared = True, dict[str, omp.HostArray]()
+
+    async def body(t: omp.HostThread) -> None:
+        if not t.number:
+            shared["a"] = t.array("a", 1 << 26)
+            await t.target_enter_data(omp.map(to=shared["a"]))
+        await t.barrier()
+        if not t.number:
+            await t.target_update(omp.to(shared["a"]))
+            await t.target_enter_data(omp.map(to=shared["a"], always=True))
+            return
+        for _ in range(2):
+            with t.sim.move_on_after(100e-6):
+                await t.target_enter_data(omp.map(to=shared["a"], always=True))
+            await t.sim.sleep(50e-3)
+
+    await run.parallel(body, num_threads=3)
+
+
+def test_a_wait_that_was_given_up_ends_there_and_is_no_part_of_the_next_one() -> None:
+    run = observe(given_up, {}, RunSpec())
+    (use,) = [use for use in lines_of(run) if sum(use.directives.values()) == 4]
+    assert use.threads_ps == 4 * 100_000_000
+    assert 0.9 * use.threads_ps < use.waits_ps <= use.threads_ps, "most of 4 times 100 us, and none of 50 ms"
+    assert all(end - begin <= 100_000_000 for _, begin, end in run.history.waits)
 
 
 def test_lines_of_a_cuda_program_are_those_of_its_calls() -> None:

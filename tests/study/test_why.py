@@ -285,6 +285,28 @@ def test_every_switch_that_is_tried_is_one_that_the_runtime_reads() -> None:
                 execute(find_scenario(f"{PLANTED}:uneven_work"), {}, machine=machine, environment={switch.name: value})
 
 
+@pytest.mark.parametrize(
+    ("machine", "name", "other"),
+    [
+        ("alex-a100", "CUDA_DEVICE_MAX_CONNECTIONS=16", "GPU_MAX_HW_QUEUES"),
+        ("isambard-mi100", "GPU_MAX_HW_QUEUES=8", "CUDA_DEVICE_MAX_CONNECTIONS"),
+    ],
+)
+def test_more_queues_are_tried_where_streams_share_them(machine: str, name: str, other: str) -> None:
+    """By the variable that the machine's driver library reads; the run is that with as many queues in the profile."""
+    chosen, options = find_scenario(f"{PLANTED}:more_streams_than_queues"), RunSpec(machine=machine)
+    run = observe(chosen, {}, options)
+    tried = {change.name: change for change in switches(run.spec, run.path, options, run.model, chosen)}
+    change = tried[f"--env {name}"]
+    assert change.resource.startswith("device 0 hardware queue") and not any(other in found for found in tried)
+    more = execute(chosen, {}, machine=machine, environment=change.environment)
+    entry = {"gpu.max_connections": name.partition("=")[2]}
+    assert 1.5 * more.elapsed_s < run.result.elapsed_s
+    assert more.elapsed_s == execute(chosen, {}, machine=machine, overrides=entry).elapsed_s
+    unread = execute(chosen, {}, machine=machine, environment={other: "32"})
+    assert unread.elapsed_s == run.result.elapsed_s
+
+
 def test_more_memory_is_tried_where_managed_memory_does_not_fit() -> None:
     run = seen(f"{PLANTED}:does_not_fit")
     (found,) = [one for one in proposals(run.spec, run.path, {}, evicts=run.evicts) if "mem.size" in one.overrides]

@@ -23,6 +23,7 @@ import attrs
 
 from offloadrt.extensions.explaining.causal_log import FIRST_CALL, Resumption
 from offloadrt.extensions.logs.reading import lock_family
+from offloadrt.extensions.logs.statistics import EndedWait, LockWaits
 from offloadrt.trace import Row
 from offloadrt.trace.events import NONE, plain_kernel
 
@@ -205,13 +206,14 @@ class _Reading:
         self._places: dict[int, int] = {}
         self._visited: dict[int, tuple[int, int]] = {}
         """By actor: begin and end of its last wait for an entry's lock."""
-        self._waiting: dict[int, tuple[str, int]] = {}
+        self._waits = LockWaits()
         self._mapped: dict[int, str] = {}
         """By actor: the array that it looked up last."""
 
     def read(self, number: int, row: Row) -> None:
         history = self._history
         label, time_ps, actor = row[:3]
+        ended = self._waits.follow(label, time_ps, actor, row[6] if len(row) > 6 else "")
         if label == "ActorSpawned":
             history.names[actor] = row[6]
             history.steps[actor] = ActorSteps()
@@ -226,7 +228,7 @@ class _Reading:
         if steps is None:
             return
         if label in ("LockWait", "LockAcquire"):
-            self._wait(actor, row[6], time_ps, got=label == "LockAcquire")
+            self._wait(actor, time_ps, ended)
         doing = self._changed(steps.now, row)
         if doing is not None:
             steps.add(number, time_ps, doing)
@@ -276,19 +278,16 @@ class _Reading:
                 pass
         return None
 
-    def _wait(self, actor: int, lock: str, time_ps: int, *, got: bool) -> None:
-        """Record a wait for a lock; a second LockWait for the same lock means that the actor was woken to try again."""
-        waiting = self._waiting.get(actor)
-        waits_for_it = waiting is not None and waiting[0] == lock
-        if waiting is not None and waits_for_it:
-            self._history.lock_waits[actor, time_ps] = waiting
-            if got:
-                self._history.waits.append((lock, waiting[1], time_ps))
-                if lock.startswith("entry of "):
-                    self._visited[actor] = waiting[1], time_ps
-                del self._waiting[actor]
-        elif not got:
-            self._waiting[actor] = lock, time_ps
+    def _wait(self, actor: int, time_ps: int, ended: EndedWait | None) -> None:
+        """Record the wait for a lock that has ended, or whose actor was woken to try again."""
+        history = self._history
+        if ended is not None and ended.got:
+            history.lock_waits[actor, time_ps] = ended.lock, ended.since_ps
+            history.waits.append((ended.lock, ended.since_ps, time_ps))
+            if ended.lock.startswith("entry of "):
+                self._visited[actor] = ended.since_ps, time_ps
+        elif self._waits.tries_again(actor) and (waiting := self._waits.since(actor)) is not None:
+            history.lock_waits[actor, time_ps] = waiting
 
     def _kernel(self, row: Row) -> None:
         history = self._history

@@ -17,6 +17,7 @@ import attrs
 from offloadrt.extensions.explaining.causal_log import FIRST_CALL
 from offloadrt.extensions.explaining.critical_path import KernelRun
 from offloadrt.extensions.explaining.sentence import Observed
+from offloadrt.extensions.logs.statistics import LockWaits
 from offloadrt.kernels import Launch
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.compute.residency import ComputeSpec
@@ -65,8 +66,13 @@ def lines_of(observed: Observed) -> list[LineUse]:
         if part.place:
             line(part.place).path_ps += part.ps
     entered: dict[int, list[tuple[str, int]]] = {}
-    waiting: dict[int, tuple[str, int]] = {}
+    waits, waiting = LockWaits(), dict[int, str]()
+    signals: dict[int, tuple[str, int]] = {}
     for label, time_ps, actor, _, _, cause, *payload in observed.rows:
+        # A wait that was given up ends where its thread leaves what it was in; the time after it is no wait.
+        ended = waits.follow(label, time_ps, actor, payload[0] if payload else "")
+        if ended is not None and (own := waiting.pop(actor, "")) and (ended.got or label in _ENDS):
+            line(own).waits_ps += _measured(observed, ended.since_ps, time_ps)
         outer = entered.get(actor)
         place = places.get(cause, "") or (outer[-1][0] if outer and label in _OF_WAITS else "")
         if not place:
@@ -80,10 +86,12 @@ def lines_of(observed: Observed) -> list[LineUse]:
             own, begin_ps = outer.pop()
             if all(one != own for one, _ in outer):  # else the outer directive counts this time
                 line(own).threads_ps += _measured(observed, begin_ps, time_ps)
-        elif label in ("LockWait", "SignalWaitBegin"):
-            waiting.setdefault(actor, (place, time_ps))
-        elif label in ("LockAcquire", "SignalWaitEnd") and actor in waiting:
-            own, begin_ps = waiting.pop(actor)
+        elif label == "LockWait":
+            waiting.setdefault(actor, place)
+        elif label == "SignalWaitBegin":
+            signals[actor] = place, time_ps
+        elif label == "SignalWaitEnd" and actor in signals:
+            own, begin_ps = signals.pop(actor)
             line(own).waits_ps += _measured(observed, begin_ps, time_ps)
         elif label == "CopyEnd" and _is_measured(observed, time_ps):
             moved = line(place).bytes
@@ -99,6 +107,7 @@ def lines_of(observed: Observed) -> list[LineUse]:
     return sorted(lines.values(), key=lambda use: (-use.path_ps, -use.threads_ps, use.place))
 
 
+_ENDS = ("DirectiveEnd", "CallEnd", "LockRelease")
 _OF_WAITS = ("LockWait", "LockAcquire", "SignalWaitBegin", "SignalWaitEnd")
 
 

@@ -25,6 +25,7 @@ from offloadrt.extensions.explaining.critical_path import FAULTS, RELAYED, PathP
 from offloadrt.extensions.explaining.work import NOTHING, WorkDone, run_with_work
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile.entry import ProfileEntry
+from offloadrt.runtime.environment import OF_CALLS
 from offloadrt.study.reporting.results import Interval, Result, from_builtins
 from offloadrt.study.reporting.words import word
 from offloadrt.study.scripts import registry
@@ -140,7 +141,9 @@ def switches(
         entry = spec.entries.get(switch.entry)
         if switch.name in options.environment or switch.entry in options.overrides or model not in switch.models:
             continue
-        if switch.entry and entry is None:
+        if (switch.entry and entry is None) or (
+            entry is not None and switch.name in OF_CALLS and spec.text("driver.calls") != OF_CALLS[switch.name]
+        ):
             continue
         match = sum(
             share * max((_weight(where, *part) for where in switch.acts_on), default=0.0)
@@ -190,7 +193,9 @@ _ASYNC_COPIES = ("driver: memory_async_copy", "driver: memory_lock")
 _HSA_QUEUES = ("behind device * hsa queue *", "behind hsa queue *")
 _EVENTS = ("behind entry locks", "driver: cuEvent*", "driver: cuStreamWait*")
 _MODULES = ("driver: cuModule*", "driver: cuLaunchKernel")
+_CONNECTIONS = ("behind device * hardware queue *",)
 _EITHER = ("openmp", "cuda")
+_ANY = (*_EITHER, "openacc", "stdpar")
 _LARGE = str(1 << 30)
 _SWITCH = 1.5
 """The weight of a part of the path for a switch: above 1, since a switch costs the user nothing."""
@@ -211,6 +216,8 @@ SWITCHES: Final = (
         "runtime.hidden_helper_threads",
         of_actors="hidden helper",
     ),
+    Switch("CUDA_DEVICE_MAX_CONNECTIONS", ("2x",), _CONNECTIONS, "gpu.max_connections", _ANY),
+    Switch("GPU_MAX_HW_QUEUES", ("2x",), _CONNECTIONS, "gpu.max_connections", _ANY),
     Switch("CUDA_MODULE_LOADING", ("EAGER", "LAZY"), _MODULES, "module.loading", _EITHER),
     Switch("CUDA_API_PER_THREAD_DEFAULT_STREAM", ("1",), ("behind device * stream order",), "", ("cuda",)),
     Switch("OMP_TARGET_OFFLOAD", ("disabled",), ("*",)),

@@ -43,15 +43,20 @@ class LockWaits:
         """Tell whether the actor's last event was a `LockWait` that continues its earlier wait for the same lock."""
         return actor in self._woken
 
+    def since(self, actor: int) -> tuple[str, int] | None:
+        """Return the lock that an actor waits for, and since when in picoseconds; None if it waits for none."""
+        return self._waits.get(actor)
+
     def follow(self, label: str, time_ps: int, actor: int, lock: str) -> EndedWait | None:
         """Read the next event; return the wait of its actor that has ended with it, or None.
 
         lock: the lock of a lock's event, ignored for others. An actor that waits and then does anything but get the
         lock has given up. It has also given up if it gets the lock after that had been free, unless it was woken to try
-        again: then a second `LockWait` came while the lock was free.
+        again: then a second `LockWait` came while the lock was free, or at a release by one of several holders.
         """
         waits_for_it = actor in self._waits and self._waits[actor][0] == lock
-        if label == "LockWait" and waits_for_it and not self._holders.get(lock):
+        was_released = not self._holders.get(lock) or self._released.get(lock) == time_ps
+        if label == "LockWait" and waits_for_it and was_released:
             self._woken.add(actor)
             return None
         ended, woken = None, actor in self._woken

@@ -16,7 +16,7 @@ from offloadrt.machine.injection import FaultPlan, Injector
 from offloadrt.models.host.process import Process, processes_of
 from offloadrt.models.host.program import MODELS, OffloadProgram, ProgramOptions
 from offloadrt.registry import Registry
-from offloadrt.runtime.environment import CHOOSING, ENTRIES, OFFLOAD, is_on
+from offloadrt.runtime.environment import CHOOSING, ENTRIES, OF_CALLS, OFFLOAD, is_on
 from offloadrt.sim import Simulation
 from offloadrt.study.errors import UserError, did_you_mean, installed
 from offloadrt.study.running import profiles
@@ -134,7 +134,7 @@ def _with_environment(spec: MachineSpec, environment: Mapping[str, str]) -> Mach
                 given = is_on(environment, name)
             except ValueError as error:
                 raise UserError(f"--env {error}") from None
-        if key is not None and known:
+        if key is not None and known and OF_CALLS.get(name) in (None, spec.entries["driver.calls"].value):
             spec = profiles.override(spec, key, given, said=f"--env {name}, entry")
     return spec
 
