@@ -185,7 +185,7 @@ class SocketMemory:
         return [*self._links.values()]
 
     def bind(self, begin: int, nbytes: int, socket: int) -> None:
-        """Bind a range of host memory to a socket; it replaces an earlier binding that begins at the same address.
+        """Bind a range of host memory to a socket; what earlier bindings have beside it stays bound.
 
         Raises ProfileError when the machine's sockets are not described, ValueError for a socket that does not exist.
         """
@@ -195,8 +195,15 @@ class SocketMemory:
             raise ProfileError(self._spec.path, "pcie.sockets", reason)
         if not 0 <= socket < sockets:
             raise ValueError(f"socket {socket!r} does not exist: pcie.sockets has {sockets}")
-        self._bound.pop(begin)
-        self._bound[begin] = begin + nbytes, socket
+        end = begin + nbytes
+        while (entry := self._bound.before(end - 1)) is not None and entry[1][0] > begin:
+            first, (last, other) = entry
+            self._bound.pop(first)
+            for low, high in ((first, begin), (end, last)):
+                if low < high:
+                    self._bound[low] = high, other
+        if nbytes:
+            self._bound[begin] = end, socket
 
     def link(self, address: int, device: int, *, to_device: bool) -> Link | None:
         """Return the link between sockets that a transfer to or from a device passes; None for near memory."""

@@ -285,7 +285,7 @@ class SeparateCopies:
 
     findings: dict[str, None] = attrs.field(factory=dict)
     _mapped: dict[int, int] = attrs.field(factory=dict)
-    """By stretch: how many blocks of device memory have held it since it was last unmapped."""
+    """By stretch: how many blocks of device memory hold it now."""
     _host_newer: set[int] = attrs.field(factory=set)
     _device_newer: dict[int, str] = attrs.field(factory=dict)
 
@@ -305,8 +305,10 @@ class SeparateCopies:
     def unmap(self, block: HostBlock, address: int, nbytes: int) -> None:
         """Note that the block of these bytes is freed; what a kernel wrote there and nobody copied is lost."""
         for stretch in self._stretches(block, address, nbytes):
-            self._mapped.pop(stretch, None)
-            self._host_newer.discard(stretch)
+            self._mapped[stretch] = self._mapped.get(stretch, 1) - 1
+            if not self._mapped[stretch]:
+                self._mapped.pop(stretch)
+                self._host_newer.discard(stretch)
 
     def copied(self, block: HostBlock, address: int, nbytes: int) -> None:
         """Note that host and device have equal values now, because one was copied to the other."""

@@ -185,11 +185,12 @@ def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int)
 def rotate(rhs: Doubles, v: Doubles, w: Doubles, qs: Doubles, speed: Doubles, n: int, c: float) -> None:
     """Transform the fields of each point to other variables."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
-        t1 = c * rhs[0, k, j, i] * v[k, j, i]
+        first = rhs[0, k, j, i]
+        t1 = c * first * v[k, j, i]
         t2 = 0.5 * (rhs[3, k, j, i] + rhs[4, k, j, i]) * w[k, j, i]
         t3 = qs[k, j, i] * (rhs[3, k, j, i] - rhs[4, k, j, i])
         rhs[0, k, j, i] = -rhs[1, k, j, i]
-        rhs[1, k, j, i] = rhs[0, k, j, i]
+        rhs[1, k, j, i] = first
         rhs[2, k, j, i] = c * t3 / speed[k, j, i]
         rhs[3, k, j, i] = -t1 + t2
         rhs[4, k, j, i] = t1 + t2
