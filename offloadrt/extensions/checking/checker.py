@@ -259,6 +259,7 @@ class Checker:
             ev.MapsUnordered: lambda event: self._races.unordered_maps.add(event.device),
             rec.ProgramDied: self._program_died,
             rec.ResultLost: self._result_lost,
+            rec.VariableUnset: self._variable_unset,
             rec.FreedMapped: lambda event: self._freed_mapped.add(event.address),
             rec.NotKnown: lambda event: self.not_known.append(event.what),
         }
@@ -315,6 +316,15 @@ class Checker:
         )
         if told not in self.lost_results:
             self.lost_results.append(told)
+
+    def _variable_unset(self, event: rec.VariableUnset) -> None:
+        in_kernel = f" in kernel {plain_kernel(event.kernel)!r}" if event.kernel else ""
+        story = Story(event.who, f"reads its own {event.name}{in_kernel}", event.where, self.sim.now)
+        advice = (
+            f"The thread has not written it: firstprivate({event.name}) brings the value from outside, and a reduction "
+            "begins with its neutral element."
+        )
+        self._found.add("uninitialised data", event.name, (story,), advice, event.name)
 
     def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
         """Return the needless operations, the longest first. Call it once, after `finish`."""

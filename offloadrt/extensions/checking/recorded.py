@@ -86,6 +86,16 @@ class ResultLost:
 
 
 @attrs.frozen
+class VariableUnset:
+    """A thread reads a variable of its own that it has not written, as one that is `private`. kernel: "" on the host."""
+
+    who: str
+    name: str
+    where: str
+    kernel: str = ""
+
+
+@attrs.frozen
 class MapStrayed:
     """The running strand maps `nbytes` bytes of a host array, of which only `there` bytes exist."""
 

@@ -182,6 +182,15 @@ def _globals(process: RawProcess) -> list[dict[str, Any]]:
     return [line for line in process.lines if line["k"] == "entry" and line.get("size")]
 
 
+def _unset(process: RawProcess) -> list[tuple[str, str, int]]:
+    found = [
+        (str(line["name"]), f"{line['file']}:{line['line']}", int(line["thread"]))
+        for line in process.lines
+        if line["k"] == "unset"
+    ]
+    return [*dict.fromkeys(found)]
+
+
 def _unmerged(table: ListTable, numbers: list[int]) -> dict[str, Column]:
     """Make the columns of items or parts, with the final numbers of arrays.
 
@@ -266,6 +275,7 @@ def _meta(
         instrumented=None if "exact" not in run else bool(process.line("instrumented")),
         died=death,
         separate_copies=list(memory.copies.findings),
+        unset=_unset(process),
         globals={str(line["name"]): int(line["size"]) for line in _globals(process)},
         algorithms=any(site.is_algorithm for site in calls.sites),
         requires=int(process.line("requires").get("flags", 0)),

@@ -212,12 +212,11 @@ class LaunchTables:
                 array, begin = self._array_at(heads[b_of(row)][1])  # offsets are addresses until all is known
                 parties = self._party(row[2:5], within), self._party(row[5:8], within)
                 races.append(KernelRace(array, row[1] + begin, parties))
-            elif a_of(row) == StrayKind.LOST:
+            elif (kind := StrayKind(a_of(row))) in (StrayKind.LOST, StrayKind.UNSET):
                 name, party = self._strings.get(row[1], ""), self._party(row[2:5], within)
-                strays.append(KernelStray(StrayKind.LOST, NONE, 0, party, name))
+                strays.append(KernelStray(kind, NONE, 0, party, name))
             else:
                 array, begin = self._array_at(row[6])
-                kind = StrayKind(a_of(row))
                 offset = row[1] - row[7] + begin if array != NONE else row[1]
                 if kind == StrayKind.FREED and array == NONE:
                     offset = self._device.given(row[1]) or offset

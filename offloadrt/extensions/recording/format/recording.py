@@ -216,6 +216,8 @@ class StrayKind(enum.IntEnum):
     """The address is in a block of device memory that was freed, by a routine or by the end of its mapping."""
     LOST = 7
     """It is a private copy of the kernel (firstprivate), and nobody uses what the kernel computes there."""
+    UNSET = 8
+    """It is a variable of the thread's own, which the thread reads before it has written it."""
 
 
 class Party(msgspec.Struct, frozen=True):
@@ -406,6 +408,8 @@ class Meta(msgspec.Struct, frozen=True):
     died: Death | None = None
     separate_copies: list[str] = []
     """Sentences that say where the program relies on separate copies of host and device; `blocks.py` finds them."""
+    unset: list[tuple[str, str, int]] = []
+    """Reads by host threads of their own variables that nobody has written: name, line and thread of each."""
     globals: dict[str, int] = {}
     """By name: the bytes of each declare target global."""
     algorithms: bool = False

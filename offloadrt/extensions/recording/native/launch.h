@@ -42,7 +42,7 @@ typedef struct {
 /* An access to memory that is no array's. */
 typedef struct {
   uint32_t kind, array; /* enum stray; the array that it runs over */
-  uint64_t address, bytes; /* of STRAY_LOST, the address of the variable's name */
+  uint64_t address, bytes; /* of STRAY_LOST and STRAY_UNSET, the address of the variable's name */
   party_t party;
 } stray_t;
 

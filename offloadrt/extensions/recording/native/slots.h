@@ -95,7 +95,7 @@ enum stop { STOP_ACCESS = 1, STOP_CALL, STOP_EXIT, STOP_MEMORY /* malloc or free
 
 enum { SCRATCH = 5 /* `a` of SLOT_ALLOC: memory of an algorithm's own */, LATE = 6 /* of a small block that was allocated before: a directive maps it */ };
 
-enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK, STRAY_FREED /* of the device, since */, STRAY_LOST /* a copy of the kernel's own, of which nobody uses what it gets */ };
+enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK, STRAY_FREED /* of the device, since */, STRAY_LOST /* a copy of the kernel's own, of which nobody uses what it gets */, STRAY_UNSET /* a variable of the thread's own, which nobody has written */ };
 
 enum flag { FLAG_RELEASES = 1, FLAG_ACQUIRES, FLAG_WEAK = 4 /* only where the thread has a flush before, or behind */ }; /* of an atomic access of the host's */
 

@@ -29,6 +29,7 @@ from offloadrt.extensions.checking.recorded import (
     ProgramDied,
     ResultLost,
     SourceNamed,
+    VariableUnset,
 )
 from offloadrt.extensions.recording.format.blocks import STRETCH
 from offloadrt.extensions.recording.format.recording import (
@@ -106,7 +107,9 @@ class ObservedReplay:
             tell(ProgramCut())
 
     def ends(self) -> None:
-        """Report how the program died, if it did, and what is not known about it."""
+        """Report unset variables of host threads, how the program died, if it did, and what is not known about it."""
+        for name, where, thread in self._recording.meta.unset:
+            self._tell(VariableUnset(f"host thread {thread}", name, where))
         death = self._recording.meta.died
         if death is not None:
             self._tell(ProgramDied(death.how, death.where, death.message))
@@ -181,6 +184,10 @@ class ObservedReplay:
         for stray in findings.strays:
             if stray.kind == StrayKind.LOST:
                 self._tell(ResultLost(kernel, stray.name, stray.party.where))
+                continue
+            if stray.kind == StrayKind.UNSET:
+                who = f"thread {stray.party.thread} of team {stray.party.team}"
+                self._tell(VariableUnset(who, stray.name, stray.party.where, kernel))
                 continue
             how = _STRAYS[stray.kind].format(at=f"0x{stray.offset:x}")
             was: tuple[int, int, int] | None = None

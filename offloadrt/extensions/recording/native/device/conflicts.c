@@ -206,17 +206,27 @@ DEVICE void find_stray(const array_t *before, const array_t *after, uint64_t add
     add_stray(kind, array, address, bytes, way, site);
 }
 
+static void add_variable(uint32_t kind, const char *name, party_t party) {
+  launch_t *launch = this_grid()->launch;
+  for (uint32_t i = 0; i < launch->stray_count; i++)
+    if (launch->strays[i].kind == kind && launch->strays[i].address == (uintptr_t)name && launch->strays[i].party.place.line == party.place.line)
+      return;
+  if (launch->stray_count < FINDINGS)
+    launch->strays[launch->stray_count++] = (stray_t){kind, UINT32_MAX, (uintptr_t)name, 0, party};
+}
+
 /* The kernel, in all its threads, computes something that nobody uses: see lost.cpp of the plugin. */
 DEVICE void __offload_lost(const char *name, const char *file, uint32_t line);
 DEVICE void __offload_lost(const char *name, const char *file, uint32_t line) {
-  launch_t *launch = this_grid()->launch;
-  if (!launch || !launch->traced)
-    return;
-  for (uint32_t i = 0; i < launch->stray_count; i++)
-    if (launch->strays[i].address == (uintptr_t)name)
-      return;
-  if (launch->stray_count < FINDINGS)
-    launch->strays[launch->stray_count++] = (stray_t){STRAY_LOST, UINT32_MAX, (uintptr_t)name, 0, {{file, line}, 0, STORES, 0, 0}};
+  if (this_grid()->launch && this_grid()->launch->traced)
+    add_variable(STRAY_LOST, name, (party_t){{file, line}, 0, STORES, 0, 0});
+}
+
+/* The thread reads a variable of its own that nobody has written: see unset.cpp of the plugin. */
+DEVICE void __offload_unset(const char *name, const char *file, uint32_t line);
+DEVICE void __offload_unset(const char *name, const char *file, uint32_t line) {
+  if (this_grid()->launch && this_grid()->launch->traced)
+    add_variable(STRAY_UNSET, name, (party_t){{file, line}, 0, LOADS, this_team()->number, thread_of(this_grid()->current)});
 }
 
 DEVICE void find_freed(const array_t *array, uint64_t address, uint64_t bytes, uint32_t way, uint32_t site) {

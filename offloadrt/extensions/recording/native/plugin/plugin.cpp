@@ -1,7 +1,8 @@
 // The compiler plugin of offloadrt's recorder (LLVM 22 and later).
 //
 // Device code is made to count what it does (device.cpp, counting.cpp), host code to tell which pages it touches (host.cpp).
-// What the runtime is told of places and names is completed (places.cpp), and kernels say what they compute for nobody (lost.cpp).
+// What the runtime is told of places and names is completed (places.cpp), kernels say what they compute for nobody (lost.cpp), and
+// threads where they read a variable of their own that nobody has written (unset.cpp).
 // Both run when the program is simplified and inlined but not yet vectorized: later, the vectorizer and the target's code generator would
 // count for the CPU what a GPU does otherwise.
 #include "plugin.h"
@@ -32,10 +33,12 @@ struct Instrument : PassInfoMixin<Instrument> {
 // Before anything is optimized.
 struct Look : PassInfoMixin<Look> {
   PreservedAnalyses run(Module &module, ModuleAnalysisManager &) {
-    if (module.getModuleFlag("openmp-device"))
+    bool isDevice = module.getModuleFlag("openmp-device");
+    if (isDevice)
       offload::tellLost(module);
     else
       offload::completePlaces(module), offload::inlineCallers(module);
+    offload::tellUnset(module, isDevice);
     return PreservedAnalyses::none();
   }
   static bool isRequired() { return true; }

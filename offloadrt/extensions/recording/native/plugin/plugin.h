@@ -70,6 +70,9 @@ void markLeagues(llvm::Module &);
 // lost.cpp
 void tellLost(llvm::Module &); // what kernels compute in copies of their own, and nobody uses
 
+// unset.cpp
+void tellUnset(llvm::Module &, bool isDevice); // which reads of a thread's own variables come before any write
+
 // device.cpp and host.cpp
 bool isKernel(const llvm::Function *);
 bool instrumentDevice(llvm::Module &);

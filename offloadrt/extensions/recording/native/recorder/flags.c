@@ -89,6 +89,46 @@ EXPORT void __kmpc_flush(void *place) {
     flush();
 }
 
+/* ---- reductions: the threads of a region combine what they have one after the other, where the runtime takes a lock for that ---- */
+typedef void combine_t(void *, void *);
+
+static int32_t combines(int32_t method, const void *lock) {
+  if (method == 1 && tracks_bytes() && recording())
+    acquire((uintptr_t)lock);
+  return method;
+}
+
+static void combined(const void *lock) {
+  if (tracks_bytes() && recording())
+    released((uintptr_t)lock);
+}
+
+EXPORT int32_t __kmpc_reduce(void *, int32_t, int32_t, size_t, void *, combine_t *, void *);
+EXPORT int32_t __kmpc_reduce(void *place, int32_t thread, int32_t count, size_t bytes, void *data, combine_t *combine, void *lock) {
+  REAL(__kmpc_reduce);
+  return combines(real(place, thread, count, bytes, data, combine, lock), lock);
+}
+
+EXPORT int32_t __kmpc_reduce_nowait(void *, int32_t, int32_t, size_t, void *, combine_t *, void *);
+EXPORT int32_t __kmpc_reduce_nowait(void *place, int32_t thread, int32_t count, size_t bytes, void *data, combine_t *combine, void *lock) {
+  REAL(__kmpc_reduce_nowait);
+  return combines(real(place, thread, count, bytes, data, combine, lock), lock);
+}
+
+EXPORT void __kmpc_end_reduce(void *, int32_t, void *);
+EXPORT void __kmpc_end_reduce(void *place, int32_t thread, void *lock) {
+  REAL(__kmpc_end_reduce);
+  combined(lock);
+  real(place, thread, lock);
+}
+
+EXPORT void __kmpc_end_reduce_nowait(void *, int32_t, void *);
+EXPORT void __kmpc_end_reduce_nowait(void *place, int32_t thread, void *lock) {
+  REAL(__kmpc_end_reduce_nowait);
+  combined(lock);
+  real(place, thread, lock);
+}
+
 /* ---- `ordered` with dependences: each iteration is a flag, of which some may have one together ---- */
 enum { ITERATIONS = 1024 };
 static __thread int32_t dimensions;

@@ -139,7 +139,7 @@ static void put_findings(const launch_t *launch) {
   for (uint32_t i = 0; i < launch->stray_count; i++) {
     const stray_t *stray = &launch->strays[i];
     uint64_t file = string_at(stray->party.place.file);
-    uint64_t name = stray->kind == STRAY_LOST ? string_at((const char *)stray->address) : 0;
+    uint64_t name = stray->kind == STRAY_LOST || stray->kind == STRAY_UNSET ? string_at((const char *)stray->address) : 0;
     slot_t *slot = next_slot();
     slot->word[0] = name ? name : stray->address;
     slot->word[1] = file;

@@ -1,5 +1,6 @@
 /* The device memory routines of OpenMP (omp_target_alloc and others), interposed. */
 #include "calls.h"
+#include <stdatomic.h>
 
 #define ARGUMENTS(...) ((uint64_t[]){__VA_ARGS__}), sizeof((uint64_t[]){__VA_ARGS__}) / 8
 #define WORD(value) ((uint64_t)(int64_t)(value))
@@ -8,6 +9,24 @@
 /* Called by instrumented code before it calls a routine. */
 EXPORT void offload_recorder_calls(const char *where);
 EXPORT void offload_recorder_calls(const char *where) { this_thread()->called_at = where; }
+
+/* Called by instrumented code at a read of a thread's own variable that nobody has written: see unset.cpp of the plugin. */
+EXPORT void offload_recorder_unset(const char *name, const char *file, uint32_t line);
+EXPORT void offload_recorder_unset(const char *name, const char *file, uint32_t line) {
+  static _Atomic(uint64_t) noted[256]; /* a read is told once; one that has another's place again */
+  uint64_t read = ((uintptr_t)name << 20) ^ ((uintptr_t)file << 8) ^ line;
+  thread_t *thread = this_thread();
+  if (thread->inside || !tracks_bytes() || !recording() || atomic_exchange(&noted[(read ^ read >> 20) % 256], read) == read)
+    return;
+  thread->inside = true;
+  line_begin("unset");
+  line_text("name", name);
+  line_text("file", file);
+  line_number("line", line);
+  line_number("thread", thread->number);
+  line_end();
+  thread->inside = false;
+}
 
 static const char *take_place(void) {
   const char *place = this_thread()->called_at;
