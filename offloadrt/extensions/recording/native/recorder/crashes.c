@@ -43,10 +43,11 @@ static void on_crash(int number, siginfo_t *info, void *context) {
     if (signals[i] == number)
       sigaction(number, &before[i], NULL); /* it crashes again when this returns, as it would have without a recorder */
   uint64_t address = info->si_code == SI_KERNEL ? NO_ADDRESS : (uint64_t)info->si_addr;
-  if ((number == SIGSEGV || number == SIGBUS) && end_crashed(address, stack_pointer))
-    put_submit(0);
+  end_kernel(number == SIGSEGV || number == SIGBUS, address, stack_pointer);
   if (recording() && !this_thread()->inside && is_programs(instruction))
     end_interval(); /* what it has touched last; it may allocate, which is no harm outside of malloc */
+  else if (recording() && !this_thread()->inside && tracks_bytes())
+    end_bytes(); /* in a library, as by abort(): it allocates nothing */
   say_where(number);
   if (info->si_code <= 0)
     raise(number); /* somebody has sent it, and nothing that this returns to would send it again */

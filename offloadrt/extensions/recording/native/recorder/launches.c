@@ -292,6 +292,8 @@ static void drop_arrays(void) {
   launch.array_count = 0;
 }
 
+static void leave_kernel(void);
+
 void submit_begin(void) {
   if (!shape || !image_count || submitted)
     return;
@@ -299,6 +301,9 @@ void submit_begin(void) {
   this_thread()->inside = true;
   pthread_mutex_lock(&device);
   submitted = true;
+  static atomic_flag watches = ATOMIC_FLAG_INIT; /* that the kernel calls exit(): from now on, before LLVM's runtime unloads its code */
+  if (!atomic_flag_test_and_set(&watches))
+    atexit(leave_kernel);
   memset(&launch, 0, sizeof launch);
   launch.teams = shape->teams > 0 ? (uint32_t)shape->teams : 0;
   launch.threads = shape->threads > 0 ? (uint32_t)shape->threads : 0;
@@ -358,22 +363,24 @@ void submit_end(void) {
 /* ---- a kernel that crashes ---- */
 enum { NEAR = 64, FRAME = 64 << 10 };
 
+static void leave_kernel(void) { end_kernel(false, 0, 0); }
+
 static bool is_near(uint64_t address, uint64_t place, uint64_t bytes) { return address + bytes - place < 2 * bytes; }
 
-/* The launch is written as far as it went, with the access that cannot be made. */
-bool end_crashed(uint64_t address, uint64_t stack_pointer) {
+/* The program dies, or ends, in a kernel: the launch is written as far as it went, with the access that cannot be made, if one was the reason. */
+void end_kernel(bool crashed, uint64_t address, uint64_t stack_pointer) {
   if (!submitted || !launch.traced || !launch.place_of)
-    return false;
+    return;
   if (address == NO_ADDRESS && (launch.last_address + (1ull << 47)) >> 48)
     address = launch.last_address;
   enum stray kind = is_near(address, stack_pointer, FRAME)         ? STRAY_STACK
                     : is_near(address, launch.last_address, NEAR) ? STRAY_CRASH
                                                                    : 0;
-  if (!kind)
-    return false;
-  launch.last.place = launch.place_of(launch.last.site);
-  launch.stray_count -= launch.stray_count == FINDINGS;
-  launch.strays[launch.stray_count++] = (stray_t){kind, UINT32_MAX, address, 1, launch.last};
+  if (crashed && kind) {
+    launch.last.place = launch.place_of(launch.last.site);
+    launch.stray_count -= launch.stray_count == FINDINGS;
+    launch.strays[launch.stray_count++] = (stray_t){kind, UINT32_MAX, address, 1, launch.last};
+  }
   submit_end();
-  return true;
+  put_submit(0);
 }

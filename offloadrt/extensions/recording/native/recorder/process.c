@@ -174,6 +174,8 @@ void process_end(const char *how) {
   char end[128];
   if (file < 0 || getpid() != own || atomic_flag_test_and_set(&has_ended))
     return;
+  if (recording() && !this_thread()->inside && tracks_bytes())
+    end_bytes();
   int bytes = snprintf(end, sizeof end, "{\"k\":\"end\",\"call\":%llu,\"t\":%llu,\"how\":\"%s\"}\n",
                        (unsigned long long)this_thread()->call /* it ends inside of the runtime */, (unsigned long long)now(), how);
   if (write(file, end, (size_t)bytes) < 0)
@@ -182,6 +184,7 @@ void process_end(const char *how) {
 
 /* exit() of libc ends in another function of that name: the destructor of stream.c has been called then. */
 EXPORT void _exit(int code) {
+  end_kernel(false, 0, 0);
   process_end("exit");
   syscall(SYS_exit_group, code);
   __builtin_unreachable();

@@ -115,4 +115,4 @@ void drop_room(void);
 /* ---- crashes.c: the program dies: where, and a kernel that crashes is recorded up to there ---- */
 void watch_crashes(void); /* of the calling thread: it may have no more room on its stack */
 #define NO_ADDRESS UINT64_MAX /* the processor does not tell of one that no memory can have */
-bool end_crashed(uint64_t address, uint64_t stack_pointer); /* launches.c: writes the launch that this thread plays, if it made that access */
+void end_kernel(bool crashed, uint64_t address, uint64_t stack_pointer); /* launches.c: writes the launch that this thread plays, as far as it went */
