@@ -59,6 +59,8 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
+    ast.And: np.logical_and,
+    ast.Or: np.logical_or,
 }
 
 
@@ -420,10 +422,10 @@ class _Frame:
                 values = [self.value(each, now) for each in (left, *others)]
                 pairs = zip(ops, itertools.pairwise(values), strict=True)
                 parts = [self._combined(op, *pair) for op, pair in pairs]
-                return functools.reduce(_both, parts)
+                return functools.reduce(functools.partial(self._combined, ast.And()), parts)
             case ast.BoolOp(op=op, values=values):
                 parts = [self.value(each, now) for each in values]
-                return functools.reduce(_both if isinstance(op, ast.And) else _either, parts)
+                return functools.reduce(functools.partial(self._combined, op), parts)
             case ast.IfExp(test=test, body=body, orelse=other):
                 holds, first, second = [self.value(each, now) for each in (test, body, other)]
                 if any(isinstance(each, _Unknown) for each in (holds, first, second)):
@@ -462,7 +464,8 @@ class _Frame:
             return functools.reduce(np.minimum if name == "min" else np.maximum, values)
         if name == "int":
             return np.asarray(np.trunc(values[0])).astype(np.int64)
-        return {"abs": np.abs, "fabs": np.abs, "floor": np.floor, "ceil": np.ceil}.get(name, _unknown)(values[0])
+        function = {"abs": np.abs, "fabs": np.abs, "floor": np.floor, "ceil": np.ceil}.get(name)
+        return UNKNOWN if function is None else function(values[0])
 
     def _combined(self, op: ast.AST, first: Any, second: Any) -> Any:
         function = _OPERATORS.get(type(op))
@@ -520,8 +523,8 @@ class _Frame:
 
     def _random(self, what: str) -> NDArray[np.float64]:
         """Draw a number in [0, 1) for each lane, which `what` and the lane's seed determine."""
-        seed = np.uint64(zlib.crc32(f"{self.trace.key} {what}".encode()))
-        return (_mixed(self.seeds ^ _mixed(seed)) >> np.uint64(11)) * 2.0**-53
+        seed = np.array([zlib.crc32(f"{self.trace.key} {what}".encode())], np.uint64)
+        return (_mixed(self.seeds ^ _mixed(seed)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def _hint(self, node: ast.expr, name: str, default: float) -> float:
         """Return the value that `expect` gives in an expression; the default without such a hint."""
@@ -548,15 +551,3 @@ def _mixed(values: Seeds) -> Seeds:
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
-
-
-def _both(first: Any, second: Any) -> Any:
-    return UNKNOWN if isinstance(first, _Unknown) or isinstance(second, _Unknown) else np.logical_and(first, second)
-
-
-def _either(first: Any, second: Any) -> Any:
-    return UNKNOWN if isinstance(first, _Unknown) or isinstance(second, _Unknown) else np.logical_or(first, second)
-
-
-def _unknown(value: Any) -> _Unknown:
-    return UNKNOWN

@@ -121,3 +121,13 @@ def test_an_openmp_program_binds_an_array():
 def test_a_socket_that_is_not_described_is_refused(machine, socket, error, why):
     with pytest.raises(error, match=why):
         update(machine, socket)
+
+
+def test_a_binding_leaves_what_others_have_beside_it():
+    """As with mbind: the inner range of three moves, and the other two stay where they were."""
+    rig = peer_rig(1, SOCKETS, access=False, nbytes=NBYTES)
+    sockets = rig.machine.sockets
+    for begin, nbytes, socket in ((0, 100, 1), (40, 20, 0), (90, 30, 1), (100, 5, 0)):
+        sockets.bind(1000 + begin, nbytes, socket)
+    far = [sockets.link(1000 + place, 0, to_device=True) is not None for place in range(0, 130, 5)]
+    assert far == [*[True] * 8, *[False] * 4, *[True] * 8, False, *[True] * 3, *[False] * 2]

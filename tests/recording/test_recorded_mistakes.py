@@ -167,3 +167,63 @@ def test_a_kernel_that_writes_far_outside_of_its_array_spoils_no_recording(tmp_p
         else:
             assert kinds == set() and run.directives == 288
         shutil.rmtree(raw)
+
+
+def _checked(source: str, folder: Path, *arguments: object, level: str = "-O1", threads: int = 2) -> CheckReport:
+    program = built(source, folder, "-g", level)
+    record([str(program), *map(str, arguments)], folder / "raw", [threads], RecordOptions(check=True))
+    convert(folder / "raw", folder / "program.rec")
+    return report_of(folder / "program.rec")
+
+
+@pytest.mark.parametrize(
+    ("source", "level"),
+    [
+        ("unset.c", "-O1"),
+        *(
+            pytest.param(source, level, marks=pytest.mark.slow)
+            for source in ("unset.c", "unset.f90")
+            for level in ("-O0", "-O2", "-O3")
+        ),
+    ],
+)
+def test_variables_of_threads_that_nobody_has_written_are_told(tmp_path: Path, source: str, level: str) -> None:
+    """A reduction of the host's, in Fortran, is no race."""
+    text = (PROGRAMS / source).read_text(encoding="utf-8").splitlines()
+    marked = [number for number, line in enumerate(text, 1) if line.endswith(("/* unset */", "! unset"))]
+    said = _checked(source, tmp_path, level=level).mistakes
+    assert {one.kind for one in said} == {"uninitialised data"}
+    assert sorted({int(one.stories[0].where.rpartition(":")[2]) for one in said}) == marked
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
+def test_variables_of_threads_that_are_written_first_are_none(tmp_path: Path, level: str) -> None:
+    assert _checked("unset.c", tmp_path, "right", level=level).mistakes == ()
+
+
+@pytest.mark.parametrize("threads", [1, 4, pytest.param(8, marks=pytest.mark.slow)])
+def test_threads_of_the_host_combine_what_they_reduce_one_after_the_other(tmp_path: Path, threads: int) -> None:
+    assert _checked("reductions.c", tmp_path, threads=threads).mistakes == ()
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        pytest.param(0, {"fatal error", "stale data"}, id="abort"),
+        pytest.param(1, {"stale data", "missing unmap"}, id="_exit"),
+        *(
+            pytest.param(2 + how, {"fatal error", "stale data", "uninitialised data"}, id=name, marks=marks)
+            for how, (name, marks) in enumerate(
+                [
+                    ("abort in a kernel", ()),
+                    ("exit in a kernel", ()),
+                    ("_exit in a kernel", pytest.mark.slow),
+                    ("trap in a kernel", pytest.mark.slow),
+                ]
+            )
+        ),
+    ],
+)
+def test_a_program_that_ends_behind_a_mistake_hides_it_not(tmp_path: Path, how: int, expected: set[str]) -> None:
+    assert {one.kind for one in _checked("ended.c", tmp_path, how).mistakes} == expected

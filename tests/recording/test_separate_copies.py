@@ -84,3 +84,16 @@ def test_a_launch_that_was_not_traced_touches_what_the_traced_one_did(tmp_path: 
     program.touches(X, SIZE, STORES)
     program.directive(KERNEL, (X, SIZE, PARAM), line=21, cost={})
     assert "the kernel at app.c:21" in findings(program, tmp_path)[0]
+
+
+def test_a_second_copy_is_there_when_the_first_has_ended(tmp_path: Path) -> None:
+    """Two devices, or two blocks of one, hold the array; the host writes it when one of them is freed."""
+    program = RawProgram()
+    begin(program)
+    second = DEVICE + 4 * SIZE
+    program.directive(BEGIN, (X, SIZE, TO), ops=[("alloc", X, second, SIZE), ("h2d", X, second, SIZE)])
+    program.directive(END, (X, SIZE, 0), ops=[("delete", second, 0, 0)])
+    program.touches(X, SIZE, STORES)
+    kernel(program)
+    (found,) = findings(program, tmp_path)
+    assert found.endswith("which the host has written since it was mapped")

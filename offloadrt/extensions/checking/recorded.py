@@ -87,7 +87,7 @@ class ResultLost:
 
 @attrs.frozen
 class VariableUnset:
-    """A thread reads a variable of its own that it has not written, as one that is `private`. kernel: "" on the host."""
+    """A thread reads a variable of its own that it has not written, as a `private` one. kernel: "" on the host."""
 
     who: str
     name: str

@@ -159,7 +159,10 @@ public:
                return write == read || tree.dominates(read, write) || !isPotentiallyReachable(write, read, nullptr, &tree);
              });
     };
-    copy_if(loads, std::back_inserter(found), isFirst);
+    erase_if(loads, [&](LoadInst *load) { return !isFirst(load); });
+    copy_if(loads, std::back_inserter(found), [&](LoadInst *load) { // what reads the same again says nothing new
+      return none_of(loads, [&](LoadInst *other) { return other != load && tree.dominates(other, load); });
+    });
     for (auto &[call, inside] : calls)
       if (isFirst(call) && !inside.empty()) {
         auto *argument = dyn_cast<Argument>(inside[0]);
