@@ -30,8 +30,7 @@ class AddressMap(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         """Iterate over the values in the order of their addresses."""
-        at = self._at
-        return (at[address] for address in self._begins)
+        return map(self._at.__getitem__, self._begins)
 
     def __setitem__(self, address: int, value: T) -> None:
         """Record that ``value`` begins at ``address``.
@@ -47,8 +46,7 @@ class AddressMap(Generic[T]):
         """Remove and return the value exactly at ``address``; None without one."""
         if address not in self._at:
             return None
-        begins = self._begins
-        del begins[bisect_left(begins, address)]
+        del self._begins[bisect_left(self._begins, address)]
         return self._at.pop(address)
 
     def before(self, address: int) -> tuple[int, T] | None:

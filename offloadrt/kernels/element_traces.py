@@ -2,9 +2,8 @@
 
 `ElementTrace` evaluates a loop nest for many iterations at a time, one *lane* for each. Indices that are computed, or
 read from arrays with numbers, are exact. Where numbers are missing (phantoms), or the kernel itself stores them, values
-are drawn as `expect` in the source declares, and `assumed` names the arrays. A draw depends on nothing but the kernel,
-the text of the index, its arrays, the iteration and the trips of the loops within it, so that a thread's accesses are
-the same with whatever other threads it is evaluated, and the same list gives the same elements.
+are drawn as `expect` in the source declares, and `assumed` names the arrays. A draw depends on the kernel, the text of
+the index, its arrays, the iteration and the trips of its loops, not on the threads that are evaluated with it.
 
 A loop within a thread makes a lane of each trip. Where neighbouring trips stay within a grain (a page), one lane stands
 for all of them.
@@ -516,8 +515,7 @@ class _Frame:
         near = max(self._hint(each, "near", 0.0) for each in indices)
         drawn = self._random(index) * max(size, 1)
         if near:
-            count = max(math.prod(self.trace.shape), 1)
-            along = (self.iterations * size + np.floor(self._random(f"along {index}") * max(size, 1))) // count
+            along = (self.iterations + self._random(f"along {index}")) * size // max(math.prod(self.trace.shape), 1)
             drawn = np.where(self._random(f"near {index}") < near, along, drawn)
         return drawn.astype(np.int64)
 

@@ -22,8 +22,7 @@ from offloadrt.driver.calls import INVALID, DriverError
 from offloadrt.driver.cuda.context import UNSUPPORTED, Context
 from offloadrt.machine import DeviceMemory, InvalidDeviceAddress, Peers, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
-from offloadrt.machine.links.link import Link, Shared
-from offloadrt.machine.links.peers import passing
+from offloadrt.machine.links.link import Link, Shared, Way
 from offloadrt.machine.memory import Bytes
 from offloadrt.machine.messages import CopyPacket, Move, PeerPacket
 from offloadrt.sim import Signal
@@ -364,7 +363,8 @@ class Copies:
         """Return the path of a transfer between the device and another socket's memory; None for near memory."""
         machine, device = self._context.machine, self._context.device
         link = machine.sockets.link(address, device.local, to_device=direction == "h2d")
-        return None if link is None else passing(self._sim, device.engines[direction].share_link(), link)
+        near = device.engines[direction].share_link()
+        return None if link is None else Way(self._sim, link.name, (near, link))
 
     def _steps(self, address: int, *, to_device: bool) -> Steps:
         """Return the staging steps; for another socket's memory, host copies pass the link between the sockets."""

@@ -14,7 +14,7 @@ import attrs
 from offloadrt.address_map import AddressMap
 from offloadrt.machine.device import DiscreteGpu
 from offloadrt.machine.links.engines import PeerRelay, RelaySpec
-from offloadrt.machine.links.link import Link, LinkStatistics, Shared, Way
+from offloadrt.machine.links.link import Link, LinkStatistics
 from offloadrt.machine.profile.machine_spec import MachineSpec, NodeTopology, ProfileError, node_topology
 from offloadrt.sim import Simulation
 
@@ -219,8 +219,3 @@ class SocketMemory:
             name = f"memory link of sockets {way[0]}-{way[1]}"
             link = self._links[way] = Link(self._sim, name, bandwidth, uncontended=uncontended)
         return link
-
-
-def passing(sim: Simulation, near: Shared, link: Link) -> Shared:
-    """Return the path that passes both ``near``, a device's own link, and ``link``, one between sockets."""
-    return Way(sim, link.name, (near, link))
