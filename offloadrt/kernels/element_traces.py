@@ -2,8 +2,8 @@
 
 `ElementTrace` evaluates a loop nest for many iterations at a time, one *lane* for each. Indices that are computed, or
 read from arrays with numbers, are exact. Where numbers are missing (phantoms), or the kernel itself stores them, values
-are drawn as `expect` in the source declares, and `assumed` names the arrays. A draw depends on the kernel, the text of
-the index, its arrays, the iteration and the trips of its loops, not on the threads that are evaluated with it.
+are drawn as `expect` in the source declares, and `assumed` names the arrays. Draws depend on nothing but the kernel,
+the text of the index, its arrays and the first iteration evaluated, so that the same list gives the same elements.
 
 A loop within a thread makes a lane of each trip. Where neighbouring trips stay within a grain (a page), one lane stands
 for all of them.
@@ -32,7 +32,6 @@ from offloadrt.kernels.ranges import flat_index, shape_of
 from offloadrt.kernels.source import Assignment, Conditional, RangeLoop, Statement, literal, stored_names, text
 
 Whole = NDArray[np.int64]
-Seeds = NDArray[np.uint64]
 
 
 class _Unknown:
@@ -228,7 +227,7 @@ class ElementTrace:
     def visits(self, iterations: Whole) -> tuple[list[Visits], int]:
         """Return what some iterations of the distributed loops access, and how many moments each iteration has."""
         assert self.shape is not None
-        frame = _Frame(self, iterations, {}, _mixed(iterations.astype(np.uint64)))
+        frame = _Frame(self, iterations, {})
         distributed = dict(zip(self.analysis.distributed, np.unravel_index(iterations, self.shape), strict=True))
         for loop, places in distributed.items():
             values = self.counting.range_of(loop, self.counting.numbers)
@@ -294,15 +293,14 @@ def _innermost(nest: LoopNest) -> Sequence[Statement]:
 class _Frame:
     """Lanes that execute the same statements."""
 
-    def __init__(self, trace: ElementTrace, iterations: Whole, names: dict[str, Any], seeds: Seeds) -> None:
+    def __init__(self, trace: ElementTrace, iterations: Whole, names: dict[str, Any]) -> None:
         self.trace = trace
         self.iterations = iterations
         """The iteration of the distributed loops that each lane is in."""
         self.names = names
         """The value of each scalar: a number, one number for each lane, or ``UNKNOWN``."""
-        self.seeds = seeds
-        """A number for each lane that its iteration and its trips of inner loops determine."""
         self.found: list[Visits] = []
+        self._drawn: dict[tuple[str, int], Whole] = {}
 
     @property
     def lanes(self) -> int:
@@ -341,7 +339,7 @@ class _Frame:
         holds = self.value(node.test, now)
         if isinstance(holds, _Unknown):
             hint = self._hint(node.test, "probability", BRANCH)
-            holds = self._random(text(node.test)) < hint
+            holds = self._random(text(node.test)).random(self.lanes) < hint
         holds = np.broadcast_to(np.asarray(holds, np.bool_), (self.lanes,))
         moments, names = now + _LEVELS, stored_names([node])
         sides = [self._only(np.flatnonzero(holds)), self._only(np.flatnonzero(~holds))]
@@ -382,7 +380,6 @@ class _Frame:
         owner = np.repeat(np.arange(self.lanes), lots)
         turn = np.arange(owner.size) - np.repeat(np.cumsum(lots) - lots, lots)
         inner = self._only(owner)
-        inner.seeds = _mixed(inner.seeds + turn.astype(np.uint64))
         turns = np.minimum(turn * stride, trips[owner] - 1)
         start = first[owner] if isinstance(first, np.ndarray) and first.ndim else first
         inner.names |= dict.fromkeys(stored, UNKNOWN) | {node.variable: start + turns * node.step}
@@ -399,7 +396,7 @@ class _Frame:
             name: value[lanes] if isinstance(value, np.ndarray) and value.ndim else value
             for name, value in self.names.items()
         }
-        return _Frame(self.trace, self.iterations[lanes], names, self.seeds[lanes])
+        return _Frame(self.trace, self.iterations[lanes], names)
 
     # expressions
 
@@ -511,18 +508,22 @@ class _Frame:
 
         Arrays of the same size that are read at the same index get the same elements.
         """
-        assert self.trace.shape is not None
-        near = max(self._hint(each, "near", 0.0) for each in indices)
-        drawn = self._random(index) * max(size, 1)
-        if near:
-            along = (self.iterations + self._random(f"along {index}")) * size // max(math.prod(self.trace.shape), 1)
-            drawn = np.where(self._random(f"near {index}") < near, along, drawn)
-        return drawn.astype(np.int64)
+        drawn_for = index, size
+        if drawn_for not in self._drawn:
+            rng, shape = self._random(index), self.trace.shape
+            assert shape is not None
+            near = max(self._hint(each, "near", 0.0) for each in indices)
+            drawn = rng.integers(0, max(size, 1), self.lanes)
+            if near:
+                count = max(math.prod(shape), 1)
+                along = (self.iterations * size + rng.integers(0, max(size, 1), self.lanes)) // count
+                drawn = np.where(rng.random(self.lanes) < near, along, drawn)
+            self._drawn[drawn_for] = drawn
+        return self._drawn[drawn_for]
 
-    def _random(self, what: str) -> NDArray[np.float64]:
-        """Draw a number in [0, 1) for each lane, which `what` and the lane's seed determine."""
-        seed = np.array([zlib.crc32(f"{self.trace.key} {what}".encode())], np.uint64)
-        return (_mixed(self.seeds ^ _mixed(seed)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    def _random(self, what: str) -> np.random.Generator:
+        first = int(self.iterations[0]) if self.lanes else 0
+        return np.random.default_rng(zlib.crc32(f"{self.trace.key} {what} {first}".encode()))
 
     def _hint(self, node: ast.expr, name: str, default: float) -> float:
         """Return the value that `expect` gives in an expression; the default without such a hint."""
@@ -541,11 +542,3 @@ def _depth(node: ast.AST) -> int:
     """Return the length of the longest chain of dependent loads in an expression."""
     inner = max((_depth(child) for child in ast.iter_child_nodes(node)), default=0)
     return inner + (isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name))
-
-
-def _mixed(values: Seeds) -> Seeds:
-    """Return SplitMix64's outputs for these states (Steele, Lea and Flood, OOPSLA 2014)."""
-    values = values + np.uint64(0x9E3779B97F4A7C15)
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))

@@ -207,17 +207,3 @@ def test_rows_in_the_order_of_the_iterations_are_swept():
     trace = trace_of(filled, np.zeros((64, 64)), 64, grain=64)
     assert not trace.strides_apart and not trace.walks
     assert trace.together == 8
-
-
-def test_a_draw_depends_on_its_iteration_and_not_on_what_is_evaluated_beside_it():
-    trace = trace_of(gather, Shape(1 << 20), Shape(4096, dtype=np.int64), 1, Shape(4096), wanted=["data"])
-
-    def drawn(first, last):
-        (found,), _ = trace.visits(np.arange(first, last))
-        return found.elements.tolist()
-
-    whole = drawn(0, 4096)
-    assert [drawn(first, first + 512) for first in range(0, 4096, 512)] == [
-        whole[first : first + 512] for first in range(0, 4096, 512)
-    ]
-    assert len(set(whole)) > 4000 and np.mean(whole) == pytest.approx(1 << 19, rel=0.05)

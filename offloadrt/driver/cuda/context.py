@@ -700,6 +700,4 @@ class Context:
         """
         for address in pool.release(keep):
             _, segments = self.device.memory.free(address)
-            if (uvm := self.kernel_driver.uvm) is not None:
-                uvm.try_again()
             await self.work(self.costs.free_segment + (segments - 1) * self.costs.free_further)

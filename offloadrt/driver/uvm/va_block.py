@@ -186,7 +186,6 @@ class VaSpace:
         nbytes, _ = self._allocations.pop(address)
         for member in self.members:
             member.remove(address, nbytes)
-            member.try_again()
         return True
 
     @property

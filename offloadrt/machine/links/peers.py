@@ -14,7 +14,7 @@ import attrs
 from offloadrt.address_map import AddressMap
 from offloadrt.machine.device import DiscreteGpu
 from offloadrt.machine.links.engines import PeerRelay, RelaySpec
-from offloadrt.machine.links.link import Link, LinkStatistics
+from offloadrt.machine.links.link import Link, LinkStatistics, Shared
 from offloadrt.machine.profile.machine_spec import MachineSpec, NodeTopology, ProfileError, node_topology
 from offloadrt.sim import Simulation
 
