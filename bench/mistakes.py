@@ -1,10 +1,10 @@
 """What `offloadrt check` says of real, public programs whose mistakes are known: builds, records and checks each.
 
-    python -m bench.mistakes TABLE.toml FOLDER [--work FOLDER] [--only WORD]
+    python -m bench.mistakes TABLE.toml FOLDER [--work FOLDER] [--only WORD] [--part 2/5]
 
 TABLE.toml and FOLDER are as in `bench/programs.py`. An entry's `notes`, or `judged.toml`, judge a program by a word of
-its name. A name that ends in `yes` or `other` has a mistake, one that ends in `no` has none. Results are kept in
---work.
+its name. A name that ends in `yes` or `other` has a mistake, one that ends in `no` has none. `--part 2/5` takes
+every fifth program, from the third on. Results are kept in --work.
 """
 
 from __future__ import annotations
@@ -111,11 +111,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--work", type=Path, default=Path("/tmp/offloadrt-mistakes"))
     parser.add_argument("--only", default="", help="run only programs with this regular expression in their name")
+    parser.add_argument("--part", default="0/1", help="run every m-th program from number k on, written k/m")
     parser.add_argument("--limit", type=float, default=60, help="seconds that a run may take")
     given = parser.parse_args()
     programs: list[Any] = list(programs_of(given.table, given.folder))
     work = given.work.resolve()
     programs = [program for program in programs if (given.folder / program.folder).is_dir()]
+    first, step = map(int, given.part.split("/"))
+    programs = programs[first::step]
     for folder in sorted({Path(program.folder).parts[0] for program in programs}):
         shutil.copytree(given.folder / folder, work / "recorded" / folder, dirs_exist_ok=True, symlinks=True)
     kept = work / f"{given.table.stem}.json"

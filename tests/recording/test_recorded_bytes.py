@@ -136,6 +136,7 @@ def dying(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
         (13, "is ended by SIGSEGV", "helper", ""),
         (16, "is ended by SIGABRT", "beside", ""),
         (17, "is ended by SIGTERM", "last", ""),
+        (18, "is ended by SIGABRT", "refused", "OMP: Error #13"),
     ],
 )
 def test_a_program_that_dies_says_how_and_where(

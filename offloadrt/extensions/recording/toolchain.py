@@ -681,6 +681,7 @@ class _LastWords:
     def message(self, code: int) -> str:
         """Return why the program died, in one line; empty if no message says so."""
         lines = [line.strip() for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()]
+        lines = [line for line in lines if not line.startswith("OMP: Hint")]  # what libomp advises, not why
         runtime = [line for line in lines if line.startswith("omptarget message:")]
         last = [line for line in lines[-1:] if code == -signal.SIGABRT or self._FATAL.search(line)]
         return "; ".join([line.removeprefix("omptarget message: ") for line in dict.fromkeys([*runtime[-1:], *last])])

@@ -1,4 +1,5 @@
 /* Programs that die: each case at the line that says so. */
+#include <omp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -41,6 +42,7 @@ static void back(int number) { siglongjmp(safe, number); }
 int main(int count, char **arguments) {
   int *volatile null = NULL;
   volatile int zero = 0;
+  omp_memspace_handle_t volatile unknown = (omp_memspace_handle_t)99;
   pthread_t other;
   which = count > 1 ? atoi(arguments[1]) : 0;
   if (which == 0 || which == 12)
@@ -87,6 +89,7 @@ int main(int count, char **arguments) {
     pthread_detach(other);
     abort(); /* beside */
   case 17: raise(SIGTERM); break;
+  case 18: omp_init_allocator(unknown, 0, NULL); /* refused */ break;
   }
   return 0;
 mapper:;
