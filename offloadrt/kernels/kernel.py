@@ -20,19 +20,16 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, overload
+from typing import Any, Final, Literal, TypedDict, Unpack, overload
 
 import attrs
 
 from offloadrt.kernels.array_use import ArrayUse, KernelError
-from offloadrt.kernels.costs import AtomicCounts, KernelAnalysis, Places
+from offloadrt.kernels.costs import AtomicCounts, KernelAnalysis, LaunchCounts, Places
 from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.loop_subset import may_loop, read, refuse_loops, written_out
+from offloadrt.kernels.memory_streams import Moves
 from offloadrt.kernels.source import Source, is_loop_nest
-
-if TYPE_CHECKING:
-    from offloadrt.kernels.costs import KernelAnalysis, LaunchCounts
-    from offloadrt.kernels.memory_streams import Moves
 
 Body = Callable[..., None]
 

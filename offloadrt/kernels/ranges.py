@@ -14,7 +14,7 @@ import ast
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import attrs
 import numpy as np
@@ -35,10 +35,6 @@ from offloadrt.kernels.accesses import (
 from offloadrt.kernels.algebra import FAR, Cut, Cuts, Polynomial, SymbolicOperation, cut_range, intersection
 from offloadrt.kernels.array_use import IndexOutOfRange
 from offloadrt.kernels.counting import Counting
-
-if TYPE_CHECKING:
-    from offloadrt.kernels.accesses import ArrayAccess
-    from offloadrt.kernels.counting import Counting
 
 
 @attrs.frozen

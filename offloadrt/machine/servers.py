@@ -33,21 +33,12 @@ class LevelOverTime:
 
     def rise(self) -> None:
         """Count one more from now on."""
-        now = self._sim.now
-        if self.number:
-            dt = now - self._since
-            self._total_s += self.number * dt
-            self._some_s += dt
-        self._since = now
+        self._account()
         self.number += 1
 
     def fall(self) -> None:
         """Count one fewer from now on."""
-        now = self._sim.now
-        dt = now - self._since
-        self._total_s += self.number * dt
-        self._some_s += dt
-        self._since = now
+        self._account()
         self.number -= 1
 
     @property
@@ -61,12 +52,12 @@ class LevelOverTime:
         return self._some_s
 
     def _account(self) -> None:
+        now = self._sim.now
         if self.number:
-            now = self._sim.now
             dt = now - self._since
             self._total_s += self.number * dt
             self._some_s += dt
-            self._since = now
+        self._since = now
 
 
 M = TypeVar("M")

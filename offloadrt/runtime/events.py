@@ -269,19 +269,12 @@ class ItemFound:
 
 
 @attrs.define
-class ItemEnded:
-    """An item that is unmapped was looked up, as in `ItemFound`. Told before it is counted down.
+class ItemEnded(ItemFound):
+    """An item that is unmapped was looked up. Told before it is counted down.
 
     in_place: the device uses the host's memory for what has no entry.
     """
 
-    cause: int
-    device: int
-    item: MapItem
-    begin: int
-    nbytes: int
-    found: bool
-    entry: Entry | None
     in_place: bool
 
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
+import attrs
 import numpy as np
 
 from offloadrt.driver import NOTHING, DriverError, HsaSignal, Rocr, RunHandler, Touching
@@ -99,15 +100,13 @@ class AmdgpuStream:
             await self._rocr.queues.barrier(self.stream, cause, event, HsaSignal(self._sim, "barrier", self))
 
 
+@attrs.define(eq=False)
 class _Upload:
     """The data of a copy to the device, between its steps."""
 
-    __slots__ = ("_source", "_staged", "_target")
-
-    def __init__(self, source: Bytes, target: DeviceBytes) -> None:
-        self._source = source
-        self._target = target
-        self._staged: Bytes | None = None
+    _source: Bytes
+    _target: DeviceBytes
+    _staged: Bytes | None = None
 
     def stage(self) -> None:
         self._staged = self._source.copy()
@@ -117,15 +116,13 @@ class _Upload:
         self._target()[:] = self._staged
 
 
+@attrs.define(eq=False)
 class _Download:
     """The data of a copy from the device, between its steps."""
 
-    __slots__ = ("_source", "_staged", "_target")
-
-    def __init__(self, target: Bytes, source: DeviceBytes) -> None:
-        self._source = source
-        self._target = target
-        self._staged: Bytes | None = None
+    _target: Bytes
+    _source: DeviceBytes
+    _staged: Bytes | None = None
 
     def fetch(self) -> None:
         self._staged = np.array(self._source())
