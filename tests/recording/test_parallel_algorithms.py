@@ -160,6 +160,9 @@ def test_small_arrays_are_those_of_their_algorithms(tmp_path: Path) -> None:
     assert recording.columns["record.step"].tolist().count(Step.FREE) == len(sizes)
     found = replayed(tmp_path / "few.rec", pool="off")
     assert (found["interposed"], found["offloaded"]) == (len(sizes), 9)
+    assert (
+        found["elided"] == 5
+    )  # for_each before reduce, and before for_each: small arrays that become known cause no barrier
 
 
 @pytest.mark.slow

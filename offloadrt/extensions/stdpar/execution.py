@@ -214,11 +214,15 @@ class Executor:
         self._heap = heap
         self._heuristic = runtime.make_heuristic()
         self._window = runtime.make_window()
+        self.is_late = False
+        """Whether the thread allocates later than the program that it repeats: then no barrier stays before it."""
 
     # barriers
 
     async def meets(self, marker: Marker, name: str = "", file: str = "", line: int = 0) -> None:
         """Handle an operation that matters to barriers: the thread waits for its queue where a barrier stays here."""
+        if self.is_late and marker is Marker.ALLOCATION:
+            return
         runtime = self.runtime
         decisions = self._window.meets(Operation(marker, name, file, line))
         for decision in () if runtime.is_explicit else decisions:

@@ -55,6 +55,8 @@ _ELEMENTS, _POLICY, _ON_HOST, _KERNELS = range(4)
 """The indices of an algorithm's first items: elements, policy, whether it runs on the host, kernels. Its pointers
 follow.
 """
+_SMALLEST: Final = 1 << 10
+"""The bytes of the smallest block that is recorded where it is allocated, and not when an algorithm is given it."""
 _STACK_BYTES: Final = 1 << 20
 """The assumed size of the stack variables that kernels get by reference, in bytes."""
 
@@ -214,7 +216,9 @@ class ReplayedAlgorithms:
             return
         of_host = _copies(thread) and number not in self._of_devices
         allocate = thread.foreign_malloc if of_host else thread.malloc
+        thread.executor.is_late = array.nbytes < _SMALLEST
         self._arrays[number] = await allocate(name, array.nbytes, np.uint8, phantom=True)
+        thread.executor.is_late = False
 
     async def frees(self, t: ProgramThread, number: int, end: int) -> None:
         """Free the array that the recording lists as `number`."""
