@@ -228,11 +228,9 @@ def result(run: Result) -> Iterable[RenderableType]:
                 share = percent(engine.busy_s / total_s if total_s else 0.0)
                 table.add_row(escape(name), seconds(engine.busy_s), share, seconds(round(engine.wait_s, 12)))
         yield table
-        moved = [f"{direction} {size(n)}" for direction, n in _bytes(run) if n]
-        if moved:
+        if moved := [f"{direction} {size(n)}" for direction, n in _bytes(run) if n]:
             yield "bytes moved: " + ", ".join(moved)
-    pages = [f"{name.replace('_', ' ')} {count}" for name, count in run.faults.items() if count]
-    if pages:
+    if pages := [f"{_FAULTS.get(name, name.replace('_', ' '))} {n}" for name, n in run.faults.items() if n]:
         yield "page faults and prefaults: " + ", ".join(pages)
     if run.algorithms:
         yield "algorithms: " + ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in run.algorithms.items() if n)
@@ -326,6 +324,8 @@ def _bytes(run: Result) -> Iterable[tuple[str, int]]:
     return ("h2d", moved.h2d), ("d2h", moved.d2h), ("d2d", moved.d2d), ("p2p", moved.p2p)
 
 
+_FAULTS = {"gpu_page_fault": "services", "fault_batches": "batches", "cpu_page_fault_count": "faults of the host"}
+"""The glossary's words for counts of page faults whose own names are those of CUPTI and of the driver."""
 _BESIDE = 5
 """Largest number of compared figures that are shown in columns; more figures are shown in rows."""
 

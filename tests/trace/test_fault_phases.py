@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from perfetto_picture import Picture, parsed
 
+from offloadrt.cli import render
 from offloadrt.extensions.explaining.causal_log import CausalLog
 from offloadrt.extensions.explaining.perfetto import PerfettoFile
 from offloadrt.extensions.explaining.sentence import Observed, observe
@@ -48,6 +49,8 @@ def test_faults_entries_batches_and_services_are_counted_alike_everywhere(
     counted = result.faults
     faults, duplicates = counted["faults"], counted["duplicates"]
     batches, services = counted["fault_batches"], counted["gpu_page_fault"]
+    (line,) = [one for one in map(str, render.result(result)) if one.startswith("page faults")]
+    assert f"services {services}, batches {batches}, faults {faults}, duplicates {duplicates}" in line
     assert faults > 100 and duplicates > 0 and services > batches > 5
     of_log: list[Row] = [
         (event.label, event.time_ps, event.actor, -1, -1, 0, event.phase, event.block, event.pages, event.entries)  # type: ignore[attr-defined]
