@@ -332,3 +332,42 @@ def test_what_a_program_has_left_undone() -> None:
         "rank 0's MPI_Send (d.c:3) of int32 meets rank 1's MPI_Recv (d.c:4) of float64",
         "rank 1's MPI_Irecv (d.c:5) is never waited for",
     ]
+
+
+DOUBLED = 128 * 7
+ALL_PAIRS = 128 * 127
+SCATTERED = 127
+"""Messages with which 128 ranks double what they have, all exchange with one another, or pass parts down a tree."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("library", "call", "nbytes", "messages", "total"),
+    [
+        ("mpich", "Allreduce", 8, DOUBLED, 8 * DOUBLED),
+        ("mpich", "Allreduce", 1 << 20, 2 * DOUBLED, 2 * 127 << 20),
+        ("openmpi", "Allreduce", 8, 2 * SCATTERED, 2 * 127 * 8),
+        ("mpich", "Bcast", 8, SCATTERED, 8 * 127),
+        ("mpich", "Bcast", 1 << 16, SCATTERED + DOUBLED, (7 * 64 << 9) + (127 << 16)),
+        ("mpich", "Bcast", 1 << 20, SCATTERED + ALL_PAIRS, (7 * 64 << 13) + (127 << 20)),
+        ("mpich", "Alltoall", 8, DOUBLED, 8 * 64 * DOUBLED),
+        ("mpich", "Alltoall", 1 << 10, ALL_PAIRS, ALL_PAIRS << 10),
+        ("mpich", "Alltoall", 1 << 16, ALL_PAIRS, ALL_PAIRS << 16),
+    ],
+)
+def test_the_messages_of_128_ranks(library: str, call: str, nbytes: int, messages: int, total: int) -> None:
+    """Counts and bytes are the algorithms' closed forms; `nbytes` of an alltoall are those of one part."""
+    run = run_of(128, mpi__collectives=library)
+
+    async def main(process: Any) -> None:
+        world = process.world
+        if call == "Bcast":
+            await world.Bcast(mpi.Buffer(nbytes))
+        elif call == "Allreduce":
+            await world.Allreduce(mpi.IN_PLACE, mpi.Buffer(nbytes))
+        else:
+            await world.Alltoall(mpi.Buffer(128 * nbytes), mpi.Buffer(128 * nbytes))
+
+    finished(run, main)
+    sent = [row for row in run.trace.rows if row[0] == "MessageSent"]
+    assert (len(sent), sum(row[-1] for row in sent)) == (messages, total)

@@ -13,7 +13,7 @@ forward (MPICH_ALLTOALL_SHORT_MSG), of longer ones so many at a time (MPICH_ALLT
 Where it prints a range, its ends are for few and for many ranks; they are taken to meet at 512. All else is MPICH's.
 ``openmpi``: the fixed decisions of its component `tuned` since Open MPI 4.1
 (ompi/mca/coll/tuned/coll_tuned_decision_fixed.c) up to 255 ranks; more take what 255 take. A butterfly stands as
-recursive halving, and Open MPI 5's component `han` is not there.
+recursive halving. The component `han`, which goes by nodes, is not there: 4.1 takes it only if its priority is raised.
 A rule is pure; bytes are as the sources count them: of allgather, alltoall, gather and scatter one rank's part.
 """
 
