@@ -27,7 +27,8 @@ from offloadrt.kernels.accesses import (
     loops_of,
     same_elements,
 )
-from offloadrt.kernels.counting import Counting
+from offloadrt.kernels.algebra import Polynomial
+from offloadrt.kernels.counting import Counting, extent
 from offloadrt.kernels.ranges import (
     ElementRuns,
     Reach,
@@ -73,11 +74,26 @@ def runs_without(counting: Counting, access: ArrayAccess, shared: Callable[[Loop
     """Return how often a launch makes an access, not counting the loops for which `shared` holds."""
     once = {loop.symbol for loop in loops_of(access.path) if shared(loop)}
     path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
+    path = _without_slants(counting, path, once)
     often = counting.runs(path)
     for loop in loops_of(path):
         if shared(loop):
             often /= max(1.0, counting.mean_trips(path, loop))
     return min(often, counting.runs(access.path))
+
+
+def _without_slants(counting: Counting, path: Path, once: set[str]) -> Path:
+    """Return a path whose loops do not depend on those of `once`: each runs over all of its ranges together."""
+    outer = [loop for loop in loops_of(path) if loop.symbol in once]
+    made: list[Loop | Branch] = []
+    for part in path:
+        if isinstance(part, Loop) and part.start and part.stop and part.symbol not in once and part.step == 1:
+            slanted = (part.start.symbols | part.stop.symbols) & once
+            reached = extent(Polynomial.symbol(part.symbol), (*outer, part), counting.numbers) if slanted else None
+            if reached is not None:
+                part = attrs.evolve(part, start=reached[0], stop=reached[1] + Polynomial.number(1))
+        made.append(part)
+    return tuple(made)
 
 
 def moved_elements(counting: Counting, accesses: Sequence[ArrayAccess]) -> tuple[float, float]:
@@ -369,12 +385,12 @@ def _pieces(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bo
 def _spread(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, element_size: int, sector: int) -> float:
     """Return the bytes of the sectors that affine accesses touch over the bytes of their elements.
 
-    Only a window of each access is examined. Bytes before the first element and after the last one do not count. The
-    result is 1 where the loops do not form a rectangle.
+    Only a window of each access is examined, in loops that depend on one another of the rectangle around them. Bytes
+    before the first element and after the last one do not count.
     """
     patterns: dict[tuple[int, tuple[tuple[int, int], ...]], None] = {}
     for access in accesses:
-        steps = steps_of(counting, access, shape)
+        steps = steps_of(counting, access, shape) or steps_of(counting, access, shape, around=True)
         if steps is None:
             return 1.0
         patterns[steps[0], tuple(steps[1])] = None

@@ -378,8 +378,8 @@ def range_around(
 def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, size: int | None) -> tuple[float, bool]:
     """Return how many different elements are touched, and whether that number is exact."""
     surely: list[Runs] = []
+    perhaps: list[Runs | None] = []
     at_most = 0.0
-    exact = True
     seen: set[tuple[object, ...]] = set()
     for access in accesses:
         often = counting.runs(access.path)
@@ -389,17 +389,23 @@ def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, s
         if key in seen:
             continue
         seen.add(key)
-        steps = None if _wraps_midway(counting, access) else steps_of(counting, access, shape)
-        elements = None if steps is None else runs(lowest(*steps), steps[1])
-        if elements is None or access.guarded:
-            exact = False
-            flat = flat_index(access, shape)
-            reached = None if flat is None else counting.extent(flat, access.path)
-            at_most += often if reached is None else min(often, reached[1] - reached[0] + 1)
-        else:
+        wraps = _wraps_midway(counting, access)
+        steps = None if wraps else steps_of(counting, access, shape)
+        around = steps if wraps or steps else steps_of(counting, access, shape, around=True)
+        elements = None if around is None else runs(lowest(*around), around[1])
+        if elements is not None and steps is not None and not access.guarded:
             surely.append(elements)
+            continue
+        perhaps.append(elements)
+        flat = flat_index(access, shape)
+        reached = None if flat is None else counting.extent(flat, access.path)
+        limits = [often] if reached is None else [often, reached[1] - reached[0] + 1]
+        at_most += min(limits if elements is None else [*limits, len(elements.starts) * elements.length])
     total = union(surely) + at_most
-    return (total if size is None else min(total, float(size))), exact
+    known = [elements for elements in perhaps if elements is not None]
+    if known and len(known) == len(perhaps):
+        total = min(total, union(surely + known))
+    return (total if size is None else min(total, float(size))), not perhaps
 
 
 def _wraps_midway(counting: Counting, access: ArrayAccess) -> bool:
@@ -412,22 +418,35 @@ def _wraps_midway(counting: Counting, access: ArrayAccess) -> bool:
     return False
 
 
-def steps_of(counting: Counting, access: ArrayAccess, shape: Shape) -> tuple[int, list[tuple[int, int]]] | None:
-    """Return an affine index over a rectangle of loops: its first value, and (step, count) for each loop."""
+def steps_of(
+    counting: Counting, access: ArrayAccess, shape: Shape, *, around: bool = False
+) -> tuple[int, list[tuple[int, int]]] | None:
+    """Return an affine index over a rectangle of loops: its first value, and (step, count) for each loop.
+
+    A range of the same length for each value of the outer variables is a rectangle, too: the outer loops then step by
+    its beginning as well. `around`: take other loops over all values that their variable ever has.
+    """
     flat = flat_index(access, shape)
-    if flat is None or access.through or any(isinstance(part, Branch) and part.of_loop for part in access.path):
+    bounded = any(isinstance(part, Branch) and part.of_loop for part in access.path)
+    if flat is None or access.through or (bounded and not around):
         return None
-    index = flat.known(counting.numbers)
-    offset, steps = index, []
-    for loop in loops_of(access.path):
-        values = counting.range_of(loop, counting.numbers)
+    index, steps = flat.known(counting.numbers), []
+    for loop in reversed(loops_of(access.path)):
         slope = index.coefficient(loop.symbol).constant
-        if values is None or slope is None:
+        if slope is None or loop.start is None or loop.stop is None:
             return None
-        offset = offset.substitute(loop.symbol, Polynomial.number(values.start))
-        steps.append((slope * loop.step, len(values)))
-    first = offset.constant
-    return None if first is None else (first, steps)
+        start = loop.start.known(counting.numbers)
+        trips, step = (loop.stop - loop.start).known(counting.numbers).constant, loop.step
+        if trips is None:
+            reached = counting.extent(Polynomial.symbol(loop.symbol), access.path) if around else None
+            if reached is None:
+                return None
+            step = step if start.constant is not None else 1
+            start, trips = Polynomial.number(reached[step < 0]), (reached[1] - reached[0] + 1) * (1 if step > 0 else -1)
+        index = index.substitute(loop.symbol, start)
+        steps.append((slope * step, len(range(0, trips, step))))
+    first = index.constant
+    return None if first is None else (first, steps[::-1])
 
 
 @attrs.frozen
