@@ -390,7 +390,7 @@ def _spread(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, e
     """
     patterns: dict[tuple[int, tuple[tuple[int, int], ...]], None] = {}
     for access in accesses:
-        steps = steps_of(counting, access, shape) or steps_of(counting, access, shape, around=True)
+        steps = steps_of(counting, access, shape, around=True)
         if steps is None:
             return 1.0
         patterns[steps[0], tuple(steps[1])] = None

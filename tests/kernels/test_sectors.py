@@ -132,3 +132,26 @@ def test_a_condition_on_the_index_leaves_a_run() -> None:
 
 def test_costs_that_are_declared_stay_as_they_are() -> None:
     assert Kernel("k", bytes_per_iteration=24.0).launch(1, iterations=10).bytes_moved(128, 0.0) == 240.0
+
+
+SLANTED = {
+    "a[i, 4 * j] = b[i]": ("i + 1", (64, 256), 64),  # rows of a triangle, every fourth column
+    "a[i, j] = b[i]": ("i, i + 3", (200, 203), 200),  # a band: three elements are two sectors, or one
+    "a[0, 8 * j] = b[i]": ("i, i + 3", (1, 8 * 203), 200),  # iterations share two of three elements
+    "b[i] += a[0, 8 * j]": ("i", (1, 8 * 512), 512),  # all of the ranges together
+}
+
+
+@pytest.mark.parametrize("line", SLANTED)
+def test_loops_that_depend_on_one_another_move_the_sectors_that_a_run_touches(line: str) -> None:
+    between, shape, n = SLANTED[line]
+    made = function(
+        f"def f(a, b, n):\n    for i in range(n):\n        for j in range({between}):\n            {line}\n"
+    )
+    launch = launched(kernel(made), Phantom(shape), Phantom((n,)), n)
+    touched = [
+        side for each in counted(made, np.zeros(shape), np.zeros(n), n)[:2] for side in (each.loaded, each.stored)
+    ]
+    assert launch.bytes == pytest.approx(8 * sum(map(len, touched)), rel=0.01)
+    sectors = sum(len({place * 8 // SECTOR for place in side}) for side in touched)
+    assert launch.bytes_moved(SECTOR, 0.0) == pytest.approx(SECTOR * sectors, rel=0.01)
