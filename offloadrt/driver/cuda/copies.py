@@ -363,8 +363,8 @@ class Copies:
         """Return the path of a transfer between the device and another socket's memory; None for near memory."""
         machine, device = self._context.machine, self._context.device
         link = machine.sockets.link(address, device.local, to_device=direction == "h2d")
-        near = device.engines[direction].share_link()
-        return None if link is None else Way(self._sim, link.name, (near, link))
+        engine = device.engines[direction]
+        return None if link is None else Way(self._sim, link.name, (engine.share_link(), link))
 
     def _steps(self, address: int, *, to_device: bool) -> Steps:
         """Return the staging steps; for another socket's memory, host copies pass the link between the sockets."""
