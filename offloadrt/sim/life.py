@@ -20,7 +20,7 @@ from trio.lowlevel import Abort, Task, current_task, disable_ki_protection, resc
 from offloadrt.sim import story
 from offloadrt.sim.errors import Expired
 from offloadrt.sim.messages import Mailbox
-from offloadrt.sim.scheduler import SELF, Actor, Scheduler, awaitable, return_to_trio, uninterrupted
+from offloadrt.sim.scheduler import SELF, Actor, Scheduler, return_to_trio, uninterrupted
 
 
 # ---------------------------------------------------------------------- daemons without a task
@@ -330,7 +330,7 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
         await actor.leave_trio()
     else:
         actor.belong_to_trio()
-        await awaitable(_yield(actor.trap))
+        await _turn(actor.trap)
     try:
         if lets_ctrl_c_in(fn):
             actor.value = await fn(*args)
@@ -349,13 +349,9 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
         # Only Trio can end a task.
         if actor.detached:
             await actor.attach()
+        actor.let_task_go()
 
 
 @disable_ki_protection
 async def _interruptible(fn: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> T:
     return await fn(*args)
-
-
-@types.coroutine
-def _yield(message: Any) -> Generator[Any, Any, None]:
-    yield message

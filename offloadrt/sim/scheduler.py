@@ -82,17 +82,6 @@ def uninterrupted(function: F) -> F:
     return function
 
 
-def _message(abort: Callable[[Any], Abort]) -> Any:
-    """Return the object that ``wait_task_rescheduled(abort)`` yields to Trio.
-
-    An actor makes it once instead of once a wait, which would cost a coroutine and a message each time.
-    """
-    wait = wait_task_rescheduled(abort)
-    message = wait.send(None)
-    wait.close()
-    return message
-
-
 def return_to_trio(_: Any = None) -> Any:
     """Stop the trampoline. A step yields or returns this function when Trio has something to run."""
     raise ReturnToTrio
@@ -227,9 +216,17 @@ class Actor:
     def belong_to_trio(self) -> None:
         """Have Trio make the actor's steps from now on, and tell Trio of its waits."""
         if self._own_trap is None:  # only now: most daemons of the gear ``turbo`` never need one
-            self._own_trap = _message(self.abort)
+            # Made once, as each wait would cost a coroutine and a message: what `wait_task_rescheduled` yields to Trio.
+            wait = wait_task_rescheduled(self.abort)
+            self._own_trap = wait.send(None)
+            wait.close()
         self.trap = self._own_trap
         self.send = self.wake
+
+    def let_task_go(self) -> None:
+        """Drop the task that ends, and bound methods: they refer to the actor, as a cycle for the garbage collector."""
+        self.task = self.trap = self._own_trap = None
+        self.send = return_to_trio
 
     def wake(self, _: Any) -> Any:
         """Let Trio make the actor's next step, as always in the gear ``native``, and while the actor is attached."""
@@ -333,12 +330,6 @@ class LateCancel:
     def __call__(self, _: Any) -> None:
         self.actor.trap = None
         self.actor.interrupt(self.raise_cancel)
-
-
-@types.coroutine
-def awaitable(generator: Generator[Any, Any, None]) -> Generator[Any, Any, None]:
-    """Let an ``async def`` function await a plain generator."""
-    yield from generator
 
 
 class Scheduler:
