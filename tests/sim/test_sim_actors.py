@@ -1,6 +1,8 @@
 """Actors: spawning, nurseries, identity, contexts, and very many of them."""
 
 import contextvars
+import gc
+import weakref
 
 import pytest
 import structlog
@@ -204,3 +206,25 @@ def test_thousands_of_sleeping_actors_are_cancelled_in_order(gear):
 def test_the_generator_of_a_run_depends_on_its_seed_alone():
     assert Simulation(seed=1).rng.random() == Simulation(seed=1, gear="turbo").rng.random()
     assert Simulation(seed=1).rng.random() != Simulation(seed=2).rng.random()
+
+
+def test_the_task_of_an_ended_actor_is_freed_without_the_garbage_collector(sim):
+    tasks = []
+
+    async def child():
+        await sim.sleep(1)
+        tasks.append(weakref.ref(sim.current.task))
+
+    async def main():
+        async with sim.open_nursery() as nursery:
+            children = [nursery.spawn(child) for _ in range(3)]
+        await sim.sleep(1)
+        return children, [task() for task in tasks]
+
+    gc.disable()
+    try:
+        children, alive = sim.run(main)
+    finally:
+        gc.enable()
+    assert len(children) == 3
+    assert alive == [None] * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from offloadrt.study import ParameterError, Run, ScriptFailed, UserError, execute, find_scenario, scenario
 from offloadrt.study.errors import ScenarioRefused
 from offloadrt.study.reporting.results import to_json
+from offloadrt.study.running.execution import patient_collector
 
 TOYS = Path(__file__).with_name("toys.py")
 QUEUEING = find_scenario(f"{TOYS}:queueing")
@@ -137,3 +139,14 @@ def test_set_is_for_before_the_machine_runs() -> None:
     assert run.spec.value("alloc.cudaFree") == pytest.approx(20e-6)
     with pytest.raises(UserError, match="nonsense"):
         run.set("nonsense", 1)
+
+
+def test_the_garbage_collector_is_as_before_after_a_run_that_made_it_patient() -> None:
+    before, callbacks = gc.get_threshold(), list(gc.callbacks)
+    with patient_collector():
+        thresholds = [gc.get_threshold()[0]]
+        for _ in range(6):
+            gc.collect()
+            thresholds.append(gc.get_threshold()[0])
+    assert thresholds == [10_000, 20_000, 40_000, 80_000, 160_000, 160_000, 160_000]
+    assert (gc.get_threshold(), gc.callbacks) == (before, callbacks)

@@ -345,11 +345,11 @@ A script of this package that ends with such an error has wrong arguments, so no
 
 @contextmanager
 def patient_collector() -> Iterator[None]:
-    """Run Python's garbage collector less often while the body runs, which makes a run 6 to 15 % faster.
+    """Run Python's garbage collector less often while the body runs, which makes a run about 6 % faster.
 
     A run makes many short-lived objects and hardly any reference cycle. The threshold is 10,000 objects at first: the
     cycles of some short runs are then still in the processor's cache, with 50,000 they are not. Each collection doubles
-    it, up to 160,000: hundreds of threads make and drop 10,000 objects in each of their turns. `gc.freeze` is not used.
+    it, up to 160,000: the more threads live, the more there is to look through. `gc.freeze` is not used.
     """
     before = gc.get_threshold()
 
