@@ -202,6 +202,13 @@ def test_variables_of_threads_that_are_written_first_are_none(tmp_path: Path, le
     assert _checked("unset.c", tmp_path, "right", level=level).mistakes == ()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
+@pytest.mark.parametrize("source", ["handed_on.c", "handed_on.f90"])
+def test_copies_of_what_nobody_has_written_may_be_handed_on(tmp_path: Path, source: str, level: str) -> None:
+    assert _checked(source, tmp_path, level=level, threads=4).mistakes == ()
+
+
 @pytest.mark.parametrize("threads", [1, 4, pytest.param(8, marks=pytest.mark.slow)])
 def test_threads_of_the_host_combine_what_they_reduce_one_after_the_other(tmp_path: Path, threads: int) -> None:
     assert _checked("reductions.c", tmp_path, threads=threads).mistakes == ()

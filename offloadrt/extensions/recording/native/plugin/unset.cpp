@@ -22,6 +22,35 @@ namespace {
 
 constexpr const char *Unset = "__offload_unset";
 
+// The name of a variable in the source; empty for one of the compiler's.
+std::string sourceName(AllocaInst &variable) {
+  auto of = [](const DbgVariableRecord *record) {
+    const DILocalVariable *local = record->getVariable();
+    return local->isParameter() || local->getName().starts_with(".") ? "" : local->getName().str();
+  };
+  for (DbgVariableRecord *record : findDVRDeclares(&variable))
+    if (std::string name = of(record); !name.empty())
+      return name;
+  for (DbgVariableRecord *record : at::getDVRAssignmentMarkers(&variable)) // with optimization
+    if (std::string name = of(record); !name.empty())
+      return name;
+  return "";
+}
+
+// A region copies variables of the program into nameless room, and a task into its own, to hand them on by value: nobody may ever use such a
+// copy, as of a loop's variable.
+bool isHandedOn(const LoadInst &load) {
+  return all_of(load.users(), [](const User *user) {
+    auto *store = dyn_cast<StoreInst>(user);
+    Value *room = store ? getUnderlyingObject(const_cast<Value *>(store->getPointerOperand())) : nullptr;
+    if (auto *local = dyn_cast_if_present<AllocaInst>(room))
+      return sourceName(*local).empty();
+    auto *call = dyn_cast_if_present<CallBase>(room); // flang takes a task's room with malloc(), where no variable has it yet
+    StringRef by = call && call->getCalledFunction() ? call->getCalledFunction()->getName() : "";
+    return by.ends_with("task_alloc") || by == "malloc";
+  });
+}
+
 // A part of a variable is set in place by reading all of it: a bit-field, or an element of a vector.
 bool setsPart(const LoadInst &load) {
   return all_of(load.users(), [](const User *user) {
@@ -125,7 +154,7 @@ public:
         if (!instruction)
           return;
         if (auto *load = dyn_cast<LoadInst>(instruction)) {
-          if (!load->use_empty() && !setsPart(*load) && !isLastprivate(*load))
+          if (!load->use_empty() && !setsPart(*load) && !isLastprivate(*load) && !isHandedOn(*load))
             loads.push_back(load);
         } else if (isa<GetElementPtrInst>(instruction) || isa<AddrSpaceCastInst>(instruction))
           addresses.push_back(instruction);
@@ -180,21 +209,6 @@ private:
            });
   }
 };
-
-// The name of a variable in the source; empty for one of the compiler's.
-std::string sourceName(AllocaInst &variable) {
-  auto of = [](const DbgVariableRecord *record) {
-    const DILocalVariable *local = record->getVariable();
-    return local->isParameter() || local->getName().starts_with(".") ? "" : local->getName().str();
-  };
-  for (DbgVariableRecord *record : findDVRDeclares(&variable))
-    if (std::string name = of(record); !name.empty())
-      return name;
-  for (DbgVariableRecord *record : at::getDVRAssignmentMarkers(&variable)) // with optimization
-    if (std::string name = of(record); !name.empty())
-      return name;
-  return "";
-}
 
 // The body of a region: of the host's code only these are looked at, for compilers warn of other variables.
 bool isRegion(const Function &function) {
