@@ -268,6 +268,7 @@ def compare(
     budget: str | None = None,
     spec: RunSpec = DEFAULTS,
     jobs: Jobs = None,
+    executor: ExecutorKind = "process",
     out: Path | None = None,
     json: Json = False,
 ) -> None:
@@ -306,7 +307,7 @@ def compare(
     chosen = registry.find(scenario)
     spec, varied = several(spec)
     workers = jobs if jobs is not None else processors()
-    with executor_of("process", workers) as pool:
+    with executor_of(executor, workers) as pool:
         with stages(f"compare {chosen.name}") as shown:
 
             def advanced(outcome: SweepOutcome) -> None:

@@ -49,6 +49,19 @@ def test_the_ranks_of_an_mpi_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert there.equals(table([sys.executable], "process", tmp_path / "process"))
 
 
+@pytest.mark.parametrize("command", [["compare", "threads=2,4"], ["why", "threads=2"]])
+def test_draws_and_changes_of_other_commands_on_a_cluster(command: list[str]) -> None:
+    pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
+    name, *rest = command
+    asked = ["-m", "offloadrt", name, "overlap", "n=1024", *rest, "--draws", "8", "--jobs", "2", "--json"]
+    dask, process = (
+        subprocess.run([sys.executable, *asked, "--executor", kind], check=True, capture_output=True, timeout=300)
+        for kind in ("dask", "process")
+    )
+    assert dask.stdout == process.stdout
+    assert b'"draws":8' in dask.stdout.replace(b" ", b"")
+
+
 DEADLY = """
 import os
 import signal
