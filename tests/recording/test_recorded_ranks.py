@@ -62,6 +62,20 @@ def test_a_call_that_returned_an_error_did_nothing(library, tmp_path, monkeypatc
 
 
 @with_each_library
+def test_a_program_that_handles_truncated_messages_goes_on(library, tmp_path, monkeypatch):
+    """Its long messages are announced: that they are cut off does not keep their senders waiting."""
+    program = built_with(library, "truncated.c", tmp_path, "-w", offloads=False)
+    recording = recorded_ranks(monkeypatch, library, program, 2)
+    sends, receives = ([call for call in calls_of(rank) if call[3]] for rank in ranks_in(recording))
+    assert sends == []
+    assert {name for name, *_ in receives} == {"MPI_Recv", "MPI_Wait", "MPI_Waitall", "MPI_Sendrecv"}
+    measured = execute(scenario_of(recording)).measured
+    told = [text for name, text in measured.items() if name.startswith("mpi_mistake")]
+    assert len(told) == 6
+    assert all("MPI_ERR_TRUNCATE: a message of 400000 bytes from rank 0, room for 16" in text for text in told)
+
+
+@with_each_library
 @pytest.mark.parametrize("binding", ["OLD", *(pytest.param(name, marks=pytest.mark.slow) for name in ("NEW", "F08"))])
 def test_each_call_in_fortran_is_recorded_once(library, binding, tmp_path, monkeypatch):
     program = built_with(

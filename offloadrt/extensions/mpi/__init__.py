@@ -12,7 +12,7 @@
 ``device_buffer``                          memory behind a device pointer
 ``SUM``, ``MAX``, … (`Op`)                 operations of reductions
 ``ANY_SOURCE``, ``ANY_TAG``, ``IN_PLACE``, ``PROC_NULL``, ``UNDEFINED``
-``MpiError``                               a call that MPI refuses
+``MpiError``, ``MessageTruncated``         a call that MPI refuses; a receive whose message is longer than its buffer
 =========================================  ===========================================================================
 
 `communicator.py` has the calls, `requests.py` requests and progress, `matching.py` which receive gets which message,
@@ -35,8 +35,8 @@ from offloadrt.extensions.mpi.buffers import (
 )
 from offloadrt.extensions.mpi.collectives import BAND, BOR, BXOR, LAND, LOR, MAX, MIN, PROD, SUM, Op
 from offloadrt.extensions.mpi.communicator import Comm, worlds
+from offloadrt.extensions.mpi.requests import MessageTruncated, PersistentRequest, Status
 from offloadrt.extensions.mpi.requests import MpiRequest as Request
-from offloadrt.extensions.mpi.requests import PersistentRequest, Status
 
 __all__ = [
     "ANY_SOURCE",
@@ -55,6 +55,7 @@ __all__ = [
     "UNDEFINED",
     "Buffer",
     "Comm",
+    "MessageTruncated",
     "MpiError",
     "Op",
     "PersistentRequest",

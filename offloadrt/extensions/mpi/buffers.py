@@ -86,6 +86,7 @@ class MpiBuffer:
         """Store packed bytes at its beginning, up to its length; does nothing for a phantom."""
         if packed is None or self.values is None or not packed.size:
             return
+        packed = packed[: self.nbytes]
         if packed.size == self.nbytes:
             self.values[...] = packed.view(self.values.dtype).reshape(self.values.shape)
         elif self.values.flags.c_contiguous:

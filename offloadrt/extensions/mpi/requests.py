@@ -39,6 +39,10 @@ class Carrier(Protocol):
         """Copy `nbytes` between a device's memory and the host's by a synchronous call. direction: h2d or d2h."""
 
 
+class MessageTruncated(MpiError):
+    """The error of a receive whose buffer is shorter than its message (MPI_ERR_TRUNCATE)."""
+
+
 @attrs.define
 class Status:
     """Source, tag and bytes of a message that was received, or that could be received (`Comm.Probe`)."""
@@ -456,12 +460,11 @@ class Endpoint:
         if message.nbytes > receive.buffer.nbytes:
             room = f"a message of {message.nbytes} bytes from rank {message.source}, room for {receive.buffer.nbytes}"
             sent = f" (sent by {message.send})"
-            receive.error = MpiError(
+            receive.error = MessageTruncated(
                 f"MPI_ERR_TRUNCATE: {room}{sent}" + (f"; at {receive.at}" if receive.at else ""),
                 call=receive.call, array=receive.buffer.name, thread=f"rank {self.rank}", time_s=self.sim.now,
             )  # fmt: skip
-            receive.finish(message.source, message.tag, 0)
-            return
+            message = attrs.evolve(message, nbytes=receive.buffer.nbytes)  # it gets what there is room for
         self.carrier.receive(self, receive, message)
 
     # ------------------------------------------------------------------ progress

@@ -13,7 +13,18 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-from offloadrt.extensions.mpi import ANY_SOURCE, ANY_TAG, IN_PLACE, PROC_NULL, SUM, UNDEFINED, Buffer, Comm, Request
+from offloadrt.extensions.mpi import (
+    ANY_SOURCE,
+    ANY_TAG,
+    IN_PLACE,
+    PROC_NULL,
+    SUM,
+    UNDEFINED,
+    Buffer,
+    Comm,
+    MessageTruncated,
+    Request,
+)
 from offloadrt.extensions.recording.format.ranks import PART, POLLS
 from offloadrt.extensions.recording.format.recording import (
     ELEMENT_KINDS,
@@ -139,7 +150,7 @@ class RankReplay:
                 request.completed()
             else:
                 blocking.append(request)
-        await Request.Waitall(blocking, at=self._at(site), call=site.call)
+        await self._wait(site, blocking)
         places = [place for place, part in enumerate(parts) if part.kind == PartKind.COLLECTIVE]
         for place, end in zip(places, [*places, len(parts)][1:], strict=True):
             await self._collective(site, parts[place:end])
@@ -171,13 +182,28 @@ class RankReplay:
             completed = [part.request for part in parts if part.kind == PartKind.AWAITED]
         waited = [request for number in completed for request in self._requests.get(number, ())]
         if waited and (site.returned or site.call not in ("MPI_Waitany", "MPI_Waitsome")):
-            await Request.Waitall(waited, at=self._at(site), call=site.call)
+            await self._wait(site, waited)
         elif waited:
             await Request.Waitany(waited, at=self._at(site))
         elif site.call in POLLS:
             await self.process.world.endpoint.look(site.call, self._at(site))
         for number in completed:
             self._requests.pop(number, None)
+
+    async def _wait(self, site: MpiCall, requests: Sequence[Request]) -> None:
+        """Wait for requests. Where a message was truncated and the call returned, the program handled that error.
+
+        It is then one of the mistakes that the run lists.
+        """
+        try:
+            await Request.Waitall(requests, at=self._at(site), call=site.call)
+        except MessageTruncated:
+            if not site.returned:
+                raise
+            for request in requests:
+                request.completed()
+                if isinstance(request.error, MessageTruncated):
+                    request.endpoint.mismatches[f"{request.called}: {request.error.message}"] = None
 
     def _buffer(self, *parts: ReplayedPart) -> Buffer:
         """Return the buffer of a part, or of several parts of one call as one buffer."""
@@ -206,7 +232,7 @@ class RankReplay:
         if name in _NEIGHBOURS:
             requests = await self._pairwise(site, comm, [*taken, *given])
             if not returns_at_once:
-                await Request.Waitall(requests, at=self._at(site), call=site.call)
+                await self._wait(site, requests)
         else:
             arguments = self._arguments(name, head.peer, given, taken)
             if arguments is None:

@@ -27,6 +27,7 @@
 bool call_enter(const void *caller); /* whether the call is the program's, and to be recorded; its parts follow */
 void call_enter_first(const void *caller);
 void call_begin(const char *name);   /* writes the parts; those that follow are what comes of the call */
+bool call_did(int result);            /* whether something came of the call, even if it returns an error */
 int call_end(int result);
 part_t *put_part(enum part_kind, MPI_Comm, int peer);
 part_t *put_buffer(enum part_kind, MPI_Comm, int peer, const void *buffer, int64_t count, MPI_Datatype);
@@ -62,7 +63,7 @@ void communicator_freed(MPI_Comm);
 void put_idup(MPI_Comm parent, MPI_Comm made);
 void world_begins(void);
 
-/* Defines MPI_NAME and PMPI_NAME, with SUFFIX. BEFORE puts what the call asks for, AFTER what comes of it if it succeeds. */
+/* Defines MPI_NAME and PMPI_NAME, with SUFFIX. BEFORE puts what the call asks for, AFTER what comes of it (`call_did`). */
 #ifndef SUFFIX
 #define SUFFIX
 #endif
@@ -86,7 +87,7 @@ void world_begins(void);
     BEFORE;                                                                                                                    \
     call_begin(TEXT(FUNCTION(NAME)));                                                                                          \
     int result = real(ARGUMENTS);                                                                                              \
-    if (result == MPI_SUCCESS) {                                                                                               \
+    if (call_did(result)) {                                                                                                    \
       AFTER;                                                                                                                   \
     }                                                                                                                          \
     return call_end(result);                                                                                                   \

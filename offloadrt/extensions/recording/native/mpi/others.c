@@ -23,6 +23,7 @@ WRAP(Abort, LIST(MPI_Comm comm, int code), LIST(comm, code), put_part(PART_OPAQU
 #define OWN_STATUSES statuses = statuses == MPI_STATUSES_IGNORE ? own_statuses(count) : statuses
 #define ALL                                                                                                                    \
   for (int i = 0; i < count; i++)                                                                                              \
+    if (result == MPI_SUCCESS || statuses[i].MPI_ERROR != MPI_ERR_PENDING)                                                     \
   request_completed(i, &statuses[i])
 #define SOME                                                                                                                   \
   for (int i = 0; *done != MPI_UNDEFINED && i < *done; i++)                                                                    \
@@ -65,7 +66,7 @@ WRAP(Improbe, LIST(PROBED, int *flag, MPI_Message *message, MPI_Status *status),
 /* ---- communicators ---- */
 #define MAKES(NAME, PARAMETERS, ARGUMENTS, PARENT, HOW)                                                                        \
   WRAP(NAME, LIST(PARAMETERS, MPI_Comm *made), LIST(ARGUMENTS, made), put_part(PART_COLLECTIVE, PARENT, EVERYBODY),            \
-       put_made(PARENT, *made, HOW))
+       if (result == MPI_SUCCESS) put_made(PARENT, *made, HOW))
 MAKES(Comm_dup, LIST(MPI_Comm comm), LIST(comm), comm, "dup")
 MAKES(Comm_dup_with_info, LIST(MPI_Comm comm, MPI_Info info), LIST(comm, info), comm, "dup")
 MAKES(Comm_split, LIST(MPI_Comm comm, int color, int key), LIST(comm, color, key), comm, "split")
@@ -86,7 +87,7 @@ MAKES(Intercomm_merge, LIST(MPI_Comm comm, int high), LIST(comm, high), comm, "m
 MAKES(Intercomm_create, LIST(MPI_Comm comm, int leader, MPI_Comm peers, int remote, int tag),
       LIST(comm, leader, peers, remote, tag), comm, "inter")
 WRAP(Comm_create_group, LIST(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *made), LIST(comm, group, tag, made), ,
-     put_made_apart(comm, *made, tag))
+     if (result == MPI_SUCCESS) put_made_apart(comm, *made, tag))
 WRAP(Comm_idup, LIST(MPI_Comm comm, MPI_Comm *made, MPI_Request *request), LIST(comm, made, request),
      put_part(PART_COLLECTIVE, comm, EVERYBODY);
      int64_t number = new_request(), request_made(number, *request, false); put_idup(comm, *made))

@@ -97,16 +97,16 @@ void call_begin(const char *name) {
 }
 
 /* A call that returns an error has done nothing, unless a message was longer than its buffer or it is about several requests. */
-static bool is_refused(int result) {
+bool call_did(int result) {
   int class = MPI_SUCCESS;
   if (result != MPI_SUCCESS)
     PMPI_Error_class(result, &class);
-  return class != MPI_SUCCESS && class != MPI_ERR_TRUNCATE && class != MPI_ERR_IN_STATUS && class != MPI_ERR_PENDING;
+  return class == MPI_SUCCESS || class == MPI_ERR_TRUNCATE || class == MPI_ERR_IN_STATUS || class == MPI_ERR_PENDING;
 }
 
 int call_end(int result) {
   requests_left();
-  if (is_refused(result)) {
+  if (!call_did(result)) {
     request_refused();
     put_numbered(PART_REFUSED, 0, EVERYBODY);
   }
