@@ -3,6 +3,7 @@
 import itertools
 import sys
 
+import numpy as np
 import pytest
 from recorded_programs import PROGRAMS
 from recorded_ranks import LIBRARIES, built_with, calls_of, ranks_in, recorded_ranks
@@ -63,16 +64,23 @@ def test_a_call_that_returned_an_error_did_nothing(library, tmp_path, monkeypatc
 
 @with_each_library
 def test_a_program_that_handles_truncated_messages_goes_on(library, tmp_path, monkeypatch):
-    """Its long messages are announced: that they are cut off does not keep their senders waiting."""
-    program = built_with(library, "truncated.c", tmp_path, "-w", offloads=False)
+    """Long messages are announced: that they are cut off does not keep their senders waiting.
+
+    Open MPI 4.1 crashes when a message is cut off that it copies from the other process, so there they are shorter.
+    """
+    integers = 100_000 if library == "mpich" else 100
+    program = built_with(library, "truncated.c", tmp_path, "-w", f"-DINTS={integers}", offloads=False)
     recording = recorded_ranks(monkeypatch, library, program, 2)
-    sends, receives = ([call for call in calls_of(rank) if call[3]] for rank in ranks_in(recording))
-    assert sends == []
-    assert {name for name, *_ in receives} == {"MPI_Recv", "MPI_Wait", "MPI_Waitall", "MPI_Sendrecv"}
+    sender, receiver = ranks_in(recording)
+    assert PartKind.REFUSED not in receiver.columns["part.kind"]
+    assert not np.isin(sender.columns["part.kind"], (PartKind.COMPLETED, PartKind.REFUSED)).any()
+    kinds = receiver.columns["part.kind"].tolist()
+    assert (kinds.count(PartKind.COMPLETED), kinds.count(PartKind.RECEIVE)) == (4, 7)
     measured = execute(scenario_of(recording)).measured
     told = [text for name, text in measured.items() if name.startswith("mpi_mistake")]
     assert len(told) == 6
-    assert all("MPI_ERR_TRUNCATE: a message of 400000 bytes from rank 0, room for 16" in text for text in told)
+    room = f"MPI_ERR_TRUNCATE: a message of {4 * integers} bytes from rank 0, room for 16"
+    assert all(room in text for text in told)
 
 
 @with_each_library
