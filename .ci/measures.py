@@ -20,6 +20,7 @@ from offloadrt import Run, execute, kernel, openmp, scenario
 PACKAGE = Path(__file__).resolve().parents[1] / "offloadrt"
 APART = ("extensions", "papers")
 LONGEST = 800
+MOST_RETURNS = 20
 
 
 def part_of(path: Path) -> str:
@@ -79,8 +80,12 @@ def main() -> None:
     print(f"longest file: {longest.relative_to(PACKAGE)}, {lines[longest]} lines (at most {LONGEST})")
     naming = [path.relative_to(PACKAGE).as_posix() for path in files if "table_policy" in texts[path]]
     stays = walk_of_a_map_item()
-    print(f"walk of a map item: {len(stays)} stays in {len(set(stays))} rooms, {len(stays) - len(set(stays))} returns")
+    rooms = len(set(stays))
+    returns = len(stays) - rooms
+    print(f"walk of a map item: {len(stays)} stays in {rooms} rooms, {returns} returns (at most {MOST_RETURNS})")
     print(f"files that name `table_policy`: {len(naming)} ({', '.join(naming)})")
+    if returns > MOST_RETURNS:
+        sys.exit(f"a map item returns to {returns} rooms, at most {MOST_RETURNS}")
 
 
 if __name__ == "__main__":

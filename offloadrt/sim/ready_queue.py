@@ -122,7 +122,7 @@ class ChosenOrder:
             if len(heap) > 1:
                 due = [timer for timer in heap if timer[0] <= now and (timer[1] <= 0 or not timer[2].is_actor)]
                 if due:
-                    self._striking = timer = min(due, key=_order)
+                    self._striking = timer = min(due, key=operator.itemgetter(0, 1))
                     return self._take(timer)
         for position, item in enumerate(self.control):
             if not self._on_its_way(item.target, (now, inf)):
@@ -156,7 +156,7 @@ class ChosenOrder:
                     else:  # no actor overtakes a timeout
                         limit = nextafter(timer[0], -inf)
             if self.held:
-                limit = min(limit, max(min(self.held, key=_since)[0], now))
+                limit = min(limit, max(min(self.held, key=operator.itemgetter(0))[0], now))
             if limit < reached:
                 timers = [timer for timer in timers if timer[0] <= limit]
         if len(timers) > 1:
@@ -167,7 +167,7 @@ class ChosenOrder:
         """Advance virtual time to the next timer, or to the end of the next delay if that comes first."""
         sim, until = self.sim, self._heap[0][0] if self._heap else inf
         if self.held:
-            until = min(until, min(self.held, key=_since)[0])
+            until = min(until, min(self.held, key=operator.itemgetter(0))[0])
         if until > sim.now:
             sim.now = until
         if self.held:
@@ -240,14 +240,6 @@ class ChosenOrder:
         if self.sim.violation is None:
             name = getattr(self.strategy, "name", type(self.strategy).__name__)
             self.sim.violation = BadChoice(f"strategy {name!r}: {what}")
-
-
-def _order(timer: Timer) -> tuple[float, int]:
-    return timer[0], timer[1]
-
-
-def _since(entry: tuple[float, Actor]) -> float:
-    return entry[0]
 
 
 # ---------------------------------------------------------------------- reports of resumptions

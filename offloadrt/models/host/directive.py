@@ -78,13 +78,16 @@ def construct_launch(
     iterations: int | None,
     grid: GridDefaults = _A_THREAD_EACH,
     clauses: tuple[str, str] = ("teams", "threads"),
+    **logical: object,
 ) -> Launch:
     """Make the launch of a construct, or raise the error of a compiler that rejects the construct.
 
-    construct: its name in messages. clauses: the model's names of its clauses for teams and threads. Raises ValueError
-    for a number of teams or threads below 1 or of iterations below 0, TypeError for an object that is no kernel and for
-    an array of another program, KernelError for a wrong number of arguments.
+    construct: its name in messages. clauses: the model's names of its clauses for teams and threads. logical: its
+    clauses that are true or false, by name. Raises ValueError for a number of teams or threads below 1 or of iterations
+    below 0, TypeError for an object that is no kernel, for an array of another program and for a clause that is neither
+    true nor false, KernelError for a wrong number of arguments.
     """
+    check_logical(construct, **logical)
     sizes = ((clauses[0], teams, 1), (clauses[1], threads, 1), ("iterations", iterations, 0))
     check_integers(construct, [size for size in sizes if size[1] is not None])
     check_arguments(kernel, arguments)

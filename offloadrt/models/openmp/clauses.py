@@ -137,8 +137,11 @@ def map(
             f"omp.map: {said}; write omp.map(tofrom=a) (to, from_, tofrom, alloc, release, delete; always=True, "
             "present=True, close=True, hold=True)"
         )
-    check_logical("omp.map", always=always, present=present, close=close, hold=hold)
-    bits = ALWAYS * always | PRESENT * present | CLOSE * close | OMPX_HOLD * hold
+    try:
+        bits = int(ALWAYS * always | PRESENT * present | CLOSE * close | OMPX_HOLD * hold)
+    except (TypeError, ValueError):
+        check_logical("omp.map", always=always, present=present, close=close, hold=hold)
+        raise
     clauses: list[Map] = []
     for kind, items in zip(KIND_BITS, (to, from_, tofrom, alloc, release, delete), strict=True):
         if items is not None and (listed := items_of(items)):

@@ -510,8 +510,9 @@ def target_construct(
     """
     for name in unknown:
         raise _no_target_clause(name)
-    check_logical("target", nowait=nowait, if_=if_)
-    launch = construct_launch("target", kernel, arguments, teams, threads, iterations, declarations.grid)
+    launch = construct_launch(
+        "target", kernel, arguments, teams, threads, iterations, declarations.grid, nowait=nowait, if_=if_
+    )
     mapped, pointers, on_device, copied, uninitialised, depends = lists_of(
         maps, is_device_ptr, has_device_addr, firstprivate, private, depend
     )
