@@ -216,19 +216,6 @@ def test_the_native_program_copies_its_data() -> None:
     assert not run.statistics.faults
 
 
-@pytest.mark.parametrize("allocates", ["new_array", "foreign_malloc"])
-def test_an_allocation_of_the_native_program_does_not_wait_for_the_device(allocates: str) -> None:
-    async def body(t: std.HostThread) -> bool:
-        a, b = await t.new_array("a", N), await t.new_array("b", N, fill=2.0)
-        await t.transform(std.par_unseq, triad, a, b, b, 1.0)
-        await getattr(t, allocates)("c", N)
-        assert t.executor.queue is not None
-        return bool(t.executor.queue.outstanding)
-
-    assert play(made(implementation="native"), body)[0]
-    assert not play(made(implementation="acpp"), body)[0]
-
-
 # system USM
 
 

@@ -200,8 +200,7 @@ class HostThread(Algorithms, ProgramThread):
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
         """Call malloc in a translation unit of another compiler, which allocates from the C library."""
-        if not self.runtime.is_explicit:
-            await self.executor.meets(Marker.ALLOCATION, "foreign_malloc")
+        await self.executor.meets(Marker.ALLOCATION, "foreign_malloc")
         array = self.runtime.unplaced(name, shape, dtype, phantom, "heap")
         array.address = await self._memory.malloc_libc(array.nbytes, self._heap)
         return array
