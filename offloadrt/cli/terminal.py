@@ -259,7 +259,7 @@ def stages(title: str) -> Iterator[Any]:
             if stage not in tasks:
                 tasks[stage] = progress.add_task(f"{title}, {stage}")
                 if not shown:
-                    print(f"{title}, {stage}: {finished} of {counted_runs(asked)} or more", file=sys.stderr)
+                    print(f"{title}, {stage}: {finished} of {counted_runs(asked)}", file=sys.stderr)
             progress.update(tasks[stage], total=asked, completed=finished)
             steps.reached(f"{title}, {stage}", finished, asked)
 

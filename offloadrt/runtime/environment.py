@@ -26,7 +26,7 @@ ENTRIES: Final[dict[str, str]] = {
     "GPU_MAX_HW_QUEUES": "gpu.max_connections",
 }
 """Environment variables that set entries of a machine's profile, with the entries' keys."""
-OF_CALLS: Final = {"CUDA_DEVICE_MAX_CONNECTIONS": "cuda", "GPU_MAX_HW_QUEUES": "hip"}
+OF_CALLS: Final = {name: "cuda" for name in ENTRIES if name.startswith("CUDA_")} | {"GPU_MAX_HW_QUEUES": "hip"}
 """Variables that only one driver library reads, with the machine's `driver.calls`."""
 PER_THREAD: Final = "CUDA_API_PER_THREAD_DEFAULT_STREAM"
 """The macro that gives each thread of a CUDA program its own default stream; a value of 1 sets it."""

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.extensions.exploring.explore import Everywhere, everywhere
+from offloadrt.extensions.exploring.explore import Everywhere, everywhere, shrink
 from offloadrt.extensions.exploring.program import ScenarioProgram, replay, token_of
+from offloadrt.extensions.exploring.schedules import ScheduleCase, SchedulePlan
 from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
 from offloadrt.runtime.plugins.amdgpu import AmdgpuResources
 from offloadrt.runtime.plugins.cuda import StreamPool
@@ -175,3 +176,49 @@ def test_the_command_line_tells_what_fails_and_replays_it(script: Path, capsys: 
     assert main(["replay", token]) == 1
     replayed = capsys.readouterr().out
     assert "the same run, event by event" in replayed and "\n  fault call:" in replayed
+
+
+def test_what_is_done_and_how_long_it_takes_is_told_before_it_is_done(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explore", str(script), "--faults", "everywhere", "--runs", "5"]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("explore sums: a run that finds its awaits, then one with a fault at each, 5 at most\n")
+    assert re.search(r"explore sums: (about \d+ s|less than a second) for 5 runs; --runs makes fewer\n", told)
+    assert "explore sums, faults: 0 of 5 runs\n" in told
+
+
+@pytest.mark.parametrize("asked", [["--faults", "everywhere"], ["--strategy", "random"]])
+def test_ctrl_c_shows_what_came_out_up_to_then(
+    script: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, run = [], ScenarioProgram.run
+
+    def interrupted(program: ScenarioProgram, *arguments: Any) -> Any:
+        made.append(program)
+        if len(made) > 10:
+            raise KeyboardInterrupt
+        return run(program, *arguments)
+
+    monkeypatch.setattr(ScenarioProgram, "run", interrupted)
+    monkeypatch.setattr("offloadrt.extensions.exploring.explore._FAULTS_BATCH", 4)
+    assert main(["explore", str(script), "--jobs", "1", *asked]) == 130
+    shown = capsys.readouterr()
+    assert "interrupted: what came out up to now follows" in shown.err
+    assert re.search(
+        r"sums: (8 of \d+ awaits were made to fail|one run in the order of scheduling, 8 under)", shown.out
+    )
+
+
+def test_ctrl_c_while_a_schedule_is_made_smaller_shows_it_as_it_is(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = ScenarioProgram(f"{script}:sums", {}, RunSpec())
+    case = ScheduleCase("random", 1)
+    outcome = program.run(case, case.strategy).outcome
+
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ScenarioProgram, "run", interrupted)
+    assert shrink(program, SchedulePlan.parse("random"), case, outcome, outcome).case == case

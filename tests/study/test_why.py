@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import attrs
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from offloadrt.extensions.certainty.draws import Draws
 from offloadrt.extensions.explaining import how_sure
 from offloadrt.extensions.explaining.charged_in import CHARGED_IN, charged_in
 from offloadrt.extensions.explaining.command import holder_labels
-from offloadrt.extensions.explaining.critical_path import RELAYED
+from offloadrt.extensions.explaining.critical_path import RELAYED, PathPart
 from offloadrt.extensions.explaining.deciding import Screening
 from offloadrt.extensions.explaining.explain import Interrupted, Page, checked, explain
 from offloadrt.extensions.explaining.how_sure import (
@@ -305,6 +306,17 @@ def test_more_queues_are_tried_where_streams_share_them(machine: str, name: str,
     assert more.elapsed_s == execute(chosen, {}, machine=machine, overrides=entry).elapsed_s
     unread = execute(chosen, {}, machine=machine, environment={other: "32"})
     assert unread.elapsed_s == run.result.elapsed_s
+
+
+@pytest.mark.parametrize(("machine", "read"), [("alex-a100", "cuda"), ("mi300x", "hip"), ("mi300a", "rocr")])
+def test_only_what_the_machines_library_and_plugin_read_is_tried(machine: str, read: str) -> None:
+    spec = load(machine, runtime="llvm22")
+    kernel, call = (PathPart(0, 1, "", part, "", "", "", "", "") for part in ("kernel", "driver"))
+    path, chosen = [kernel, attrs.evolve(call, call="cuLaunchKernel")], find_scenario(f"{PLANTED}:uneven_work")
+    tried = {name for change in switches(spec, path, RunSpec(), "openmp", chosen) for name in change.environment}
+    of_amd = {name for name in tried if "AMDGPU" in name}
+    of_cuda = {name for name in tried if name.startswith("CUDA_")}
+    assert (bool(of_cuda), bool(of_amd)) == (read == "cuda", read == "rocr") and "OMP_TARGET_OFFLOAD" in tried
 
 
 def test_more_memory_is_tried_where_managed_memory_does_not_fit() -> None:

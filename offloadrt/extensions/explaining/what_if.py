@@ -141,9 +141,7 @@ def switches(
         entry = spec.entries.get(switch.entry)
         if switch.name in options.environment or switch.entry in options.overrides or model not in switch.models:
             continue
-        if (switch.entry and entry is None) or (
-            entry is not None and switch.name in OF_CALLS and spec.text("driver.calls") != OF_CALLS[switch.name]
-        ):
+        if switch.entry and (entry is None or not _is_read(switch.name, spec)):
             continue
         match = sum(
             share * max((_weight(where, *part) for where in switch.acts_on), default=0.0)
@@ -162,6 +160,13 @@ def switches(
         names = ("direct", "malloc") if match > 0.0 else ()
         found += [Proposal("decision", promise=_SWITCH * match, allocator=name) for name in names]
     return found
+
+
+def _is_read(variable: str, spec: MachineSpec) -> bool:
+    """Tell whether the machine's driver library, or the runtime's plugin for it, reads an environment variable."""
+    if variable.startswith("LIBOMPTARGET_AMDGPU_"):
+        return spec.text("driver.api") == "rocr"
+    return variable not in OF_CALLS or spec.text("driver.calls") == OF_CALLS[variable]
 
 
 @attrs.frozen

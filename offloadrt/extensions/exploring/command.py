@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import attrs
 from cyclopts import Parameter
 
 from offloadrt.cli.options import DEFAULTS, Jobs, Json, ParameterValues, ScenarioName, single
-from offloadrt.cli.terminal import NEGATIVE, bars, console, duration, print_json
+from offloadrt.cli.terminal import INTERRUPTED, NEGATIVE, console, counted_runs, duration, print_json, stages
 from offloadrt.study.spec import Configuration, Environment, Faults, Gear, Machine, Overrides, RunSpec, Runtime, Seed
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from offloadrt.extensions.exploring.explore import Everywhere, Exploration
     from offloadrt.extensions.exploring.program import Program, Replayed, RunOutcome, ScenarioProgram
     from offloadrt.extensions.exploring.schedules import ScheduleCase
 
-_TOLD_EVERY_S = 10.0
+T = TypeVar("T", bound="Exploration | Everywhere")
+
+_LONG_S = 2.0
+"""A first run that took longer is not timed again."""
 
 
 def explore(
@@ -71,7 +77,7 @@ def explore(
     from offloadrt.study.errors import UserError
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
-    from offloadrt.study.sweep import executor, processors
+    from offloadrt.study.sweep import processors
 
     if runs < 1:
         raise UserError(f"--runs {runs}: at least one")
@@ -98,52 +104,101 @@ def explore(
     plan = SchedulePlan.parse(strategy, seed)
     few = runs <= 100  # a pool takes longer to start than these take to run
     workers = jobs if jobs is not None else 1 if few else processors()
-    print(
-        f"explore {chosen.name}: {runs} runs at most under {strategy}; --runs makes fewer", file=sys.stderr, flush=True
-    )
-    begin = told = time.monotonic()
-    with executor("process", workers) as pool, bars() as (progress, shown):
-        task = progress.add_task(chosen.name, total=runs)
-
-        def advanced(so_far: Exploration) -> None:
-            nonlocal told
-            progress.update(task, completed=so_far.runs - 1)
-            if not shown and time.monotonic() - told > _TOLD_EVERY_S:
-                told = time.monotonic()
-                left_s = (told - begin) / max(1, so_far.runs - 1) * (runs - so_far.runs + 1)
-                done = f"{so_far.runs - 1} of {runs} runs, about {duration(left_s)} left at most"
-                print(f"{chosen.name}: {done}", file=sys.stderr, flush=True)
-
-        found = search(explored, plan, runs, pool, jobs=workers, keep_going=keep_going, advanced=advanced)
+    _announce(f"{chosen.name}: {runs} runs at most under {strategy}")
+    begin = time.monotonic()
+    found, interrupted = _searched(
+        chosen.name,
+        "schedules",
+        workers,
+        lambda pool, told: search(
+            explored, plan, runs, pool, jobs=workers, keep_going=keep_going,
+            advanced=lambda so_far: told(so_far, so_far.runs - 1, runs),
+        ),
+    )  # fmt: skip
     seconds = time.monotonic() - begin
+    if found.failures:
+        _announce("makes each failing schedule smaller, by 600 runs at most; Ctrl-C shows it as small as it is")
     record = ExplorationRecord.of(found, strategy)
     if json:
         print_json(record)
     else:
         rate = f"{record.runs / seconds:.0f} a second with {workers} process{'es' if workers > 1 else ''}"
         _print_exploration(record, rate, plan.bound)
-    return NEGATIVE if record.failures else 0
+    return INTERRUPTED if interrupted else NEGATIVE if record.failures else 0
 
 
 def _everywhere(program: ScenarioProgram, runs: int, jobs: int | None, json: bool) -> int:
     """Run a program with a fault at each of its awaits, and print what came out."""
     from offloadrt.extensions.exploring.explore import everywhere
-    from offloadrt.study.sweep import executor, processors
+    from offloadrt.study.sweep import processors
 
-    workers = jobs if jobs is not None else processors()
-    with executor("process", workers) as pool, bars() as (progress, _):
-        task = progress.add_task(program.scenario.name, total=None)
-
-        def advanced(so_far: Everywhere) -> None:
-            progress.update(task, completed=so_far.runs, total=len(so_far.cases))
-
-        found = everywhere(program, runs, pool, jobs=workers, advanced=advanced)
+    few = runs <= 100  # as for schedules
+    workers = jobs if jobs is not None else 1 if few else processors()
+    name = program.scenario.name
+    _announce(f"{name}: a run that finds its awaits, then one with a fault at each, {runs} at most")
+    found, interrupted = _searched(
+        name,
+        "faults",
+        workers,
+        lambda pool, told: everywhere(
+            program, runs, pool, jobs=workers, advanced=lambda so_far: told(so_far, so_far.runs, len(so_far.cases))
+        ),
+    )
     record = EverywhereRecord.of(found)
     if json:
         print_json(record)
     else:
         _print_everywhere(record)
-    return NEGATIVE if record.failures else 0
+    return INTERRUPTED if interrupted else NEGATIVE if record.failures else 0
+
+
+def _announce(text: str) -> None:
+    """Say on standard error what the command does next."""
+    print(f"explore {text}", file=sys.stderr, flush=True)
+
+
+def _searched(
+    name: str, stage: str, workers: int, work: Callable[[Executor, Callable[[T, int, int], None]], T]
+) -> tuple[T, bool]:
+    """Do the work of a search on so many processes; return what came out, and whether Ctrl-C ended it before its end.
+
+    Shows how many runs are over and, from the time of the first one, how long the others will take. work: gets the
+    executor, and a function to call after the first run and after each batch with what came out so far, the number of
+    runs made and the number of all.
+    """
+    from offloadrt.study.sweep import executor
+
+    latest: T | None = None
+    begun = time.monotonic()
+    try:
+        with executor("process", workers) as pool, stages(f"explore {name}") as shown:
+
+            def advanced(so_far: T, done: int, total: int) -> None:
+                nonlocal latest
+                if latest is None:
+                    whole_s = _seconds_of_a_run(so_far.program, time.monotonic() - begun) * total / workers
+                    about = f"about {duration(whole_s)}" if whole_s >= 1.0 else "less than a second"
+                    _announce(f"{name}: {about} for {counted_runs(total)}; --runs makes fewer")
+                latest = so_far
+                shown(stage, done, total)
+
+            return work(pool, advanced), False
+    except KeyboardInterrupt:
+        if latest is None:
+            raise
+        print("offloadrt: note: interrupted: what came out up to now follows", file=sys.stderr)
+        return latest, True
+
+
+def _seconds_of_a_run(program: Program, first_s: float) -> float:
+    """Return how long a run takes here; first_s: how long the first one took, much of which may be imports."""
+    from offloadrt.extensions.exploring.schedules import ScheduleCase
+
+    if first_s > _LONG_S:
+        return first_s
+    begun, fifo = time.monotonic(), ScheduleCase()
+    program.run(fifo, fifo.strategy)
+    return time.monotonic() - begun
 
 
 def _print_exploration(record: ExplorationRecord, rate: str, bound: int) -> None:

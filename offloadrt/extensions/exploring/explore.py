@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 import attrs
@@ -107,7 +108,7 @@ def explore(
 ) -> Exploration:
     """Run `program` under `runs` schedules of `plan`; stop after the batch with the first failure unless `keep_going`.
 
-    advanced: called after each batch with the outcomes so far. Raises UserError.
+    advanced: called after the first run and after each batch with the outcomes so far. Raises UserError.
     """
     fifo = ScheduleCase()
     first = program.run(fifo, fifo.strategy)
@@ -115,6 +116,8 @@ def explore(
     exploration.count(first.outcome, -1, fifo)
     if first.outcome.is_error:
         return exploration
+    if advanced is not None:
+        advanced(exploration)
     plan = exploration.plan = fitted(program, plan, first.time_s)
     waiting: deque[tuple[list[tuple[int, ScheduleCase]], Future[list[CaseRun]]]] = deque()
     source = _Source(plan, runs, _BATCH if jobs > 1 else _BATCH_HERE)
@@ -260,7 +263,7 @@ def everywhere(
 ) -> Everywhere:
     """Run `program` once for each of its awaits with a fault there, but at most `runs` times.
 
-    advanced: called after each batch with the outcomes so far. Raises UserError.
+    advanced: called after the first run and after each batch with the outcomes so far. Raises UserError.
     """
     outcome, recorder = program.recorded_awaits()
     found = Everywhere(program, outcome, calls=len(recorder.calls), waits=len(recorder.waits))
@@ -269,6 +272,8 @@ def everywhere(
         return found
     faults = [*recorder.call_faults(), *(wait.fault for wait in recorder.waits)]
     found.cases = [ScheduleCase(faults=(fault,)) for fault in _evenly(faults, runs)]
+    if advanced is not None:
+        advanced(found)
     size = min(_FAULTS_BATCH, -(-len(found.cases) // jobs)) or 1
     batches = [found.cases[begin : begin + size] for begin in range(0, len(found.cases), size)]
     waiting = [pool.submit(run_cases, program, batch, False) for batch in batches] if jobs > 1 else None
@@ -330,9 +335,12 @@ class Shrunk:
 def shrink(
     program: Program, plan: SchedulePlan, case: ScheduleCase, outcome: RunOutcome, reference: RunOutcome
 ) -> Shrunk:
-    """Make the failing run `case` of `program` smaller; return the smallest one that fails in the same way."""
+    """Make the failing run `case` of `program` smaller; return the smallest one that fails in the same way.
+
+    After KeyboardInterrupt, return the smallest one up to then.
+    """
     shrunk = Shrunk(program, case, outcome, reference)
-    with patient_collector():
+    with suppress(KeyboardInterrupt), patient_collector():
         _shrink(shrunk, plan)
     return shrunk
 
