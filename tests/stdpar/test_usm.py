@@ -216,6 +216,19 @@ def test_the_native_program_copies_its_data() -> None:
     assert not run.statistics.faults
 
 
+@pytest.mark.parametrize("call", ["new_array", "foreign_malloc", "free"])
+def test_host_memory_of_the_native_program_comes_and_goes_without_a_wait_for_the_device(call: str) -> None:
+    async def body(t: std.HostThread) -> bool:
+        a, b, c = await t.new_array("a", N), await t.new_array("b", N, fill=2.0), await t.foreign_malloc("c", N)
+        await t.transform(std.par_unseq, triad, a, b, b, 1.0)
+        await (t.free(c) if call == "free" else getattr(t, call)("d", N))
+        assert t.executor.queue is not None
+        return bool(t.executor.queue.outstanding)
+
+    assert play(made(implementation="native"), body)[0]
+    assert not play(made(implementation="acpp"), body)[0]
+
+
 # system USM
 
 

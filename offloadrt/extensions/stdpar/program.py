@@ -200,7 +200,8 @@ class HostThread(Algorithms, ProgramThread):
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
         """Call malloc in a translation unit of another compiler, which allocates from the C library."""
-        await self.executor.meets(Marker.ALLOCATION, "foreign_malloc")
+        if not self.runtime.is_explicit:
+            await self.executor.meets(Marker.ALLOCATION, "foreign_malloc")
         array = self.runtime.unplaced(name, shape, dtype, phantom, "heap")
         array.address = await self._memory.malloc_libc(array.nbytes, self._heap)
         return array
@@ -233,7 +234,8 @@ class HostThread(Algorithms, ProgramThread):
     async def _free(self, given: HostArray, foreign: bool) -> None:
         array = _of_model(given)
         with self.runtime.calling("free"):
-            await self.executor.meets(Marker.ALLOCATION, "free")
+            if array.memory == "device" or not self.runtime.is_explicit:
+                await self.executor.meets(Marker.ALLOCATION, "free")
             array.check_host_access(writes=True)
             if array.memory == "device":
                 await self.runtime.usm.free(array)
