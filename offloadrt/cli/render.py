@@ -228,7 +228,7 @@ def result(run: Result) -> Iterable[RenderableType]:
                 share = percent(engine.busy_s / total_s if total_s else 0.0)
                 table.add_row(escape(name), seconds(engine.busy_s), share, seconds(round(engine.wait_s, 12)))
         yield table
-        if moved := [f"{direction} {size(n)}" for direction, n in _bytes(run) if n]:
+        if moved := [f"{direction} {size(n)}" for direction, n in attrs.asdict(run.bytes).items() if n]:
             yield "bytes moved: " + ", ".join(moved)
     if pages := [f"{_FAULTS.get(name, name.replace('_', ' '))} {n}" for name, n in run.faults.items() if n]:
         yield "page faults and prefaults: " + ", ".join(pages)
@@ -239,6 +239,8 @@ def result(run: Result) -> Iterable[RenderableType]:
         yield _managed(run)
     if run.repeats:
         yield from _repeats(run)
+    if run.prediction_interval is not None:
+        yield escape(str(run.prediction_interval))
 
 
 def _sure(name: str, run: Result) -> Iterable[str]:
@@ -319,11 +321,6 @@ def _calls(calls: Mapping[str, tuple[int, float, float]]) -> Iterable[Renderable
         yield table
 
 
-def _bytes(run: Result) -> Iterable[tuple[str, int]]:
-    moved = run.bytes
-    return ("h2d", moved.h2d), ("d2h", moved.d2h), ("d2d", moved.d2d), ("p2p", moved.p2p)
-
-
 _FAULTS = {"gpu_page_fault": "services", "fault_batches": "batches", "cpu_page_fault_count": "faults of the host"}
 """The glossary's words for counts of page faults whose own names are those of CUPTI and of the driver."""
 _BESIDE = 5
@@ -374,7 +371,7 @@ def _order(case: Case, order: Ranking) -> Iterable[RenderableType]:
         last = variant is order.ranked[-1]
         told = "" if last or variant.is_told_apart else ": they cannot be told apart"
         shown.add_row(
-            escape(word_of(variant)),
+            escape(_short(variant)),
             seconds(elapsed.nominal),
             seconds(elapsed.median),
             f"{seconds(elapsed.low)} to {seconds(elapsed.high)}",
@@ -404,20 +401,16 @@ def _next(case: Case, order: Ranking) -> Iterable[RenderableType]:
     if near is None:
         yield _title("what to measure next: nothing, since no draw turns an order round", case)
         return
-    one, other = (escape(word_of(order.ranked[place])) for place in near)
+    one, other = (escape(_short(order.ranked[place])) for place in near)
     yield _title(f"what to measure next: between {one} and {other} decide ({order.screened or 'not looked at'})", case)
     yield from (f"  {escape(str(decider))}" for decider in order.deciders)
     if not order.deciders:
         yield "  no entry by itself"
 
 
-def word_of(variant: RankedVariant) -> str:
-    return " ".join(map(word, variant.parameters.values()))
-
-
-def _short(variant: ComparedVariant) -> str:
+def _short(variant: ComparedVariant | RankedVariant) -> str:
     """Return a variant's name for the head of a column: its values; the line `baseline:` has the parameters' names."""
-    return " ".join(word(value) for value in variant.parameters.values())
+    return " ".join(map(word, variant.parameters.values()))
 
 
 def _ratio(value: float | None) -> str:

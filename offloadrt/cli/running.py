@@ -130,9 +130,7 @@ def run(
     else:
         from offloadrt.cli import render
 
-        console().print(
-            *render.result(result), *(uncertainty().measured_errors(result) if result.interval else ()), sep="\n"
-        )
+        console().print(*render.result(result), sep="\n")
         if sys.stderr.isatty():  # no part of the result: another computer takes another time
             print(render.slowdown(result.elapsed_s, run_s), file=sys.stderr)
 

@@ -38,29 +38,21 @@ DEFAULT_THREADS: Final = 128
 """Threads of a team where neither the kernel nor the runtime sets their number."""
 
 
-def _number(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    if not isinstance(value, (int, float, Real)):  # the plain ones first: asking an abstract class is slow
-        raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value!r}, but must be a number")
+def _number_that(holds: Callable[[Any], bool], must: str) -> Callable[[object, attrs.Attribute[Any], Any], None]:
+    """Return a validator of a number; `must` says in its error what should hold."""
+
+    def check(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, (int, float, Real)):  # the plain ones first: asking an abstract class is slow
+            raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value!r}, but must be a number")
+        if not holds(value):
+            raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value}, but must {must}")
+
+    return check
 
 
-def _not_negative(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    _number(instance, attribute, value)
-    if not value >= 0:
-        raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value}, but must not be negative")
-    if value == math.inf:
-        raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is infinite")
-
-
-def _positive(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    _number(instance, attribute, value)
-    if not value > 0:
-        raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value}, but must be positive")
-
-
-def _fraction(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    _number(instance, attribute, value)
-    if not 0 < value <= 1:
-        raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value}, but must lie in (0, 1]")
+_not_negative = _number_that(lambda value: 0 <= value < math.inf, "not be negative, nor infinite")
+_positive = _number_that(lambda value: value > 0, "be positive")
+_fraction = _number_that(lambda value: 0 < value <= 1, "lie in (0, 1]")
 
 
 def _a_precision(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:

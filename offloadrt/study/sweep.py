@@ -353,12 +353,9 @@ class SweepOutcome:
 
         Raises UserError when no parameter can be x, when a column is no number in every result, or without matplotlib.
         """
-        axes: dict[str, dict[Value, None]] = {}
-        for point in self.points:
-            for name, value in point.axis_values.items():
-                axes.setdefault(name, {})[value] = None
-        scenario = registry.find(self.points[0].scenario)
-        swept = {name: tuple(values) for name, values in axes.items()}
+        first = self.points[0]
+        swept = {name: tuple(dict.fromkeys(p.axis_values[name] for p in self.points)) for name in first.axis_values}
+        scenario = registry.find(first.scenario)
         figures = drawing()
         chosen = figures.figure_for(scenario.figure, swept, self.finished, scenario.machine)
         if chosen is None and "x" in changes:

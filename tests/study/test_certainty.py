@@ -12,6 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 
+import attrs
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,7 +22,7 @@ from hypothesis import strategies as st
 import offloadrt
 from offloadrt.cli import main
 from offloadrt.extensions.calibration.benchmark_entries import MEASURED, way_to_measure
-from offloadrt.extensions.certainty.draws import MEASURED_KINDS, Draws, facts, sample, steps_of, uncertain
+from offloadrt.extensions.certainty.draws import MEASURED_KINDS, Draws, facts, predicted, sample, steps_of, uncertain
 from offloadrt.extensions.explaining import deciding
 from offloadrt.extensions.explaining.deciding import screen
 from offloadrt.extensions.explaining.questions import explain, report
@@ -28,7 +30,7 @@ from offloadrt.study import execute, find_scenario
 from offloadrt.study.certainty import NO_DRAWS, Effort, Ranking
 from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.compare import Comparison, compare
-from offloadrt.study.reporting.results import Interval
+from offloadrt.study.reporting.results import Interval, PredictionInterval, from_builtins, to_json
 from offloadrt.study.reporting.words import seconds
 from offloadrt.study.running import profiles
 from offloadrt.study.spec import RunSpec
@@ -168,12 +170,28 @@ def test_an_interval_is_made_wider_by_what_measured_programs_of_its_kind_were_of
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["run", f"{UNSURE}:twins", "--json"]) == 0
-    interval = json.loads(capsys.readouterr().out)["intervals"]["elapsed_s"]
+    record = json.loads(capsys.readouterr().out)
+    interval, real = record["intervals"]["elapsed_s"], record["prediction_interval"]
+    (most,) = (kind.most for kind in MEASURED_KINDS if kind.programs == "OpenMP programs")
+    assert (real["low"], real["high"], real["factor"]) == (interval["low"] / most, interval["high"] * most, most)
     assert main(["run", f"{UNSURE}:twins"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     low, high = re.findall(r"on a real machine: (.*) to (.*?) in four of five cases", said)[0]
-    (most,) = (kind.most for kind in MEASURED_KINDS if kind.programs == "OpenMP programs")
-    assert (low, high) == (seconds(interval["low"] / most), seconds(interval["high"] * most))
+    assert (low, high) == (seconds(real["low"]), seconds(real["high"])) and real["basis"] in said
+
+
+def test_an_interval_for_a_real_machine_is_kept_as_json_and_shown_in_notebooks() -> None:
+    result = offloadrt.execute(f"{UNSURE}:twins", draws=2)
+    real = result.prediction_interval
+    assert isinstance(real, PredictionInterval) and from_builtins(msgspec.json.decode(to_json(result))) == result
+    assert f"{seconds(real.low)} to {seconds(real.high)}" in str(result._repr_html_())
+    assert offloadrt.execute(f"{UNSURE}:twins").prediction_interval is None
+
+
+def test_a_program_of_a_kind_that_nobody_measured_has_no_interval_for_a_real_machine() -> None:
+    result = offloadrt.execute(f"{UNSURE}:twins", draws=2)
+    assert predicted(attrs.evolve(result, locks={}, calls={}), result.interval) is None
+    assert predicted(result, None) is None and predicted(result, result.interval) == result.prediction_interval
 
 
 def test_machines_are_not_told_apart_without_a_word_on_mechanisms(capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,7 +237,10 @@ def test_a_sweep_draws_bands(tmp_path: Path) -> None:
     drawn = table()
     assert [row[: len(plain[0])] for row in drawn] == plain
     assert drawn[0][len(plain[0]) :][:3] == ["elapsed_s.low", "elapsed_s.median", "elapsed_s.high"]
-    assert all(float(row[len(plain[0])]) < float(row[len(plain[0]) + 2]) for row in drawn[1:])
+    assert drawn[0][-2:] == ["prediction_interval.low", "prediction_interval.high"]
+    places = [len(plain[0]) + end for end in (0, 2)] + [-2, -1]
+    low, high, real_low, real_high = zip(*([float(row[place]) for place in places] for row in drawn[1:]), strict=True)
+    assert all(a < b < c < d for a, b, c, d in zip(real_low, low, high, real_high, strict=True))
     kept = (tmp_path / "points.jsonl").read_bytes()
     assert kept.count(b"\n") == 3 + 3 * 4 and "FillBetween" in (tmp_path / "figure.svg").read_text()
     assert main([*command, "--draws", "4"]) == 0
@@ -272,6 +293,7 @@ def test_machines_are_ranked_at_the_same_draws(capsys: pytest.CaptureFixture[str
     (case,) = json.loads(capsys.readouterr().out)["cases"]
     assert len(case["order"]["ranked"]) == 3 and case["order"]["draws"] == 8
     assert all(len(variant["result"]["intervals"]["elapsed_s"]["values"]) == 8 for variant in case["variants"])
+    assert all(variant["result"]["prediction_interval"]["factor"] > 1.0 for variant in case["variants"])
     assert main(command) == 0
     assert "how sure: 8 draws in" in capsys.readouterr().out
 

@@ -597,6 +597,8 @@ def test_a_sentence_holds_where_the_same_thing_limits_the_run() -> None:
     found = explain(find_scenario(f"{PLANTED}:slow_free"), {}, InProcess(), budget_s=0, draws=4).sure
     assert found is not None and (found.holds, found.draws, found.depends_on, found.others) == (4, 4, (), {})
     assert str(found) == "holds in 4 of 4 draws"
+    assert found.interval is not None and found.prediction_interval is not None
+    assert found.prediction_interval.high == found.interval.high * found.prediction_interval.factor
 
 
 def test_what_limits_many_draws_is_in_the_sentence() -> None:

@@ -38,8 +38,8 @@ from offloadrt.study.certainty import LEAST, MOST, Effort, RankedVariant, Rankin
 from offloadrt.study.errors import library
 from offloadrt.study.inputs import InputRange, named_range
 from offloadrt.study.reporting.compare import Case
-from offloadrt.study.reporting.results import Interval, Result
-from offloadrt.study.reporting.words import seconds, word
+from offloadrt.study.reporting.results import Interval, PredictionInterval, Result
+from offloadrt.study.reporting.words import word
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
@@ -184,9 +184,15 @@ class DrawnRuns:
         return [(a.elapsed_s, b.elapsed_s) for a, b in rows if a is not None and b is not None]
 
     def with_intervals(self, nominal: Sequence[Result]) -> list[Result]:
-        """Return the nominal results with intervals of their elapsed time and of all figures that they measured."""
+        """Return the nominal results with intervals of their elapsed time and of all figures that they measured.
+
+        They also have the interval in which a real machine's time should lie, where similar programs were measured.
+        """
         intervals = [self._intervals(result, number) for number, result in enumerate(nominal)]
-        return [attrs.evolve(result, intervals=of) for result, of in zip(nominal, intervals, strict=True)]
+        return [
+            attrs.evolve(result, intervals=of, prediction_interval=predicted(result, of.get("elapsed_s")))
+            for result, of in zip(nominal, intervals, strict=True)
+        ]
 
     def _intervals(self, result: Result, number: int) -> dict[str, Interval]:
         if not self.rows or not self.matters:
@@ -358,9 +364,9 @@ class MeasuredKind:
     """The factor that four in five values do not exceed; `p90` is that of nine in ten."""
     p90: float
 
-    def widened(self, interval: Interval) -> tuple[float, float]:
-        """Return the ends of an interval, in seconds, made wider by what four in five measured values keep to."""
-        return interval.low / self.most, interval.high * self.most
+    def widened(self, interval: Interval) -> PredictionInterval:
+        """Return an interval of seconds made wider by what four in five measured values keep to."""
+        return PredictionInterval(interval.low / self.most, interval.high * self.most, self.most, str(self))
 
     def __str__(self) -> str:
         return (
@@ -389,17 +395,15 @@ def measured_kind(result: Result) -> MeasuredKind | None:
     return cuda if any(name.startswith("cu") for name in result.calls) else None
 
 
-def measured_errors(result: Result) -> list[str]:
-    """Return a sentence with the interval in which a machine's own time should lie, in four cases of five.
+def predicted(result: Result, interval: Interval | None) -> PredictionInterval | None:
+    """Return where a real machine's own time should lie, in four cases of five.
 
-    The draws show only the effect of costs: missing or wrong mechanisms are in no draw. So their interval is made wider
-    by what they were off for similar programs. Empty for a result without an interval, or if none was measured.
+    interval: the draws of a time of `result`, in seconds. They show only the effect of costs: missing or wrong
+    mechanisms are in no draw. So it is made wider by what predictions of similar programs were off. Returns None
+    without an interval, or if none was measured.
     """
-    kind, interval = measured_kind(result), result.interval
-    if kind is None or interval is None:
-        return []
-    low, high = map(seconds, kind.widened(interval))
-    return [f"on a real machine: {low} to {high} in four of five cases. The draws are of costs alone; {kind}"]
+    kind = measured_kind(result)
+    return None if kind is None or interval is None else kind.widened(interval)
 
 
 # ---------------------------------------------------------------------- orders

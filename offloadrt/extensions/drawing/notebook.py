@@ -48,6 +48,11 @@ def _result(result: Result) -> str:
     went = sorted(result.where_time_went.items(), key=lambda item: -item[1].total_s)[:MOST_IN_HTML]
     calls = sorted(result.calls.items(), key=lambda item: -item[1].total_s)[:MOST_IN_HTML]
     measured = [("elapsed (virtual time)", seconds(result.elapsed_s))]
+    if (drawn := result.interval) is not None:
+        measured.append((f"in 80 % of {drawn.draws} draws", f"{seconds(drawn.low)} to {seconds(drawn.high)}"))
+    if (real := result.prediction_interval) is not None:
+        between = f"{seconds(real.low)} to {seconds(real.high)}"
+        measured.append(("on a real machine, in four of five cases", between))
     measured += [(name, figure(name, value)) for name, value in result.measured.items()]
     return html_page(
         f"{result.scenario} {named(result.parameters)}",

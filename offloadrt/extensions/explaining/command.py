@@ -171,6 +171,8 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
         if page.sure.interval is not None:
             between = f"{seconds(page.sure.interval.low)} to {seconds(page.sure.interval.high)}"
             yield f"{page.tried.merit} in 80 % of {page.sure.draws} draws: {between}"
+        if page.sure.prediction_interval is not None:
+            yield escape(str(page.sure.prediction_interval))
         yield f"the sentence {escape(str(page.sure))}"
         for other, count in page.sure.others.items():
             yield f"  in {count}: {escape(other)}"

@@ -28,14 +28,14 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.extensions.certainty.draws import NOTED, SEED, Draws, spec_of
+from offloadrt.extensions.certainty.draws import NOTED, SEED, Draws, predicted, spec_of
 from offloadrt.extensions.explaining.deciding import correlations, decider, screen, slower_for_less
 from offloadrt.extensions.explaining.sentence import Limit, grouped, limit_of, observe
 from offloadrt.extensions.explaining.what_if import CurvePoint, Trials, Tried, WhatIf
 from offloadrt.study.certainty import Decider
 from offloadrt.study.errors import ScriptFailed, UserError, library
 from offloadrt.study.inputs import named_range
-from offloadrt.study.reporting.results import Interval, Result
+from offloadrt.study.reporting.results import Interval, PredictionInterval, Result
 from offloadrt.study.reporting.words import percent
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
@@ -68,6 +68,8 @@ class Robustness:
     """The number of draws in which the run ended with an error."""
     interval: Interval | None = None
     """The figure of merit (a time in seconds) over the draws."""
+    prediction_interval: PredictionInterval | None = None
+    """Where a real machine's figure of merit should lie; None where no similar program was measured."""
     deciders: tuple[Decider, ...] = ()
     """The entries that should be measured next, since their ranges move the time most."""
     screened: str = ""
@@ -145,8 +147,9 @@ def robustness_of(
     nominal = result.measured.get(merit, result.elapsed_s)
     interval = Interval.of(float(nominal or 0.0), merits, common.seed) if merits else None
     robustness = Robustness(
-        sum(holds), len(holds), dependences(holds, ends), dict(others.most_common()), len(said) - len(limits), interval
-    )
+        sum(holds), len(holds), dependences(holds, ends), dict(others.most_common()), len(said) - len(limits), interval,
+        predicted(result, interval),
+    )  # fmt: skip
     shares = tuple(said[number]["shares"].get(limit.resource, 0.0) for number in numbers)
     return Drawn(robustness, common, numbers, ends, shares, merits)
 

@@ -168,7 +168,10 @@ def _certainty(page: Page) -> str:
     text = f"This {page.sure}."
     if page.sure.interval is not None:
         low, high = seconds(page.sure.interval.low), seconds(page.sure.interval.high)
-        text += f" {page.tried.merit} is {low} to {high} in 80 % of the draws."
+        text += f" {page.tried.merit} is {low} to {high} in 80 % of the draws"
+        real = page.sure.prediction_interval
+        between = "" if real is None else f"{seconds(real.low)} to {seconds(real.high)} in four of five cases"
+        text += f", on a real machine {between}." if between else "."
     return text
 
 
@@ -647,6 +650,8 @@ def _how_sure(one: _Drawn) -> str:
         if (interval := page.sure.interval) is not None:
             between = f"{seconds(interval.low)} to {seconds(interval.high)} in 80 % of the draws"
             rows.append((page.tried.merit, between))
+        if page.sure.prediction_interval is not None:
+            rows.append(("", str(page.sure.prediction_interval)))
         rows.append(("the sentence", str(page.sure)))
         rows += [("measure next", str(decider)) for decider in page.sure.deciders]
     unknown = [(key, entry) for key, entry in one.run.observed.spec.entries.items() if entry.is_range]

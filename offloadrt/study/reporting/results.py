@@ -157,6 +157,24 @@ class Interval:
         return f"{seconds(self.low)} to {seconds(self.high)} in 80 % of {self.draws} draws"
 
 
+@attrs.frozen
+class PredictionInterval:
+    """Where the elapsed time of a real machine should lie, in seconds, in four of five cases.
+
+    It is the interval of the draws, made wider at both ends by `factor`, to which four in five predictions of similar
+    programs keep. `basis` says which programs these are.
+    """
+
+    low: float
+    high: float
+    factor: float
+    basis: str
+
+    def __str__(self) -> str:
+        between = f"{seconds(self.low)} to {seconds(self.high)}"
+        return f"on a real machine: {between} in four of five cases. The draws are of costs alone; {self.basis}"
+
+
 def _quantile(ordered: Sequence[float], share: float) -> float:
     """Return the quantile `share` (0 to 1) of ascending values, which all have the same weight."""
     rank = max(0.0, min(share * len(ordered) - 0.5, len(ordered) - 1.0))
@@ -219,6 +237,8 @@ class Result:
     """`elapsed_s` and measured numbers over draws in the uncertain entries; empty without draws, and without figures
     that no draw changes.
     """
+    prediction_interval: PredictionInterval | None = None
+    """For `elapsed_s`; None without its interval of draws, or where no similar program was measured."""
 
     @property
     def interval(self) -> Interval | None:
@@ -302,16 +322,16 @@ class Spread:
 
 _LEFT_OUT_WHEN_EMPTY = (
     "options", "inputs", "warnings", "repeats", "spreads", "calls_outside", "managed", "algorithms", "phases",
-    "intervals",
+    "intervals", "prediction_interval",
 )  # fmt: skip
 
 
 def builtins(result: Result) -> dict[str, Any]:
     """Return the result as dicts, lists, numbers and texts.
 
-    Some fields are left out when they are empty: `repeats` and `spreads` (one run), `intervals` (no draws), `options`,
-    `inputs`, `warnings`, `calls_outside`, `managed`, `algorithms`, `phases` and the sections of a memory
-    configuration.
+    Some fields are left out when they are empty: `repeats` and `spreads` (one run), `intervals` and
+    `prediction_interval` (no draws), `options`, `inputs`, `warnings`, `calls_outside`, `managed`, `algorithms`,
+    `phases` and the sections of a memory configuration.
     """
     record: dict[str, Any] = {}
     for name, value in attrs.asdict(result).items():
@@ -396,8 +416,9 @@ _LAST_GROUPS = ("managed", "algorithms")
 def row(result: Result) -> dict[str, Cell]:
     """Flatten one result into a table row, whose columns have names such as `calls.cuMemAlloc.total_s`."""
     cells: dict[str, Cell] = {"scenario": result.scenario, **result.parameters}
-    places = {name: result.parameters.get(name, value) for name, value in _places(result)}
-    cells |= {**places, "seed": result.seed, "elapsed_s": result.elapsed_s}
+    for name in ("machine", "runtime"):
+        cells.setdefault(name, getattr(result, name))  # unless a parameter has that name
+    cells |= {"seed": result.seed, "elapsed_s": result.elapsed_s}
     for name, value in result.measured.items():
         cells[f"measured.{name}" if name in cells else name] = value
     rest = builtins(result)
@@ -409,16 +430,14 @@ def row(result: Result) -> dict[str, Cell]:
 
 
 def _ends(result: Result) -> dict[str, Cell]:
-    return {
+    cells: dict[str, Cell] = {
         f"{name}.{end}": getattr(interval, end)
         for name, interval in result.intervals.items()
         for end in ("low", "median", "high")
     }
-
-
-def _places(result: Result) -> tuple[tuple[str, Cell], ...]:
-    """Return the names of the run's machine and runtime. A parameter `machine` or `runtime` has precedence in `row`."""
-    return ("machine", result.machine), ("runtime", result.runtime)
+    if (real := result.prediction_interval) is not None:
+        cells |= {"prediction_interval.low": real.low, "prediction_interval.high": real.high}
+    return cells
 
 
 def _flat(prefix: str, value: Any) -> dict[str, Cell]:
