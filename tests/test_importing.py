@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import offloadrt
+from offloadrt.lazy import ModelFinder
 
 
 def test_a_model_is_the_same_module_however_it_is_imported() -> None:
@@ -21,5 +21,5 @@ def test_a_model_is_the_same_module_however_it_is_imported() -> None:
 
 
 def test_what_asks_for_no_model_is_left_to_others() -> None:
-    finder = next(each for each in sys.meta_path if type(each).__module__ == offloadrt.__name__)
+    finder = next(each for each in sys.meta_path if isinstance(each, ModelFinder))
     assert finder.find_spec("numpy.openmp") is None and finder.find_spec("offloadrt.openmp.clauses") is None

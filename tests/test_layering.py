@@ -72,7 +72,11 @@ def test_virtual_time_loads_nothing_of_ours_besides() -> None:
     script = "import offloadrt.sim, sys; print([n for n in sys.modules if n.startswith('offloadrt.')])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=PROJECT)
     loaded = ast.literal_eval(done.stdout)
-    assert [name for name in loaded if name != "offloadrt.sim" and not name.startswith("offloadrt.sim.")] == []
+    assert [
+        name
+        for name in loaded
+        if name not in ("offloadrt.lazy", "offloadrt.sim") and not name.startswith("offloadrt.sim.")
+    ] == []
 
 
 def test_importing_the_package_loads_no_library() -> None:

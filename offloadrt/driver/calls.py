@@ -15,6 +15,8 @@ immediate command lists as streams.
 
 from __future__ import annotations
 
+import importlib.resources
+import tomllib
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final
@@ -28,91 +30,9 @@ from offloadrt.machine.managed.sweep import Accesses
 from offloadrt.machine.managed.warps import AddressTrace
 from offloadrt.trace import events
 
-_CALLS: Final = {
-    "cuInit": ("hipInit", "zeInit"),
-    "cuDevicePrimaryCtxRetain": ("hipDevicePrimaryCtxRetain", "zeContextCreate"),
-    "cuModuleLoadData": ("hipModuleLoadData", "zeModuleCreate"),
-    "cuModuleGetFunction": ("hipModuleGetFunction", "zeKernelCreate"),
-    "cuMemAlloc": ("hipMalloc", "zeMemAllocDevice"),
-    "cuMemFree": ("hipFree", "zeMemFree"),
-    "cuMemAllocFromPoolAsync": ("hipMallocFromPoolAsync", "zeMemAllocDevice"),
-    "cuMemFreeAsync": ("hipFreeAsync", "zeMemFree"),
-    "cuMemPoolCreate": ("hipMemPoolCreate", "zeContextCreate"),
-    "cuMemPoolDestroy": ("hipMemPoolDestroy", "zeContextDestroy"),
-    "cuMemPoolTrimTo": ("hipMemPoolTrimTo", "zeContextEvictMemory"),
-    "cuMemPoolSetAccess": ("hipMemPoolSetAccess", "zeDeviceCanAccessPeer"),
-    "cuMemAllocHost": ("hipHostMalloc", "zeMemAllocHost"),
-    "cuMemFreeHost": ("hipHostFree", "zeMemFree"),
-    "cuMemAllocManaged": ("hipMallocManaged", "zeMemAllocShared"),
-    "cuMemPrefetchAsync": ("hipMemPrefetchAsync", "zeCommandListAppendMemoryPrefetch"),
-    "cuMemAdvise": ("hipMemAdvise", "zeCommandListAppendMemAdvise"),
-    "cuMemHostRegister": ("hipHostRegister", "zexDriverImportExternalPointer"),
-    "cuMemHostUnregister": ("hipHostUnregister", "zexDriverReleaseImportedPointer"),
-    "cuStreamCreate": ("hipStreamCreate", "zeCommandListCreateImmediate"),
-    "cuStreamDestroy": ("hipStreamDestroy", "zeCommandListDestroy"),
-    "cuStreamCreateWithPriority": ("hipStreamCreateWithPriority", "zeCommandListCreateImmediate"),
-    "cuLaunchHostFunc": ("hipLaunchHostFunc", "zeCommandListAppendSignalEvent"),
-    "cuStreamQuery": ("hipStreamQuery", "zeCommandListHostSynchronize"),
-    "cuStreamSynchronize": ("hipStreamSynchronize", "zeCommandListHostSynchronize"),
-    "cuStreamWaitEvent": ("hipStreamWaitEvent", "zeCommandListAppendWaitOnEvents"),
-    "cuStreamBeginCapture": ("hipStreamBeginCapture", "zeCommandListCreate"),
-    "cuStreamEndCapture": ("hipStreamEndCapture", "zeCommandListClose"),
-    "cuGraphCreate": ("hipGraphCreate", "zeCommandListCreate"),
-    "cuGraphAddKernelNode": ("hipGraphAddKernelNode", "zeCommandListAppendLaunchKernel"),
-    "cuGraphAddMemcpyNode": ("hipGraphAddMemcpyNode", "zeCommandListAppendMemoryCopy"),
-    "cuGraphAddMemsetNode": ("hipGraphAddMemsetNode", "zeCommandListAppendMemoryFill"),
-    "cuGraphAddHostNode": ("hipGraphAddHostNode", "zeCommandListAppendSignalEvent"),
-    "cuGraphInstantiate": ("hipGraphInstantiate", "zeCommandListClose"),
-    "cuGraphLaunch": ("hipGraphLaunch", "zeCommandQueueExecuteCommandLists"),
-    "cuGraphExecDestroy": ("hipGraphExecDestroy", "zeCommandListDestroy"),
-    "cuEventRecord": ("hipEventRecord", "zeCommandListAppendSignalEvent"),
-    "cuEventCreate": ("hipEventCreateWithFlags", "zeEventCreate"),
-    "cuEventDestroy": ("hipEventDestroy", "zeEventDestroy"),
-    "cuEventQuery": ("hipEventQuery", "zeEventQueryStatus"),
-    "cuEventElapsedTime": ("hipEventElapsedTime", "zeEventQueryKernelTimestamp"),
-    "cuEventSynchronize": ("hipEventSynchronize", "zeEventHostSynchronize"),
-    "cuMemcpyHtoDAsync": ("hipMemcpyHtoDAsync", "zeCommandListAppendMemoryCopy"),
-    "cuMemcpyDtoHAsync": ("hipMemcpyDtoHAsync", "zeCommandListAppendMemoryCopy"),
-    "cuMemcpyDtoDAsync": ("hipMemcpyDtoDAsync", "zeCommandListAppendMemoryCopy"),
-    "cuMemcpyPeerAsync": ("hipMemcpyPeerAsync", "zeCommandListAppendMemoryCopy"),
-    "cuMemsetD8Async": ("hipMemsetD8Async", "zeCommandListAppendMemoryFill"),
-    "cuLaunchKernel": ("hipModuleLaunchKernel", "zeCommandListAppendLaunchKernel"),
-    "cuDeviceCanAccessPeer": ("hipDeviceCanAccessPeer", "zeDeviceCanAccessPeer"),
-    "cuCtxEnablePeerAccess": ("hipDeviceEnablePeerAccess", "zeDeviceCanAccessPeer"),
-    "CUDA_ERROR_INVALID_VALUE": ("hipErrorInvalidValue", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
-    "CUDA_ERROR_INVALID_HANDLE": ("hipErrorInvalidHandle", "ZE_RESULT_ERROR_INVALID_NULL_HANDLE"),
-    "CUDA_ERROR_NOT_READY": ("hipErrorNotReady", "ZE_RESULT_NOT_READY"),
-    "CUDA_ERROR_INVALID_DEVICE": ("hipErrorInvalidDevice", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
-    "CUDA_ERROR_ILLEGAL_ADDRESS": ("hipErrorIllegalAddress", "ZE_RESULT_ERROR_DEVICE_LOST"),
-    "CUDA_ERROR_UNKNOWN": ("hipErrorUnknown", "ZE_RESULT_ERROR_UNKNOWN"),
-    "CUDA_ERROR_LAUNCH_FAILED": ("hipErrorLaunchFailure", "ZE_RESULT_ERROR_DEVICE_LOST"),
-    "CUDA_ERROR_OUT_OF_MEMORY": ("hipErrorOutOfMemory", "ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY"),
-    "CUDA_ERROR_ILLEGAL_STATE": ("hipErrorIllegalState", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
-    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": (
-        "hipErrorStreamCaptureUnsupported", "ZE_RESULT_ERROR_UNSUPPORTED_FEATURE"
-    ),
-    "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED": (
-        "hipErrorStreamCaptureInvalidated", "ZE_RESULT_ERROR_INVALID_ARGUMENT"
-    ),
-    "CUDA_ERROR_STREAM_CAPTURE_MERGE": ("hipErrorStreamCaptureMerge", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
-    "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED": ("hipErrorStreamCaptureUnmatched", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
-    "CUDA_ERROR_STREAM_CAPTURE_UNJOINED": ("hipErrorStreamCaptureUnjoined", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
-    "CUDA_ERROR_STREAM_CAPTURE_ISOLATION": ("hipErrorStreamCaptureIsolation", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
-    "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT": ("hipErrorStreamCaptureImplicit", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
-    "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD": (
-        "hipErrorStreamCaptureWrongThread", "ZE_RESULT_ERROR_INVALID_ARGUMENT"
-    ),
-    "CUDA_ERROR_CAPTURED_EVENT": ("hipErrorCapturedEvent", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
-    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": (
-        "hipErrorLaunchOutOfResources", "ZE_RESULT_ERROR_INVALID_GROUP_SIZE_DIMENSION"
-    ),
-    "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED": (
-        "hipErrorHostMemoryAlreadyRegistered", "ZE_RESULT_ERROR_INVALID_ARGUMENT"
-    ),
-    "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED": (
-        "hipErrorHostMemoryNotRegistered", "ZE_RESULT_ERROR_INVALID_ARGUMENT"
-    ),
-}  # fmt: skip
+_CALLS: Final[Mapping[str, list[str]]] = tomllib.loads(
+    importlib.resources.files("offloadrt.driver").joinpath("call_names.toml").read_text(encoding="utf-8")
+)
 
 CALL_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     "cuda": {},

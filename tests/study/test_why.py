@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from offloadrt.extensions.certainty.draws import Draws
 from offloadrt.extensions.explaining import how_sure
-from offloadrt.extensions.explaining.charged_in import CHARGED_IN, charged_in
+from offloadrt.extensions.explaining.charged_in import charged_in, places
 from offloadrt.extensions.explaining.command import holder_labels
 from offloadrt.extensions.explaining.critical_path import RELAYED, PathPart
 from offloadrt.extensions.explaining.deciding import Screening
@@ -745,7 +745,7 @@ def test_every_entry_says_where_it_is_charged():
     entries = {key for name in available() for key in load(name).entries}
     references = {key for name in available() for key, entry in load(name).entries.items() if entry.reference}
     assert not {key for key in entries - references if charged_in(key) is None}
-    declared = {name for name in CHARGED_IN if not any(fnmatchcase(key, name) for key in entries)}
+    declared = {name for name in places() if not any(fnmatchcase(key, name) for key in entries)}
     assert not declared, "there are no such entries"
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 
 from offloadrt.extensions.explaining.causal_log import Annotation, CausalLog
-from offloadrt.extensions.explaining.charged_in import CHARGED_IN
+from offloadrt.extensions.explaining.charged_in import places
 from offloadrt.extensions.explaining.critical_path import (
     FAULTS,
     RELAYED,
@@ -421,8 +421,8 @@ def _of_turns(first: PathShare, behind: Sequence[PathPart], use: ResourceUse | N
 
 def _is_known(lock: str) -> bool:
     """Tell whether a lock belongs to the runtime or the driver, and not to the program."""
-    places = (where for places in CHARGED_IN.values() for where in places)
-    return any(fnmatchcase(lock, where.removeprefix("behind ")) for where in places if where.startswith("behind "))
+    known = (where for of_name in places().values() for where in of_name)
+    return any(fnmatchcase(lock, where.removeprefix("behind ")) for where in known if where.startswith("behind "))
 
 
 def _of_work(observed: Observed, first: PathShare, behind: Sequence[PathPart], use: ResourceUse | None) -> str:

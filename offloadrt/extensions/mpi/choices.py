@@ -11,14 +11,16 @@ values that MPICH_ENV_DISPLAY prints (8.1.17) say what decides. A broadcast is a
 broadcast, of longer ones a ring (MPICH_ALLGATHER_VSHORT_MSG). An alltoall of parts up to 512 B goes by store and
 forward (MPICH_ALLTOALL_SHORT_MSG), of longer ones so many at a time (MPICH_ALLTOALL_SYNC_FREQ, _ALLTOALLV_THROTTLE).
 Where it prints a range, its ends are for few and for many ranks; they are taken to meet at 512. All else is MPICH's.
-``openmpi``: the fixed decisions of its component `tuned` since Open MPI 4.1
-(ompi/mca/coll/tuned/coll_tuned_decision_fixed.c) up to 255 ranks; more take what 255 take. A butterfly stands as
-recursive halving. The component `han`, which goes by nodes, is not there: 4.1 takes it only if its priority is raised.
+``openmpi``: the fixed decisions of its component `tuned` since Open MPI 4.1 (`openmpi.toml`) up to 255 ranks; more take
+what 255 take. A butterfly stands as recursive halving. The component `han`, which goes by nodes, is not there: 4.1
+takes it only if its priority is raised.
 A rule is pure; bytes are as the sources count them: of allgather, alltoall, gather and scatter one rank's part.
 """
 
 from __future__ import annotations
 
+import importlib.resources
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -174,13 +176,13 @@ async def _chain_reduce(c: a.Channel, buffer: MpiBuffer, op: a.Op, root: int) ->
     await a.reduce_pipeline(c, buffer, op, root, segment=max(buffer.nbytes, 1))
 
 
-_Table = tuple[tuple[int, str], ...]
-"""Rows of (number of ranks below which the row holds, its rule). A rule is a text such as "ring 64 doubling 4096
-rabenseifner": algorithms, each with the bytes below which it is taken; the last one has no limit.
-"""
+_OPENMPI: Final[Mapping[str, Sequence[tuple[int, str]]]] = tomllib.loads(
+    importlib.resources.files(__package__).joinpath("openmpi.toml").read_text(encoding="utf-8")
+)
 
 
-def _look_up(table: _Table, names: Mapping[str, a.Algorithm], size: int, nbytes: int) -> a.Algorithm:
+def _look_up(call: str, names: Mapping[str, a.Algorithm], size: int, nbytes: int) -> a.Algorithm:
+    table = _OPENMPI[call]
     words = next((row for ranks, row in table if size < ranks), table[-1][1]).split()
     for name, limit in zip(words[::2], words[1::2], strict=False):
         if nbytes < int(limit):
@@ -198,16 +200,6 @@ _BCASTS: Final[Mapping[str, a.Algorithm]] = {
     "knomial": partial(a.bcast_tree, tree=a.four_nomial_tree),
     "scatter": partial(a.bcast_scatter_allgather, ring=False),
 }
-_BCAST: Final[_Table] = (
-    (4, ("chain 32 binary 256 chain 512 knomial 1024 linear 32768 binary 131072 chain 262144 linear 524288 "
-         "binomial 1048576 binary")),
-    (8, "binary 64 binomial 128 binary 2048 binomial 8192 linear 1048576 chain"),
-    (16, "knomial 8 binary 64 knomial 4096 binary 16384 binomial 32768 linear"),
-    (32, "knomial 4096 binomial 1048576 scatter"),
-    (64, "binomial 2048 knomial"),
-    (128, "knomial"),
-    (256, "binomial 2 binary 16384 linear 32768 binary 65536 knomial"),
-)  # fmt: skip
 _REDUCES: Final[Mapping[str, a.Algorithm]] = {
     "linear": _LINEAR_REDUCE,
     "chain": _chain_reduce,
@@ -215,22 +207,6 @@ _REDUCES: Final[Mapping[str, a.Algorithm]] = {
     "binomial": a.reduce_binomial,
     "rabenseifner": a.reduce_rabenseifner,
 }
-_REDUCE: Final[_Table] = (
-    (4, "rabenseifner 8 binary 16 chain 32 linear 262144 chain"),
-    (8, "binary 4096 chain 65536 binomial 262144 linear 524288 binomial 1048576 linear"),
-    (16, "binary 8192 binomial"),
-    (32, "binary 4096 binomial"),
-    (256, "binomial"),
-)
-_ALLREDUCE: Final[_Table] = (
-    (4, "ring 8 doubling 4096 ring 8192 doubling 16384 ring 262144 rabenseifner"),
-    (8, "ring 16 doubling 8192 rabenseifner"),
-    (16, "doubling 8192 rabenseifner"),
-    (32, "ring 64 doubling 4096 rabenseifner"),
-    (64, "ring 128 rabenseifner"),
-    (128, "doubling 262144 rabenseifner"),
-    (256, "nonoverlapping 131072 doubling 262144 rabenseifner"),
-)
 _ALLGATHERS: Final[Mapping[str, a.Algorithm]] = {
     "bruck": a.allgather_bruck,
     "doubling": a.allgather_recursive_doubling,
@@ -238,86 +214,39 @@ _ALLGATHERS: Final[Mapping[str, a.Algorithm]] = {
     "neighbours": a.allgather_neighbours,
     "default": _gather_and_bcast,
 }
-_ALLGATHER: Final[_Table] = (
-    (3, "ring"),  # its two_proc: one exchange
-    (32, "doubling"),
-    (64, "doubling 1024 neighbours 65536 ring"),
-    (128, "doubling 512 neighbours 65536 ring"),
-    (256, "doubling 512 neighbours 131072 ring 524288 neighbours 1048576 ring"),
-)
-_ALLGATHERV: Final[_Table] = (
-    (3, "ring"),
-    (8, "default 256 neighbours 4096 ring 8192 neighbours 16384 bruck 262144 neighbours"),
-    (16, "default 1024 bruck"),
-    (32, "default 128 bruck 262144 ring"),
-    (64, "default 256 bruck 8192 ring"),
-    (128, "default 256 bruck 4096 ring"),
-    (256, "bruck 1024 neighbours 65536 ring"),
-)
 _ALLTOALLS: Final[Mapping[str, a.Algorithm]] = {
     "linear": a.alltoall_scattered,
     "pairwise": partial(a.alltoall_pairwise, in_pairs=False),
     "bruck": a.alltoall_bruck,
 }
-_ALLTOALL: Final[_Table] = (
-    (3, "pairwise 32768 linear 262144 pairwise"),
-    (8, "linear 524288 pairwise 1048576 linear"),
-    (16, "linear"),
-    (32, "linear 4 bruck 512 linear"),
-    (64, "bruck 512 linear"),
-    (128, "bruck 1024 linear 262144 pairwise"),
-    (256, "bruck 1024 linear 262144 pairwise"),
-)
-_ALLTOALLV: Final[_Table] = ((4, "pairwise"), (64, "linear"), (128, "pairwise"), (256, "linear"))
 _GATHERS: Final[Mapping[str, a.Algorithm]] = {
     "linear": a.gather_linear,
     "binomial": a.gather_binomial,
     "synchronized": a.gather_synchronized,
 }
-_GATHER: Final[_Table] = (
-    (4, "synchronized 2 linear 4 binomial 32768 linear 65536 binomial 131072 synchronized"),
-    (8, "binomial 1024 linear 8192 binomial 32768 linear 262144 synchronized"),
-    (256, "binomial"),
-)
 _SCATTERS: Final[Mapping[str, a.Algorithm]] = {
     "linear": partial(a.scatter_linear, at_once=False),
     "binomial": a.scatter_binomial,
     "nonblocking": a.scatter_linear,
 }
-_SCATTER: Final[_Table] = (
-    (4, "nonblocking 2 linear 131072 nonblocking 262144 linear"),
-    (8, "binomial 2048 linear 4096 binomial 8192 linear 32768 nonblocking 1048576 linear"),
-    (16, "binomial 16384 nonblocking 1048576 linear"),
-    (32, "binomial 16384 linear 32768 nonblocking"),
-    (64, "binomial 512 nonblocking 8192 binomial 16384 nonblocking"),
-    (256, "binomial 512 nonblocking"),
-)
 _REDUCE_SCATTERS: Final[Mapping[str, a.Algorithm]] = {
     "nonoverlapping": _reduce_and_scatter,
     "halving": a.reduce_scatter_halving,
     "ring": a.reduce_scatter_ring,
 }
-_REDUCE_SCATTER: Final[_Table] = (
-    (4, "ring 65536 halving 131072 ring"),
-    (8, "nonoverlapping 8 halving 262144 ring"),
-    (32, "halving 262144 ring"),
-    (64, "nonoverlapping 64 halving 524288 ring"),
-    (256, "nonoverlapping 256 halving"),
-)
 _BARRIERS: Final[Mapping[str, a.Algorithm]] = {
     "linear": a.barrier_linear,
     "doubling": a.barrier_doubling,
     "bruck": a.barrier_dissemination,
 }
-_BARRIER: Final[_Table] = ((4, "doubling"), (8, "linear"), (64, "doubling"), (256, "bruck"))
 
 
 def _openmpi_bcast(size: int, nbytes: int, count: int) -> a.Algorithm:
-    return _look_up(_BCAST, _BCASTS, size, nbytes)
+    return _look_up("MPI_Bcast", _BCASTS, size, nbytes)
 
 
 def _openmpi_reduce(size: int, nbytes: int, count: int) -> a.Algorithm:
-    return _look_up(_REDUCE, _REDUCES, size, nbytes)
+    return _look_up("MPI_Reduce", _REDUCES, size, nbytes)
 
 
 def _openmpi_allreduce(size: int, nbytes: int, count: int) -> a.Algorithm:
@@ -332,16 +261,16 @@ def _openmpi_allreduce(size: int, nbytes: int, count: int) -> a.Algorithm:
             _reduce_and_bcast, reduce=_openmpi_reduce(size, nbytes, count), bcast=_openmpi_bcast(size, nbytes, count)
         ),
     }
-    return _look_up(_ALLREDUCE, names, size, nbytes)
+    return _look_up("MPI_Allreduce", names, size, nbytes)
 
 
 def _openmpi_allgather(size: int, nbytes: int, count: int) -> a.Algorithm:
-    chosen = _look_up(_ALLGATHER, _ALLGATHERS, size, nbytes)
+    chosen = _look_up("MPI_Allgather", _ALLGATHERS, size, nbytes)
     return a.allgather_bruck if chosen is a.allgather_recursive_doubling and not _is_power(size) else chosen
 
 
-def _of(table: _Table, names: Mapping[str, a.Algorithm]) -> Rule:
-    return lambda size, nbytes, count: _look_up(table, names, size, nbytes)
+def _looked_up(call: str, names: Mapping[str, a.Algorithm]) -> dict[str, Rule]:
+    return {call: lambda size, nbytes, count: _look_up(call, names, size, nbytes)}
 
 
 def always(algorithm: a.Algorithm) -> Rule:
@@ -383,17 +312,17 @@ LIBRARIES: Final[Mapping[str, Mapping[str, Rule]]] = {
     },
     "openmpi": {
         **_COMMON,
-        "MPI_Barrier": _of(_BARRIER, _BARRIERS),
+        **_looked_up("MPI_Barrier", _BARRIERS),
         "MPI_Bcast": _openmpi_bcast,
         "MPI_Reduce": _openmpi_reduce,
         "MPI_Allreduce": _openmpi_allreduce,
-        "MPI_Gather": _of(_GATHER, _GATHERS),
-        "MPI_Scatter": _of(_SCATTER, _SCATTERS),
+        **_looked_up("MPI_Gather", _GATHERS),
+        **_looked_up("MPI_Scatter", _SCATTERS),
         "MPI_Allgather": _openmpi_allgather,
-        "MPI_Allgatherv": _of(_ALLGATHERV, _ALLGATHERS),
-        "MPI_Alltoall": _of(_ALLTOALL, _ALLTOALLS),
-        "MPI_Alltoallv": _of(_ALLTOALLV, _ALLTOALLS),
-        "MPI_Reduce_scatter": _of(_REDUCE_SCATTER, _REDUCE_SCATTERS),
+        **_looked_up("MPI_Allgatherv", _ALLGATHERS),
+        **_looked_up("MPI_Alltoall", _ALLTOALLS),
+        **_looked_up("MPI_Alltoallv", _ALLTOALLS),
+        **_looked_up("MPI_Reduce_scatter", _REDUCE_SCATTERS),
         "MPI_Scan": always(partial(a.scan_linear, inclusive=True)),
         "MPI_Exscan": always(partial(a.scan_linear, inclusive=False)),
     },
