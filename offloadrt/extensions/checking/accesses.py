@@ -68,6 +68,10 @@ class Directive:
     is_ordered: bool = False
     """Whether a part of it is ordered behind work in a queue."""
     has_left: bool = False
+    entries: dict[Entry, int] = attrs.field(factory=dict)
+    """The mappings that its maps have found or made, each with its device."""
+    old: Story | None = None
+    """Who made the first of them that LLVM alone had kept."""
     is_refused: bool = False
     """Whether a mistake that was reported explains why the driver library refuses its copy."""
 

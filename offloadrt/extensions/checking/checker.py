@@ -192,7 +192,7 @@ class Checker:
         self._lost = lost = LostUpdates()
         self._versions = Versions(self._found)
         self._mappings = Mappings(self._found, lost.left_behind)
-        self._lifetimes = lifetimes = Lifetimes(self._strands, self._found)
+        self._lifetimes = lifetimes = Lifetimes(self._strands, self._found, self._mappings.is_left_behind)
         self._recorded = recorded = RecordedFaults(self._strands, self._found)
         self._wastes = Wastes()
         self._directives: dict[int, Directive] = {}
@@ -215,6 +215,8 @@ class Checker:
         self.lost_results: list[str] = []
         """Results that kernels compute in private copies and nobody uses: a sentence each."""
         self._finished = False
+        self._old_at: dict[str, Story] = {}
+        """By line of a directive that found a mapping which LLVM alone had kept: who made that."""
         self._cut = False  # the program crashed or was stopped (`ProgramCut`)
         self._has_lines = True
         """Whether the program is Python, so that its stack gives the line. A recording names its lines (`SourceNamed`).
@@ -302,10 +304,17 @@ class Checker:
         self._cut = True
 
     def _program_died(self, event: rec.ProgramDied) -> None:
-        if self._found.has("fatal error"):
+        if self._found.has("fatal error") or self._lost.has_died:
             return  # the emulated runtime has reported it too
         story = Story("the program", event.how, event.where, self.sim.now)
-        self._found.add("fatal error", event.message or f"the program {event.how}", (story,), "")
+        self._fatal(event.message or f"the program {event.how}", story, self._old_at.get(event.where))
+
+    def _fatal(self, message: str, story: Story, old: Story | None) -> None:
+        """Report what ended the program. old: who made the mapping, kept by LLVM, that its last directive found."""
+        if old is None:
+            self._found.add("fatal error", message, (story,), "")
+        else:
+            self._lost.died(message, old, story)
 
     def _result_lost(self, event: rec.ResultLost) -> None:
         """Note a result that nobody uses. It is no mistake: only the program knows whether the host wants it."""
@@ -411,15 +420,17 @@ class Checker:
     def _directive_left(self, event: ev.DirectiveLeft) -> None:
         directive = self._directives[event.cause]
         directive.has_left = True
+        self._recorded.judge_strays(directive.strand)
         if not directive.held:
             self._flush(directive)
+        self._distrust(directive)
         self._lost.directive_left(event.cause)
         self._mappings.directive_left(event.cause)
         if not isinstance(event.error, Exception):
             self._mappings.region_ended(event.cause)
         elif not directive.is_refused:
             message = str(event.error).partition("\n")[0]
-            self._found.add("fatal error", message, (self._story(directive, f"is in {directive.name}"),), "")
+            self._fatal(message, self._story(directive, f"is in {directive.name}"), directive.old)
         # Events of a directive still come if it ended with an error or its work is delayed.
         if event.error is None and not directive.held:
             del self._directives[event.cause]
@@ -529,6 +540,7 @@ class Checker:
     def _entry_entered(self, event: ev.EntryEntered) -> None:
         entry, directive = event.entry, self._directive(event.cause)
         self._memories.add_entry(event.device, entry)
+        directive.entries[entry] = event.device
         block = self._memories.block_at(event.device, entry.device_begin)
         if block is not None and entry.owned:
             block.entry = entry
@@ -560,6 +572,28 @@ class Checker:
         directive = self._directive(event.cause)
         self._lifetimes.found(event, directive)
         self._mappings.found(event, directive)
+        if event.entry is None:
+            return
+        directive.entries[event.entry] = event.device
+        if (old := self._mappings.old(event.entry)) is not None:
+            self._old_at[directive.where] = directive.old = old
+            self._recorded.leave_out_strays(directive.strand)
+
+    def _distrust(self, directive: Directive) -> None:
+        """Judge nothing by what a directive maps if it found a mapping that LLVM has kept by itself.
+
+        A kernel gets one address of an array, so that it looks for the new parts of the array beside the old ones.
+        """
+        if directive.old is not None:
+            for entry, device in directive.entries.items():
+                self._mappings.set_old(entry)
+                self._forget_bytes(device, entry)
+
+    def _forget_bytes(self, device: int, entry: Entry) -> None:
+        begin, end = entry.device_begin, entry.device_begin + entry.size
+        self._versions.device_maybe_written(device, begin, end, entry)
+        block = self._memories.block_at(device, begin)
+        self._wastes.device_used(block, entry, device, begin, end, reads=True, writes=True, exact=False)
 
     def _entry_left(self, event: ev.EntryLeft) -> None:
         self._memories.pop_entry(event.device, event.entry)
@@ -573,7 +607,13 @@ class Checker:
         directive = self._directive(event.cause)
         story = self._story(directive, f"unmaps it in {directive.name}")
         self._mappings.item_ended(directive, story, event.item, event.entry)
-        if event.entry is not None and event.item.flags.counted_down:
+        if event.entry is None:
+            return
+        if self._mappings.old(event.entry) is not None:
+            self._forget_bytes(event.device, event.entry)
+        if self._mappings.is_left_behind(event.entry):
+            self._lifetimes.ended(event.entry, directive)
+        if event.item.flags.counted_down:
             self._lost.given_back(directive, event.entry)
 
     def _update_missed(self, event: ev.UpdateMissed) -> None:
@@ -655,6 +695,8 @@ class Checker:
 
     def _kernel_submitted(self, event: ev.KernelSubmitted) -> None:
         directive = self._directive(event.cause)
+        self._recorded.judge_strays(directive.strand)
+        self._distrust(directive)
         directive.kernel, uses = event.kernel, event.uses
         if directive.strand.is_queue:
             directive.clock = Clock(directive.strand.clock)

@@ -52,20 +52,27 @@ class Lifetimes:
 
     strands: Strands
     mistakes: Mistakes
+    _is_left_behind: Callable[[Entry], bool]
+    """Tells whether LLVM has kept a mapping that the program has ended."""
     _live: dict[Entry, _Mapping] = attrs.field(factory=dict)
 
     def entered(self, entry: Entry, story: Story) -> None:
         self._live[entry] = _Mapping(entry, story)
 
     def freed(self, event: MappedFreed) -> None:
-        """Note that an array is freed; memory of omp_target_associate_ptr is left out, as the program manages it."""
+        """Note that an array is freed.
+
+        Memory of omp_target_associate_ptr is left out, as the program manages it, and so are mappings that only LLVM
+        has kept.
+        """
         array, strand = event.array, self.strands.current()
         begin, end = array.address, array.address + array.nbytes
         where = event.where or (f"after {strand.source}" if strand.source else "")
         story = Story(event.who or strand.name, event.did, where, self.strands.sim.now)
         for mapping in self._live.values():
             entry = mapping.entry
-            if mapping.freed is None and entry.host_begin < end and begin < entry.host_end and entry.total != INFINITE:
+            overlaps = entry.host_begin < end and begin < entry.host_end
+            if mapping.freed is None and overlaps and entry.total != INFINITE and not self._is_left_behind(entry):
                 mapping.freed, mapping.chain, mapping.epoch = story, strand.chain, strand.epoch
 
     def is_told(self, entry: Entry | None) -> bool:
@@ -91,10 +98,14 @@ class Lifetimes:
             why = "It finds the old mapping, with what the old array had"
             self._judge(entry, directive.strand, told, why)
 
-    def left(self, entry: Entry, directive: Directive) -> None:
-        """Report the end of a mapping whose array was freed before, and forget the mapping."""
+    def ended(self, entry: Entry, directive: Directive) -> None:
+        """Report the end of a mapping whose array was freed before."""
         told = self._story(directive, f"unmaps it in {directive.name}")
         self._judge(entry, directive.strand, told, "Until it is unmapped, a new array at its address is taken for it")
+
+    def left(self, entry: Entry, directive: Directive) -> None:
+        """Report the end of a mapping whose array was freed before, and forget the mapping."""
+        self.ended(entry, directive)
         self._live.pop(entry, None)
 
     def _story(self, directive: Directive, did: str) -> Story:
@@ -152,10 +163,13 @@ class _LiveEntry:
     kept_by_mapper: bool = False
     """Whether LLVM left the reference count as it was when an item of a mapper ended."""
 
+    is_old: bool = False
+    """Whether a directive has found the mapping when LLVM alone kept it, or has made it beside such a one."""
+
     @property
     def is_left_behind(self) -> bool:
         """Tell whether the program has ended all its maps of these bytes, but LLVM has kept the mapping."""
-        return self.has_ended or (self.kept_by_mapper and len(self.ended_by) >= len(self.begun_by))
+        return (self.has_ended or self.kept_by_mapper) and len(self.ended_by) >= len(self.begun_by)
 
 
 @attrs.define(eq=False)
@@ -190,6 +204,20 @@ class Mappings:
                 return entry, mapping.entered
         return None
 
+    def is_left_behind(self, entry: Entry) -> bool:
+        """Tell whether LLVM alone keeps a mapping: the program has ended all its maps of these bytes."""
+        mapping = self._live.get(entry)
+        return mapping is not None and mapping.is_left_behind
+
+    def old(self, entry: Entry) -> Story | None:
+        """Return who made a mapping whose bytes cannot be trusted, because a directive has found what LLVM had kept."""
+        mapping = self._live.get(entry)
+        return mapping.entered if mapping is not None and mapping.is_old else None
+
+    def set_old(self, entry: Entry) -> None:
+        if (mapping := self._live.get(entry)) is not None:
+            mapping.is_old = True
+
     def region_ended(self, region: int) -> None:
         """Note that a region has ended: its mappings that still exist (a mapper may leave some) count as left over."""
         for made in self._by_region.pop(region, ()):
@@ -205,6 +233,7 @@ class Mappings:
         if mapping is None or entry is None or entry.total == INFINITE:
             return
         if event.item.size:
+            mapping.is_old = mapping.is_old or mapping.is_left_behind
             mapping.begun_by.add(directive.number)
             mapping.references.append((strand.chain, strand.epoch))
             mapping.mapped += 1
@@ -327,7 +356,7 @@ class Mappings:
                 and (not mapping.region or mapping.has_ended)
             ):
                 name = entry.name or "data"
-                if mapping.is_left_behind:
+                if mapping.is_old or mapping.is_left_behind:
                     self._left_behind(name, mapping.entered, entry.total)
                     continue
                 advice = f"Its count is {entry.total} at the end: `target exit data map(release: {name})`, or `from`."
@@ -367,6 +396,8 @@ class RecordedFaults:
     """By (kernel, array, line): whether the access that was reported first was a write. `a[i] += 1` reads and writes,
     and is one mistake.
     """
+    _kept: dict[Strand, list[tuple[KernelStrayed, tuple[Entry, Story] | None]]] = attrs.field(factory=dict)
+    """By strand: the strays of the kernel that it launches next, each with what maps its host address."""
     _beside: dict[Entry, list[tuple[str, int, int, Story, Story]]] = attrs.field(factory=dict)
     """By mapping: the kernels that used the host's addresses instead of the device's, with their chain and epoch, who
     mapped it, and the access.
@@ -412,7 +443,23 @@ class RecordedFaults:
         self.mistakes.add("use after free", name, stories, advice, name, (event.kernel, name))
 
     def strayed(self, event: KernelStrayed, mapping: tuple[Entry, Story] | None) -> None:
-        """Report an access of a recorded kernel outside of the memory that it may use.
+        """Keep an access outside of the memory that a recorded kernel may use, until its directive has mapped its data.
+
+        mapping: the entry that maps the accessed host address now, and who mapped it.
+        """
+        self._kept.setdefault(self.strands.current(), []).append((event, mapping))
+
+    def leave_out_strays(self, strand: Strand) -> None:
+        """Forget the strays of the kernel that a strand launches next: the runtime gives it wrong addresses."""
+        self._kept.pop(strand, None)
+
+    def judge_strays(self, strand: Strand) -> None:
+        """Report the strays of the kernel that a strand launches now."""
+        for event, mapping in self._kept.pop(strand, ()):
+            self._stray(event, mapping, strand)
+
+    def _stray(self, event: KernelStrayed, mapping: tuple[Entry, Story] | None, strand: Strand) -> None:
+        """Report an access of a recorded kernel, which `strand` launches, outside of the memory that it may use.
 
         mapping: the entry that maps the accessed host address in this run, and who mapped it. It was mapped in the
         recorded run, too, if its end is ordered behind the kernel (`left`), for a replay keeps every order that the
@@ -427,10 +474,9 @@ class RecordedFaults:
         name, now = event.name or UNKNOWN, self.strands.sim.now
         told = _story(event.kernel, f"{name} {event.how}" if event.name else event.how, event.access, now)
         if mapping is not None:
-            strand = self.strands.current()
             told = _story(event.kernel, f"{mapping[0].name or 'data'} by the host's address", event.access, now)
             self._beside.setdefault(mapping[0], []).append((event.kernel, strand.chain, strand.epoch, mapping[1], told))
-        elif (freed := self._ended_beside(event.host_address)) is not None:
+        elif (freed := self._ended_beside(event.host_address, strand)) is not None:
             self._raced_with_end(event.kernel, freed.name, freed.story, told)
         else:
             advice = f"The kernel reaches beyond what is mapped: map the whole section of {name} that it uses."
@@ -460,12 +506,13 @@ class RecordedFaults:
 
     def finish(self) -> None:
         """Report kernels that used the host's addresses of mappings that still exist at the end."""
+        for strand in [*self._kept]:  # of directives that failed before they began
+            self.judge_strays(strand)
         for entry in [*self._beside]:
             self.left(entry, None)
 
-    def _ended_beside(self, address: int) -> _FreedBlock | None:
-        """Return the freed device copy of a host address, if the free is not ordered before the running strand."""
-        strand = self.strands.current()
+    def _ended_beside(self, address: int, strand: Strand) -> _FreedBlock | None:
+        """Return the freed device copy of a host address, if the free is not ordered before the strand."""
         for blocks in self._unmapped.values() if address else ():
             near = blocks.before(address)
             if near is not None and address < near[1].end and not strand.comes_after(near[1].chain, near[1].epoch):

@@ -204,6 +204,8 @@ class LostUpdates:
     released later, behind the end of its kernel.
     """
 
+    has_died: bool = False
+    """Whether the runtime has ended a correct program."""
     _found: Mistakes = attrs.field(factory=Mistakes)
     _possible: dict[str, Mistake] = attrs.field(factory=dict)
     """By array: an update that another schedule can lose, with one pair of directives."""
@@ -290,8 +292,17 @@ class LostUpdates:
         )
         self._found.add("missing unmap", f"{name}, by the runtime", (mapped,), advice, name)
 
+    def died(self, message: str, mapped: Story, story: Story) -> None:
+        """Note the end of a program whose last directive found a mapping that LLVM has kept; mapped: who made that."""
+        self.has_died = True
+        advice = (
+            "The directive finds what LLVM has kept of a mapping that the program has ended: LLVM counts some items of "
+            "a mapper up and not down. OpenMP allows the program."
+        )
+        self._found.add("fatal error", f"{message}, by the runtime", (mapped, story), advice)
+
     def all(self) -> list[Mistake]:
-        """Return lost updates and mappings that LLVM kept, then the updates that another schedule can lose."""
+        """Return what has happened, then the updates that another schedule can lose."""
         found = self._found.all()
         lost = {one.subject.removesuffix(", by the runtime") for one in found}
         return [*found, *(one for subject, one in self._possible.items() if subject not in lost)]

@@ -63,9 +63,9 @@ def launch_of(
 
 
 def check_logical(call: str, **clauses: object) -> None:
-    """Raise TypeError, with the clause's name, where a text or an array stands for a logical expression."""
+    """Raise TypeError, with the clause's name, where anything but a truth value stands for a logical expression."""
     for name, value in clauses.items():
-        if not isinstance(value, (int, np.bool_, np.integer)):
+        if not isinstance(value, (bool, np.bool_)):
             raise TypeError(f"{call}: {name} is {value!r:.80}, but must be True or False")
 
 

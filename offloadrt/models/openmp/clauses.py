@@ -16,7 +16,7 @@ follows it with ``omp.pointees(s, 10, np.float64, member="p")``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -199,22 +199,20 @@ def depend(
     Tasks of one `mutexinoutset` run one at a time, in any order; tasks of one `inoutset` run as readers do.
 
     Items are compared by address, as in LLVM's runtime: that of an array, of a section's first element, of a pointer or
-    an integer. Anything else that is hashable is compared as an object.
+    an integer. A text is a name that equals only itself. Raises TypeError for other items, and without any.
     """
-    return Depend(
-        _addresses(in_), (*_addresses(out), *_addresses(inout)), _addresses(mutexinoutset), _addresses(inoutset)
-    )
+    lists = {"in_": in_, "out": out, "inout": inout, "mutexinoutset": mutexinoutset, "inoutset": inoutset}
+    if all(items is None for items in lists.values()):
+        raise TypeError("depend: a clause without list items; write omp.depend(out=a) (in_, out, inout, …)")
+    found = {name: tuple([_address(name, item) for item in items_of(items)]) for name, items in lists.items()}
+    return Depend(found["in_"], found["out"] + found["inout"], found["mutexinoutset"], found["inoutset"])
 
 
-def _addresses(items: Any) -> tuple[Any, ...]:
-    return tuple(_address(item) for item in items_of(items))
-
-
-def _address(item: Any) -> Any:
+def _address(name: str, item: Any) -> Any:
     if isinstance(item, (HostArray, DevicePointer)):
         return item.address
-    if not isinstance(item, Hashable):
-        raise TypeError(f"depend takes arrays, sections, pointers, numbers and names, not {item!r:.80}")
+    if not isinstance(item, (Section, int, np.integer, str)) or isinstance(item, bool):
+        raise TypeError(f"depend: {name} takes arrays, sections, pointers, addresses and names, not {item!r:.80}")
     return item.begin if isinstance(item, Section) else item
 
 

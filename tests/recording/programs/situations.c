@@ -1623,6 +1623,173 @@ NI void c_mapper_not_ended(void) { /* missing unmap */
 #pragma omp target update from(h->v[0:N])
   sink=sum(h->v,N);
 }
+typedef struct { int a, b, c; } tri;
+#pragma omp declare mapper(tri t) map(to: t.a) map(from: t.c)
+NI void tri_ten(void) {
+  tri x[10];
+  for(int i=0;i<10;i++){ x[i].a=1; x[i].c=0; }
+#pragma omp target map(tofrom:x)
+  for(int i=0;i<10;i++) x[i].c=x[i].a;
+  for(int i=0;i<10;i++) sink+=x[i].c;
+}
+NI void tri_five(void) {
+  tri y[5];
+  for(int i=0;i<5;i++){ y[i].a=2; y[i].c=0; }
+#pragma omp target map(tofrom:y)
+  for(int i=0;i<5;i++) y[i].c=y[i].a;
+  for(int i=0;i<5;i++) sink+=y[i].c;
+}
+NI void c_mapper_frames(void) { /* missing unmap by the runtime|fatal error by the runtime */ tri_ten(); tri_five(); }
+NI void plain(void) {
+  int z[40];
+  for(int i=0;i<40;i++) z[i]=i;
+#pragma omp target map(tofrom:z)
+  for(int i=0;i<40;i++) z[i]+=1;
+  for(int i=0;i<40;i++) sink+=z[i];
+}
+NI void c_mapper_frame_plain(void) { /* missing unmap by the runtime|fatal error by the runtime */ tri_ten(); plain(); }
+NI void c_mapper_heap_again(void) { /* missing unmap by the runtime|fatal error by the runtime */
+  for(int k=0;k<3;k++){
+    tri *x=malloc(20*sizeof *x);
+    for(int i=0;i<20;i++){ x[i].a=k; x[i].c=0; }
+#pragma omp target map(tofrom:x[0:20])
+    for(int i=0;i<20;i++) x[i].c=x[i].a;
+    for(int i=0;i<20;i++) sink+=x[i].c;
+    free(x);
+  }
+}
+NI void c_mapper_heap_parts(void) { /* missing unmap by the runtime */
+  tri *x=malloc(20*sizeof *x);
+  for(int i=0;i<20;i++){ x[i].a=1; x[i].c=0; }
+#pragma omp target map(tofrom:x[0:20])
+  for(int i=0;i<20;i++) x[i].c=x[i].a;
+#pragma omp target map(tofrom:x[5:10])
+  for(int i=5;i<15;i++) x[i].c+=x[i].a;
+  for(int i=0;i<20;i++) sink+=x[i].c;
+  free(x);
+}
+static tri st[10];
+NI void c_mapper_static_again(void) { /* missing unmap by the runtime */
+  for(int k=0;k<3;k++){
+    for(int i=0;i<10;i++){ st[i].a=k; st[i].c=0; }
+#pragma omp target map(tofrom:st)
+    for(int i=0;i<10;i++) st[i].c=st[i].a;
+    for(int i=0;i<10;i++) sink+=st[i].c;
+  }
+}
+NI void held_at(int n) {
+  held h={n,mk(n,1)};
+#pragma omp target map(tofrom:h)
+  for(int i=0;i<h.n;i++) h.v[i]+=1;
+  sink=sum(h.v,n); free(h.v);
+}
+NI void c_mapper_held_again(void) { /* missing unmap by the runtime|fatal error by the runtime */ held_at(100); held_at(50); held_at(200); }
+NI void c_mapper_two(void) { /* missing unmap by the runtime|fatal error by the runtime */ tri_ten(); held_at(60); tri_five(); held_at(30); }
+NI void c_mapper_data(void) { /* missing unmap by the runtime */
+  held h={80,mk(80,1)};
+  for(int k=0;k<2;k++){
+#pragma omp target data map(tofrom:h)
+    {
+#pragma omp target
+      for(int i=0;i<h.n;i++) h.v[i]+=1;
+    }
+    sink=sum(h.v,80);
+  }
+  free(h.v);
+}
+NI void c_mapper_enter_exit(void) { /* missing unmap by the runtime|fatal error by the runtime */
+  for(int k=0;k<2;k++){
+    tri *x=malloc(20*sizeof *x);
+    for(int i=0;i<20;i++){ x[i].a=k; x[i].c=0; }
+#pragma omp target enter data map(to:x[0:20])
+#pragma omp target map(tofrom:x[0:20])
+    for(int i=0;i<20;i++) x[i].c=x[i].a;
+#pragma omp target exit data map(from:x[0:20])
+    for(int i=0;i<20;i++) sink+=x[i].c;
+    free(x);
+  }
+}
+NI void c_mapper_nowait(void) { /* missing unmap by the runtime|fatal error by the runtime */
+  for(int k=0;k<2;k++){
+    tri x[10];
+    for(int i=0;i<10;i++){ x[i].a=k; x[i].c=0; }
+#pragma omp target map(tofrom:x) nowait
+    for(int i=0;i<10;i++) x[i].c=x[i].a;
+#pragma omp taskwait
+    for(int i=0;i<10;i++) sink+=x[i].c;
+  }
+}
+NI void c_mapper_freed_early(void) { /* freed while mapped */
+  tri *x=malloc(20*sizeof *x);
+  for(int i=0;i<20;i++){ x[i].a=1; x[i].c=0; }
+#pragma omp target enter data map(to:x[0:20])
+  free(x);
+#pragma omp target exit data map(release:x[0:20])
+}
+NI void c_mapper_stale(void) { /* stale data */
+  held h={80,mk(80,1)};
+#pragma omp target data map(to:h)
+  {
+#pragma omp target
+    for(int i=0;i<h.n;i++) h.v[i]+=1;
+    sink=sum(h.v,80);
+  }
+  free(h.v);
+}
+NI void c_mapper_race(void) { /* race */
+  tri x[10];
+  for(int i=0;i<10;i++){ x[i].a=1; x[i].c=0; }
+#pragma omp target map(tofrom:x) nowait
+  for(int i=0;i<10;i++) x[i].c=x[i].a;
+#pragma omp target map(tofrom:x) nowait
+  for(int i=0;i<10;i++) x[i].c+=x[i].a;
+#pragma omp taskwait
+  for(int i=0;i<10;i++) sink+=x[i].c;
+}
+NI void c_kernel_copyprivate(void) { /* ok */
+  int r[48];
+#pragma omp target teams num_teams(4) map(from:r)
+#pragma omp parallel num_threads(4)
+  {
+    int v, w[2], at=omp_get_team_num()*4+omp_get_thread_num();
+#pragma omp single copyprivate(v,w)
+    { v=omp_get_team_num(); w[0]=w[1]=10*v; }
+    r[at]=v+w[1];
+#pragma omp barrier
+#pragma omp single copyprivate(v)
+    v+=100;
+    r[16+at]=v;
+#pragma omp parallel num_threads(2)
+    {
+      int u;
+#pragma omp single copyprivate(u)
+      u=omp_get_ancestor_thread_num(1);
+      if(omp_get_thread_num()==0) r[32+at]=u;
+    }
+  }
+  for(int i=0;i<16;i++) if(r[i]!=11*(i/4)||r[16+i]!=100+i/4||r[32+i]!=i%4) abort();
+}
+NI void c_kernel_cancel(void) { /* ok */
+  int s=0;
+  omp_lock_t lock;
+#pragma omp target map(tofrom:s) private(lock)
+  {
+    omp_init_lock_with_hint(&lock,omp_sync_hint_contended);
+#pragma omp parallel num_threads(8)
+    {
+#pragma omp for
+      for(int i=0;i<64;i++){
+        if(i>100) {
+#pragma omp cancel for
+        }
+#pragma omp cancellation point for
+        omp_set_lock(&lock); s+=1; omp_unset_lock(&lock);
+      }
+    }
+    omp_destroy_lock(&lock);
+  }
+  if(s!=64) abort();
+}
 NI void c_host_address_of_mapped(void) { /* outside of what is mapped */
   double *a=mk(N,1);
 #pragma omp target data map(tofrom:a[0:N])
@@ -1816,6 +1983,21 @@ static const struct {
     CASE(mapper_leaves),
     CASE(mapper_entered),
     CASE(mapper_not_ended),
+    CASE(mapper_frames),
+    CASE(mapper_frame_plain),
+    CASE(mapper_heap_again),
+    CASE(mapper_heap_parts),
+    CASE(mapper_static_again),
+    CASE(mapper_held_again),
+    CASE(mapper_two),
+    CASE(mapper_data),
+    CASE(mapper_enter_exit),
+    CASE(mapper_nowait),
+    CASE(mapper_freed_early),
+    CASE(mapper_stale),
+    CASE(mapper_race),
+    CASE(kernel_copyprivate),
+    CASE(kernel_cancel),
     CASE(host_address_of_mapped),
     CASE(host_address_nowait),
     CASE(memcpy_swapped),

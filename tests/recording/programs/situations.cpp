@@ -131,6 +131,40 @@ NI void c_reference_lost(void) { /* lost */
   sink=x;
 }
 
+struct Row {
+  int n;
+  double *v;
+  explicit Row(int many) : n(many), v(new double[many]) { for(int i=0;i<n;i++) v[i]=1; }
+  ~Row() { delete[] v; }
+};
+#pragma omp declare mapper(Row r) map(r, r.v[0:r.n])
+NI void row_of(int n) {
+  Row r(n);
+#pragma omp target map(tofrom:r)
+  for(int i=0;i<r.n;i++) r.v[i]+=1;
+  sink=sum(r.v,n);
+}
+NI void c_mapper_objects(void) { /* missing unmap by the runtime|fatal error by the runtime */
+  row_of(100); row_of(40); row_of(160);
+}
+NI void c_mapper_object_then_array(void) { /* missing unmap by the runtime|fatal error by the runtime */
+  row_of(100);
+  double z[40];
+  for(int i=0;i<40;i++) z[i]=i;
+#pragma omp target map(tofrom:z)
+  for(int i=0;i<40;i++) z[i]+=1;
+  sink=sum(z,40);
+}
+NI void c_mapper_objects_of_heap(void) { /* missing unmap by the runtime|fatal error by the runtime */
+  for(int k=0;k<3;k++){
+    auto r=std::make_unique<Row>(50+k);
+    Row *p=r.get();
+#pragma omp target map(tofrom:p[0:1])
+    for(int i=0;i<p->n;i++) p->v[i]+=1;
+    sink=sum(r->v,50);
+  }
+}
+
 #define CASE(name) {#name, c_##name}
 static const struct {
   const char *name;
@@ -151,6 +185,9 @@ static const struct {
     CASE(vector_nowait_scope),
     CASE(vector_swap),
     CASE(reference_lost),
+    CASE(mapper_objects),
+    CASE(mapper_object_then_array),
+    CASE(mapper_objects_of_heap),
 };
 
 int main(int count, char **arguments) {

@@ -42,6 +42,7 @@ typedef struct team {
   uint32_t asked_threads; /* num_threads of the next region; 0: none */
   int64_t range[2];    /* the iterations that `distribute` gave to the team: first and last */
   uint32_t seen;       /* what was done before this release is known to its threads: conflicts.c */
+  void *copied;        /* the variables of a `single copyprivate`, in the thread that has run it */
   loop_t loops[LOOPS];
 } team_t;
 

@@ -57,6 +57,10 @@ DEVICE void __kmpc_end_critical(void *location, int32_t thread, void *lock) {
 }
 
 DEVICE void omp_init_lock(void *lock) { *(int32_t *)lock = 0; }
+DEVICE void omp_init_lock_with_hint(void *lock, uintptr_t hint) {
+  (void)hint;
+  omp_init_lock(lock);
+}
 DEVICE void omp_destroy_lock(void *lock) { (void)lock; }
 DEVICE void omp_set_lock(void *lock) { take(lock); }
 DEVICE void omp_unset_lock(void *lock) { give_back(lock); }
@@ -96,6 +100,27 @@ DEVICE int32_t __kmpc_masked(void *location, int32_t thread, int32_t filter) {
 DEVICE void __kmpc_end_masked(void *location, int32_t thread) { (void)location, (void)thread; }
 DEVICE int32_t __kmpc_single(void *location, int32_t thread) { return __kmpc_master(location, thread); }
 DEVICE void __kmpc_end_single(void *location, int32_t thread) { (void)location, (void)thread; }
+
+DEVICE void __kmpc_copyprivate(void *location, int32_t thread, size_t bytes, void *variables, void (*copy)(void *, void *),
+                               int32_t has_run) {
+  (void)location, (void)thread, (void)bytes;
+  team_t *team = this_team();
+  if (this_grid()->current->level > 1) /* a region of one thread, which has run it */
+    return;
+  if (has_run)
+    team->copied = variables;
+  barrier(team);
+  if (!has_run)
+    copy(variables, team->copied);
+  barrier(team);
+}
+
+/* Nothing is cancelled unless OMP_CANCELLATION says so, and on a GPU nothing is. */
+DEVICE int32_t __kmpc_cancel(void *location, int32_t thread, int32_t kind) {
+  (void)location, (void)thread, (void)kind;
+  return 0;
+}
+DEVICE int32_t __kmpc_cancellationpoint(void *location, int32_t thread, int32_t kind) { return __kmpc_cancel(location, thread, kind); }
 
 /* ---- tasks: run where they are met, which OpenMP allows ---- */
 typedef struct {
@@ -228,6 +253,14 @@ DEVICE int omp_get_num_teams(void) { return who(this_grid()->teams ? this_grid()
 DEVICE int omp_get_max_threads(void) { return who(this_grid()->current->level ? 1 : this_grid()->threads); }
 DEVICE int omp_get_thread_limit(void) { return who(this_grid()->threads); }
 DEVICE int omp_get_level(void) { return (int)this_grid()->current->level; }
+DEVICE int omp_get_ancestor_thread_num(int level) {
+  int innermost = omp_get_level();
+  return level < 0 || level > innermost ? -1 : level == 1 ? who(this_grid()->current->thread % this_team()->size) : 0;
+}
+DEVICE int omp_get_team_size(int level) {
+  int innermost = omp_get_level();
+  return level < 0 || level > innermost ? -1 : level == 1 ? who(this_team()->size) : 1;
+}
 DEVICE int omp_get_active_level(void) { return this_grid()->current->level > 0; }
 DEVICE int omp_in_parallel(void) { return this_grid()->current->level > 0; }
 DEVICE int omp_is_initial_device(void) { return 0; }
