@@ -273,7 +273,7 @@ class HandlerStatistics:
 
 
 class AsyncHandler:
-    """The actor of one device's library: ``start`` it, and ``submit`` handlers when their signals are set.
+    """The library's thread that runs handlers: ``start`` it, and ``submit`` a handler when its signal is set.
 
     Whenever it is woken (``Runtime::AsyncEventsLoop``), it takes the list of new handlers, under the list's lock.
     """
@@ -703,7 +703,7 @@ class Rocr:
         return {self.handler.name: self.handler.statistics()}
 
     def faults(self) -> dict[str, int]:
-        """Return how many pages of host memory came into page tables, by the way in which they came.
+        """Count the pages of host memory that entered page tables, by what entered them.
 
         ``study.run.Run.faults`` explains the names.
         """

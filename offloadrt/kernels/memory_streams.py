@@ -269,7 +269,7 @@ _WINDOW = 1 << 12
 
 @attrs.frozen(eq=False)
 class Moved:
-    """Elements of one array that move in one order and one direction."""
+    """Elements of one array that a launch loads, or stores, in one order."""
 
     nbytes: float
     """Bytes of the elements alone, without the rest of their sectors."""
@@ -311,7 +311,7 @@ class Moves:
         return [moved for moved in self._find() if moved.nbytes]
 
     def at(self, places: Mapping[str, tuple[float, float]]) -> Moves:
-        """Return these moves with what the real indices of some arrays gave, by the array's name (`Moved.known`)."""
+        """Return the moves at a launch whose index arrays have values; `places` is what those show (`Moved.known`)."""
         return Moves(lambda: [attrs.evolve(part, known=places.get(part.name)) for part in self._moved])
 
     def per_byte(self, sector: int, cache: float) -> float:

@@ -65,7 +65,7 @@ class Source:
         return source
 
     def rewritten(self, text: str, how: str) -> Source:
-        """Return this source with `text` as its function; `how` it was changed, such as "split", stands in messages."""
+        """Return this source with the function `text`. how: what was done to it, such as "split", for messages."""
         (tree,) = ast.parse(text).body
         assert isinstance(tree, ast.FunctionDef)
         return attrs.evolve(self, who=f"{how} {self.who}", file=f"{self.file} ({how})", tree=tree)

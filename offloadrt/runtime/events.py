@@ -176,7 +176,7 @@ class ArrayFreed:
 class HostUsed:
     """The running strand reads or writes host memory. `exact`: it accesses every byte, else only some bytes.
 
-    writes: None where it is one of both. atomic: no two such uses race. later: it may do so from now on.
+    writes: None if it may be either. atomic: no two such uses race. later: it may happen at any time from now on.
     """
 
     array: HostArray
@@ -307,7 +307,7 @@ class EntryLeft:
 
 @attrs.define
 class PointerAttached:
-    """A pointer on the device is about to be written: the address of its pointee there.
+    """A pointer in device memory is about to be set to its pointee's address on the device.
 
     item: what maps the pointee. begin: the pointer's host address.
     """

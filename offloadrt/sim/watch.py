@@ -40,7 +40,7 @@ class Watchdog:
         self._task: Task | None = None
 
     async def wait(self) -> None:
-        """Wait for the error as long as the run lasts."""
+        """Wait until `fail` reports an error of the run, and raise it; the run's end cancels this wait."""
         self._task = current_task()
 
         def abort(_: object) -> Abort:

@@ -223,7 +223,7 @@ class Processes(Executor):
         return ProcessPoolExecutor(self._jobs, mp_context=spawn, initializer=_live_as_a_worker)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Submit a call to one of the processes. They leave Ctrl-C, also while they start, to this process."""
+        """Submit a call to one of the processes, which ignore Ctrl-C so that only this process handles it."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # which a process that is started inherits
         try:
             return self._pool.submit(fn, *args, **kwargs)

@@ -232,7 +232,7 @@ class FreeClock:
         return self._before.get(stream.index, {})
 
     def at(self, stream: Stream) -> Mapping[int, int]:
-        """Return the frees that precede a mark put into a stream now, including the stream's own."""
+        """Count, by stream, the frees that come before a mark (such as an event) if it is put into a stream now."""
         own = {stream.index: frees} if (frees := self._counts.get(stream.index)) else {}
         return {**self.before(stream), **own}
 

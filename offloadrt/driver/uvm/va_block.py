@@ -170,7 +170,7 @@ class VaSpace:
                     one.device.reach_peer(two.device.local, links, self.costs.access_part)
 
     def allocate(self, address: int, nbytes: int, name: str) -> None:
-        """Add an allocation, of the object of this name, for all devices; nobody has touched it."""
+        """Add an allocation for all devices; no page of it has been touched yet. name: the object's name."""
         self._allocations[address] = nbytes, name
         for member in self.members:
             member.pages.add(address, nbytes, False, name)
@@ -246,7 +246,7 @@ class VaSpace:
             other.map_remote_again(block)
 
     def left(self, device: int, index: int, pages: PageSet) -> None:
-        """Record that pages of a block have left ``device``; devices that mapped them there lose their translations."""
+        """Record that pages of a block have left ``device``, and unmap them on devices that accessed them there."""
         records = [*self.records(index)]
         for other, block in self.others(device, index):
             if there := block.at_peers.get(device, 0) & pages:
@@ -263,7 +263,7 @@ class VaSpace:
             block.set_host_copy(pages, valid=valid)
 
     def came_home(self, index: int) -> None:
-        """Let devices map over the link what they are advised to access of a block, as pages came back to the host."""
+        """Map a block's pages that have returned to the host for devices that shall access them over the link."""
         for member in self.members:
             member.map_remote_again(member.pages.block(index))
 
@@ -455,7 +455,7 @@ class VaBlocks:
             self._tell(block)
 
     async def invalidate_copies(self, block: ManagedBlock, pages: PageSet) -> None:
-        """Invalidate the other copies of read-only pages, because a store has met them; nothing moves."""
+        """Invalidate all other copies of read-only pages to which the GPU stores now; no bytes move."""
         space, index = self.space, block.index
         for member, record in [*space.others(self.device.local, index)]:
             if gone := (record.resident | record.remote) & pages:
@@ -688,7 +688,7 @@ class VaBlocks:
             self.release_memory(block)
 
     async def copy_home(self, block: ManagedBlock, pages: PageSet, kept: int, cause: int, work: float = 0.0) -> None:
-        """Move pages to the host, but no bytes of those it has copies of; ``kept`` stay here as read-only copies."""
+        """Move pages to the host, copying only bytes that it lacks; ``kept`` stay here as read-only copies."""
         moved = pages & ~block.host_copy
         self.unmap(block, pages & ~kept)
         self.protect(block, kept)

@@ -134,7 +134,7 @@ class Versions:
     def to_host(
         self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access, is_counterpart: bool
     ) -> None:
-        """Copy to the host; if the source is not the device's copy of the same data, the copy counts as a write."""
+        """Record a copy to the host; it is a write of the host if it comes from other data than the host's own."""
         self._last += 1
         shift = host_begin - begin
         for cell in self._device(device).cut(begin, begin + nbytes):

@@ -95,7 +95,7 @@ def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
 
 
 class Scope:
-    """What the names of one function stand for, while the walk goes through it.
+    """The values of a function's names, at the point that the walk through the function has reached.
 
     A pass for which a name means the same everywhere in a function leaves the methods that follow assignments as they
     are.
@@ -151,7 +151,7 @@ class Scope:
         self.meet([names])
 
     def meet(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Join what the names stand for on several paths, where these meet."""
+        """Join the values that each name has on several paths through the function, where the paths meet."""
 
     def elements(self, node: ast.expr) -> Sequence[ast.expr]:
         """Return the elements of a loop's iterable if the loop is to be walked once for each; empty for other loops."""

@@ -49,7 +49,7 @@ class MatchQueues(Generic[R, M]):
         return None
 
     def probe(self, source: int, tag: int) -> M | None:
-        """Return the message that such a receive would take now, and leave it in the queue; None if there is none."""
+        """Return the message that a receive with this source and tag would get now; it stays queued. None without."""
         return None if (place := self._first(source, tag)) is None else self.unexpected[place][2]
 
     def withdraw(self, receive: R) -> bool:

@@ -33,7 +33,7 @@ ADDRESS_BYTES: Final = 8
 
 @attrs.define(eq=False)
 class ArgumentBlocks:
-    """The blocks of device memory in which launches on one device find their arguments, as libgomp's plugin has them.
+    """Blocks of device memory that hold the arguments of a device's launches, as in libgomp's plugin.
 
     Follows GOMP_OFFLOAD_openacc_exec and GOMP_OFFLOAD_openacc_async_exec (libgomp/plugin/plugin-nvptx.c): each launch
     allocates a block for the addresses of its data, copies them there, and frees the block when the launch is over. The

@@ -55,7 +55,7 @@ class TargetConstruct:
 
 @attrs.frozen(eq=False)
 class HostFunction:
-    """A function of the program, and what the names around it stand for."""
+    """A function of the program, with the values of the names that it takes from around it."""
 
     source: Source
     names: dict[str, Any]
@@ -377,7 +377,7 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
             self.inline(self.scope.inside(function, arguments), at)
 
     def running(self, node: ast.expr) -> Any:
-        """Return what is run here. Raises SourceRefused if that may be one function or region or another."""
+        """Return the function or region that is run here. Raises SourceRefused if it may be one of several."""
         meaning = self.scope.meaning(node)
         if isinstance(meaning, Ambiguous) and meaning.runs:
             self.scope.source.refuse(

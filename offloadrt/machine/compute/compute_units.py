@@ -54,7 +54,7 @@ from offloadrt.trace import Event, Trace, events
 # As in CUDA, priorities matter to teams that wait. Nothing that runs is stopped, and a kernel that has begun and
 # lacks slots gets those that become free before any other kernel.
 def goes_before(packet: KernelPacket, other: KernelPacket) -> bool:
-    """Tell whether a kernel that has come later takes slots before another one, by its priority."""
+    """Tell whether a kernel takes slots before another one that came earlier, as its priority is higher."""
     return packet.stream.priority < other.stream.priority
 
 

@@ -112,7 +112,7 @@ class Translations:
         return self._table[span], offset, self._counts[span]
 
     def follow(self, block: ManagedBlock, per_block: int) -> None:
-        """Copy a block's translations for loads into this table, that for stores, without the read-only pages."""
+        """Take over a block's translations from the table for loads, except those of read-only pages."""
         table, offset, counts = self.place_of(block.index)
         new = bytearray(block.table[block.offset : block.offset + per_block])
         for low, high in runs(block.read_only):

@@ -23,7 +23,7 @@ SINGLE_THREAD = "cpu.single_thread"
 
 
 class Host(msgspec.Struct, frozen=True):
-    """A machine without a profile on which entries were measured, with what is known of its parts."""
+    """A machine on which entries were measured, and which has no profile; only speeds of its parts are known."""
 
     what: str
     """The name of the machine, and the source of that information."""

@@ -576,7 +576,7 @@ def integer(value: int, call: str, what: str) -> int:
 
 
 def on_device(pointer: Pointer) -> TypeGuard[DevicePointer]:
-    """Return whether the pointer is memory of a device other than the initial one."""
+    """Tell whether a pointer leads to memory of a device other than the initial one."""
     return isinstance(pointer, DevicePointer) and pointer.host is None
 
 

@@ -234,7 +234,7 @@ class AmdgpuResources:
             self._signal_lock.release()
 
     def give_back_done(self, stream: AmdgpuStream, signals: int, blocks: int) -> None:
-        """Take signals and blocks of completed work from a stream that its queue keeps, unless another thread did."""
+        """Return signals and blocks of a stream's completed work to their pools, unless another thread has done so."""
         signals = min(signals, stream.signals)
         self._free_signals += signals
         stream.signals -= signals

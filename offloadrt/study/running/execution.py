@@ -127,7 +127,7 @@ def execute(
     sinks: Sequence[Any] = (), causal_log: CausalObserver | None = None, on_progress: Progress | None = None,
     before_run: Callable[[Run], object] | None = None, **fields: Any,
 ) -> Result:  # fmt: skip
-    """Run `scenario` with the parameters `given`, as `spec` and these fields of it say, and return its result.
+    """Run `scenario` with the parameters `given` and return its result; `fields` replace fields of `spec`.
 
     Texts among the parameters are read as on the command line; the rest take their defaults. A policy of the spec, such
     as `allocator`, is also the value of the scenario's parameter of that name. With `repeat`, several runs are made

@@ -221,7 +221,7 @@ class Ledger:
 
     @classmethod
     def of(cls, statistics: RunStatistics, now: float) -> Ledger:
-        """Take the statistics since the run's start as a ledger, without API calls; now: the virtual seconds."""
+        """Make a ledger of the statistics from the run's start to `now`, in virtual seconds; it has no API calls."""
         return cls(
             locks={name: LockUse.of(lock) for name, lock in statistics.locks.items()},
             engines={name: DeviceFigures.of(engine) for name, engine in statistics.engines.items()},
@@ -243,7 +243,7 @@ class Ledger:
         return self._with(earlier, operator.sub)
 
     def times(self, factor: float) -> Ledger:
-        """Return the figures multiplied by `factor`, without calls."""
+        """Return a ledger with all figures multiplied by `factor`, but without API calls."""
         return self._with(self, lambda figure, _: figure * factor)
 
     def _parts(self, names: Iterable[str]) -> Mapping[str, DeviceFigures]:

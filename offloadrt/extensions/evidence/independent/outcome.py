@@ -157,7 +157,7 @@ _TODAY, _FIRST, _LEFT_OUT = map(operator.attrgetter, ("error", "first_error", "l
 
 @attrs.frozen
 class ModelError:
-    """How far values of one kind are off on other machines, predicted without their measurements; as factors."""
+    """The error, as factors, of one kind's predictions on all machines but one, for which it is expected, too."""
 
     kind: str
     without: str

@@ -100,7 +100,7 @@ class Combination:
         return tuple(given[name] for name in self._parameters)
 
     def types(self, arguments: Sequence[Any]) -> tuple[np.dtype[Any], ...]:
-        """Return the types of the partial values at a launch: 64 bits, integers where no other value can occur.
+        """Return the types of the partial results at a launch: int64 for whole numbers, else float64 or complex128.
 
         Raises KernelError for booleans, and for an integer element that would be rounded in each iteration.
         """

@@ -504,7 +504,7 @@ class Phases(BenchmarkProgram):
 
 
 def links(inner: tuple[int, ...], seed: int) -> Any:
-    """Draw links near the unit matrix, periodic."""
+    """Draw a matrix near the unit matrix for the link from each site in each direction; boundaries are periodic."""
     random = np.random.default_rng(seed)
     values = 0.1 * random.normal(size=(4, *inner, 3, 3, 2)).view(np.complex128)[..., 0]
     values[..., range(3), range(3)] += 1.0
@@ -512,7 +512,7 @@ def links(inner: tuple[int, ...], seed: int) -> Any:
 
 
 def source_of(inner: tuple[int, ...]) -> Any:
-    """Draw a source on all sites, periodic."""
+    """Draw the equation's right-hand side on all sites; boundaries are periodic."""
     values = np.random.default_rng(7).normal(size=(*inner, 12, 2)).view(np.complex128)[..., 0]
     return np.pad(values, ((1, 1), (1, 1), (1, 1), (1, 0), (0, 0)), mode="wrap")
 

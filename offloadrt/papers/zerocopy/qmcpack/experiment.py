@@ -66,7 +66,7 @@ class Move:
 
 @attrs.define
 class Crowd:
-    """The crowd of one host thread. `draw` generates the random numbers by which kernels' work varies."""
+    """The walkers of one host thread, which move together. `draw` makes the random numbers that vary kernels' work."""
 
     size: Size
     plan: CrowdPlan
