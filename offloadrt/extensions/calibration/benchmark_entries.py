@@ -12,52 +12,17 @@ from typing import Final
 
 import attrs
 
-from offloadrt.extensions.calibration.operations import LARGE, SMALL, Measurement, linear_cost
+from offloadrt.extensions.calibration.operations import ENTRIES, LARGE, SMALL, Measurement, linear_cost
 from offloadrt.extensions.calibration.readers.kinds import BenchmarkRow
 from offloadrt.machine import MachineSpec
 
 _Name = tuple[str, str]
 """The operation that was measured, and its variant."""
-_SINGLE: Final[dict[_Name, str]] = {
-    ("launch", "call"): "driver.launch",
-    ("launch", "begin"): "launch.latency",
-    ("launch", "gap"): "launch.gap",
-    ("sync", "return"): "sync.latency",
-    ("sync", "idle"): "driver.sync_idle",
-    ("stream", "create"): "driver.stream_create",
-    ("stream", "destroy"): "driver.stream_destroy",
-    ("event", "record"): "driver.event_record",
-    ("event", "wait"): "driver.event_wait",
-    ("copy", "h2d_pinned_call"): "driver.copy_submit",
-    ("malloc_managed", "idle"): "alloc.cuMemAllocManaged",
-    ("managed", "prefetch_call"): "prefetch_async.call",
-    ("managed", "advise_call"): "advise.call",
-    ("malloc_async", "idle_kept"): "mempool.alloc",
-    ("free_async", "idle_kept"): "mempool.free",
-    ("memory", "latency"): "mem.latency",
-    ("lock", "handover"): "driver.handover",
-    ("first_touch", "gpu_present_2m"): "fault.service_2m",
-}
-"""Rows whose time is the value of an entry; if there are several sizes, the smallest one is used."""
-_PINNING: Final[dict[str, tuple[str, str]]] = {
-    "host_register": ("pin.register", "pin.page"),
-    "host_unregister": ("pin.unregister", "pin.unregister_page"),
-    "malloc_host": ("usm.malloc_host", "pin.alloc_page"),
-    "free_host": ("", "pin.free_page"),
-}
-"""Rows with several sizes: the entry of the constant part of the cost, and that of the cost of a page."""
-_RATES: Final[dict[_Name, str]] = {
-    ("engine", "h2d"): "link.h2d_pinned",
-    ("engine", "d2h"): "link.d2h_pinned",
-    ("memcpy", "host"): "host.memcpy_1t",
-    ("memcpy", "host_together"): "host.memcpy_max",
-    ("bandwidth", "all_sms"): "mem.bw",
-    ("bandwidth", "one_sm_cached"): "sm.bandwidth",
-}
-"""Rows whose bytes per second are an entry; used is the size or number of threads with the best 90th percentile.
-
-With more threads than cores, threads take turns, so that the median of their copies does not show their sum.
-"""
+_SINGLE, _RATES = (
+    {(what, variant): key for row, key in ENTRIES["benchmarks"][table].items() for what, variant in [row.split()]}
+    for table in ("single", "rates")
+)
+_PINNING: Final[dict[str, list[str]]] = ENTRIES["benchmarks"]["pinning"]
 _TOGETHER: Final = ("memcpy", "host_together")
 """The rows of copies by many threads at once, whose rate together is the bandwidth of the host's memory."""
 MEASURED: Final = (
@@ -239,19 +204,6 @@ def _populating(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
     return Measurement("fault.populate_2m", median, low, high, new[0].n, what) if low > 0 else None
 
 
-_PROGRAMS: Final = {
-    "launches": ("driver.", "launch.", "sync.", "stream."),
-    "allocation": ("alloc.", "mempool.", "pin.", "usm."),
-    "copies": ("link.", "copy.", "staging.", "host.", "driver.copy_submit"),
-    "locks": ("driver.handover",),
-    "bandwidth": ("mem.", "sm.bandwidth"),
-    "beside": ("sm.saturating_occupancy",),
-    "managed": ("prefetch_async.", "advise."),
-    "amd": ("dma.", "fault."),
-}
-"""By program of bench/hardware: how the names of the entries begin that it measures; the longest match counts."""
-
-
 def way_to_measure(entry: str, machine: str) -> str:
     """Return the shell commands that measure an entry on a machine; empty if no benchmark measures it.
 
@@ -259,7 +211,8 @@ def way_to_measure(entry: str, machine: str) -> str:
     """
     if entry not in MEASURED:
         return ""
-    begins = {begin: program for program, names in _PROGRAMS.items() for begin in names if entry.startswith(begin)}
+    programs = ENTRIES["benchmarks"]["programs"].items()
+    begins = {begin: program for program, names in programs for begin in names if entry.startswith(begin)}
     program = begins[max(begins, key=len)]
     measured = f"python3 bench/hardware/measure.py mine --only {program}"
     return f"{measured}; offloadrt calibrate mine/benchmarks.jsonl --base {machine} -o mine.toml"

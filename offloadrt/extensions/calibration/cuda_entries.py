@@ -14,6 +14,7 @@ import numpy as np
 
 from offloadrt.extensions.calibration.device_trace import TracedCall
 from offloadrt.extensions.calibration.operations import (
+    ENTRIES,
     Measurement,
     Operations,
     described,
@@ -31,29 +32,7 @@ WAITS: Final = frozenset(
     for prefix, whats in {"cu": ("Stream", "Ctx", "Event"), "cuda": ("Stream", "Device", "Event")}.items()
     for what in whats
 ) | {"hipStreamSynchronize", "hipDeviceSynchronize", "hipEventSynchronize"}
-_CALLS: Final[dict[str, tuple[str, ...]]] = {
-    "driver.launch": (
-        "cuLaunchKernel", "cuLaunchKernelEx", "cudaLaunchKernel", "cudaLaunchKernelExC", "hipLaunchKernel",
-        "hipModuleLaunchKernel", "hipExtModuleLaunchKernel",
-    ),
-    "driver.stream_create": (
-        "cuStreamCreate", "cuStreamCreateWithPriority", "cudaStreamCreate", "cudaStreamCreateWithFlags",
-        "cudaStreamCreateWithPriority", "hipStreamCreate", "hipStreamCreateWithFlags",
-    ),
-    "driver.stream_destroy": ("cuStreamDestroy", "cudaStreamDestroy", "hipStreamDestroy"),
-    "driver.event_record": ("cuEventRecord", "cudaEventRecord", "cudaEventRecordWithFlags", "hipEventRecord"),
-    "driver.event_wait": ("cuStreamWaitEvent", "cudaStreamWaitEvent", "hipStreamWaitEvent"),
-    "alloc.cuMemAllocManaged": ("cuMemAllocManaged", "cudaMallocManaged", "hipMallocManaged"),
-    "prefetch_async.call": ("cuMemPrefetchAsync", "cudaMemPrefetchAsync", "hipMemPrefetchAsync"),
-    "advise.call": ("cuMemAdvise", "cudaMemAdvise", "hipMemAdvise"),
-    "p2p.enable_access": ("cuCtxEnablePeerAccess", "cudaDeviceEnablePeerAccess", "hipDeviceEnablePeerAccess"),
-}  # fmt: skip
-_ONCE: Final[dict[str, tuple[str, ...]]] = {
-    "init.context": ("cuDevicePrimaryCtxRetain",),
-    "module.load": ("cuModuleLoadData", "cuModuleLoadDataEx", "cuLibraryLoadData", "hipModuleLoadData"),
-    "module.kernel": ("cuModuleGetFunction", "cuLibraryGetKernel", "hipModuleGetFunction"),
-}
-"""Calls that a program makes once, so that one value is enough."""
+_CALLS, _ONCE = ENTRIES["cuda"]["calls"], ENTRIES["cuda"]["once"]
 _SUBMITS: Final = ("cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyAsync", "cudaMemcpyAsync", "hipMemcpyAsync")
 _ALLOCATES: Final = ("cuMemAlloc", "cudaMalloc", "hipMalloc")
 _FREES: Final = ("cuMemFree", "cudaFree", "hipFree")

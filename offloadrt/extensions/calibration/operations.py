@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import bisect
 import heapq
+import importlib.resources
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import numpy as np
@@ -27,6 +29,10 @@ _IN_TIME: Final = 5_000
 This is more than the first step of a launch takes on any machine."""
 _BEGUN: Final = 0.1
 """A copy counts as just begun in this first part of its time, as the clocks of host and device differ slightly."""
+ENTRIES: Final[dict[str, dict[str, dict[str, Any]]]] = tomllib.loads(
+    importlib.resources.files(__package__).joinpath("entries.toml").read_text(encoding="utf-8")
+)
+"""Which entries of a profile are measured by what, by kind of file (`entries.toml`)."""
 SMALL: Final = 4096
 """A copy of at most so many bytes takes just its latency: at 10 GB/s they take 0.4 us."""
 LARGE: Final = 256 * 1024

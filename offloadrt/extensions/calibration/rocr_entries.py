@@ -7,6 +7,7 @@ from typing import Final
 
 from offloadrt.extensions.calibration.cuda_entries import waits_and_starts
 from offloadrt.extensions.calibration.operations import (
+    ENTRIES,
     SMALL,
     Measurement,
     Operations,
@@ -20,14 +21,7 @@ from offloadrt.extensions.calibration.readers.rocpd import ALLOCATE, FREE
 from offloadrt.machine import MachineSpec
 
 WAITS: Final = frozenset({"hsa_signal_wait_scacquire", "hsa_signal_wait_relaxed"})
-_CALLS: Final[dict[str, tuple[str, ...]]] = {
-    "hsa.queue_create": ("hsa_queue_create",),
-    "signal.create": ("hsa_signal_create", "hsa_amd_signal_create"),
-    "signal.register": ("hsa_amd_signal_async_handler",),
-    "dma.submit": ("hsa_amd_memory_async_copy", "hsa_amd_memory_async_copy_on_engine"),
-    "pin.lock": ("hsa_amd_memory_lock", "hsa_amd_memory_lock_to_pool"),
-    "pin.unlock": ("hsa_amd_memory_unlock",),
-}
+_CALLS: Final[dict[str, list[str]]] = ENTRIES["rocr"]["calls"]
 _POOL: Final = {ALLOCATE: "alloc", FREE: "free"}
 MEASURED: Final = (
     *_CALLS,

@@ -1,9 +1,9 @@
 """How an entry that was measured on another machine is scaled by the part of a machine that it depends on.
 
-`PARTS` names that part for each entry (the core, the host's memory, the link, the GPU's clock), and the reference entry
-in which each machine states the part's speed. The rule is proportionality: a time that a core needs grows by the
-factor by which the core's single-thread points are fewer. `ScaledPart.rule` is the factor within which the proportion
-is trusted; it widens the entry's range to both sides. Nothing here was fitted to a result.
+`scaling.toml` names that part for each entry (the core, the host's memory, the link, the GPU's clock), and the
+reference entry in which each machine states the part's speed. The rule is proportionality: a time that a core needs
+grows by the factor by which the core's single-thread points are fewer. `ScaledPart.rule` is the factor within which the
+proportion is trusted; it widens the entry's range to both sides. Nothing here was fitted to a result.
 
 Entries that belong to no part are not costs: sizes, counts, policies, and what the source of a driver says.
 """
@@ -11,9 +11,10 @@ Entries that belong to no part are not costs: sizes, counts, policies, and what 
 from __future__ import annotations
 
 import functools
+import importlib.resources
+import tomllib
 from collections.abc import Mapping
 
-import attrs
 import msgspec
 
 from offloadrt.machine.profile.entry import ProfileEntry
@@ -31,8 +32,7 @@ class Host(msgspec.Struct, frozen=True):
     """Ranges of the known or estimated reference entries, in SI units (points, seconds, bytes/s)."""
 
 
-@attrs.frozen
-class ScaledPart:
+class ScaledPart(msgspec.Struct, frozen=True):
     """A part of a machine, and the profile entries that depend on it."""
 
     name: str
@@ -46,55 +46,10 @@ class ScaledPart:
     """Whether the entries change with the reference; if not, another part only widens their ranges."""
 
 
-PARTS = (
-    # What one thread attains of the memory does not follow its points: 5 to 6 GB/s with 1900, 7 with 2700, 9 with 2000.
-    ScaledPart(
-        "one thread's copies", SINGLE_THREAD, 1.5,
-        (
-            "host.memcpy_1t", "host.clear_1t", "cpu.stream_1t", "staging.copy_per_gib", "mpi.copy_bw", "mpi.reduce_bw",
-            "shm.copy_bw", "shm.single_copy_bw",
-        ),
-        is_proportional=False,
-    ),
-    ScaledPart("the host's memory", "cpu.mem_peak", 1.3, ("host.memcpy_max", "cpu.stream_max")),
-    ScaledPart("the GPU's memory", "mem.bw_peak", 1.15, ("mem.bw",)),
-    ScaledPart(
-        "the link", "link.rate", 1.1, ("link.h2d_pinned", "link.d2h_pinned", "link.h2d_pageable", "remote.access_bw")
-    ),
-    ScaledPart("the sockets' link", "numa.link_rate", 1.5, ("numa.socket_bw", "pcie.socket_bw")),
-    ScaledPart(
-        "the GPU's clock", "gpu.cycle", 1.2,
-        (
-            "launch.*", "graph.gap", "gpu.team_dispatch", "atomic.*", "fault.arrival", "mem.latency", "sm.bandwidth",
-            "process.context_switch", "usm.global_indirection",
-        ),
-    ),
-    # What crosses the link takes as long on each generation of it, within what measurements of a few machines differ.
-    # A replay is made of writes over it: the buffer's get pointer, an entry of a channel, and the channel's put pointer
-    # (write_get, push_replay_on_parent_gpu and uvm_channel_end_push of nvidia-uvm).
-    ScaledPart(
-        "the way to the device", "link.rate", 1.3,
-        (
-            "sync.latency", "copy.latency", "link.latency", "fault.look", "fault.replay", "p2p.raw_latency",
-            "p2p.staged_latency", "dma.latency", "dma.occupancy", "remote.latency", "remote.partial_write",
-        ),
-        is_proportional=False,
-    ),
-    # Kernel and driver code waits for memory and changes privilege more often than a benchmark's code does.
-    ScaledPart(
-        "the core", SINGLE_THREAD, 1.2,
-        (
-            "alloc.*", "free.*", "driver.*", "init.*", "module.*", "pin.*", "hip.*", "mempool.*", "graph.*",
-            "stream.event_create", "stream.host_function", "stream.interrupt", "fault.*", "block.*", "evict.*",
-            "prefault.*", "prefetch_async.*", "advise.*", "numa.peer_map", "numa.peer_unmap", "ats.*",
-            "access_counter.*", "usm.malloc_host", "host.malloc", "host.page_fault", "cpu.fork_join",
-            "cpu.first_touch_*",
-            "cpu.fp64_core", "p2p.enable_access", "hsa.*", "signal.*", "dma.submit", "dma.ring_create", "table.*",
-            "runtime.*", "memory_manager.*", "gpu_memory_manager.*", "otm.decision", "stdpar.*", "vendor.*",
-            "sycl.*", "jit.*", "mpi.send", "mpi.receive", "mpi.test", "mpi.rendezvous", "mpi.block", "shm.*",
-        ),
-    ),
-)  # fmt: skip
+PARTS = msgspec.convert(
+    tomllib.loads(importlib.resources.files(__package__).joinpath("scaling.toml").read_text(encoding="utf-8"))["part"],
+    tuple[ScaledPart, ...],
+)
 _COSTS = ("time", "time / data")
 _RATES = ("data / time", "work / time")
 
