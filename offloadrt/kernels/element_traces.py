@@ -142,7 +142,7 @@ class ElementTrace:
 
     @functools.cached_property
     def together(self) -> int:
-        """Return how many neighbouring iterations stay within a grain of each array, so that one represents all."""
+        """Count the neighbouring iterations that stay within a grain of each array, so that one can stand for all."""
         if any(access.through or access.pattern == "irregular" for access in self.analysis.accesses):
             return 1
         assert self.shape is not None

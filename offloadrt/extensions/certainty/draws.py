@@ -365,7 +365,7 @@ class MeasuredKind:
     p90: float
 
     def widened(self, interval: Interval) -> PredictionInterval:
-        """Return an interval of seconds made wider by what four in five measured values keep to."""
+        """Return an interval of seconds, made wider by the error that four in five measured values do not exceed."""
         return PredictionInterval(interval.low / self.most, interval.high * self.most, self.most, str(self))
 
     def __str__(self) -> str:

@@ -87,7 +87,7 @@ class Ambiguous:
 
 
 class ObjectScope(Scope):
-    """What the names of one function stand for, and the objects that the program has made or named so far.
+    """The values of a function's names, and the objects that the program has made or named so far.
 
     `owner` is the class that the program's host function is a method of, None for other functions. `kernels` are those
     that the user has named.

@@ -34,7 +34,7 @@ class _Open:
 
 @attrs.define(eq=False)
 class RecordedPhases:
-    """Follows the ranges of a process. `names` has all of their names, in the order in which they came."""
+    """Follows the ranges that a process names. `names` has all of their names, in the order in which they came."""
 
     _process: RawProcess
     names: dict[str, int] = attrs.field(factory=dict)
