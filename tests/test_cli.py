@@ -301,7 +301,7 @@ def test_windows_without_repeated_phases_are_noted(capsys: pytest.CaptureFixture
 def test_one_run_is_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", QUEUEING, "threads=2", "policy=fair", "--jobs", "1", "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr()
-    assert shown.err.splitlines()[0] == "queueing: 1 run" and "1 of 1 run (0 from earlier)" in shown.out
+    assert shown.err.splitlines()[0] == "sweep queueing: 1 run" and "1 of 1 run (0 from earlier)" in shown.out
 
 
 def test_a_sweep_with_failing_points_says_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -230,8 +230,10 @@ def result(run: Result) -> Iterable[RenderableType]:
         yield table
         if moved := [f"{direction} {size(n)}" for direction, n in attrs.asdict(run.bytes).items() if n]:
             yield "bytes moved: " + ", ".join(moved)
-    if pages := [f"{_FAULTS.get(name, name.replace('_', ' '))} {n}" for name, n in run.faults.items() if n]:
-        yield "page faults and prefaults: " + ", ".join(pages)
+    pages = {"entries": run.faults.get("faults", 0) + run.faults.get("duplicates", 0), **run.faults}
+    shown = {name: size(n) if name.startswith("bytes") else n for name, n in pages.items() if n}
+    if told := [f"{_FAULTS.get(name, name.replace('_', ' '))} {n}" for name, n in shown.items()]:
+        yield "page faults and prefaults: " + ", ".join(told)
     if run.algorithms:
         yield "algorithms: " + ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in run.algorithms.items() if n)
     yield from (_section(section) for section in run.sections.values() if section.rows)

@@ -208,8 +208,8 @@ def sweep(
     workers = jobs if jobs is not None else processors()
     clock, file = clock_of(workers), out / "points.jsonl"
     with executor_of(executor, workers) as pool:
-        with kept_progress(chosen.name, len(points)) as advanced:
-            print(_begun(chosen.name, points), file=sys.stderr)
+        with kept_progress(f"sweep {chosen.name}", len(points)) as advanced:
+            print(_begun(f"sweep {chosen.name}", points), file=sys.stderr)
             begun = clock()
             outcome = sweeping.sweep(points, pool, jobs=workers, file=file, advanced=advanced)
         with interruptible("draws"), stages(f"sweep {chosen.name}") as shown:

@@ -110,15 +110,12 @@ def kept_progress(title: str, total: int) -> Iterator[Any]:
 
     finished = 0
     try:
-        with bars() as (progress, shown), _lines(shown) as steps:
-            task = progress.add_task(title, total=total or None)
+        with stages(title) as shown:
 
             def advanced(outcome: SweepOutcome) -> None:
                 nonlocal finished
                 finished = outcome.done
-                done = finished + len(outcome.failures)
-                progress.update(task, total=len(outcome.points), completed=done)
-                steps.reached(title, done, len(outcome.points))
+                shown("runs", finished + len(outcome.failures), len(outcome.points))
 
             yield advanced
     except KeyboardInterrupt:
@@ -176,19 +173,6 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-@contextlib.contextmanager
-def _lines(shown: bool) -> Iterator[StepProgress]:
-    """Print the progress of runs to standard error every few seconds, unless a bar is shown."""
-    steps = StepProgress()
-
-    def line() -> str:
-        told = steps.line("runs")
-        return f"{steps.title}: {told}" if told else ""
-
-    with _now_and_then(not shown, line):
-        yield steps
 
 
 @contextlib.contextmanager
@@ -252,8 +236,13 @@ class _NoBars:
 @contextlib.contextmanager
 def stages(title: str) -> Iterator[Any]:
     """Show the progress of work in stages: a bar each on a terminal, else a line at its begin and every few seconds."""
-    with bars() as (progress, shown), _lines(shown) as steps:
-        tasks: dict[str, Any] = {}
+    steps, tasks = StepProgress(), dict[str, Any]()
+
+    def line() -> str:
+        told = steps.line("runs")
+        return f"{steps.title}: {told}" if told else ""
+
+    with bars() as (progress, shown), _now_and_then(not shown, line):
 
         def advanced(stage: str, finished: int, asked: int) -> None:
             if stage not in tasks:

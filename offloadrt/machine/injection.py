@@ -125,7 +125,8 @@ class Injector:
         self._sim = sim
         self._counts = [0] * len(plan.faults)
         self._events: Counter[FaultKind] = Counter()
-        self._unstruck = dict.fromkeys(fault.text for fault in plan.faults)  # in order, for the warning
+        self.unstruck = dict.fromkeys(fault.text for fault in plan.faults)
+        """The faults that have struck nothing, in the user's wording and order, as keys."""
 
     def arm(self) -> None:
         """Set the alarms of the faults that have a time and no event. Call this once, before the run goes on."""
@@ -148,7 +149,7 @@ class Injector:
                     struck = fault
         for random_faults in self.plan.at_random:
             struck = struck or random_faults.strike(kind, name, self._events[kind])
-        if struck is not None and not (struck.kind == "slow" and struck.text not in self._unstruck):
+        if struck is not None and not (struck.kind == "slow" and struck.text not in self.unstruck):
             self._note(struck, where)
         return struck
 
@@ -175,10 +176,6 @@ class Injector:
         fault = self.strike("slow", direction, f"{engine} is slow")
         return 1.0 if fault is None else fault.factor
 
-    def unstruck(self) -> list[str]:
-        """Return the faults that struck nothing, in the user's wording."""
-        return list(self._unstruck)
-
     def _kill(self, fault: InjectedFault) -> bool:
         """End a waiting host thread; return False if it is about to be resumed, so that the caller tries again."""
         actor = next((actor for actor in self._sim.actors.values() if _is_called(actor, fault.name)), None)
@@ -203,7 +200,7 @@ class Injector:
         return True
 
     def _note(self, fault: InjectedFault, what: str) -> None:
-        self._unstruck.pop(fault.text, None)
+        self.unstruck.pop(fault.text, None)
         line = f"t={self._sim.now:g}: {what} (fault {fault.text})"
         self.struck.append(line)
         self._sim.incidents.append(line)

@@ -17,7 +17,7 @@ from offloadrt.driver import DeviceLost, DriverError, OutOfDeviceMemory
 from offloadrt.machine.injection import ThreadDied
 from offloadrt.models.cuda.program import CUDAOptions
 from offloadrt.sim import Deadlock
-from offloadrt.study import UserError
+from offloadrt.study import UserError, execute, find_scenario
 
 Body = Callable[[Any], Awaitable[Any]]
 
@@ -124,7 +124,14 @@ def test_a_time_and_a_count_choose_the_call() -> None:
         return begins
 
     run, _ = ran(body, "cuMemAlloc:2@1.5ms", "cuMemAlloc:3@1.5ms")
-    assert run.injector is not None and len(run.injector.struck) == 2 and not run.injector.unstruck()
+    assert run.injector is not None and len(run.injector.struck) == 2 and not run.injector.unstruck
+
+
+def test_a_fault_that_the_program_survived_is_told() -> None:
+    run = execute(find_scenario("overlap"), {"n": 64, "threads": 2}, faults=["cuMemAlloc:1", "kernel:99"])
+    unused, survived = run.warnings
+    assert unused == "--faults kernel:99: nothing in this run was struck by it"
+    assert re.fullmatch(r"the program went on after t=\S+: cuMemAlloc .*\(fault cuMemAlloc:1\)", survived)
 
 
 # CUDA's sticky errors

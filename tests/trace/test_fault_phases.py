@@ -51,6 +51,8 @@ def test_faults_entries_batches_and_services_are_counted_alike_everywhere(
     batches, services = counted["fault_batches"], counted["gpu_page_fault"]
     (line,) = [one for one in map(str, render.result(result)) if one.startswith("page faults")]
     assert f"services {services}, batches {batches}, faults {faults}, duplicates {duplicates}" in line
+    assert f"entries {faults + duplicates}, " in line  # which the program's own figures call faults, as papers do
+    assert (result.measured["faults"], result.measured["pages"]) == (faults + duplicates, faults)
     assert faults > 100 and duplicates > 0 and services > batches > 5
     of_log: list[Row] = [
         (event.label, event.time_ps, event.actor, -1, -1, 0, event.phase, event.block, event.pages, event.entries)  # type: ignore[attr-defined]

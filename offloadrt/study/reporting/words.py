@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 Cell = int | float | bool | str | None
@@ -62,6 +62,11 @@ def is_number(value: Cell) -> bool:
 def percent(share: float) -> str:
     """Write a share for people: `12.3 %`."""
     return f"{100 * share:.1f} %"
+
+
+def some(texts: Sequence[str], most: int = 3) -> str:
+    """Join the first texts, and say how many more there are: `a, b, c and 2 more`."""
+    return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
 
 def named(parameters: Mapping[str, object]) -> str:

@@ -43,6 +43,7 @@ from offloadrt.study.reporting.results import (
     measured_of,
     median,
 )
+from offloadrt.study.reporting.words import some
 from offloadrt.study.running.profiles import far_off, machine_of
 from offloadrt.study.running.run import Run
 from offloadrt.study.running.statistics import Ledger
@@ -177,7 +178,7 @@ def _execute_once(
             *run.doubts,
             *_real_sleeps(scenario),
             *_oversubscribed(run),
-            *_unused_faults(run),
+            *_faults(run),
             *_unknown_uses(run),
             *_drawn_uses(run),
         ],
@@ -226,27 +227,28 @@ def _real_sleeps(scenario: Scenario) -> list[str]:
     return found
 
 
-def _unused_faults(run: Run) -> list[str]:
-    """Return a warning for each injected fault that struck nothing."""
-    unused = [] if run.injector is None else run.injector.unstruck()
-    return [f"--faults {text}: nothing in this run was struck by it" for text in unused]
+def _faults(run: Run) -> list[str]:
+    """Return a warning for each injected fault that struck nothing, and one for those that the program survived."""
+    if run.injector is None:
+        return []
+    unused = [f"--faults {text}: nothing in this run was struck by it" for text in run.injector.unstruck]
+    struck = run.injector.struck
+    return [*unused, f"the program went on after {some(struck)}"] if struck else unused
 
 
 def _drawn_uses(run: Run) -> list[str]:
     """Return a warning if the pages that kernels access were drawn, because their index arrays have no values."""
-    if not (names := run.statistics.kernels_of_drawn_uses):
+    if not (names := some(run.statistics.kernels_of_drawn_uses)):
         return []
-    told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    drawn = f"{told}: indices from data without numbers; which pages they touch is drawn as expect(..., near=) says"
+    drawn = f"{names}: indices from data without numbers; which pages they touch is drawn as expect(..., near=) says"
     return [f"{drawn}, or at random; with arrays of numbers it is exact"]
 
 
 def _unknown_uses(run: Run) -> list[str]:
     """Return a warning if kernels used memory over a link and do not declare which arrays they read or write."""
-    if not (names := run.statistics.kernels_of_unknown_uses):
+    if not (names := some(run.statistics.kernels_of_unknown_uses)):
         return []
-    told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    taken = f"{told}: taken to read and to write, over the link, each array in managed memory as a whole"
+    taken = f"{names}: taken to read and to write, over the link, each array in managed memory as a whole"
     return [f'{taken}; say which with @kernel(reads=("x",), writes=("y",), ...)']
 
 
