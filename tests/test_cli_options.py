@@ -70,12 +70,12 @@ def test_what_was_changed_stands_above_a_comparison(capsys: pytest.CaptureFixtur
 
 def test_a_sweep_says_which_runs_it_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", QUEUEING, "threads=1,2", "--jobs", "1", "--out", str(tmp_path)]) == 0
-    assert capsys.readouterr().err.splitlines()[0] == "queueing: 4 runs: threads=1,2 policy=fair,rude"
+    assert capsys.readouterr().err.splitlines()[0] == "sweep queueing: 4 runs: threads=1,2 policy=fair,rude"
 
 
 def test_a_comparison_says_which_runs_it_begins(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", QUEUEING, "policy=fair", "--jobs", "1"]) == 0
-    assert capsys.readouterr().err.splitlines()[0] == "queueing: 3 runs: threads=1,2,4"
+    assert capsys.readouterr().err.splitlines()[0] == "compare queueing: 3 runs: threads=1,2,4"
 
 
 def test_a_long_run_tells_its_virtual_time(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -310,7 +310,7 @@ def compare(
 
             def advanced(outcome: SweepOutcome) -> None:
                 if not outcome.finished:
-                    print(_begun(chosen.name, outcome.points), file=sys.stderr)
+                    print(_begun(f"compare {chosen.name}", outcome.points), file=sys.stderr)
                 shown("runs", len(outcome.finished), len(outcome.points))
 
             axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | varied
