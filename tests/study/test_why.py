@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from offloadrt.extensions.certainty.draws import Draws
 from offloadrt.extensions.explaining import how_sure
 from offloadrt.extensions.explaining.charged_in import charged_in, places
-from offloadrt.extensions.explaining.command import holder_labels
+from offloadrt.extensions.explaining.command import holder_labels, printed
 from offloadrt.extensions.explaining.critical_path import RELAYED, PathPart
 from offloadrt.extensions.explaining.deciding import Screening
 from offloadrt.extensions.explaining.explain import Interrupted, Page, checked, explain
@@ -52,6 +52,7 @@ from offloadrt.runtime.environment import CHOOSING, ENTRIES, OFFLOAD
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, execute, find_scenario, scenario
 from offloadrt.study.reporting.results import Interval
+from offloadrt.study.reporting.words import percent
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import InProcess, Point
 
@@ -753,3 +754,11 @@ def test_an_entry_has_the_place_of_the_longest_name_that_fits():
     assert charged_in("graph.launch") == ("driver: cuGraph*",)
     assert charged_in("graph.node") == ("launch",)
     assert charged_in("abacus.beads") is None
+
+
+def test_what_all_host_threads_wait_for_stands_beside_the_path() -> None:
+    page = explain(find_scenario(f"{PLANTED}:legacy_default_stream"), {}, InProcess(), budget_s=0.0, draws=0)
+    run = execute(find_scenario(f"{PLANTED}:legacy_default_stream"))
+    assert list(page.host_time.items()) == [(name, part.share) for name, part in run.where_time_went.items()][:3]
+    together = ", ".join(f"{name} {percent(share)}" for name, share in page.host_time.items())
+    assert any(f"of the time of all host threads together: {together}; " in str(line) for line in printed(page))

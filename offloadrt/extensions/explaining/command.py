@@ -135,6 +135,9 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
     ):
         if shares:
             yield _shares(title, shares)
+    if page.host_time:
+        together = ", ".join(f"{escape(name)} {percent(share)}" for name, share in page.host_time.items())
+        yield f"\nof the time of all host threads together: {together}; the path follows whom they wait for"
     table = table_of("\nresources", "", "in use", "mean queue", "95 %", "mostly by", right=(1, 2, 3))
     for use in page.resources[:_MOST]:
         p95 = "–" if use.p95_queue is None else f"{use.p95_queue:.0f}"

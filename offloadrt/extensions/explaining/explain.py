@@ -65,6 +65,8 @@ from offloadrt.study.spec import RunSpec
 
 _DRAWS = 16
 """The number of draws if the caller gives none."""
+_MOST_SHARES = 3
+"""So many shares of the host threads' time are named."""
 _OF_CHANGES, _OF_DRAWS, _OF_GAINS, _OF_CURVES = 0.5, 0.7, 0.82, 0.88
 """Ends of the stages as parts of the budget: changes, draws, gains in draws, parts of costs; then deciders."""
 
@@ -102,6 +104,8 @@ class Page:
     """How much the limiting resource's share of the path depends on each entry; None unless `sobol` was given."""
     verdicts: tuple[Verdict, ...] = ()
     """For each line with target regions, whether they belong on the device, by estimate; the longest first."""
+    host_time: dict[str, float] = attrs.field(factory=dict)
+    """The largest shares of the time of all host threads together, 0 to 1, under the names that `run` prints."""
     order_effects: tuple[str, ...] = ()
     """Changes whose gain is not what one expects: slower in some draws, or a cheaper cost that makes the run slower."""
 
@@ -316,6 +320,7 @@ def _page(
         sure=sure,
         indices=indices,
         verdicts=tuple(verdicts_of(observed, lines_of(observed))),
+        host_time={name: part.share for name, part in list(result.where_time_went.items())[:_MOST_SHARES]},
         order_effects=(*order_effects(tried), *(() if sure is None else sure.slower_for_less)),
     )
 
