@@ -117,6 +117,8 @@ class Repair:
 
 
 _KEEP: Final = "Keep {name} mapped around all of it (`target data`), and update only what has changed."
+_KEEP_ONE: Final = "Let one {name} last for all of it, mapped (`target data`), and update only what has changed."
+_SENT_BY_COMPILER: Final = "It is the descriptor of {name}, which the compiler sends with each region."
 _NO_MAP: Final = "No kernel uses the block: leave the map of {name} out."
 _ONLY_READ: Final = "Kernels only read {name}: map it `to` instead of `tofrom`."
 _UNREAD: Final = "The host does not read what it brings: map {name} `to` or `alloc`, or copy it when the host reads it."
@@ -171,15 +173,18 @@ def _keys(operations: Iterable[DataOperation]) -> dict[DataOperation, Key]:
 def _repair(kind: WasteKind, operation: DataOperation) -> tuple[object, str]:
     """Return the change that makes an operation needless: a key that names the change, and the advice."""
     made = operation if operation.op == "alloc" else operation.made
+    described = made.describes if made is not None else None
     name, device, story = operation.name, operation.device, operation.story
     if made is not None and made.kind == "unused allocation":
         return ("no map", device, made.name, made.story.did, made.story.where), _NO_MAP.format(name=made.name)
     entered = operation.role == "enters" and kind in ("duplicate transfer", "round trip")
     left = operation.role == "leaves" and kind in ("duplicate transfer", "round trip", "unread transfer")
     if made is not None and (kind == "repeated allocation" or entered or (left and made.again)):
-        owner: Any = made.owner
-        return ("keep", owner[:2]), _KEEP.format(name=name)
+        owner: Any = (described or made).owner
+        return ("keep", owner[:2]), (_KEEP_ONE if made.anew else _KEEP).format(name=name)
     key = kind, name, device, story.did, story.where
+    if described is not None:
+        return key[1:], _SENT_BY_COMPILER.format(name=name)
     if operation.op == "d2h" and kind in ("round trip", "duplicate transfer"):
         written = made is not None and made.written
         return (*key, written), (_BACK if written or operation.role != "leaves" else _ONLY_READ).format(name=name)

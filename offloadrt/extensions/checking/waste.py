@@ -3,7 +3,8 @@
 Every range of bytes has a *content*: a number that changes with each write and that a copy carries along. A copy of a
 content that its target already has is waste: a round trip if the target made the content, else a duplicate. What a
 device held is remembered by host address after its block was freed, so a map that sends the same data again is found
-too. A transfer is used if kernels read it, or if other copies carry its bytes on to where they were not yet.
+too, also where the array is a variable that is made anew with each call of its function. A transfer is used if kernels
+read it, or if other copies carry its bytes on to where they were not yet.
 
 Not all that the host does is visible. So the bytes of a copy count as well (`Brought`): if a range of the host has the
 same bytes as at an earlier time, it has the content of that time. Bytes of different ranges are never compared, nor are
@@ -57,6 +58,10 @@ class DataOperation:
     role: Role = ""
     made: DataOperation | None = None
     """For a copy: the allocation of the block that it reads or writes."""
+    anew: bool = False
+    """For an allocation: whether its array is a new one each time."""
+    describes: DataOperation | None = None
+    """For an allocation of an array's descriptor, which Fortran's compiler maps as well: the array's allocation."""
     freed: DataOperation | None = None
     again: bool = False
     """For an allocation: whether another one is made for the same owner, before or after it."""
@@ -120,7 +125,11 @@ class Wastes:
         self._mapped: dict[int, _Cells] = {}
         """By device: contents of mapped memory, by host addresses."""
         self._other: dict[int, _Cells] = {}
-        """By device: contents of blocks that belong to no mapping, by device addresses."""
+        """By device: contents of blocks that belong to no array, by device addresses."""
+        self._private: dict[int, _Cells] = {}
+        """By device: contents of private copies of arrays, by host addresses."""
+        self._ended: dict[tuple[int, int, int], list[_Content]] = {}
+        """By (device, begin, end) of an array that has ended: what the device had of it."""
         self._blocks: dict[WatchedBlock, DataOperation] = {}
         self._last_for: dict[object, DataOperation] = {}
         """By owner: the last allocation for it."""
@@ -138,13 +147,20 @@ class Wastes:
         self._last += 1
         return _Content(begin, end, self._last)
 
-    def _place(self, device: int, entry: Entry | None) -> tuple[_Cells, int]:
+    def _place(self, device: int, entry: Entry | None, block: WatchedBlock | None) -> tuple[_Cells, int]:
         """Return the cells of a device's memory, and what to add to a device address to find it there."""
-        spaces = self._other if entry is None else self._mapped
+        spaces, shift = self._other, 0
+        if entry is not None:
+            spaces, shift = self._mapped, entry.host_begin - entry.device_begin
+        elif block is not None and (made := self._blocks.get(block)) is not None and made.host:
+            spaces, shift = self._private, made.host - made.address
+        return self._of(spaces, device), shift
+
+    def _of(self, spaces: dict[int, _Cells], device: int) -> _Cells:
         cells = spaces.get(device)
         if cells is None:
             cells = spaces[device] = Intervals(self._new)
-        return cells, 0 if entry is None else entry.host_begin - entry.device_begin
+        return cells
 
     @property
     def unknown(self) -> str:
@@ -155,15 +171,24 @@ class Wastes:
 
     def array_made(self, begin: int, end: int) -> None:
         """Forget the contents at the addresses of a new array."""
-        for cells in (self._host, *self._mapped.values()):
+        for device, cells in self._mapped.items():
+            if cells.holds(begin, end):
+                self._ended[device, begin, end] = cells.cut(begin, end)
+        for cells in (self._host, *self._mapped.values(), *self._private.values()):
             cells.forget(begin, end)
         self._shown = [shown for shown in self._shown if shown[1] <= begin or end <= shown[0]]
 
-    def block_made(self, block: WatchedBlock, owner: object, host: int) -> None:
-        """Note the allocation of a block."""
+    def came_again(self, device: int, begin: int, end: int) -> None:
+        """Remember what a device had of the array that lay here before, which was the same variable of the program."""
+        for old in self._ended.pop((device, begin, end), ()):
+            for cell in self._of(self._mapped, device).cut(old.begin, old.end):
+                cell.number, cell.shift, cell.copied, cell.valid = old.number, old.shift, old.copied, old.valid
+
+    def block_made(self, block: WatchedBlock, owner: object, host: int, anew: bool, used: bool) -> None:
+        """Note the allocation of a block. used: certainly by kernels, though nothing may tell of it."""
         made = DataOperation(
             "alloc", block.allocated, block.name, block.device, block.cause, block.begin, block.end - block.begin,
-            owner, host,
+            owner, host, anew=anew, read=used,
         )  # fmt: skip
         self.operations.append(made)
         self._blocks[block] = made
@@ -171,17 +196,18 @@ class Wastes:
             if (before := self._last_for.get(owner)) is not None:
                 before.again = made.again = True
             self._last_for[owner] = made
-        cells, _ = self._place(block.device, None)
-        cells.forget(block.begin, block.end)
+        self._of(self._other, block.device).forget(block.begin, block.end)
 
     def block_freed(self, block: WatchedBlock, story: Story, cause: int) -> None:
         """Note that a block is freed, with the contents in it."""
-        made = self._blocks.pop(block)
+        entry, made = block.entry, self._blocks[block]
+        cells, shift = self._place(block.device, entry, block)
+        del self._blocks[block]
         made.freed = attrs.evolve(made, op="free", story=story, cause=cause, made=made)
         self.operations.append(made.freed)
-        entry = block.entry
-        cells, _ = self._place(block.device, entry)
-        begin, end = (block.begin, block.end) if entry is None else (entry.host_begin, entry.host_end)
+        begin, end = block.begin + shift, block.end + shift
+        if entry is not None:
+            begin, end = entry.host_begin, entry.host_end
         for cell in cells.cut(begin, end):
             cell.lose()
             cell.valid = False
@@ -206,7 +232,7 @@ class Wastes:
         """Note an access to device memory by a kernel, or by a copy between devices. exact: it touches every byte."""
         if (made := self._blocks.get(block) if block is not None else None) is not None:
             made.read, made.written = True, made.written or writes
-        cells, shift = self._place(memory, entry)
+        cells, shift = self._place(memory, entry, block)
         self._used(cells, begin + shift, end + shift, reads, writes, exact)
 
     def kernel_used(self, use: MemoryUse, memories: Memories) -> None:
@@ -235,9 +261,15 @@ class Wastes:
     # copies
 
     def attached(
-        self, story: Story, name: str, entry: Entry | None, device: int, cause: int, begin: int, n: int, source: int
-    ) -> None:
-        """Note the transfer of a pointer that the runtime attaches; it is never waste."""
+        self, story: Story, name: str, entry: Entry | None, device: int, cause: int, begin: int, n: int, source: int,
+        block: WatchedBlock | None, pointee: WatchedBlock | None,
+    ) -> None:  # fmt: skip
+        """Note the transfer of a pointer that the runtime attaches; it is never waste.
+
+        A pointer of the same name as the pointee is a part of its descriptor.
+        """
+        if block is not None and pointee is not None and block is not pointee and block.name == pointee.name:
+            self._blocks[block].describes = self._blocks.get(pointee)
         self.operations.append(DataOperation("h2d", story, name, device, cause, begin, n, source=source, read=True))
         self.device_used(None, entry, device, begin, begin + n, reads=True, writes=True, exact=False)
 
@@ -251,7 +283,7 @@ class Wastes:
         """
         self.operations.append(copy)
         copy.made = self._blocks.get(block) if block is not None else None
-        cells, shift = self._place(copy.device, entry)
+        cells, shift = self._place(copy.device, entry, block)
         begin, host, nbytes = copy.address + shift, copy.host, copy.nbytes
         copy.left = nbytes
         copy.read = block is None  # a global, which kernels may use without a map
@@ -328,6 +360,8 @@ class Wastes:
             into.join([mine for _, mine in pairs], _Content.is_like)
             return
         for cell, mine in pairs:
+            if copy.op == "d2h" and cell.carrier is not None and copy.made is not None:
+                copy.made.read = True  # the program stores its bytes there
             cell.set_read()
             mine.lose()
             mine.number, mine.shift = cell.number, cell.shift - move
