@@ -153,6 +153,51 @@ def test_a_block_that_no_kernel_uses() -> None:
     assert wasted(mapped(wasteful=False)) == []
 
 
+@pytest.mark.parametrize("kernel_writes", [False, True])
+def test_a_private_copy_brings_each_launch_the_same_bytes(kernel_writes: bool) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", N, fill=1.0), t.array("b", N, fill=0.0)
+        async with t.target_data(omp.map(from_=b)):
+            await t.target(fill, b, N)
+            for _ in range(3):
+                if kernel_writes:
+                    await t.target(double, a, N, firstprivate=[a])
+                else:
+                    await t.target(add, b, a, N, firstprivate=[a])
+
+    duplicates = [] if kernel_writes else [("duplicate transfer", "a", 2)]
+    assert wasted(body) == [*duplicates, ("repeated allocation", "a", 2)]
+
+
+def test_a_variable_of_a_function_that_is_called_again_has_the_same_bytes_again() -> None:
+    def called(values: tuple[float, ...]) -> Body:
+        async def body(t: omp.HostThread) -> None:
+            b = t.array("b", N, fill=0.0)
+            async with t.target_data(omp.map(from_=b)):
+                for value in values:
+                    a = t.array("a", N, fill=value, kind="heap")
+                    await t.target(add, b, a, N, maps=omp.map(to=a))
+                    t.free(a)
+
+        return body
+
+    assert wasted(called((1.0, 1.0))) == [("duplicate transfer", "a", 1), ("repeated allocation", "a", 1)]
+    assert wasted(called((1.0, 2.0))) == [("repeated allocation", "a", 1)]
+
+
+def test_a_block_that_only_stores_what_a_copy_takes_back_is_used() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0)
+        block = await t.omp_target_alloc(BYTES, 0)
+        await t.omp_target_memcpy(block, a, BYTES)
+        a[:] = 2.0
+        await t.omp_target_memcpy(a, block, BYTES)
+        await t.omp_target_free(block, 0)
+        assert a[0] == 1.0
+
+    assert wasted(body) == []
+
+
 def test_the_time_of_a_duplicate_is_that_of_its_copies() -> None:
     async def body(t: omp.HostThread) -> None:
         a, b = t.array("a", N, fill=1.0), t.array("b", N, fill=0.0)

@@ -118,6 +118,10 @@ class Repair:
 
 _KEEP: Final = "Keep {name} mapped around all of it (`target data`), and update only what has changed."
 _KEEP_ONE: Final = "Let one {name} last for all of it, mapped (`target data`), and update only what has changed."
+_PRIVATE: Final = (
+    "Each launch makes a copy of {name} (firstprivate): where kernels only read it, map it `to` around all of it "
+    "(`target data`)."
+)
 _SENT_BY_COMPILER: Final = "It is the descriptor of {name}, which the compiler sends with each region."
 _NO_MAP: Final = "No kernel uses the block: leave the map of {name} out."
 _ONLY_READ: Final = "Kernels only read {name}: map it `to` instead of `tofrom`."
@@ -179,12 +183,14 @@ def _repair(kind: WasteKind, operation: DataOperation) -> tuple[object, str]:
         return ("no map", device, made.name, made.story.did, made.story.where), _NO_MAP.format(name=made.name)
     entered = operation.role == "enters" and kind in ("duplicate transfer", "round trip")
     left = operation.role == "leaves" and kind in ("duplicate transfer", "round trip", "unread transfer")
-    if made is not None and (kind == "repeated allocation" or entered or (left and made.again)):
-        owner: Any = (described or made).owner
-        return ("keep", owner[:2]), (_KEEP_ONE if made.anew else _KEEP).format(name=name)
+    if made is not None and (kind == "repeated allocation" or entered or (left and made.again) or made.is_private):
+        array = described or made
+        owner: Any = array.owner
+        advice = _PRIVATE if array.is_private else _KEEP_ONE if array.anew else _KEEP
+        return ("keep", owner[:2]), advice.format(name=name)
     key = kind, name, device, story.did, story.where
     if described is not None:
-        return key[1:], _SENT_BY_COMPILER.format(name=name)
+        return ("descriptor", name, device), _SENT_BY_COMPILER.format(name=name)
     if operation.op == "d2h" and kind in ("round trip", "duplicate transfer"):
         written = made is not None and made.written
         return (*key, written), (_BACK if written or operation.role != "leaves" else _ONLY_READ).format(name=name)

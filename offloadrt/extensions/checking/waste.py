@@ -60,6 +60,8 @@ class DataOperation:
     """For a copy: the allocation of the block that it reads or writes."""
     anew: bool = False
     """For an allocation: whether its array is a new one each time."""
+    is_private: bool = False
+    """For an allocation: whether it was for the private copy of one launch."""
     describes: DataOperation | None = None
     """For an allocation of an array's descriptor, which Fortran's compiler maps as well: the array's allocation."""
     freed: DataOperation | None = None
@@ -201,6 +203,7 @@ class Wastes:
     def block_freed(self, block: WatchedBlock, story: Story, cause: int) -> None:
         """Note that a block is freed, with the contents in it."""
         entry, made = block.entry, self._blocks[block]
+        made.is_private = entry is None and made.host != 0
         cells, shift = self._place(block.device, entry, block)
         del self._blocks[block]
         made.freed = attrs.evolve(made, op="free", story=story, cause=cause, made=made)

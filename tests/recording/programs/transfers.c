@@ -327,7 +327,7 @@ static void two_devices(void) {
   for (int k = 0; k < 2; k++) {
     double *result = k ? b : c;
 #pragma omp target device(k) map(to : a) map(from : result[0 : N])
-    EACH result[i] = a[i] + k;
+    EACH result[i] = a[i] + 5 + k;
     total += result[k];
   }
 }
