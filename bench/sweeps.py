@@ -1,26 +1,33 @@
 """What a sweep costs beside its runs: `python bench/sweeps.py [--points N] [--executors process,dask,mpi] [--check]`.
 
-One short scenario (two host threads, one target region each) is swept over `--points` values of a parameter that does
-nothing, by one and by two workers (MPI by three, beside the rank that hands them out). Reported, for each executor:
+One short scenario (two host threads, a few target regions each) is swept over `--points` values of a parameter that
+does nothing, by one and by two workers. Reported, for each executor:
 
-    overhead    wall-clock time a point that one worker needs, less the time of a run in this process
-    memory      most memory of this process, after a tenth of the points and after all
+    run         wall-clock time of a run in this process, without a sweep
+    point       wall-clock time a point that one worker needs
+    overhead    by how much a point takes longer than a run
     speed-up    wall-clock time of one worker over that of two
+    memory      growth of this process between a tenth of the points and all, in one sweep
 
 The time of a worker's start is not counted: the clock begins with the first finished point. `--check` fails when the
-overhead is above 5 ms, when memory grows by more than 20 kB a point, or two workers are less than 1.8 times one.
-Under MPI: `mpiexec -n 4 python -m mpi4py.futures bench/sweeps.py --executors mpi`.
+overhead is above 5 %, when memory grows by more than 20 kB a point, or two workers are less than 1.8 times one;
+`--slack` widens the limits on machines that are shared. MPI has as many workers as `mpiexec` started ranks beside the
+one that hands out points, so that two jobs are compared to find its speed-up:
+`mpiexec -n 2 python -m mpi4py.futures bench/sweeps.py --executors mpi`, then with `-n 3`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from concurrent.futures import Executor
 from pathlib import Path
+from statistics import median
 
 import attrs
 
@@ -39,13 +46,16 @@ def scale(a, s):
 async def short(run: Run, number: int = 0) -> None:
     async def body(t: omp.HostThread) -> None:
         a = t.array("a", 1 << 10, fill=1.0)
-        await t.target(scale, a, 1.5, maps=omp.map(tofrom=a), teams=108, iterations=1 << 10)
+        for _ in range(10):
+            await t.target(scale, a, 1.5, maps=omp.map(tofrom=a), teams=108, iterations=1 << 10)
 
     await run.parallel(body, num_threads=2)
 """
-MOST_OVERHEAD_S = 5e-3
-MOST_MEMORY = 20_000
+MOST = {"overhead": 5.0, "memory": 20_000.0}
 LEAST_SPEED_UP = 1.8
+UNITS = {"run": "%.2f ms", "point": "%.2f ms", "overhead": "%.1f %%", "speed-up": "%.2f", "memory": "%.0f B a point"}
+BLOCK = 100
+"""Points that are run in turns by nobody else, by one worker and by two; the medians of blocks are printed."""
 
 
 @attrs.define
@@ -70,23 +80,43 @@ class Clock:
         return (self.ended - self.begun) / (points - self.first)
 
 
-def swept(points: list[Point], kind: Kind, jobs: int) -> Clock:
+def swept(points: list[Point], pool: Executor) -> Clock:
     """Sweep over the points once."""
     clock = Clock()
-    with tempfile.TemporaryDirectory() as folder, executor(kind, jobs) as pool:
+    with tempfile.TemporaryDirectory() as folder:
         # `jobs` of 2 keeps several calls of a single worker's pool in flight, as with two
-        outcome = sweep(points, pool, jobs=max(jobs, 2), file=Path(folder, "points.jsonl"), advanced=clock.advanced)
+        outcome = sweep(points, pool, jobs=2, file=Path(folder, "points.jsonl"), advanced=clock.advanced)
     assert not outcome.failures and outcome.done == len(points), outcome.failures[:1]
     return clock
 
 
-def mean_of(action: Callable[[], object], times: int) -> float:
-    """Return the mean wall-clock seconds of an action, once warm."""
-    action()
+def alone(points: list[Point]) -> float:
+    """Return the wall-clock seconds a point of runs in this process."""
     begun = time.perf_counter()
-    for _ in range(times):
-        action()
-    return (time.perf_counter() - begun) / times
+    for point in points:
+        run_point(point)
+    return (time.perf_counter() - begun) / len(points)
+
+
+def workers_of(kind: Kind, points: list[Point]) -> Iterator[tuple[str, float]]:
+    """Measure one and two workers in turns; MPI's workers, however many it has, by themselves."""
+    blocks = [points[begin : begin + BLOCK] for begin in range(0, len(points), BLOCK)]
+    run_point(points[0])
+    with executor(kind, 1) as one, contextlib.ExitStack() as opened:
+        two = one if kind == "mpi" else opened.enter_context(executor(kind, 2))
+        found = []
+        for block in [blocks[0], *blocks]:
+            by_one = swept(block, one).a_point(len(block))
+            by_two = by_one if two is one else swept(block, two).a_point(len(block))
+            found.append((alone(block), by_one, by_two))
+        del found[0]  # meanwhile the workers imported what they need
+        yield "run", 1e3 * median(times[0] for times in found)
+        yield "point", 1e3 * median(times[1] for times in found)
+        if two is not one:
+            yield "overhead", 100 * median(times[1] / times[0] - 1 for times in found)
+            yield "speed-up", median(times[1] / times[2] for times in found)
+        memory = swept(points, one).memory
+        yield "memory", (memory[-1] - memory[0]) / (0.9 * len(points))
 
 
 def main() -> int:
@@ -95,6 +125,7 @@ def main() -> int:
     parser.add_argument("--points", type=int, default=10_000)
     parser.add_argument("--executors", default="process")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--slack", type=float, default=1.0, help="factor by which the limits of --check are widened")
     asked = parser.parse_args()
     kinds: list[Kind] = asked.executors.split(",")
     missed = []
@@ -102,17 +133,16 @@ def main() -> int:
         program = Path(folder, "short.py")
         program.write_text(PROGRAM)
         points = grid(registry.find(str(program)), {"number": range(asked.points)}, RunSpec())
-        alone = mean_of(lambda: run_point(points[0]), 300)
-        print(f"a run in this process: {1e3 * alone:.2f} ms; {asked.points} points")
         for kind in kinds:
-            workers = (3,) if kind == "mpi" else (1, 2)
-            clocks = [swept(points, kind, jobs) for jobs in workers]
-            overhead = workers[0] * clocks[0].a_point(len(points)) - alone
-            growth = (clocks[0].memory[-1] - clocks[0].memory[0]) / (0.9 * len(points))
-            speed_up = clocks[0].a_point(len(points)) / clocks[-1].a_point(len(points))
-            print(f"{kind}: overhead {1e3 * overhead:.2f} ms, memory {growth:.0f} B a point, speed-up {speed_up:.2f}")
-            if overhead > MOST_OVERHEAD_S or growth > MOST_MEMORY or (len(workers) > 1 and speed_up < LEAST_SPEED_UP):
-                missed.append(kind)
+            found = dict(workers_of(kind, points))
+            print(
+                f"{kind}, {len(points)} points:", ", ".join(f"{name} {UNITS[name] % of}" for name, of in found.items())
+            )
+            for name, most in MOST.items():
+                if found.get(name, 0) > most * asked.slack:
+                    missed.append(f"{name} of {kind}")
+            if found.get("speed-up", LEAST_SPEED_UP) < LEAST_SPEED_UP / asked.slack:
+                missed.append(f"speed-up of {kind}")
     print("missed: " + ", ".join(missed) if missed else "all limits are kept")
     return bool(missed and asked.check)
 

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -12,6 +14,7 @@ import structlog
 from traced_offloading import StandIn, offload
 
 from offloadrt.extensions.logs.reading import read_json_lines
+from offloadrt.extensions.logs.statistics import statistics_of
 from offloadrt.trace import Event, Trace, events
 from offloadrt.trace.events import to_ns
 from offloadrt.trace.logs import JsonLines
@@ -69,6 +72,28 @@ def test_numbers_of_numpy_are_written_as_numbers_and_other_things_refused(tmp_pa
     trace(events.Drain, 0, -1, 0, object())
     with pytest.raises(TypeError, match="a string or a number, not <object"):
         trace.close()
+
+
+def test_a_log_is_written_and_read_in_memory_that_does_not_grow_with_it(tmp_path: Path) -> None:
+    def peak(action: Callable[[], object]) -> int:
+        tracemalloc.start()
+        try:
+            action()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    def write(directives: int) -> None:
+        sim = StandIn()
+        offload(Trace(sim, record=False, sinks=[JsonLines(path)]), sim, threads=5, directives=directives)
+
+    path = tmp_path / "a.jsonl"
+    write(50)
+    statistics_of(path)  # imports and caches are of the first call alone
+    short = peak(lambda: write(50)), peak(lambda: statistics_of(path))
+    long = peak(lambda: write(200)), peak(lambda: statistics_of(path))
+    assert long[0] < 1.1 * short[0]
+    assert long[1] < 1.1 * short[1]
 
 
 def test_structlog_is_left_alone(tmp_path: Path) -> None:
