@@ -59,6 +59,7 @@ from offloadrt.extensions.explaining.what_if import (
 )
 from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.words import percent, seconds
+from offloadrt.study.running.execution import patient_collector
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
@@ -147,6 +148,7 @@ class Page:
         )
 
 
+@patient_collector()
 def explain(
     scenario: Scenario,
     given: Mapping[str, Any],

@@ -52,6 +52,7 @@ from offloadrt.extensions.explaining.tracks import (
 from offloadrt.extensions.explaining.what_if import WhatIf, notes_on_work, tried_of
 from offloadrt.study.errors import UserError, writing
 from offloadrt.study.reporting.words import named, percent, seconds, size
+from offloadrt.study.running.execution import patient_collector
 from offloadrt.trace import Row
 
 _MOST_LINES = 12
@@ -112,6 +113,7 @@ class _Drawn:
         return cls(run, timeline, tracks, short_ps, lines_of(run.observed), data)
 
 
+@patient_collector()
 def report(runs: Sequence[ReportedRun], *, date: str = "") -> str:
     """Return the HTML page of one or more runs. date: the day to print on it, as text; no clock is read here."""
     drawn = [_Drawn.of(run) for run in runs]

@@ -132,13 +132,17 @@ def timeline_of(
         on_path.slices.append(Slice(part.begin_ps, part.end_ps, part.blame, ", ".join(filter(None, words))))
     timeline.tracks = [on_path, *_one_thread_each(timeline.tracks)]
     for track in timeline.tracks:
-        cut = (
-            attrs.evolve(one, begin_ps=max(one.begin_ps, window[0]), end_ps=min(one.end_ps, window[1]))
-            for one in track.slices
-        )
+        cut = (_cut(one, window) for one in track.slices)
         track.slices = sorted((one for one in cut if one.ps > 0), key=lambda one: (one.begin_ps, one.level, one.end_ps))
     timeline.tracks = sorted((track for track in timeline.tracks if track.slices), key=_place)
     return timeline
+
+
+def _cut(one: Slice, window: tuple[int, int]) -> Slice:
+    begin_ps, end_ps = window
+    if begin_ps <= one.begin_ps and one.end_ps <= end_ps:
+        return one
+    return attrs.evolve(one, begin_ps=max(one.begin_ps, begin_ps), end_ps=min(one.end_ps, end_ps))
 
 
 def phases_of(causal_log: CausalLog) -> dict[str, int]:

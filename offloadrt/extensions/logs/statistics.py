@@ -19,6 +19,9 @@ from offloadrt.trace.events import Row
 from offloadrt.trace.statistics import ProfiledCalls
 
 
+_OF_LOCKS = frozenset({"LockWait", "LockAcquire", "LockRelease"})
+
+
 @attrs.frozen
 class EndedWait:
     """A wait of an actor for a lock that has ended."""
@@ -54,6 +57,8 @@ class LockWaits:
         lock has given up. It has also given up if it gets the lock after that had been free, unless it was woken to try
         again: then a second `LockWait` came while the lock was free, or at a release by one of several holders.
         """
+        if label not in _OF_LOCKS and actor not in self._waits:
+            return None
         waits_for_it = actor in self._waits and self._waits[actor][0] == lock
         was_released = not self._holders.get(lock) or self._released.get(lock) == time_ps
         if label == "LockWait" and waits_for_it and was_released:
