@@ -18,7 +18,6 @@ from offloadrt.trace import Calls
 from offloadrt.trace.events import Row
 from offloadrt.trace.statistics import ProfiledCalls
 
-
 _OF_LOCKS = frozenset({"LockWait", "LockAcquire", "LockRelease"})
 
 
