@@ -52,14 +52,17 @@ def note(annotation: Any) -> int | str:
     return annotation.string_value if annotation.HasField("string_value") else annotation.int_value
 
 
-def parsed(path: Path) -> Picture:
+def parsed(path: Path, run: int = 0, runs: int = 1) -> Picture:
+    """Read one of the runs in a file; each has a sequence of packets."""
     trace = proto.Trace()
     trace.ParseFromString(path.read_bytes())
     picture = Picture({}, [], defaultdict(list), [], defaultdict(list))
     stacks: dict[int, list[Slice]] = defaultdict(list)
     now = 0
     for packet in trace.packet:
-        assert packet.trusted_packet_sequence_id == 1
+        assert 1 <= packet.trusted_packet_sequence_id <= runs
+        if packet.trusted_packet_sequence_id != 1 + run:
+            continue
         if packet.HasField("track_descriptor"):
             track = packet.track_descriptor
             assert track.uuid not in picture.tracks

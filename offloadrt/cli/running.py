@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -29,7 +28,6 @@ from offloadrt.cli.terminal import (
     PROGRAM_FAILED,
     WRONG_USE,
     console,
-    counted_runs,
     interruptible,
     kept_progress,
     print_json,
@@ -42,7 +40,7 @@ from offloadrt.study.spec import RunSpec
 __all__ = ["app", "compare", "run", "sweep"]
 
 if TYPE_CHECKING:
-    from offloadrt.study.sweep import Point, SweepOutcome
+    from offloadrt.study.sweep import SweepOutcome
 
 _WORTH_A_POOL_S = 6.0
 """Seconds of draws from which on a pool of processes makes them: a process takes 1.5 s to start."""
@@ -185,6 +183,7 @@ def sweep(
     from offloadrt.study.certainty import clock_of, uncertainty
     from offloadrt.study.reporting import results
     from offloadrt.study.reporting.compare import check_measures
+    from offloadrt.study.reporting.words import counted_runs
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import sweep_axes
     from offloadrt.study.sweep import executor as executor_of
@@ -209,7 +208,7 @@ def sweep(
     clock, file = clock_of(workers), out / "points.jsonl"
     with executor_of(executor, workers) as pool:
         with kept_progress(f"sweep {chosen.name}", len(points)) as advanced:
-            print(_begun(f"sweep {chosen.name}", points), file=sys.stderr)
+            print(sweeping.described(f"sweep {chosen.name}", points), file=sys.stderr)
             begun = clock()
             outcome = sweeping.sweep(points, pool, jobs=workers, file=file, advanced=advanced)
         with interruptible("draws"), stages(f"sweep {chosen.name}") as shown:
@@ -237,22 +236,11 @@ def sweep(
             console().print(line)
     for failure in outcome.failures:
         named = ", ".join(f"{name}={value}" for name, value in failure.point.axis_values.items() if name in swept)
-        print(f"offloadrt: {_beside(named, failure.message)}", file=sys.stderr)
+        head = "" if not named or failure.message.startswith(f"{named}:") else f"{named}: "
+        print(f"offloadrt: {head}{failure.message}", file=sys.stderr)
     if not outcome.failures:
         return 0
     return PROGRAM_FAILED if any(failure.of_program for failure in outcome.failures) else WRONG_USE
-
-
-def _beside(named: str, message: str) -> str:
-    """Put the name of a failed point before the message, unless the message begins with it."""
-    return message if not named or message.startswith(f"{named}:") else f"{named}: {message}"
-
-
-def _begun(name: str, points: Sequence[Point]) -> str:
-    """Write the title of a sweep's progress: the scenario's name, the number of runs, and what varies among them."""
-    from offloadrt.study.sweep import varied
-
-    return ": ".join(filter(None, (name, counted_runs(len(points)), varied(points))))
 
 
 @app.command
@@ -268,6 +256,7 @@ def compare(
     jobs: Jobs = None,
     executor: ExecutorKind = "process",
     out: Path | None = None,
+    perfetto: Path | None = None,
     json: Json = False,
 ) -> None:
     """Run a scenario with several values of a parameter and set the runs side by side.
@@ -291,18 +280,24 @@ def compare(
         Real time for draws, and for what decides between variants that are near, as in 30s or 5min; by default 40s.
     out:
         Folder for comparison.csv, comparison_calls.csv, and a figure of the ratios.
+    perfetto:
+        Run each variant once more, and write one trace of all, on one time axis, for https://ui.perfetto.dev.
     """
     from offloadrt.cli import render
-    from offloadrt.cli.options import check_folder
+    from offloadrt.cli.options import check_files, check_folder
+    from offloadrt.study.errors import installed
     from offloadrt.study.reporting.compare import compare as compare_runs
     from offloadrt.study.reporting.compare import draw, write
+    from offloadrt.study.running.execution import TRACE_FILES
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments, sweep_axes
+    from offloadrt.study.sweep import described, processors
     from offloadrt.study.sweep import executor as executor_of
-    from offloadrt.study.sweep import processors
 
     effort = effort_of(draws, budget, 40.0, 64)
     chosen = registry.find(scenario)
+    check_files({"--perfetto": perfetto}, [chosen.path])
+    side_by_side = None if perfetto is None else installed(TRACE_FILES, "perfetto").side_by_side(perfetto)
     spec, varied = several(spec)
     workers = jobs if jobs is not None else processors()
     with executor_of(executor, workers) as pool:
@@ -310,7 +305,7 @@ def compare(
 
             def advanced(outcome: SweepOutcome) -> None:
                 if not outcome.finished:
-                    print(_begun(f"compare {chosen.name}", outcome.points), file=sys.stderr)
+                    print(described(f"compare {chosen.name}", outcome.points), file=sys.stderr)
                 shown("runs", len(outcome.finished), len(outcome.points))
 
             axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | varied
@@ -322,6 +317,8 @@ def compare(
                 effort=effort, advanced=advanced, stage=shown,
             )  # fmt: skip
     written = [] if out is None else [*write(compared, out), *draw(compared, chosen, out)]
+    if side_by_side is not None:
+        written.append(side_by_side(chosen, compared, single(spec)))
     warn(compared.results, sampled=spec.sample_phases)
     if json:
         sys.stdout.buffer.write(compared.to_json() + b"\n")

@@ -94,11 +94,6 @@ def interruptible(what: str) -> Iterator[None]:
         print(f"offloadrt: note: interrupted: without {what}", file=sys.stderr)
 
 
-def counted_runs(count: int) -> str:
-    """Write a number of runs: `1 run`, `4 runs`."""
-    return f"{count} run{'' if count == 1 else 's'}"
-
-
 @contextlib.contextmanager
 def kept_progress(title: str, total: int) -> Iterator[Any]:
     """Show the progress of a sweep: a bar if standard error is a terminal, else a line every few seconds.
@@ -236,6 +231,8 @@ class _NoBars:
 @contextlib.contextmanager
 def stages(title: str) -> Iterator[Any]:
     """Show the progress of work in stages: a bar each on a terminal, else a line at its begin and every few seconds."""
+    from offloadrt.study.reporting.words import counted_runs
+
     steps, tasks = StepProgress(), dict[str, Any]()
 
     def line() -> str:

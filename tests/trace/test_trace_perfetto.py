@@ -10,7 +10,8 @@ from perfetto_picture import Picture, check, parsed
 from property_examples import examples
 from traced_offloading import Actor, StandIn, offload
 
-from offloadrt.extensions.explaining.perfetto import PACKETS, MissingExtra, PerfettoFile
+from offloadrt.cli import main
+from offloadrt.extensions.explaining.perfetto import APART, PACKETS, MissingExtra, PerfettoFile
 from offloadrt.trace import Event, Row, Trace, events
 
 
@@ -53,6 +54,35 @@ def test_streaming_and_writing_afterwards_give_the_same_file(tmp_path: Path) -> 
     PerfettoFile.of(tmp_path / "b", trace.rows)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     check(parsed(tmp_path / "b"))
+
+
+def test_runs_of_a_comparison_lie_side_by_side_in_one_file(tmp_path: Path) -> None:
+    """Each is drawn as it would be alone, with the variant's name before its groups, and numbers of its own."""
+    path, alone = tmp_path / "both.pftrace", tmp_path / "alone.pftrace"
+    words = ["overlap", "n=64", "threads=2"]
+    compared = ["compare", *words, "configuration=copy,managed", "--machine", "alex-a100,h100", "--draws", "0"]
+    assert main([*compared, "--jobs", "1", "--perfetto", str(path)]) == 0
+    runs = [parsed(path, run, 4) for run in range(4)]
+    variants = [(at, of) for at in ("alex-a100", "h100") for of in ("copy", "managed")]
+    groups = [{of.process.process_name: of.process.pid for of in run.tracks.values() if of.process.pid} for run in runs]
+    for run, group in zip(runs, groups, strict=True):
+        ((variant, _),) = {(name.partition(": ")[0], name.count(": ")) for name in group}
+        configuration, machine = (word.partition("=")[2] for word in variant.split())
+        assert main(["run", *words, f"configuration={configuration}", "--machine", machine, "--draws", "0",
+                     "--perfetto", str(alone)]) == 0  # fmt: skip
+        picture = parsed(alone)
+        variants.remove((machine, configuration))
+        assert {f"{variant}: {of.process.process_name}" for of in picture.tracks.values() if of.process.pid} == set(
+            group
+        )
+        seen, own = ([(at.title(s.track), s.name, s.begin, s.end, s.notes) for s in at.slices] for at in (run, picture))
+        assert seen == own and run.counters == picture.counters
+        assert {arrow % APART for arrow in run.arrows} == set(picture.arrows)
+    assert not variants
+    threads = [{of.thread.tid for of in run.tracks.values() if of.HasField("thread")} for run in runs]
+    processes = [set(group.values()) for group in groups]
+    for numbers in (processes, threads, [set(run.tracks) for run in runs], [set(run.arrows) for run in runs]):
+        assert len(set().union(*numbers)) == sum(map(len, numbers)) > 4, "no two runs share one"
 
 
 def drawn(path: Path, *happened: tuple[float, int, type[Event], tuple[object, ...]]) -> Picture:

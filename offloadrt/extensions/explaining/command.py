@@ -24,7 +24,7 @@ from offloadrt.cli.options import (
     several,
     single,
 )
-from offloadrt.cli.terminal import INTERRUPTED, console, counted_runs, duration, print_json, stages
+from offloadrt.cli.terminal import INTERRUPTED, console, duration, print_json, stages
 from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -301,6 +301,8 @@ def report(
 
 def announce(what: str, runs: int, budget_s: float, draws: int | None) -> None:
     """Say on standard error, before a command begins, which runs it makes, for how long, and how to shorten that."""
+    from offloadrt.study.reporting.words import counted_runs
+
     parts = [counted_runs(runs)]
     if budget_s:
         parts.append(f"then changes and draws for {duration(budget_s)} in all (--budget 0s leaves them out)")

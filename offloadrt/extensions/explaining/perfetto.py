@@ -1,21 +1,38 @@
-"""Perfetto files: a run to look at in ui.perfetto.dev, through the trace builder of the `perfetto` package.
+"""Perfetto files: runs to look at in ui.perfetto.dev, through the trace builder of the `perfetto` package.
 
 The package is an extra (`pip install 'offloadrt[perfetto]'`) and is imported when a file is opened. Times are
-nanoseconds of virtual time.
+nanoseconds of virtual time. A file may have several runs, one below the other on one time axis.
 """
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from offloadrt.extensions.explaining.causal_log import CausalLog
 from offloadrt.extensions.explaining.drawing import HOST, Drawing, Notes
+from offloadrt.study.errors import library, writing
+from offloadrt.study.reporting.compare import Comparison
+from offloadrt.study.reporting.words import named
+from offloadrt.study.running.execution import execute
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import grid
 from offloadrt.trace.events import Row, to_ns
 
 SEQUENCE = 1
-"""The id of the one sequence of all packets; so packets with the same time keep their order in the file."""
+"""The id of the sequence of all packets of the first run; so packets with the same time keep their order in the file.
+
+Each further run has the next one.
+"""
+APART = 1 << 44
+"""The numbers of tracks and arrows of a run begin at its number times this, so that runs in one file share none."""
+MOST_THREADS = 1 << 20
+"""The ids of processes and threads of a run begin at its number times this."""
 
 PACKETS = 20_000
 """So many packets are held before they are written; a Perfetto file may consist of several serialized traces."""
@@ -29,7 +46,8 @@ class PerfettoFile:
     """A sink that writes the trace to the Perfetto file at `path`, which is overwritten.
 
     Tracks, slices, arrows and counters are those of `drawing`. causal_log: the log of the same run; with it, threads'
-    waits for one another, arrows to deferred tasks and arguments of copies are drawn, too.
+    waits for one another, arrows to deferred tasks and arguments of copies are drawn, too. number, name: of one of
+    several runs in the file, counted from 0, where the first one begins it; its groups have the name in front.
 
     Raises MissingExtra without the `perfetto` package, OSError when the file cannot be written.
     """
@@ -39,8 +57,10 @@ class PerfettoFile:
         """Return a new observer that records the annotations of the run to be drawn."""
         return CausalLog(history=False)
 
-    def __init__(self, path: str | PathLike[str], causal_log: CausalLog | None = None) -> None:
-        canvas = _PerfettoCanvas(Path(path))
+    def __init__(
+        self, path: str | PathLike[str], causal_log: CausalLog | None = None, *, number: int = 0, name: str = ""
+    ) -> None:
+        canvas = _PerfettoCanvas(Path(path), number, name)
         self._canvas = canvas
         self._drawing = Drawing(canvas, causal_log)
 
@@ -52,6 +72,16 @@ class PerfettoFile:
             file.write(list(rows))
         finally:
             file.close()
+
+    @staticmethod
+    def side_by_side(path: Path) -> Callable[[Scenario, Comparison, RunSpec], Path]:
+        """Return a function that runs all variants of a comparison once more and draws them into one file.
+
+        It takes the scenario, the comparison and the options of all its runs, and returns the path. Raises UserError
+        without the `perfetto` package; the function, when the file cannot be written.
+        """
+        library("perfetto", "perfetto")  # missing, it is missed before hours of runs and not after
+        return functools.partial(_draw_variants, path)
 
     def write(self, rows: Sequence[Row], /) -> None:
         """Draw the next rows of the trace."""
@@ -65,10 +95,23 @@ class PerfettoFile:
             self._canvas.close()
 
 
-class _PerfettoCanvas:
-    """A canvas that writes Perfetto packets to a file."""
+def _draw_variants(path: Path, scenario: Scenario, comparison: Comparison, options: RunSpec) -> Path:
+    with writing(path) as part:
+        for number, result in enumerate(comparison.results):
+            swept = [name for name in result.parameters if name not in comparison.fixed]
+            (point,) = grid(scenario, {name: (value,) for name, value in result.parameters.items()}, options)
+            causal_log = PerfettoFile.observer()
+            name = named({name: result.parameters[name] for name in swept})
+            file = PerfettoFile(part, causal_log, number=number, name=name)
+            spec = attrs.evolve(point.options, repeat=1, seed=result.seed, hash=True)
+            execute(scenario, point.parameters, spec=spec, sinks=[file], causal_log=causal_log)
+    return path
 
-    def __init__(self, path: Path) -> None:
+
+class _PerfettoCanvas:
+    """A canvas that writes Perfetto packets of one run to a file, after those of the runs before it."""
+
+    def __init__(self, path: Path, number: int = 0, name: str = "") -> None:
         try:
             from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import CounterDescriptor, TrackDescriptor, TrackEvent
             from perfetto.trace_builder.proto_builder import TraceProtoBuilder
@@ -83,11 +126,12 @@ class _PerfettoCanvas:
         self._end = TrackEvent.TYPE_SLICE_END
         self._instant = TrackEvent.TYPE_INSTANT
         self._counter = TrackEvent.TYPE_COUNTER
-        self._uuids = count(1)
+        self._number, self._name = number, name
+        self._uuids = count(1 + number * APART)
         self._groups: dict[str, tuple[int, int]] = {}
         self._held: Any = TraceProtoBuilder()
         self._packets = 0
-        self._file = path.open("wb")
+        self._file = path.open("ab" if number else "wb")
 
     def close(self) -> None:
         """Write the remaining packets and close the file."""
@@ -95,11 +139,11 @@ class _PerfettoCanvas:
             self._write_packets()
 
     def thread(self, group: str, index: int, name: str, /) -> int:
-        """Add a track of its own for a host thread; its thread id is its index + 1, since 0 means the swapper."""
+        """Add a track of its own for a host thread; a run's first thread id is 1, since 0 means the swapper."""
         uuid, pid = self._group(group)
         track = self._track(next(self._uuids), parent=uuid)
         track.thread.pid = pid
-        track.thread.tid = index + 1
+        track.thread.tid = self._number * MOST_THREADS + index + 1
         track.thread.thread_name = name
         track.thread.legacy_sort_index = index
         return int(track.uuid)
@@ -136,10 +180,10 @@ class _PerfettoCanvas:
         if known is None:
             if name != HOST:
                 self._group(HOST)  # the threads come first, whatever happens first
-            known = self._groups[name] = next(self._uuids), len(self._groups) + 1
+            known = self._groups[name] = next(self._uuids), self._number * MOST_THREADS + len(self._groups) + 1
             track = self._track(known[0])
             track.process.pid = known[1]
-            track.process.process_name = name
+            track.process.process_name = f"{self._name}: {name}" if self._name else name
             track.process.legacy_sort_index = known[1]
             track.child_ordering = self._explicit
         return known
@@ -154,7 +198,7 @@ class _PerfettoCanvas:
         track.uuid = uuid
         if parent is not None:
             track.parent_uuid = parent
-            track.sibling_order_rank = uuid
+            track.sibling_order_rank = uuid % APART
         return track
 
     def _event(self, track: int, time_ps: int, kind: int) -> Any:
@@ -168,7 +212,7 @@ class _PerfettoCanvas:
     def _begun(self, kind: int, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes) -> None:
         event = self._event(track, time_ps, kind)
         event.name = name
-        event.flow_ids.extend(flows)
+        event.flow_ids.extend(flow + self._number * APART for flow in flows)
         _annotate(event, notes)
 
     def _packet(self) -> Any:
@@ -176,7 +220,7 @@ class _PerfettoCanvas:
             self._write_packets()
         self._packets += 1
         packet = self._held.add_packet()
-        packet.trusted_packet_sequence_id = SEQUENCE
+        packet.trusted_packet_sequence_id = SEQUENCE + self._number
         return packet
 
     def _write_packets(self) -> None:

@@ -11,7 +11,7 @@ import attrs
 from cyclopts import Parameter
 
 from offloadrt.cli.options import DEFAULTS, Jobs, Json, ParameterValues, ScenarioName, single
-from offloadrt.cli.terminal import INTERRUPTED, NEGATIVE, console, counted_runs, duration, print_json, stages
+from offloadrt.cli.terminal import INTERRUPTED, NEGATIVE, console, duration, print_json, stages
 from offloadrt.study.spec import Configuration, Environment, Faults, Gear, Machine, Overrides, RunSpec, Runtime, Seed
 
 if TYPE_CHECKING:
@@ -166,6 +166,7 @@ def _searched(
     executor, and a function to call after the first run and after each batch with what came out so far, the number of
     runs made and the number of all.
     """
+    from offloadrt.study.reporting.words import counted_runs
     from offloadrt.study.sweep import executor
 
     latest: T | None = None

@@ -292,11 +292,10 @@ def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> 
     """
     ratios, calls = folder / f"{stem}.csv", folder / f"{stem}_calls.csv"
     names = [*comparison.cases[0].parameters, *comparison.baseline]
-    heads = [f"{name}{end}" for name in comparison.measures for end in _ENDS]
     runs = [
         ({**case.parameters, **variant.parameters}, variant) for case in comparison.cases for variant in case.variants
     ]
-    lines = [list(cells.values()) for cells in comparison.rows()]
+    lines = comparison.rows()
     counted = [
         [*place.values(), name, call.count, call.total_s, call.ratio]
         for place, variant in runs
@@ -305,7 +304,7 @@ def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> 
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for path, head, rows in (
-            (ratios, [*names, *heads], lines),
+            (ratios, lines[0], [cells.values() for cells in lines]),
             (calls, [*names, "call", "count", "total_s", "ratio"], counted),
         ):
             with writing(path) as part, part.open("w", newline="", encoding="utf-8") as file:

@@ -59,6 +59,11 @@ def is_number(value: Cell) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def counted_runs(count: int) -> str:
+    """Write a number of runs: `1 run`, `4 runs`."""
+    return f"{count} run{'' if count == 1 else 's'}"
+
+
 def percent(share: float) -> str:
     """Write a share for people: `12.3 %`."""
     return f"{100 * share:.1f} %"

@@ -469,7 +469,7 @@ class ClockedRun(Run, trio.abc.Clock):
 
 def observer_of(perfetto: Path | None) -> CausalObserver | None:
     """Make the causal observer for a Perfetto file; None if no file is wanted. Raises UserError if not installed."""
-    observer: CausalObserver | None = None if perfetto is None else installed(_TRACE_FILES, "perfetto").observer()
+    observer: CausalObserver | None = None if perfetto is None else installed(TRACE_FILES, "perfetto").observer()
     return observer
 
 
@@ -489,7 +489,7 @@ def open_sinks(
             sinks.append(_FileSink(log, part, JsonLines(part)))
         if perfetto is not None:
             part = beside(perfetto)
-            sinks.append(_FileSink(perfetto, part, _TRACE_FILES.load("perfetto")(part, causal_log)))
+            sinks.append(_FileSink(perfetto, part, TRACE_FILES.load("perfetto")(part, causal_log)))
     except OSError as error:
         failed = log if perfetto is None or not (sinks or log is None) else perfetto
         raise UserError(f"{failed}: cannot be written: {error.strerror}") from None
@@ -498,7 +498,7 @@ def open_sinks(
     return sinks
 
 
-_TRACE_FILES: Registry[Any] = Registry("trace file", "offloadrt.trace_files")
+TRACE_FILES: Registry[Any] = Registry("trace file", "offloadrt.trace_files")
 """Openers of files for other tools, such as Perfetto; each is called with the path and the run's observer."""
 
 
