@@ -355,6 +355,33 @@ async def faults_of_the_host(run: Run) -> None:
 
 
 @scenario
+async def one_stream(run: Run) -> None:
+    """A thread puts small kernels that do not depend on one another into one stream."""
+    run.options = cuda.CUDAOptions(phantom=True)
+
+    async def body(t: cuda.HostThread) -> None:
+        stream = await t.stream_create(non_blocking=True)
+        for _ in range(16):
+            await t.launch(think, grid=4, block=128, iterations=10_000, stream=stream)
+        await t.stream_synchronize(stream)
+
+    await run.parallel(body, 1)
+
+
+@scenario
+async def one_thread(run: Run) -> None:
+    """A thread runs one small target region after the other."""
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 1000)
+        await t.target_enter_data(omp.map(to=a))
+        for _ in range(16):
+            await t.target(think, a, teams=4, iterations=10_000)
+
+    await in_threads(run, 1, body)
+
+
+@scenario
 async def more_streams_than_queues(run: Run) -> None:
     """Sixteen threads have a stream each, and the streams share the queues that the driver library makes by itself."""
     run.options = cuda.CUDAOptions(phantom=True)

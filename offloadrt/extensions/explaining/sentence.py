@@ -373,7 +373,10 @@ def limit_of(observed: Observed, resource: str = "") -> Limit:
     call = grouped(behind, lambda part: part.call)[0]
     use = next((use for use in observed.resources if use.name == first.name), None)
     if any(part.waited_for for part in behind):
-        sentence = _of_turns(first, behind, use, _of_neighbours(observed) if first.name == "entry locks" else "")
+        more = _of_neighbours(observed) if first.name == "entry locks" else ""
+        if first.name.endswith("stream order"):
+            more = "; streams of the threads' own, which the program has to make, let their work overlap"
+        sentence = _of_turns(first, behind, use, more)
     else:
         sentence = _of_work(observed, first, behind, use)
     near = [share for share in shares if share is not first and share.share >= _NEAR * first.share]
@@ -598,7 +601,16 @@ def _too_small(observed: Observed, behind: Sequence[PathPart]) -> str:
     spans = [(run.start, run.end) for run in runs]
     apart = len(spans) > 1 and _covered(spans) == sum(end - begin for begin, end in spans)
     beside = f", and no two of its {len(spans):,} launches run at a time" if apart else ""
+    if apart and observed.model in _ASIDE and len({(run.device, run.queue) for run in runs}) == 1:
+        beside += f"; those that do not depend on one another overlap only {_ASIDE[observed.model]}"
     return f"; its {teams} teams fill a part of the {sms} SMs only{beside}{_one_queue(observed)}"
+
+
+_ASIDE = {
+    "cuda": "in streams of their own, which the program has to make",
+    "openmp": "with `nowait`, or from several threads, as the program has to say",
+}
+"""What a program of each model has to do so that kernels of one queue may run at the same time."""
 
 
 def _behind(behind: Sequence[PathPart], how: str) -> str:
