@@ -59,7 +59,11 @@ _MOST_LINES = 12
 _MOST_CURVES = 4
 _MOST_KERNELS = 12
 _KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(KINDS)}
-_ONE_OF_MANY = re.compile(r" \(\d+\)$|(?<=^hidden helper thread) \d+$|(?<=^host thread) \d+$|(?<=^hardware queue) \d+$")
+_DEVICE = "device "
+_ONE_OF_MANY = re.compile(
+    r" \(\d+\)$|(?<=^hidden helper thread) \d+$|(?<=^host thread) \d+$|(?<=^hardware queue) \d+$|"
+    r"( \d+)? of process \d+$"
+)
 
 
 @attrs.frozen
@@ -438,16 +442,19 @@ def _timeline(
                 "fills": [round(one.fill, 2) for one in track.slices] if any(s.fill < 1 for s in track.slices) else [],
             }
         )
+    names = list(dict.fromkeys(counter.name for counter in counters))
+    ordered = sorted(counters, key=lambda counter: (names.index(counter.name), counter.group))
+    several = len({counter.group for counter in counters if counter.group.startswith(_DEVICE)}) > 1
     return {
         "window": window,
         "short": short_ps,
         "tracks": encoded,
         "texts": list(texts),
-        "counters": [drawn for counter in counters if any((drawn := _counter(counter, window))["most"])],
+        "counters": [drawn for one in ordered if any((drawn := _counter(one, window, several))["most"])],
     }
 
 
-def _counter(counter: Counter, window: tuple[int, int]) -> dict[str, Any]:
+def _counter(counter: Counter, window: tuple[int, int], several: bool) -> dict[str, Any]:
     pieces = means_of(counter, window)
     before, begins = window[0], []
     for begin, _, _ in pieces:
@@ -455,7 +462,7 @@ def _counter(counter: Counter, window: tuple[int, int]) -> dict[str, Any]:
         before = begin
     return {
         "group": counter.group,
-        "name": counter.name,
+        "name": f"{counter.group}: {counter.name}" if several and counter.group.startswith(_DEVICE) else counter.name,
         "unit": counter.unit,
         "kind": _KIND_NUMBERS[kind_of_counter(counter)],
         "begins": begins,

@@ -56,6 +56,9 @@ def _why_none(error: msgspec.DecodeError | KeyError) -> str:
 
 
 def lock_family(lock: str) -> str:
-    """Return the name under which a lock is summed: that of "entry of a" is "entry locks"; others keep their name."""
-    kind, of, _ = lock.partition(" of ")
-    return f"{kind} locks" if of else lock
+    """Return the name under which a lock is summed: that of "entry of a" is "entry locks"; others keep their name.
+
+    So do the locks of each process: "device table of process 2".
+    """
+    kind, of, owner = lock.partition(" of ")
+    return f"{kind} locks" if of and not owner.startswith("process ") else lock
