@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,15 @@ def test_its_tests_pass(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPat
     for number, text in enumerate(tests):
         pytester.makepyfile(**{f"test_readme_{number}": text})
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=len(tests))
+
+
+def test_its_durations_are_those_that_were_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    durations = runpy.run_path(str(ROOT / "bench" / "durations.py"))
+    text, known = (ROOT / "README.md").read_text(encoding="utf-8"), durations["stored"]()
+    assert list(known) == durations["path"](text), "python bench/durations.py measures what is new"
+    assert durations["with_durations"](text, known) == text
+    assert all(took.processor_s > 0.0 and took.wall_s > 0.0 for took in known.values())
+    for name, budget in durations["BUDGETS"].items():
+        assert main([name, "--help"]) == 0 and f"{budget}s" in capsys.readouterr().out
+    table = text.partition("## Ask your own questions")[2].partition("\n## ")[0]
+    assert len(durations["table"](text)) == table.count("\n| ") - 2 > 10, "every row is read"
