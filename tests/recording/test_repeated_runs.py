@@ -14,6 +14,7 @@ from recorded_programs import built
 from replaying import replayed
 
 from offloadrt.cli import main
+from offloadrt.extensions.recording import toolchain
 from offloadrt.extensions.recording.doubts import doubts_of
 from offloadrt.extensions.recording.format import Recording, RecordingError, convert
 from offloadrt.extensions.recording.scenario import scenario_of
@@ -134,6 +135,23 @@ def test_a_straggler_is_named_with_the_line_before_which_it_was_late(tmp_path: P
     assert main(["show", str(path)]) == 0 and "record it again, with --repeat 5" in " ".join(
         capsys.readouterr().out.split()
     )
+
+
+def test_record_warns_of_a_straggler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the raw files of a program whose fourth thread came late in place of a run."""
+
+    def of_a_busy_host(command: Sequence[str], raw: Path, *_: object) -> list[toolchain.RecordedRun]:
+        team([MS], [MS], [MS], [50 * MS]).write(raw / "run-0")
+        runs = [{"folder": "run-0", "threads": None, "repeat": 0, "exit": 0}]
+        (raw / "record.json").write_text(json.dumps({"version": 1, "command": list(command), "runs": runs}))
+        return [toolchain.RecordedRun("run-0", None, 0, None, False, 1.0, 1, True, directives=12)]
+
+    monkeypatch.setattr(toolchain, "record", of_a_busy_host)
+    assert main(["record", "-o", str(tmp_path / "app.rec"), "./app"]) == 0
+    said = capsys.readouterr().err
+    assert "straggler: thread 3 took 50" in said and "record it again, with --repeat 5" in said
 
 
 def test_draws_play_what_the_repeats_took_and_the_median_run_the_medians(tmp_path: Path) -> None:

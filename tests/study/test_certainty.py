@@ -139,6 +139,8 @@ def test_an_interval_is_of_runs_in_the_draws() -> None:
 def test_a_run_without_uncertain_entries_has_no_interval(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", f"{UNSURE}:without_a_machine", "--json"]) == 0
     assert "intervals" not in json.loads(capsys.readouterr().out)
+    assert main(["run", f"{UNSURE}:without_a_machine"]) == 0
+    assert not re.search("draws|median|real machine", capsys.readouterr().out)
     set_ = [word for key in uncertain(profiles.load("t4")) for word in ("--set", f"{key}=mean")]
     assert main(["run", f"{UNSURE}:twins", "--machine", "t4", "--json", *set_]) == 0
     assert "intervals" not in json.loads(capsys.readouterr().out)
