@@ -209,9 +209,6 @@ class Checker:
         )
         self._tasks = Tasks(self._strands, self._found)
         self._unknown: set[str] = set()
-        self._variables: dict[HostArray, HostArray] = {}
-        self._mapped_at: dict[tuple[int, int, str, str], HostArray] = {}
-        """By (address, bytes, name, line of the map): the first array that was mapped so."""
         self._ends_unseen: AddressMap[rec.EndUnseen] = AddressMap()
         self._freed_mapped: set[int] = set()
         """Addresses at which arrays begin that were freed and that the next directive maps."""
@@ -521,25 +518,7 @@ class Checker:
         self._memories.add_block(block)
         self._races.forget(event.device, begin, end)
         self._versions.block_made(event.device, begin, end)
-        variable = self._variable(event.array, directive) if event.array is not None else directive.where
-        kept = block.by_routine or event.array is not None
-        if event.array is not None and variable is not event.array:
-            self._wastes.came_again(event.device, event.array.address, event.array.address + event.array.nbytes)
-        self._wastes.block_made(
-            block, (event.device, variable, event.nbytes) if kept else None, host, variable is not event.array,
-            event.array is None and directive.maps,
-        )  # fmt: skip
-
-    def _variable(self, array: HostArray, directive: Directive) -> HostArray:
-        """Return the first of the arrays that are one variable of the program, made anew with each call of a function.
-
-        They have one name and place, and are mapped at one line.
-        """
-        known = self._variables.get(array)
-        if known is None:
-            place = array.address, array.nbytes, array.name, directive.where
-            known = self._variables[array] = self._mapped_at.setdefault(place, array)
-        return known
+        self._wastes.block_made(block, event.array, host, used=event.array is None and directive.maps)
 
     def _block_freed(self, event: ev.BlockFreed) -> None:
         directive = self._directive(event.cause)

@@ -21,6 +21,7 @@ import attrs
 from offloadrt.extensions.checking.accesses import Cell, Intervals, Memories, Role, WatchedBlock
 from offloadrt.extensions.checking.mistakes import Story, WasteKind
 from offloadrt.runtime.events import HOST, MemoryUse
+from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.present_table import Entry
 
 
@@ -133,6 +134,9 @@ class Wastes:
         self._ended: dict[tuple[int, int, int], list[_Content]] = {}
         """By (device, begin, end) of an array that has ended: what the device had of it."""
         self._blocks: dict[WatchedBlock, DataOperation] = {}
+        self._variables: dict[HostArray, HostArray] = {}
+        self._mapped_at: dict[tuple[int, int, str, str], HostArray] = {}
+        """By (begin, end, name, line of the map): the first array that was mapped so."""
         self._last_for: dict[object, DataOperation] = {}
         """By owner: the last allocation for it."""
         self._values: dict[tuple[int, int, object], list[tuple[int, int, int, int]]] = {}
@@ -180,17 +184,14 @@ class Wastes:
             cells.forget(begin, end)
         self._shown = [shown for shown in self._shown if shown[1] <= begin or end <= shown[0]]
 
-    def came_again(self, device: int, begin: int, end: int) -> None:
-        """Remember what a device had of the array that lay here before, which was the same variable of the program."""
-        for old in self._ended.pop((device, begin, end), ()):
-            for cell in self._of(self._mapped, device).cut(old.begin, old.end):
-                cell.number, cell.shift, cell.copied, cell.valid = old.number, old.shift, old.copied, old.valid
-
-    def block_made(self, block: WatchedBlock, owner: object, host: int, anew: bool, used: bool) -> None:
+    def block_made(self, block: WatchedBlock, array: HostArray | None, host: int, used: bool) -> None:
         """Note the allocation of a block. used: certainly by kernels, though nothing may tell of it."""
+        where, nbytes = block.allocated.where, block.end - block.begin
+        variable = self._variable(array, where) if array is not None else where
+        owner = (block.device, variable, nbytes) if block.by_routine or array is not None else None
         made = DataOperation(
-            "alloc", block.allocated, block.name, block.device, block.cause, block.begin, block.end - block.begin,
-            owner, host, anew=anew, read=used,
+            "alloc", block.allocated, block.name, block.device, block.cause, block.begin, nbytes,
+            owner, host, anew=array is not None and variable is not array, read=used,
         )  # fmt: skip
         self.operations.append(made)
         self._blocks[block] = made
@@ -199,6 +200,21 @@ class Wastes:
                 before.again = made.again = True
             self._last_for[owner] = made
         self._of(self._other, block.device).forget(block.begin, block.end)
+
+    def _variable(self, array: HostArray, where: str) -> HostArray:
+        """Return the first of the arrays that are one variable of the program, made anew with each call of a function.
+
+        They have one name and place, and are mapped at one line. What devices had of the last one counts again.
+        """
+        known = self._variables.get(array)
+        if known is None:
+            begin, end = array.address, array.address + array.nbytes
+            known = self._variables[array] = self._mapped_at.setdefault((begin, end, array.name, where), array)
+            for device, cells in self._mapped.items() if known is not array else ():
+                for old in self._ended.pop((device, begin, end), ()):
+                    for cell in cells.cut(old.begin, old.end):
+                        cell.number, cell.shift, cell.copied, cell.valid = old.number, old.shift, old.copied, old.valid
+        return known
 
     def block_freed(self, block: WatchedBlock, story: Story, cause: int) -> None:
         """Note that a block is freed, with the contents in it."""
