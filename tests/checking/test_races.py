@@ -153,6 +153,41 @@ def test_maps_of_several_threads_are_atomic_unless_the_runtime_keeps_no_events(a
     assert all("LIBOMPTARGET_MAP_FORCE_ATOMIC=false" in mistake.advice for mistake in mistakes)
 
 
+@pytest.mark.parametrize(("use", "way"), [("read", "tofrom"), ("write", "to"), ("read", "to")])
+@pytest.mark.parametrize("order", ["none", "barrier", "outer map"])
+def test_a_map_that_copies_nothing_in_this_run_may_copy_in_another_order(use: str, way: str, order: str) -> None:
+    """Thread 1 maps what thread 0 has mapped, and unmaps it earlier: so it is neither the first user nor the last."""
+    shared: dict[str, omp.HostArray] = {}
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number == 0:
+            shared["a"] = t.array("a", N, fill=1.0)
+            if order == "outer map":
+                await t.target_enter_data(omp.map(to=shared["a"]))
+        await t.barrier()
+        a = shared["a"]
+        if t.number == 1:
+            await t.compute(1e-3)
+            own = t.array("own", N)
+            await t.target(add, own, a, N, maps=[omp.map(**{way: a}), omp.map(from_=own)])
+        else:
+            async with t.target_data(omp.map(to=a)):
+                await t.compute(3e-3)
+        if order == "barrier":
+            await t.barrier()
+        if t.number == 0:
+            if use == "read":
+                assert a[0] == 1.0
+            else:
+                a[0] = 3.0
+        await t.barrier()
+        if order == "outer map" and t.number == 0:
+            await t.target_exit_data(omp.map(release=a))
+
+    races = order == "none" and (use, way) != ("read", "to")
+    assert found(body, 2) == ([("race", "a on the host")] if races else [])
+
+
 def test_without_events_on_mappings_nothing_is_recorded_nor_awaited() -> None:
     """The thread that finds a mapping whose copy is under way does not wait for it, and nobody pays for an event."""
 

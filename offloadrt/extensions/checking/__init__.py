@@ -7,6 +7,7 @@
 ``accesses.py``   an access: which strand reads or writes which bytes in which directive; device blocks by address
 ``uses.py``       which bytes kernels and Python code access: from counts, or watched while they run
 ``races.py``      finds conflicting accesses that nothing orders
+``orders.py``     which copies the maps of several threads make in another order
 ``versions.py``   knows which copy of data is the newest: finds stale and uninitialised data
 ``lifetimes.py``  finds arrays that are freed while they are mapped; missing and surplus maps, leaked blocks; tasks
                   that nobody waits for; mistakes inside a recorded kernel

@@ -20,6 +20,7 @@ from offloadrt.extensions.checking.accesses import Access, Directive, Memories, 
 from offloadrt.extensions.checking.cuda_calls import ToldCalls
 from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, RecordedFaults, Tasks
 from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistake, Mistakes, Story, Waste
+from offloadrt.extensions.checking.orders import References
 from offloadrt.extensions.checking.races import LostUpdates, Races
 from offloadrt.extensions.checking.repairs import Costs, Repair, repairs_of
 from offloadrt.extensions.checking.strands import Clock, Strand, Strands
@@ -191,6 +192,7 @@ class Checker:
         self._found = Mistakes()
         self._strands = Strands(sim)
         self._races = Races(self._strands, self._found)
+        self._references = References(self._strands)
         self._lost = lost = LostUpdates()
         self._versions = Versions(self._found)
         self._mappings = Mappings(self._found, lost.left_behind)
@@ -455,6 +457,7 @@ class Checker:
         begin, end = array.address, array.address + array.nbytes
         if begin not in self._freed_mapped:  # otherwise it is the old memory, whose free and map may be unordered
             self._races.forget_host(begin, end)
+            self._references.forget(begin, end)
         self._freed_mapped.discard(begin)
         self._versions.array_made(begin, end)
         self._wastes.array_made(begin, end)
@@ -551,6 +554,7 @@ class Checker:
         may_stay = not directive.name.startswith("target")
         self._mappings.entered(entry, told, directive, is_region, may_stay)
         self._lifetimes.entered(entry, told)
+        self._references.entered(event.device, entry, directive)
 
     def _entry_counted(self, event: ev.EntryCounted) -> None:
         """Treat the data of an entry as ended when its last reference goes, though a queue may free the block later."""
@@ -572,6 +576,7 @@ class Checker:
         directive = self._directive(event.cause)
         self._lifetimes.found(event, directive)
         self._mappings.found(event, directive)
+<<<<<<< HEAD
         if event.entry is None:
             return
         directive.entries[event.entry] = event.device
@@ -594,6 +599,21 @@ class Checker:
         self._versions.device_maybe_written(device, begin, end, entry)
         block = self._memories.block_at(device, begin)
         self._wastes.device_used(block, entry, device, begin, end, reads=True, writes=True, exact=False)
+=======
+        if self._references.found(event, directive):
+            self._may_copy(event, directive, "to the device in {} where it is the first user")
+
+    def _may_copy(self, event: ev.ItemFound, directive: Directive, how: str) -> None:
+        """Compare with other accesses the host's side of a copy that a map makes in another order of the program."""
+        entry, item, begin, end = event.entry, event.item, event.begin, event.begin + event.nbytes
+        if entry is None or not entry.owned or item.array is None:
+            return
+        back, now = isinstance(event, ev.ItemEnded), self.sim.now
+        did = f"copies {item.name} {how.format(directive.name)}"
+        for first, last in _changed(entry, begin, end) if back else [(begin, end)]:
+            access = directive.access(now, HOST, first, last, back, True, did, item.name, maps=event.device)
+            self._races.access(access)
+>>>>>>> d6a058d0 (Compare the copies that maps of several threads make in another order)
 
     def _entry_left(self, event: ev.EntryLeft) -> None:
         self._memories.pop_entry(event.device, event.entry)
@@ -607,6 +627,7 @@ class Checker:
         directive = self._directive(event.cause)
         story = self._story(directive, f"unmaps it in {directive.name}")
         self._mappings.item_ended(directive, story, event.item, event.entry)
+<<<<<<< HEAD
         if event.entry is None:
             return
         if self._mappings.old(event.entry) is not None:
@@ -614,6 +635,11 @@ class Checker:
         if self._mappings.is_left_behind(event.entry):
             self._lifetimes.ended(event.entry, directive)
         if event.item.flags.counted_down:
+=======
+        if self._references.ended(event, directive):
+            self._may_copy(event, directive, "from the device in {} where it is the last user")
+        if event.entry is not None and event.item.flags.counted_down:
+>>>>>>> d6a058d0 (Compare the copies that maps of several threads make in another order)
             self._lost.given_back(directive, event.entry)
 
     def _update_missed(self, event: ev.UpdateMissed) -> None:
