@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
@@ -143,13 +144,18 @@ def numbers(data: bytes) -> None:
             opened.load(run)
 
 
-def ranks(data: bytes) -> None:
-    """Play a recording of MPI in which the bytes say which numbers of its parts are changed, and a word of its text.
+def parts(data: bytes) -> None:
+    """Play a recording of MPI, of parallel algorithms or of both, in which the bytes say which numbers are changed.
 
-    Four bytes a change: a column, a place in it (two), and one of `_ODD` or a small number.
+    Of MPI's ranks, which play together, these are the numbers of its calls, else all. Four bytes a change: a column, a
+    place in it (two), and one of `_ODD` or a small number. Some changes are a byte of a text.
     """
-    members = _members(_RANKS[data[0] % len(_RANKS)] if data else _RANKS[0])
-    names = [name for name in members if "/columns/part" in name or name.endswith("record.step.npy")]
+    path = FOLDER / "parts.rec"
+    stored, parameters = _PLAYED[data[0] % len(_PLAYED)] if data else _PLAYED[0]
+    members = _members(TESTS / "recording" / "stored" / f"{stored}.rec")
+    names = [name for name in members if name.endswith(".npy")]
+    if not parameters:
+        names = [name for name in names if "/columns/part" in name or name.endswith("record.step.npy")]
     texts = [name for name in members if name.endswith(".json")]
     for change in range(1, len(data) - 3, 4):
         what, place, odd = data[change], data[change + 1] << 8 | data[change + 2], data[change + 3]
@@ -160,7 +166,7 @@ def ranks(data: bytes) -> None:
             text[place % len(text)] = odd
             members[name] = bytes(text)
             continue
-        name = names[what % len(names)]
+        name = names[(what + 256 * odd) % len(names)]
         values = np.load(io.BytesIO(members[name]))
         if values.size:
             values = values.astype(np.uint64 if number >= 1 << 63 else np.int64)
@@ -168,17 +174,19 @@ def ranks(data: bytes) -> None:
             written = io.BytesIO()
             np.save(written, values)
             members[name] = written.getvalue()
-    path = FOLDER / "ranks.rec"
     with zipfile.ZipFile(path, "w") as file:
         for name, content in members.items():
             file.writestr(name, content)
     try:
-        execute(scenario_of(path))
+        result = execute(scenario_of(path), parameters)
     except UserError:
-        pass
+        return
     except ScriptFailed as error:
         if not isinstance(error.__cause__, SimulationError):  # ranks that wait for one another
             raise
+        return
+    figures = [result.elapsed_s, *(value for value in result.measured.values() if isinstance(value, (int, float)))]
+    assert all(0 <= figure < 1e12 for figure in figures), result.measured
 
 
 _ODD = (-1, -7, 1 << 40, 1 << 62, (1 << 63) - 1, -(1 << 63), (1 << 64) - 1, 255, 65536, 1 << 32)
@@ -262,7 +270,15 @@ def _members(path: Path) -> dict[str, bytes]:
         return {name: file.read(name) for name in sorted(file.namelist())}
 
 
-_RANKS = [TESTS / "recording" / "stored" / f"{name}.rec" for name in ("halo", "calls_of_mpi")]
+_PLAYED: list[tuple[str, dict[str, Any]]] = [
+    ("halo", {}),
+    ("calls_of_mpi", {}),
+    ("algorithms/triads", {"implementation": "acpp"}),
+    ("algorithms/triads", {"implementation": "nvcpp", "heuristic": "auto"}),
+    ("algorithms/reduced", {"process": 0}),
+    ("algorithms/reduced", {"process": 1, "implementation": "host"}),
+]
+"""Recordings with parts of MPI and of parallel algorithms, and with both; with the parameters that play them."""
 MEMBERS = list(_members(_stored()[0]))
 
 
@@ -323,7 +339,7 @@ TARGETS = {
     "conformance": Target(conformance, _cases),
     "token": Target(token, _tokens),
     "measured": Target(measured, lambda: [MEASURED.read_bytes()[:20_000]]),
-    "ranks": Target(ranks, lambda: [bytes(range(start, start + 13)) for start in range(0, 240, 12)]),
+    "parts": Target(parts, lambda: [bytes(range(start, start + 13)) for start in range(0, 240, 11)]),
     "numbers": Target(numbers, lambda: [bytes(range(start, start + 17)) for start in range(0, 240, 16)]),
     "scenario": Target(scenario, lambda: [bytes([kind, *b"a text 1.5"]) for kind in range(10)]),
     "command_line": Target(command_line, _commands),

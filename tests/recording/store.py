@@ -27,7 +27,7 @@ PROGRAMS = {
     "algorithms/triads": ("cxx", "triads.cpp", "1"),
 }
 """Language, source, and the numbers of threads that it is recorded with."""
-RANKS = {"halo": ("halo.c", 4), "calls_of_mpi": ("calls_of_mpi.c", 2)}
+RANKS = {"halo": ("halo.c", 4), "calls_of_mpi": ("calls_of_mpi.c", 2), "algorithms/reduced": ("reduced.cpp", 2)}
 """Programs of MPI: the source, and the number of ranks; they need MPICH."""
 
 
@@ -47,11 +47,15 @@ def store(name: str, folder: Path) -> None:
 def store_ranks(name: str, folder: Path) -> None:
     source, ranks = RANKS[name]
     offloadrt = sys.executable, "-m", "offloadrt"
-    compiler = {**os.environ, "MPICH_CC": f"{sys.executable} -m offloadrt cc"}
-    command = ["mpicc.mpich", "-w", "-g", "-O2", "-fopenmp", source, "-o", str(folder / name)]
+    program = folder / Path(name).name
+    wrapper, variable, language, model = "mpicc.mpich", "MPICH_CC", "cc", "-fopenmp"
+    if source.endswith(".cpp"):
+        wrapper, variable, language, model = "mpicxx.mpich", "MPICH_CXX", "cxx", "-stdpar"
+    compiler = {**os.environ, variable: f"{sys.executable} -m offloadrt {language}"}
+    command = [wrapper, "-w", "-g", "-O2", model, source, "-o", str(program)]
     subprocess.run(command, cwd=HERE / "programs", check=True, env=compiler)
-    program = ["mpiexec.mpich", "-n", str(ranks), f"./{name}", *(["said"] if name == "calls_of_mpi" else [])]
-    subprocess.run([*offloadrt, "record", "-o", str(STORED / f"{name}.rec"), *program], cwd=folder, check=True)
+    ranked = ["mpiexec.mpich", "-n", str(ranks), f"./{program.name}", *(["said"] if name == "calls_of_mpi" else [])]
+    subprocess.run([*offloadrt, "record", "-o", str(STORED / f"{name}.rec"), *ranked], cwd=folder, check=True)
 
 
 def main() -> None:

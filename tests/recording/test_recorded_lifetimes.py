@@ -193,3 +193,23 @@ def test_what_lies_where_another_array_comes_to_lie_is_not_freed_by_who_comes(tm
     program.directive(BEGIN, (X, N, TO))
     program.directive(END, (X, N, 0))
     assert not said_of(program.recorded(tmp_path))
+
+
+@pytest.mark.parametrize("allocates", [False, True])
+def test_a_thread_may_map_what_another_one_has_freed_before_in_this_run(allocates: bool, tmp_path: Path) -> None:
+    """So the free is one of the array that is mapped, unless the thread has got the memory for an array of its own."""
+    program = RawProgram()
+    program.malloc(X, N)
+    program.begin_team(7, 2)
+    for number in (0, 1):
+        program.member(7, 70 + number, number, 2, tid=number)
+    program.free(X, N, tid=0, where="app.c:2")
+    if allocates:
+        program.malloc(X, N, tid=1)
+    program.directive(BEGIN, (X, N, TO), tid=1, line=3, ops=[ALLOC, ("h2d", X, DEVICE, N)])
+    program.directive(END, (X, N, 0), tid=1, line=4, ops=[DELETE])
+    for number in (0, 1):
+        program.end_member(70 + number, tid=number)
+    program.end_team(7)
+    told = {kind for kind, *_ in said_of(program.recorded(tmp_path))}
+    assert told == (set() if allocates else {"race"})

@@ -108,6 +108,12 @@ def test_an_option_of_an_implementation_that_has_it_not() -> None:
         replayed(implementation="nvcpp", sampling="host")
 
 
+@pytest.mark.parametrize("process", [0, 1])
+def test_a_rank_of_mpi_that_computes_by_algorithms_is_played_alone(process: int) -> None:
+    measured = execute(registry.find(str(TRIADS.with_name("reduced.rec"))), {"process": process}).measured
+    assert (measured["algorithms"], measured["offloaded"]) == (7, 7)
+
+
 _ODD = (-1, -7, 1 << 40, 1 << 62, (1 << 63) - 1, -(1 << 63), 255, 65536, 0, 1, 2, 3, 7, 12)
 
 

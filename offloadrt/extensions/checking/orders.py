@@ -80,13 +80,7 @@ class References:
         flags, entry, cells, strand = event.item.flags, event.entry, self._counted(event), directive.strand
         if entry is None or not cells:
             return False
-        held = [one for one in reversed(cells[0].references) if one.released is None]
-        if flags.delete:
-            held = [one for one in held if strand.comes_after(*one.taken)]
-        else:
-            own = next((one for one in held if one.directive == directive.number), None)
-            known = own or next((one for one in held if strand.comes_after(*one.taken)), None)
-            held = [] if known is None else [known]
+        held = self._released(cells[0].references, directive, flags.delete)
         for reference in held:
             reference.released = strand.chain, strand.epoch
         if not self.strands.concurrent:  # all that is to come will come after it
@@ -107,6 +101,18 @@ class References:
             return []
         begin, nbytes = (event.begin, event.nbytes) if event.nbytes else (entry.host_begin, entry.size)
         return self._cells(event.device).cut(begin, begin + nbytes)
+
+    def _released(self, references: list[_Reference], directive: Directive, every: bool) -> list[_Reference]:
+        """Return the references that a directive releases, as `ended` says."""
+        last: list[_Reference] = []
+        for one in reversed(references):
+            if one.released is not None:
+                continue
+            if one.directive == directive.number and not every:
+                return [one]
+            if (every or not last) and directive.strand.comes_after(*one.taken):
+                last.append(one)
+        return last
 
     def _take(self, cells: list[_Held], directive: Directive) -> None:
         reference = _Reference(directive.number, (directive.strand.chain, directive.strand.epoch))
@@ -130,9 +136,7 @@ class References:
         """
         if not self.strands.concurrent or self.strands.has_queues:
             return False
-        return not any(one.is_held(strand) for cell in cells for one in cell.references) and all(
-            cell.is_followed for cell in cells
-        )
+        return all(cell.is_followed and not any(one.is_held(strand) for one in cell.references) for cell in cells)
 
     def _cells(self, device: int) -> Intervals[_Held]:
         cells = self._devices.get(device)

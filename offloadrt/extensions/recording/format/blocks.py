@@ -46,6 +46,15 @@ class HostBlock:
         return self.address <= address and address + nbytes <= self.address + self.nbytes
 
 
+def _overlapping(blocks: AddressMap[HostBlock], address: int, nbytes: int) -> list[HostBlock]:
+    found = []
+    place = address + max(1, nbytes) - 1
+    while (near := blocks.before(place)) is not None and near[0] + near[1].nbytes > address:
+        found.append(near[1])
+        place = near[0] - 1
+    return found[::-1]
+
+
 @attrs.frozen
 class ArrayPlace:
     """The final place of an array: its index in the recording's table, and the address where it begins.
@@ -70,6 +79,8 @@ class HostArrays:
     on_new: Callable[[HostBlock], None] = lambda block: None
     """Called with each array that becomes known because an item maps it."""
     _live: AddressMap[HostBlock] = attrs.field(factory=AddressMap)
+    _freed: AddressMap[HostBlock] = attrs.field(factory=AddressMap)
+    """Allocations that the program has freed, until other memory is allocated there."""
     _ended: dict[tuple[int, int, str], HostBlock] = attrs.field(factory=dict)
     """By (address, bytes, name): stack variables whose scope has ended. The next call of their function finds them
     again.
@@ -81,13 +92,21 @@ class HostArrays:
         if nbytes:  # an empty array may lie inside another one
             for old in self.overlapping(address, nbytes):
                 self._live.pop(old.address)
+            for old in _overlapping(self._freed, address, nbytes):
+                self._freed.pop(old.address)
             self._live[address] = block
         return block
 
     def free(self, address: int) -> HostBlock | None:
         """End the allocation that begins at an address, and return it; None if none does."""
         block = self._live.get(address)
-        return None if block is None or block.origin not in ("malloc", "scratch", "small") else self._live.pop(address)
+        if block is None or block.origin not in ("malloc", "scratch", "small"):
+            return None
+        self._live.pop(address)
+        for old in _overlapping(self._freed, address, block.nbytes):
+            self._freed.pop(old.address)
+        self._freed[address] = block
+        return block
 
     def end_mapped(self, address: int, nbytes: int) -> list[HostBlock]:
         """End all arrays in a range that are known from map items only, and return them."""
@@ -127,6 +146,10 @@ class HostArrays:
         mapped = [block for block in self.overlapping(address, nbytes) if block.origin == "mapped"]
         low = min([address, *(block.address for block in mapped)])
         high = max([address + nbytes, *(block.address + block.nbytes for block in mapped)])
+        freed = self._freed.get(low)
+        if not mapped and freed is not None and freed.nbytes == high - low:
+            self._live[low] = freed  # a thread maps what another one has freed already
+            return freed
         if not mapped:
             block = self._ended.pop((low, high - low, name), None) or HostBlock(low, high - low, "mapped", name)
             self._live[low] = block
@@ -158,12 +181,7 @@ class HostArrays:
 
     def overlapping(self, address: int, nbytes: int) -> list[HostBlock]:
         """Return the live arrays that overlap a range of addresses, lowest first."""
-        blocks = []
-        place = address + max(1, nbytes) - 1
-        while (found := self._live.before(place)) is not None and found[0] + found[1].nbytes > address:
-            blocks.append(found[1])
-            place = found[0] - 1
-        return blocks[::-1]
+        return _overlapping(self._live, address, nbytes)
 
     def _separate(self) -> None:
         """Let small blocks at whose addresses other arrays were, too, exist only from when they become known."""
