@@ -1,8 +1,9 @@
 """Finding the mistakes of an offloading program while it runs: races, stale data, wrong maps.
 
 ================  =====================================================================================================
-``checker.py``    `Checker`, the observer of a program: gets its events and passes them to the other modules;
-                  follows copies between host and devices, and knows the line that is running. Open it first.
+``checker.py``    `Checker`, the observer of a program: gets its events and passes them to the other modules; knows
+                  the line that is running. Open it first.
+``copies.py``     follows copies between host and devices
 ``strands.py``    happens-before: vector clocks of host threads, tasks and the queues of devices
 ``accesses.py``   an access: which strand reads or writes which bytes in which directive; device blocks by address
 ``uses.py``       which bytes kernels and Python code access: from counts, or watched while they run

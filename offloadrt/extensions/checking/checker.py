@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from offloadrt.address_map import AddressMap
 from offloadrt.extensions.checking import recorded as rec
 from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Queued, Role, WatchedBlock
+from offloadrt.extensions.checking.copies import CheckedCopies
 from offloadrt.extensions.checking.cuda_calls import ToldCalls
 from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, RecordedFaults, Tasks
 from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistake, Mistakes, Story, Waste
@@ -28,7 +29,7 @@ from offloadrt.extensions.checking.uses import Watch, watched
 from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Brought, DataOperation, Wastes
 from offloadrt.runtime import events as ev
-from offloadrt.runtime.events import HOST, DataCopied, MemoryUse
+from offloadrt.runtime.events import HOST, MemoryUse
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.data_environment import strided_pieces
 from offloadrt.runtime.mapping.map_types import NON_CONTIG
@@ -62,126 +63,6 @@ def program_line() -> str:
             return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
-
-
-def _changed(entry: Entry | None, begin: int, end: int) -> list[tuple[int, int]]:
-    """Return the host's byte ranges that a copy back changes: all but attached pointers, which the runtime restores."""
-    pieces = []
-    for shadow in sorted(entry.shadow_pointers.values(), key=lambda one: one.host_address) if entry is not None else ():
-        first, last = max(begin, shadow.host_address), min(end, shadow.host_address + shadow.nbytes)
-        if first < last:
-            pieces.append((begin, first))
-            begin = last
-    return [(first, last) for first, last in (*pieces, (begin, end)) if first < last]
-
-
-@attrs.frozen(eq=False)
-class CheckedCopies:
-    """Passes each copy on to the state machines: races, versions, lifetimes and waste."""
-
-    _sim: Simulation
-    _memories: Memories
-    _races: Races
-    _versions: Versions
-    _wastes: Wastes
-    _lifetimes: Lifetimes
-    _recorded: RecordedFaults
-
-    def take(
-        self,
-        directive: Directive,
-        event: DataCopied,
-        entry: Entry | None,
-        block: WatchedBlock | None,
-        role: Role,
-        brought: Brought | None,
-        has_lines: bool,
-    ) -> None:
-        """Pass a copy on, in the order of its directive's queue.
-
-        entry, block: the mapping and the block on the device when the copy was submitted. brought: what is known of the
-        copied bytes. has_lines: the program is Python and reports every access of the host; a recording does not.
-        """
-        if not event.nbytes:
-            return
-        array = event.array
-        name = array.name if array is not None else entry.name if entry is not None else "device memory"
-        if event.op == "d2d":
-            self._between_devices(directive, event, entry, block, name)
-            return
-        begin, end, device = event.device_address, event.device_address + event.nbytes, event.device
-        did = f"copies {name} {'from' if event.op == 'd2h' else 'to'} the device in {directive.name}"
-        told = directive.story(did, self._sim.now)
-        if event.op == "attach":
-            source, pointers = event.host_address, entry.shadow_pointers.values() if entry is not None else ()
-            value = next((one.device_value for one in pointers if one.device_address == begin), 0)
-            pointee = self._memories.block_at(device, value)
-            self._wastes.attached(told, name, entry, device, event.cause, begin, event.nbytes, source, block, pointee)
-            self._versions.device_maybe_written(device, begin, end, entry)
-            return
-        if array is not None:
-            self._lifetimes.copied(entry, event.op, directive.strand, told)
-        if event.op == "d2h":
-            self._recorded.copied_back(told, event.host_address)
-        host = event.host_address if array is not None else 0
-        copy = DataOperation(
-            event.op, told, name, device, event.cause, begin, event.nbytes, None, host, event.host_address, role
-        )
-        host_known = array is not None and not array.phantom and has_lines
-        self._wastes.copied(copy, entry, block, brought, host_known)
-        self._with_host(directive, event, entry, block, role, name, did)
-
-    def _with_host(
-        self,
-        directive: Directive,
-        event: DataCopied,
-        entry: Entry | None,
-        block: WatchedBlock | None,
-        role: Role,
-        name: str,
-        did: str,
-    ) -> None:
-        """Pass on a copy between host and device: an access on both sides, and the target gets the source's version."""
-        begin, host, nbytes, device = event.device_address, event.host_address, event.nbytes, event.device
-        to_device, now = event.op == "h2d", self._sim.now
-        maps = device if entry is not None and directive.maps else None
-        if event.array is not None:
-            for first, last in [(host, host + nbytes)] if to_device else _changed(entry, host, host + nbytes):
-                here = directive.access(now, HOST, first, last, not to_device, True, did, name, maps=maps)
-                self._races.access(here)
-        there = directive.access(
-            now, device, begin, begin + nbytes, to_device, True, did, name, role, block, maps=maps
-        )  # fmt: skip
-        self._races.access(there)
-        # A routine may copy between memory of which neither is the other's copy.
-        is_counterpart = entry is not None and entry.host_begin - entry.device_begin == host - begin
-        if event.array is None or (to_device and entry is not None and not is_counterpart):
-            if to_device:
-                self._versions.device_written(there, entry)
-        elif to_device:
-            self._versions.to_device(device, host, begin, nbytes)
-        else:
-            self._versions.to_host(device, host, begin, nbytes, there, is_counterpart)
-
-    def _between_devices(
-        self, directive: Directive, event: DataCopied, entry: Entry | None, block: WatchedBlock | None, name: str
-    ) -> None:
-        """Pass on a copy from one block of device memory to another one, on the same or another device."""
-        now, source, where = self._sim.now, event.source, directive.name
-        begin, end = event.device_address, event.device_address + event.nbytes
-        source_begin, source_end = event.host_address, event.host_address + event.nbytes
-        did = f"copies {name} in {where}"
-        self._races.access(directive.access(now, source, source_begin, source_end, False, True, did, name))
-        did = f"copies to {name} in {where}"
-        written = directive.access(now, event.device, begin, end, True, True, did, name)
-        self._races.access(written)
-        self._versions.between_devices(source, source_begin, written, entry)
-        from_block = self._memories.block_at(source, source_begin)
-        from_entry = self._memories.entry_at(source, source_begin)
-        self._wastes.device_used(
-            from_block, from_entry, source, source_begin, source_end, reads=True, writes=False, exact=True
-        )
-        self._wastes.device_used(block, entry, event.device, begin, end, reads=False, writes=True, exact=True)
 
 
 class Checker:
@@ -576,7 +457,8 @@ class Checker:
         directive = self._directive(event.cause)
         self._lifetimes.found(event, directive)
         self._mappings.found(event, directive)
-<<<<<<< HEAD
+        if self._references.found(event, directive):
+            self._copies.may_be_made(event, directive, "to the device in {} where it is the first user")
         if event.entry is None:
             return
         directive.entries[event.entry] = event.device
@@ -599,21 +481,6 @@ class Checker:
         self._versions.device_maybe_written(device, begin, end, entry)
         block = self._memories.block_at(device, begin)
         self._wastes.device_used(block, entry, device, begin, end, reads=True, writes=True, exact=False)
-=======
-        if self._references.found(event, directive):
-            self._may_copy(event, directive, "to the device in {} where it is the first user")
-
-    def _may_copy(self, event: ev.ItemFound, directive: Directive, how: str) -> None:
-        """Compare with other accesses the host's side of a copy that a map makes in another order of the program."""
-        entry, item, begin, end = event.entry, event.item, event.begin, event.begin + event.nbytes
-        if entry is None or not entry.owned or item.array is None:
-            return
-        back, now = isinstance(event, ev.ItemEnded), self.sim.now
-        did = f"copies {item.name} {how.format(directive.name)}"
-        for first, last in _changed(entry, begin, end) if back else [(begin, end)]:
-            access = directive.access(now, HOST, first, last, back, True, did, item.name, maps=event.device)
-            self._races.access(access)
->>>>>>> d6a058d0 (Compare the copies that maps of several threads make in another order)
 
     def _entry_left(self, event: ev.EntryLeft) -> None:
         self._memories.pop_entry(event.device, event.entry)
@@ -627,7 +494,8 @@ class Checker:
         directive = self._directive(event.cause)
         story = self._story(directive, f"unmaps it in {directive.name}")
         self._mappings.item_ended(directive, story, event.item, event.entry)
-<<<<<<< HEAD
+        if self._references.ended(event, directive):
+            self._copies.may_be_made(event, directive, "from the device in {} where it is the last user")
         if event.entry is None:
             return
         if self._mappings.old(event.entry) is not None:
@@ -635,11 +503,6 @@ class Checker:
         if self._mappings.is_left_behind(event.entry):
             self._lifetimes.ended(event.entry, directive)
         if event.item.flags.counted_down:
-=======
-        if self._references.ended(event, directive):
-            self._may_copy(event, directive, "from the device in {} where it is the last user")
-        if event.entry is not None and event.item.flags.counted_down:
->>>>>>> d6a058d0 (Compare the copies that maps of several threads make in another order)
             self._lost.given_back(directive, event.entry)
 
     def _update_missed(self, event: ev.UpdateMissed) -> None:
