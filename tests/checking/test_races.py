@@ -280,6 +280,28 @@ def test_a_region_that_needs_a_map_has_to_come_behind_it(order: str) -> None:
     assert kinds(body) == ([] if order else ["race"])
 
 
+@pytest.mark.parametrize("order", ["", "wait", "own map", "overwritten", "writes only"])
+def test_a_region_comes_behind_the_map_that_brings_its_data(order: str) -> None:
+    """In this run a second map, which brings nothing, comes behind it; in another one it makes the mapping."""
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0, kind="heap")
+        await t.target_enter_data(omp.map(to=a), nowait=True)
+        await t.compute(1e-3)
+        if order == "wait":
+            await t.taskwait()
+        await t.target_enter_data(omp.map(alloc=a))
+        if order == "overwritten":
+            await t.target(fill, a, N)
+        kernel = fill if order == "writes only" else double
+        await t.target(kernel, a, N, maps=[omp.map(tofrom=a)] if order == "own map" else [])
+        await t.taskwait()
+        await t.target_exit_data(omp.map(release=a))
+        await t.target_exit_data(omp.map(from_=a))
+
+    assert found(body) == ([] if order else [("race", "a on device 0")])
+
+
 def test_kernels_race_in_device_memory_that_is_viewed_flat() -> None:
     async def body(t: omp.HostThread) -> None:
         block = await t.omp_target_alloc(8 * N)

@@ -643,7 +643,7 @@ class Checker:
             if role and block is not None and block.was_used and (entry := block.entry) is not None:
                 self._races.mapped_use(access, entry.host_begin - entry.device_begin)
             if role and block is not None and block.entry is not None:
-                self._mappings.needed(access, block.entry, directive.number)
+                self._mappings.needed(access, block.entry, directive.number, self._races.is_overwritten)
             if directive.name.startswith(_SPREADING) and self._memories.is_elsewhere(memory, begin):
                 self._versions.device_maybe_written(memory, begin, end, self._memories.entry_at(memory, begin))
             else:

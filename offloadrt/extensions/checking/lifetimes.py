@@ -139,6 +139,8 @@ class _LiveEntry:
     """Whether the map that made it copied to the device. A use that is not ordered behind that map then races with this
     copy.
     """
+    brought: list[tuple[int, int]] = attrs.field(factory=list)
+    """The (chain, epoch) of each directive that mapped some of its bytes `to` the device: the first one copies."""
     has_ended: bool = False
     """Whether the region that made it has ended."""
     counted_down: str = ""
@@ -237,13 +239,18 @@ class Mappings:
             mapping.begun_by.add(directive.number)
             mapping.references.append((strand.chain, strand.epoch))
             mapping.mapped += 1
+            if event.item.flags.to:
+                mapping.brought.append(mapping.references[-1])
             return
         self._borrowed.setdefault(directive.number, set()).add(entry)
         if not any(strand.comes_after(chain, epoch) for chain, epoch in mapping.references):
             self._unordered.setdefault(directive.number, set()).add(entry)
 
-    def needed(self, access: Access, entry: Entry, directive: int) -> None:
-        """Report a kernel's access to a mapping whose map or whose end is not ordered with the kernel's directive."""
+    def needed(self, access: Access, entry: Entry, directive: int, is_overwritten: Callable[[Access], bool]) -> None:
+        """Report a kernel's access to a mapping whose map or whose end is not ordered with the kernel's directive.
+
+        is_overwritten: tells whether something has certainly written the bytes on the device before the access.
+        """
         if entry in self._borrowed.get(directive, ()) and (mapping := self._live.get(entry)) is not None:
             self._borrowed[directive].discard(entry)
             mapping.borrowed.append(access)
@@ -254,11 +261,19 @@ class Mappings:
             self._before_map(
                 mapping, access.story, access.name, access.memory, f"region behind the map that it needs: {advice}"
             )
+        elif not access.writes and (mapping := self._live.get(entry)) is not None and mapping.is_filled:
+            strand = access.strand
+            if not any(strand.comes_after(*one) for one in mapping.brought) and not is_overwritten(access):
+                advice = f"a taskwait or a barrier would, or a map of {access.name} `to` in the region."
+                self._before_map(
+                    mapping, access.story, access.name, access.memory, f"region behind the map that copies: {advice}"
+                )
 
     def filled(self, entry: Entry) -> None:
         """Note that the map that made this mapping copies to the device."""
         if (mapping := self._live.get(entry)) is not None:
             mapping.is_filled = True
+            mapping.brought.append(mapping.references[0])
 
     def updated(self, directive: Directive, entry: Entry, story: Story, device: int) -> None:
         """Report a `target update` that is not ordered behind the map it needs: it does nothing if it comes first."""

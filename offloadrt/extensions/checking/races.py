@@ -89,6 +89,11 @@ class Races:
             for other in (*cell.writes.values(), *(cell.reads.values() if access.writes else ())):
                 self._compare(other, access)
 
+    def is_overwritten(self, access: Access) -> bool:
+        """Tell whether a write of some of the bytes is ordered before an access, or may have been and was dropped."""
+        cells = self._cells(access.memory).cut(access.begin, access.end)
+        return any(cell.most > _MANY or any(map(access.follows, cell.writes.values())) for cell in cells)
+
     def forget_host(self, begin: int, end: int) -> None:
         """Forget accesses to host addresses [begin, end), which belong to another array from now on."""
         for memory in self._memories:
