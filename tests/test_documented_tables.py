@@ -106,6 +106,34 @@ def test_every_table_is_compared_or_says_where_it_is() -> None:
     assert (open_tables, known - met) == ([], set())
 
 
+OF_NO_BLOCK = {
+    ("parallel-algorithms.md", "34 ms"): "of recordings that were made anew once",
+    ("why.md", "80 ms"): "of the instances of QMCPack's phase, roughly",
+    ("page-faults.md", "2 µs"): "the difference of two lines of the block, divided by pages",
+    ("questions.md", "898 µs"): "of `run same.py`",
+}
+"""Times in the text of a page that no block of the page prints, each with where it comes from."""
+TIME = re.compile(r"(\d+(?:\.\d+)?) (ms|µs)\b")
+
+
+def test_the_times_in_the_text_of_a_page_are_printed_in_its_blocks() -> None:
+    """What the blocks print is compared by test_documented_commands.py."""
+    unprinted = set()
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        fences = re.findall(r"^```.*?^```", text, re.M | re.S)
+        printed = [(float(number), unit) for fence in fences for number, unit in TIME.findall(fence)]
+        for fence in fences:
+            text = text.replace(fence, "")
+        for number, unit in TIME.findall(re.sub(r"^ *\|.*$|`[^`]*`", "", text, flags=re.M)):
+            digits = len(number.replace(".", "").lstrip("0"))
+            if not any(
+                unit == other and f"{value:.{digits}g}" == f"{float(number):.{digits}g}" for value, other in printed
+            ):
+                unprinted.add((page.name, f"{number} {unit}"))
+    assert unprinted == OF_NO_BLOCK.keys()
+
+
 def every_entry() -> set[str]:
     runtimes = ("llvm22", "rocm", "nvhpc")
     return {key for machine in available() for runtime in runtimes for key in load(machine, runtime=runtime).entries}

@@ -167,8 +167,8 @@ class RunSpec:
     allocator: Annotated[
         str | None,
         Parameter(
-            help="How device memory is allocated, whatever the program asks for: llvm, direct, malloc, one of a "
-            "package of yours, or FILE.py:CLASS (see docs/how-to/policies.md)."
+            help="How device memory (not managed or host memory) is allocated, whatever the program asks for: llvm, "
+            "direct, malloc, one of a package of yours, or FILE.py:CLASS (see docs/how-to/policies.md)."
         ),
     ] = attrs.field(default=None, metadata=_AXIS | _POLICY)
     """The same of how device blocks are obtained."""
