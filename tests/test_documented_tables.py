@@ -34,6 +34,7 @@ ELSEWHERE = {
     ("ARCHITECTURE.md", "behaviour"): "test_architecture.py looks for its files, classes and entries",
     ("find-mistakes.md", "model"): "tests/checking has right and wrong programs of each model",
     ("find-mistakes.md", "not found"): "tests/checking and bench/mistakes.py: no line tells of these",
+    ("find-mistakes.md", "transfers and allocations"): "tests/recording/test_waste_beside_peer.py checks each program",
     ("index.md", "I want to …"): "test_documentation.py follows its links",
     ("trust.md", "paper"): "test_trust.py compares it with the stored reports",
     ("when.md", "you want"): "advice: it says nothing of this program that could be run",
