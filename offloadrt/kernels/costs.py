@@ -449,9 +449,9 @@ class KernelAnalysis:
 
     @functools.cached_property
     def follows_iterations(self) -> bool:
-        """Tell whether all access positions are independent of data and of loops within a thread."""
+        """Tell whether all access positions are affine in the distributed loops alone."""
         within = {loop.symbol for loop in self.loops if not loop.distributed}
-        return not any(access.through or access.loops & within for access in self.accesses)
+        return not self.without_form and not any(access.loops & within for access in self.accesses)
 
     @property
     def guessed(self) -> tuple[str, ...]:

@@ -172,19 +172,15 @@ class ElementTrace:
         ], size
 
     @property
-    def is_known(self) -> bool:
-        """Tell whether all arrays that determine a wanted index have numbers that the kernel does not change."""
-        return all(
-            self._has_numbers(name)
-            for access in self.analysis.accesses
-            if access.array in self.wanted
-            for name in access.through
-        )
+    def with_known_indices(self) -> frozenset[str]:
+        """Return the wanted arrays whose indices no array decides, or arrays with numbers that the kernel leaves."""
+        drawn = [each.array for each in self.analysis.accesses if not all(map(self._has_numbers, each.through))]
+        return self.wanted.difference(drawn)
 
     @property
-    def decided_by_data(self) -> bool:
-        """Tell whether array contents determine the position of some wanted access."""
-        return any(access.through for access in self.analysis.accesses if access.array in self.wanted)
+    def is_known(self) -> bool:
+        """Tell whether all arrays that determine a wanted index have numbers that the kernel does not change."""
+        return self.with_known_indices == self.wanted
 
     @functools.cached_property
     def stored(self) -> frozenset[str]:
@@ -196,11 +192,12 @@ class ElementTrace:
 
     @functools.cached_property
     def strides(self) -> dict[str, int]:
-        """Return, for each loop within a thread, how many of its trips count as one."""
+        """Return how many trips count as one, for each loop within a thread that contains wanted accesses."""
         strides: dict[str, int] = {}
-        for access in self.analysis.accesses:
+        for access in sorted(self.analysis.accesses, key=lambda each: each.array not in self.wanted):
             for symbol, stride in self.strides_of(access).items():
-                strides[symbol] = min(strides.get(symbol, stride), stride)
+                if symbol in strides or access.array in self.wanted:
+                    strides[symbol] = min(strides.get(symbol, stride), stride)
         return strides
 
     def strides_of(self, access: ArrayAccess) -> dict[str, int]:
@@ -370,7 +367,7 @@ class _Frame:
         if isinstance(first, _Unknown) or isinstance(last, _Unknown):
             first, last = 0, round(self._hint(node.node.iter, "trips", UNKNOWN_LOOP)) * node.step
         stored = stored_names(node.body)
-        if node.symbol not in self.trace.strides:  # it has no accesses, so its trips do not matter
+        if node.symbol not in self.trace.strides:  # it has no wanted accesses, so its trips do not matter
             self.names |= dict.fromkeys((*stored, node.variable), UNKNOWN)
             return _LEVELS
         trips = np.broadcast_to(np.maximum(-(-(np.asarray(last) - first) // node.step), 0), (self.lanes,))

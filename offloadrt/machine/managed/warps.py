@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offloadrt.kernels import Launch
+from offloadrt.kernels.costs import launch_key
 from offloadrt.kernels.element_traces import ElementTrace, Visits
 from offloadrt.machine.managed.block import PageSets
 from offloadrt.machine.managed.pages import ManagedPages, Translations
@@ -58,11 +59,11 @@ class AddressTrace:
     def measured(self, launch: Launch, resident: int, warp: int, sector: int, cache: float) -> Launch:
         """Return a launch that knows which sectors its accesses touch, from the current values of the index arrays."""
         values, analysis = self._values(), self.elements.analysis
-        numbers = [
-            (name, value.shape, zlib.crc32(value.reshape(-1)[:: 1 + value.size // _LOOKED_AT].tobytes()))
-            if isinstance(value, np.ndarray) else value for name, value in values.items()
+        digests = [
+            zlib.crc32(value.reshape(-1)[:: 1 + value.size // _LOOKED_AT].tobytes())
+            for value in values.values() if isinstance(value, np.ndarray)
         ]  # fmt: skip
-        asked = resident, warp, sector, cache, *numbers
+        asked = resident, warp, sector, cache, self.elements.wanted, launch_key([*values.values()]), *digests
         if (places := analysis.places.get(asked)) is None:
             elements = attrs.evolve(self.elements, arguments=values, grain=1)
             places = analysis.places[asked] = elements.places(resident, warp, sector, cache)

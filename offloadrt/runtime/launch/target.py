@@ -33,7 +33,7 @@ from offloadrt.kernels.ranges import ElementRuns, merged
 from offloadrt.machine import AccessFault, DeviceArray, MemoryAccessFault
 from offloadrt.machine.host import HostContents
 from offloadrt.machine.managed.sweep import ByteRuns, ManagedAccess
-from offloadrt.machine.managed.warps import AddressTrace
+from offloadrt.machine.managed.warps import WARP, AddressTrace
 from offloadrt.runtime.device import OffloadDevice, report_failure
 from offloadrt.runtime.errors import MappingError
 from offloadrt.runtime.events import KernelSubmitted
@@ -257,16 +257,15 @@ def _trace_of(
         for name, array in named.items()
         if isinstance(array, HostArray) and array in managed
     }
-    phantom = launch.kernel.body is None
-    known = {name: argument if phantom else _of_its_shape(argument) for name, argument in named.items()}
     lists = ",".join(str(getattr(argument, "address", "")) for argument in arguments)
     trace = ElementTrace(
-        analysis, analysis.counting(arguments), known, frozenset(places), _GPU_PAGE, f"{launch.kernel.name} {lists}",
+        analysis, analysis.counting(arguments), _known(launch, named), frozenset(places), _GPU_PAGE,
+        f"{launch.kernel.name} {lists}",
         {name: _elements(array, managed[array]) for name, array in named.items() if name in places},
     )  # fmt: skip
-    if trace.shape is None or not (trace.decided_by_data or trace.walks or trace.strides_apart):
+    if trace.shape is None or not (trace.wanted & analysis.without_form or trace.walks or trace.strides_apart):
         return None
-    if trace.decided_by_data and not trace.is_known and trace.size > _MOST_DRAWN:
+    if not trace.is_known and trace.size > _MOST_DRAWN:
         return None
     if trace.size > _MOST_VISITS or trace.size * min(1.0, _RESIDENT / max(launch.iterations, 1)) > _MOST_AT_A_TIME:
         return None
@@ -274,16 +273,29 @@ def _trace_of(
 
 
 def data_of(launch: Launch, arguments: Sequence[Any], view: Callable[[Any], Any] | None = None) -> AddressTrace | None:
-    """Return a trace of the elements whose indices are not affine in the loops; None if arguments do not give them."""
+    """Return a trace of the arrays with indices that are not affine in the loops, as far as arguments give the indices.
+
+    An array itself may be a phantom, and so may be arrays that no such index is read from. Returns None if no array is
+    left.
+    """
     analysis = launch.kernel.analysis
-    if analysis is None or launch.kernel.body is None or not analysis.without_form:
+    if analysis is None or not analysis.without_form:
         return None
     named = dict(zip(analysis.parameters, arguments, strict=True))
-    known = {name: _of_its_shape(argument) for name, argument in named.items()}
-    if not all(isinstance(known[name], np.ndarray) for name in analysis.signature.arrays):
+    if any(getattr(named[name], "shape", None) is None for name in analysis.signature.arrays):
         return None
-    trace = ElementTrace(analysis, analysis.counting(arguments), known, analysis.without_form, 1, launch.kernel.name)
-    return AddressTrace(trace, named, {}, view or _no_view) if trace.shape is not None and trace.is_known else None
+    trace = ElementTrace(
+        analysis, analysis.counting(arguments), _known(launch, named), analysis.without_form, 1, launch.kernel.name
+    )
+    trace = attrs.evolve(trace, wanted=trace.with_known_indices)
+    if not trace.wanted or trace.shape is None or trace.size * WARP > _MOST_AT_A_TIME * max(launch.iterations, 1):
+        return None
+    return AddressTrace(trace, named, {}, view or _no_view)
+
+
+def _known(launch: Launch, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments as far as they are known before the launch: of arrays with values, NumPy arrays."""
+    return dict(named) if launch.kernel.body is None else {name: _of_its_shape(each) for name, each in named.items()}
 
 
 def _elements(array: HostArray, mapped: Sequence[Range]) -> tuple[int, int]:
@@ -466,7 +478,7 @@ def _submission(
         def view(argument: Any) -> Any:
             return resolver_of(device, argument, bindings)()
 
-        seen = [each and attrs.evolve(each, view=view) for each in (trace, region.data if run is not None else None)]
+        seen = [each and attrs.evolve(each, view=view) for each in (trace, region.data)]
         touching = attrs.evolve(touching, trace=seen[0], data=seen[1])
     if watch is not None:
         run = watch.submitted(run)
