@@ -387,10 +387,9 @@ class ManagedKernels:
         if sweep.needed:
             before = how_many(sweep.needed.items())
             sweep.entries = -(-sweep.entries * how_many(missing) // before)
-            if sweep.side_by_side:
-                missing = among(sweep.side_by_side, dict(missing))
-        elif sweep.order is not None and sweep.order.sms is not None:
-            sweep.side_by_side = missing
+            missing = among(sweep.in_order, dict(missing))
+        else:
+            sweep.in_order = missing
         sweep.needed = merged(missing)
         entries = sweep.entries
         if entries > sweep.outstanding:

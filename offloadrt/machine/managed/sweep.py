@@ -385,8 +385,8 @@ class ManagedSweep:
     """The window at which the current step ends."""
     needed: dict[int, int] = attrs.field(factory=dict)
     """Pages for which the kernel has raised faults, by block."""
-    side_by_side: PageSets = ()
-    """The needed pages in the order in which SMs report them, where the SMs are in different parts of an array."""
+    in_order: PageSets = ()
+    """The needed pages in the order in which the GPU reports them."""
     stored: dict[int, int] = attrs.field(factory=dict)
     """The needed pages that stores access, by block; kept only where stores have translations of their own."""
     entries: int = 0
@@ -466,9 +466,10 @@ class ManagedSweep:
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
         """Return the pages, each once, that the window's accesses at a level need and the GPU cannot translate.
 
-        Sets ``entries`` and ``stored`` for these pages.
+        A warp makes its independent loads one after another without waiting, so that the pages of several arrays are
+        reported in turns. Sets ``entries`` and ``stored`` for these pages.
         """
-        missing: PageSets = ()
+        parts: list[PageSets] = []
         self.entries, self.stored = 0, {}
         if self.resident is not None:
             return self._missing_of_warps(pages, self.resident)
@@ -485,8 +486,8 @@ class ManagedSweep:
                 if pages.for_stores is not None and access.stores:
                     self.stored = merged([*self.stored.items(), *more])
                 self.entries += self._entries(pages, place, more)
-                missing = joined(missing, more) if missing else more
-        return missing
+                parts.append(more)
+        return in_turns(parts) if len(parts) > 1 else parts[0] if parts else ()
 
     def _missing_of_warps(self, pages: ManagedPages, resident: ResidentWarps) -> PageSets:
         """Return the pages for which the window's warps wait after they have gone on as far as they can."""
