@@ -70,3 +70,13 @@ def test_slower_faults_make_smaller_batches(uvm):
         for arrival in ("20 ns", "200 ns", "2 us")
     ]
     assert sizes[0] > sizes[1] > sizes[2]
+
+
+@pytest.mark.parametrize("arrays", [1, 2, 3])
+def test_arrays_that_are_loaded_together_share_each_batch(uvm, arrays):
+    """A warp loads them one after another without waiting, so that their pages are reported in turns, each time."""
+    rig = uvm(SLOW | {"fault.arrival": 0, "fault.batch_max": 12})
+    addresses = [rig.array(BLOCK, touched=True) for _ in range(arrays)]
+    rig.run(lambda: rig.kernel(ONE, *(ManagedAccess(address, 24 * PAGE) for address in addresses)))
+    batches = rig.driver.fault_batches()
+    assert [(batch.blocks, batch.pages) for batch in batches] == [(arrays, 12)] * (2 * arrays)
