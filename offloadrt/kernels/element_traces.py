@@ -279,6 +279,10 @@ def _different_pairs(first: Whole, second: Whole) -> int:
     return int(np.unique(first * (int(second.max(initial=0)) + 1) + second).size)
 
 
+def _indices(node: ast.Subscript) -> Sequence[ast.expr]:
+    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
 def _innermost(nest: LoopNest) -> Sequence[Statement]:
     """Return the body of the innermost distributed loop."""
     body: Sequence[Statement] = nest.body
@@ -365,7 +369,9 @@ class _Frame:
     def _loop(self, node: RangeLoop, now: int) -> int:
         first, last = self.value(node.first, now), self.value(node.last, now)
         if isinstance(first, _Unknown) or isinstance(last, _Unknown):
-            first, last = 0, round(self._hint(node.node.iter, "trips", UNKNOWN_LOOP)) * node.step
+            count = round(self._hint(node.node.iter, "trips", UNKNOWN_LOOP))
+            first = self._first_of_row(node, count) if isinstance(first, _Unknown) else first
+            last = first + count * node.step
         stored = stored_names(node.body)
         if node.symbol not in self.trace.strides:  # it has no wanted accesses, so its trips do not matter
             self.names |= dict.fromkeys((*stored, node.variable), UNKNOWN)
@@ -386,6 +392,27 @@ class _Frame:
             self.found.append(attrs.evolve(visits, lanes=owner[visits.lanes], moments=moments))
         self.names |= dict.fromkeys((*stored, node.variable), UNKNOWN)
         return _LEVELS + int(lots.max(initial=0)) * length
+
+    def _first_of_row(self, node: RangeLoop, count: int) -> Any:
+        """Return where each lane's loop of `count` trips begins in the arrays that its variable indexes.
+
+        A bound that is read from an array divides them into rows, which follow one another in that array's order: in
+        equal parts where its index is known, else anywhere.
+        """
+        arguments, bound = self.trace.arguments, node.first
+        lengths = [
+            length
+            for access in self.trace.analysis.accesses
+            if node.symbol in access.loops
+            for index, length in zip(_indices(access.node), arguments[access.array].shape, strict=True)
+            if isinstance(index, ast.Name) and index.id == node.variable
+        ]
+        room = min(lengths, default=1)
+        if isinstance(bound, ast.Subscript) and isinstance(bound.value, ast.Name) and not _depth(bound.slice):
+            place = self.value(bound.slice, 0)
+            if not isinstance(place, _Unknown):
+                return place * room // max(arguments[bound.value.id].shape[0] - 1, 1)
+        return self._random(text(bound)).integers(0, max(room - count, 1), self.lanes)
 
     def _only(self, lanes: Whole) -> _Frame:
         """Return a frame with some of the lanes; a lane may occur several times."""
@@ -475,7 +502,7 @@ class _Frame:
         assert isinstance(node.value, ast.Name)
         name, trace = node.value.id, self.trace
         argument = trace.arguments[name]
-        indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        indices = _indices(node)
         level = min(max(_depth(index) for index in indices), _LEVELS - 2)
         values = [self.value(index, now) for index in indices]
         size = math.prod(argument.shape)

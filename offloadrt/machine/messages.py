@@ -341,7 +341,7 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
     """Pages of managed memory without translation that a kernel accessed at one time; sent to the fault buffer."""
 
     pages: PageSets
-    """The pages, in ascending order or in the order of the kernel's arguments."""
+    """The pages, in the order in which the GPU reports them."""
     entries: int
     """Entries of the fault buffer that report these pages.
 

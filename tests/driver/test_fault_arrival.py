@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 import pytest
-from managed_rig import BLOCK, SWEEP
+from managed_rig import BLOCK, SWEEP, sweep
 
 from offloadrt.kernels import Kernel
 from offloadrt.machine.managed.sweep import ManagedAccess
@@ -77,6 +77,14 @@ def test_arrays_that_are_loaded_together_share_each_batch(uvm, arrays):
     """A warp loads them one after another without waiting, so that their pages are reported in turns, each time."""
     rig = uvm(SLOW | {"fault.arrival": 0, "fault.batch_max": 12})
     addresses = [rig.array(BLOCK, touched=True) for _ in range(arrays)]
-    rig.run(lambda: rig.kernel(ONE, *(ManagedAccess(address, 24 * PAGE) for address in addresses)))
+    rig.run(lambda: rig.kernel(sweep(24 * PAGE), *(ManagedAccess(address, 24 * PAGE) for address in addresses)))
     batches = rig.driver.fault_batches()
     assert [(batch.blocks, batch.pages) for batch in batches] == [(arrays, 12)] * (2 * arrays)
+
+
+def test_a_warp_whose_lanes_have_each_a_page_loads_all_of_one_array_and_then_of_the_next(uvm):
+    rig = uvm(SLOW | {"fault.arrival": 0, "fault.batch_max": 32})
+    addresses = [rig.array(BLOCK, touched=True) for _ in range(2)]
+    launch = Kernel("pages").launch(1, 64, 64)
+    rig.run(lambda: rig.kernel(launch, *(ManagedAccess(address, 64 * PAGE) for address in addresses)))
+    assert [(batch.blocks, batch.pages) for batch in rig.driver.fault_batches()] == [(1, 32)] * 4

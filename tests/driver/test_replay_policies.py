@@ -95,8 +95,8 @@ def test_once_a_kernel_waits_until_all_that_the_buffer_held_is_served(uvm):
 def test_a_replay_waits_for_the_copies_of_its_batch_and_the_handler_does_not(uvm):
     """With "batch" the handler serves what is left while the pages of the first batch are on their way."""
     rig = rig_with(uvm, "batch", fault__batch_max=10, copy__latency="1 ms")
-    blocks = [rig.array(BLOCK, touched=True) for _ in range(2)]
-    rig.run(lambda: rig.kernel(ONE, *[ManagedAccess(block, 10 * PAGE) for block in blocks]))
+    second_block = rig.array(2 * BLOCK, touched=True) + BLOCK
+    rig.run(lambda: rig.kernel(ONE, ManagedAccess(second_block - 10 * PAGE, 20 * PAGE)))
     first, second = rig.driver.fault_batches()[:2]
     assert second.begin == first.end
     assert second.end - first.begin < 1e-3 < rig.sim.now

@@ -60,6 +60,23 @@ def product(rows: Ints, columns: Ints, values: Doubles, x: Doubles, y: Doubles) 
 
 
 @kernel
+def hinted_product(rows: Ints, columns: Ints, values: Doubles, x: Doubles, y: Doubles, each: int) -> None:
+    for i in range(len(y)):
+        total = 0.0
+        for e in expect(range(rows[i], rows[i + 1]), trips=each):
+            total += values[e] * x[columns[e]]
+        y[i] = total
+
+
+@kernel
+def chosen_rows(chosen: Ints, rows: Ints, data: Doubles) -> None:
+    for k in range(len(chosen)):
+        row = chosen[k]
+        for e in expect(range(rows[row], rows[row + 1]), trips=8):
+            data[e] = 1.0
+
+
+@kernel
 def masked(mask: Ints, table: Ints, data: Doubles) -> None:
     for i in range(len(mask)):
         place = table[i]
@@ -150,6 +167,22 @@ def test_a_list_without_numbers_is_drawn_and_the_same_each_time():
     assert [*trace.assumed] == ["data"]
     places = {element for _, element, _ in first["data"]}
     assert len(places) > 950 and max(places) > 3 << 18
+
+
+@given(st.integers(1, 30), st.integers(1, 9))
+def test_rows_of_equal_length_lie_where_real_ones_do_also_where_their_ends_are_unknown(n, each):
+    """They follow one another in the order of the array from which their ends are read."""
+    shapes = Shape(n + 1, dtype=np.int64), Shape(n * each, dtype=np.int64), Shape(n * each), Shape(n), Shape(n)
+    real = np.arange(n + 1) * each, np.zeros(n * each, np.int64), *shapes[2:]
+    hinted, known = visited(trace_of(hinted_product, *shapes, each), n), visited(trace_of(product, *real), n)
+    assert hinted["values"] == known["values"] and hinted["columns"] == known["columns"]
+
+
+def test_rows_in_an_order_that_nobody_knows_begin_anywhere_and_are_walked_through():
+    trace = trace_of(chosen_rows, *(Shape(1000, dtype=np.int64) for _ in range(2)), Shape(1 << 20))
+    rows = np.array([element for _, element, _ in visited(trace, 1000)["data"]]).reshape(1000, 8)
+    assert (np.diff(rows, axis=1) == 1).all()
+    assert len({*(rows[:, 0] >> 15)}) > 30  # nearly all of 32 equal parts of the array
 
 
 @kernel

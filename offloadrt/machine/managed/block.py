@@ -16,6 +16,7 @@ as far as such pairs can: the pages of one pair ascend.  A block may come twice.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -86,27 +87,29 @@ def among(sets: PageSets, those: Mapping[int, int]) -> list[tuple[int, int]]:
     return [(index, left) for index, pages in sets if (left := pages & those.get(index, 0))]
 
 
-def in_turns(parts: Iterable[PageSets]) -> list[tuple[int, int]]:
+def in_turns(parts: Iterable[PageSets], lots: Sequence[int] = ()) -> list[tuple[int, int]]:
     """Return the first page of each part, then the second of each, and so on; no page twice.
+
+    `lots`: how many pages of one block each part gives at most in a turn; by default one.
 
     >>> in_turns([[(7, 0b1101)], [(7, 0b100000), (8, 1)]])
     [(7, 33), (7, 4), (8, 1), (7, 8)]
     """
     ordered: list[tuple[int, int]] = []
     seen: dict[int, int] = {}
-    left = [[*reversed(sets)] for sets in parts if sets]
+    left = [([*reversed(sets)], lot) for sets, lot in zip(parts, lots or itertools.repeat(1), strict=False) if sets]
     while left:
         turn: dict[int, int] = {}
-        for sets in left:
+        for sets, lot in left:
             index, pages = sets.pop()
-            first = pages & -pages
+            first = pages & -pages if lot == 1 else pages if pages.bit_count() <= lot else _lowest(pages, lot)
             if pages != first:
                 sets.append((index, pages ^ first))
-            if not seen.get(index, 0) & first:
-                seen[index] = seen.get(index, 0) | first
-                turn[index] = turn.get(index, 0) | first
+            if new := first & ~seen.get(index, 0):
+                seen[index] = seen.get(index, 0) | new
+                turn[index] = turn.get(index, 0) | new
         ordered += turn.items()
-        left = [sets for sets in left if sets]
+        left = [(sets, lot) for sets, lot in left if sets]
     return ordered
 
 

@@ -24,7 +24,7 @@ from offloadrt.machine.links.engines import RemotePort
 from offloadrt.machine.managed.block import PageSet, PageSets, among, begun, how_many, merged, without
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.sweep import HOST, Accesses, ManagedAccess, ManagedSweep, Residence, order_of
-from offloadrt.machine.managed.warps import ResidentWarps
+from offloadrt.machine.managed.warps import WARP, ResidentWarps
 from offloadrt.machine.messages import (
     AccessNotification,
     ManagedFault,
@@ -286,6 +286,7 @@ class ManagedKernels:
             1 if order is not None or trace is not None else max(1, int(ahead)),
             self.spec.outstanding * used,
             [self._reports(access, launch) for access in resident.packet.accesses],
+            [self._pages_of_a_warp(access, launch) for access in resident.packet.accesses],
             self.pages,
             self.sim.rng,
             order,
@@ -300,6 +301,11 @@ class ManagedKernels:
         width = launch.threads if launch.tile is None else launch.tile.width
         thread_blocks = self.spec.reported * launch.iterations // max(access.nbytes * width, 1)
         return min(max(thread_blocks, 1), launch.teams, self.spec.reports)
+
+    def _pages_of_a_warp(self, access: ManagedAccess, launch: Launch) -> int:
+        """Return how many pages a warp touches with one instruction, at least one."""
+        pages = access.scattered or access.nbytes / self.pages.page_size
+        return max(1, min(WARP, round(WARP * pages / max(launch.iterations, 1))))
 
     def goes_on(self, resident: ResidentKernel) -> bool:
         """Continue a kernel that has done a step; return False when that was its last step."""

@@ -369,6 +369,8 @@ class ManagedSweep:
     """Largest number of entries that the uTLBs of the kernel's SMs hold back at the same time."""
     reports: list[float]
     """For each access, how often the GPU reports each page that the access misses."""
+    of_warps: list[int]
+    """For each access, how many pages a warp touches in it at one time."""
     ahead: int = 1
     """Number of windows whose later accesses run at the same time.
 
@@ -413,6 +415,7 @@ class ManagedSweep:
         ahead: int,
         outstanding: int,
         reports: list[float],
+        of_warps: list[int],
         pages: ManagedPages,
         rng: np.random.Generator,
         order: WindowOrder | None = None,
@@ -424,7 +427,9 @@ class ManagedSweep:
             level: [k for k, access in enumerate(accesses) if access.level == level and access.nbytes]
             for level in levels
         }
-        sweep = cls(accesses, windows, step_windows, levels, at_level, outstanding, reports, ahead, order=order)
+        sweep = cls(
+            accesses, windows, step_windows, levels, at_level, outstanding, reports, of_warps, ahead, order=order
+        )
         sweep.resident = resident
         if resident is not None:
             sweep.picks = [None for _ in accesses]
@@ -466,10 +471,10 @@ class ManagedSweep:
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
         """Return the pages, each once, that the window's accesses at a level need and the GPU cannot translate.
 
-        A warp makes its independent loads one after another without waiting, so that the pages of several arrays are
-        reported in turns. Sets ``entries`` and ``stored`` for these pages.
+        A warp makes its independent loads one after another and waits only where a value is used, so that the pages of
+        several arrays are reported in turns. Sets ``entries`` and ``stored`` for these pages.
         """
-        parts: list[PageSets] = []
+        parts, lots = list[PageSets](), list[int]()
         self.entries, self.stored = 0, {}
         if self.resident is not None:
             return self._missing_of_warps(pages, self.resident)
@@ -487,7 +492,8 @@ class ManagedSweep:
                     self.stored = merged([*self.stored.items(), *more])
                 self.entries += self._entries(pages, place, more)
                 parts.append(more)
-        return in_turns(parts) if len(parts) > 1 else parts[0] if parts else ()
+                lots.append(self.of_warps[place])
+        return in_turns(parts, lots) if len(parts) > 1 else parts[0] if parts else ()
 
     def _missing_of_warps(self, pages: ManagedPages, resident: ResidentWarps) -> PageSets:
         """Return the pages for which the window's warps wait after they have gone on as far as they can."""
