@@ -305,7 +305,7 @@ class ManagedKernels:
     def _pages_of_a_warp(self, access: ManagedAccess, launch: Launch) -> int:
         """Return how many pages a warp touches with one instruction, at least one."""
         pages = access.scattered or access.nbytes / self.pages.page_size
-        return max(1, min(WARP, round(WARP * pages / max(launch.iterations, 1))))
+        return max(1, min(WARP, math.ceil(WARP * pages / max(launch.iterations, 1))))
 
     def goes_on(self, resident: ResidentKernel) -> bool:
         """Continue a kernel that has done a step; return False when that was its last step."""
