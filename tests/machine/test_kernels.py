@@ -37,7 +37,7 @@ def test_a_phantom_has_costs_but_no_body():
     [
         ({"flops_per_iteration": -1.0}, "flops_per_iteration is -1.0, but must not be negative"),
         ({"threads_per_team": 0}, "threads_per_team is 0, but must be positive"),
-        ({"flops_per_iteration": float("inf")}, "flops_per_iteration is infinite"),
+        ({"flops_per_iteration": float("inf")}, "flops_per_iteration is inf, but must not be negative, nor infinite"),
         ({"precision": "half"}, "precision is 'half', but can be double or single"),
         ({"efficiency": 1.5}, r"efficiency is 1.5, but must lie in \(0, 1\]"),
     ],
