@@ -199,16 +199,21 @@ def test_a_counters_mean_and_maximum_are_those_of_its_pieces() -> None:
 
 
 def test_counters_and_locks_of_ranks_say_whose_they_are(tmp_path: Path) -> None:
-    words = ["halo", "ranks=4", "nodes=2", "gpus_per_node=2", "rows=64", "columns=64", "--machine", "a100-node4"]
+    words = ["halo", "ranks=12", "nodes=3", "gpus_per_node=4", "rows=64", "columns=64", "--machine", "a100-node4"]
     assert main(["report", str(tmp_path / "out.html"), *words, "--budget", "0s"]) == 0
     (run,) = data_of((tmp_path / "out.html").read_text(encoding="utf-8"))["runs"]
     in_use = [counter["name"] for counter in run["counters"] if "memory in use" in counter["name"]]
-    assert in_use == [f"device {number}: memory in use" for number in range(4)]
+    assert in_use == [f"device {number}: memory in use" for number in range(12)]
+    queues = [track["group"] for track in run["tracks"] if track["name"] == "compute units"]
+    assert queues == [f"device {number}" for number in range(12)]
     families: dict[str, set[str]] = {}
     for track in run["tracks"]:
         families.setdefault(track["family"], set()).add(track["name"])
-    assert families["driver library"] == {"driver library", *(f"driver library of process {n}" for n in (1, 2, 3))}
-    assert families["driver context"] == {"driver context", *(f"driver context {n} of process {n}" for n in (1, 2, 3))}
+    assert families["driver library"] == {"driver library", *(f"driver library of process {n}" for n in range(1, 12))}
+    contexts = {f"driver context {number} of process {number}" for number in range(1, 12)}
+    assert families["driver context"] == {"driver context", *contexts}
+    assert families["rank"] == {f"rank {number}" for number in range(12)}
+    assert {name.partition(" (")[0] for name in families["rank sends"]} == {f"rank {n} sends" for n in range(12)}
 
 
 def test_lines_share_the_critical_path_and_the_bytes_of_the_run(observed: Observed) -> None:

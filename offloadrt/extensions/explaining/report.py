@@ -39,6 +39,7 @@ from offloadrt.extensions.explaining.tracks import (
     Frame,
     Timeline,
     TimelineTrack,
+    by_number,
     flame_of,
     kind_of,
     kind_of_counter,
@@ -56,13 +57,14 @@ from offloadrt.study.running.execution import patient_collector
 from offloadrt.trace import Row
 
 _MOST_LINES = 12
+_MOST_SOURCE_LINES = 20
 _MOST_CURVES = 4
 _MOST_KERNELS = 12
 _KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(KINDS)}
 _DEVICE = "device "
 _ONE_OF_MANY = re.compile(
     r" \(\d+\)$|(?<=^hidden helper thread) \d+$|(?<=^host thread) \d+$|(?<=^hardware queue) \d+$|"
-    r"( \d+)? of process \d+$"
+    r"(?<=^rank) \d+(?=$| sends)|(?<=^kernel driver) \d+$|( \d+)? of process \d+$"
 )
 
 
@@ -328,14 +330,19 @@ def _source(one: _Drawn) -> str:
         *["faulted pages"] * has_faults,
         "",
     ]
-    rows = "".join(_line_row(use, whole, one.run.sources, has_faults) for use in lines)
+    rows = [_line_row(use, whole, one.run.sources, has_faults) for use in lines]
     cells = "".join(f"<th>{cell}</th>" for cell in head)
-    table = f'<table class="source"><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>'
+    first, rest = (
+        _scrolled(f'<table class="source"><thead><tr>{cells}</tr></thead><tbody>{"".join(of)}</tbody></table>')
+        for of in (rows[:_MOST_SOURCE_LINES], rows[_MOST_SOURCE_LINES:])
+    )
+    folded = f"<details><summary>{len(rows) - _MOST_SOURCE_LINES} lines more</summary>{rest}</details>"
+    table = first + (folded if len(rows) > _MOST_SOURCE_LINES else "")
     missing = sorted({use.place.rpartition(":")[0] for use in lines if not one.run.sources.text(use.place)})
     note = "A line's time is that of its directives, on all threads. Choose a line to mark its slices in the timeline."
     if missing and any(missing):
         note += f" Not found: {', '.join(filter(None, missing))}; --source DIR says where it is."
-    return f'{_scrolled(table)}<p class="note">{html.escape(note)}</p>{_listing(lines, whole, one.run.sources)}'
+    return f'{table}<p class="note">{html.escape(note)}</p>{_listing(lines, whole, one.run.sources)}'
 
 
 def _line_row(use: LineUse, whole: int, sources: Sources, has_faults: bool) -> str:
@@ -443,7 +450,7 @@ def _timeline(
             }
         )
     names = list(dict.fromkeys(counter.name for counter in counters))
-    ordered = sorted(counters, key=lambda counter: (names.index(counter.name), counter.group))
+    ordered = sorted(counters, key=lambda counter: (names.index(counter.name), by_number(counter.group)))
     several = len({counter.group for counter in counters if counter.group.startswith(_DEVICE)}) > 1
     return {
         "window": window,

@@ -190,8 +190,12 @@ def _text(notes: Notes) -> str:
 def _place(track: TimelineTrack) -> tuple[object, ...]:
     """Return a sort key for tracks: the critical path, host threads by number, devices, and then locks."""
     groups = {CRITICAL_PATH: 0, HOST: 1, LOCKS: 3}
-    words = [(int(word), "") if word.isdigit() else (-1, word) for word in re.split(r"(\d+)", track.name)]
-    return groups.get(track.group, 2), track.group, words
+    return groups.get(track.group, 2), by_number(track.group), by_number(track.name)
+
+
+def by_number(name: str) -> list[tuple[int, str]]:
+    """Return a sort key for names, by which "device 2" comes before "device 10"."""
+    return [(int(word), "") if word.isdigit() else (-1, word) for word in re.split(r"(\d+)", name)]
 
 
 def overview(timeline: Timeline, most: int = MOST_SLICES) -> tuple[list[TimelineTrack], int]:
