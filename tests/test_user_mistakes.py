@@ -177,6 +177,7 @@ RAISES = [
     ("await run.parallel(3)", "run.parallel(body, num_threads) takes an async function first, not 3"),
     ("await run.mpiexec(3)", "run.mpiexec(main, n) takes an async function first, not 3"),
     ("await run.parallel(lambda t: 3)", "returned 3, nothing to await; write it as `async def`"),
+    ("await t.target_dta(a)", "target_data"),
     ("t.array('b', n / 2)", "array 'b': its size is 4.0, but a size is a whole number"),
     ("t.array('b', -1)", "array 'b': its size is -1, but a size is a whole number from 0"),
     ("t.array(5, n)", "array 5: its name comes first"),

@@ -18,7 +18,7 @@ import attr
 import outcome
 import trio
 
-from offloadrt.study.errors import ScriptFailed
+from offloadrt.study.errors import ScriptFailed, did_you_mean
 from offloadrt.study.scripts.listing import PACKAGE
 
 _LIBRARIES = [Path(module.__file__).resolve().parent for module in (trio, outcome, attr) if module.__file__]
@@ -114,7 +114,10 @@ def script_traceback(error: BaseException) -> str:
 def _formatted(error: BaseException) -> str:
     story = traceback.TracebackException.from_exception(error, compact=True)
     _prune(story)
-    return "".join(story.format() if story.stack else story.format_exception_only()).rstrip("\n")
+    text = "".join(story.format() if story.stack else story.format_exception_only()).rstrip("\n")
+    if isinstance(error, AttributeError) and "Did you mean" not in text:  # Python says so from 3.12 on
+        text = text.replace(str(error), str(error) + did_you_mean(str(error.name), dir(error.obj)), 1)
+    return text
 
 
 def unwrapped(error: BaseException) -> BaseException:
