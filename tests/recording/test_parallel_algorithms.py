@@ -15,6 +15,7 @@ from test_recorded_mistakes import report_of
 
 from offloadrt.extensions.recording.format import Recording, RecordingFile, convert
 from offloadrt.extensions.recording.format.recording import Step
+from offloadrt.extensions.recording.format.slots import LOADS, STORES
 from offloadrt.extensions.recording.toolchain import RecordOptions, find_compiler, record, rewrite
 from offloadrt.extensions.stdpar.elision import ALGORITHMS
 from offloadrt.runtime.mapping.map_types import LITERAL
@@ -163,6 +164,21 @@ def test_small_arrays_are_those_of_their_algorithms(tmp_path: Path) -> None:
     assert (
         found["elided"] == 5
     )  # for_each before reduce, and before for_each: small arrays that become known cause no barrier
+
+
+@pytest.mark.slow
+def test_what_the_host_touches_is_put_down_to_the_array_that_it_lies_in(tmp_path: Path) -> None:
+    """Not to its neighbours in the page: their pages would leave the device with it."""
+    program = built("neighbours.cpp", tmp_path, "-stdpar", "-std=c++17")
+    (ran,) = record([str(program)], tmp_path / "neighbours.raw", [None], RecordOptions())
+    assert ran.exit == 0
+    convert(tmp_path / "neighbours.raw", tmp_path / "neighbours.rec")
+    opened = RecordingFile.read(tmp_path / "neighbours.rec")
+    columns = opened.load(opened.runs[0]).columns
+    assert len(set(columns["touch.array"].tolist())) == 1
+    touches = zip(*(columns[f"touch.{name}"].tolist() for name in ("offset", "bytes", "kind")), strict=True)
+    assert set(touches) == {(800, 1616, LOADS), (800, 16, STORES)}
+    assert replayed(tmp_path / "neighbours.rec", pool="off", implementation="nvcpp")["offloaded"] == 7
 
 
 @pytest.mark.slow

@@ -366,6 +366,15 @@ instrumented may have stored; 16: atomically.
 
 
 _MOST_UNPLACED: Final = 4096
+_STRETCH: Final = 1 << 16
+"""The bytes of a stretch of addresses; of an array's touches in one, only the extent is kept, but in a check."""
+
+
+def _continues(touch: Touch, before: Touch) -> bool:
+    """Tell whether a touch comes behind another one of its kind in the same stretch of an array."""
+    (array, address, _, kind), (same, begin, _, other) = touch, before
+    is_near = begin // _STRETCH == address // _STRETCH and begin <= address
+    return array is same and kind == other and kind in (LOADS, STORES) and is_near
 
 
 @attrs.frozen(eq=False)
@@ -473,7 +482,11 @@ class MemoryEvents:
         for block in blocks:
             low, high = max(address, block.address), min(address + nbytes, block.address + block.nbytes)
             if low < high:
-                pending.append((block, low, high - low, kind))
+                begin = low
+                if pending and (last := pending[-1]) is not None and _continues((block, low, high - low, kind), last):
+                    begin = last[1]
+                    pending.pop()
+                pending.append((block, begin, high - begin, kind))
                 self.copies.host(block, low, high - low, kind & (LOADS | STORES))
 
     def has_touches(self, thread: int) -> bool:

@@ -54,9 +54,11 @@ void track(uint64_t address, uint64_t bytes) {
   uint64_t first = address >> SHIFT, last = (address + bytes - 1) >> SHIFT;
   if ((pages[first] & TRACKED) && (pages[last] & TRACKED))
     return; /* a map item says again and again what is known */
-  for (uint64_t page = first; page <= last; page++)
+  for (uint64_t page = first; page <= last; page++) {
+    bool is_whole = page << SHIFT >= address && (page + 1) << SHIFT <= address + bytes;
     if (!(pages[page] & TRACKED))
-      pages[page] = (uint8_t)(TRACKED | LOADS | STORES | (exact ? EACH_BYTE : 0));
+      pages[page] = (uint8_t)(TRACKED | LOADS | STORES | (exact || (shares_heap() && !is_whole) ? EACH_BYTE : 0));
+  }
 }
 
 /* Programs register their images and their modules in any order. Called with nobody else there: by constructors. */
@@ -77,7 +79,8 @@ void forget(uint64_t address, uint64_t bytes) {
     pages[page] = 0;
 }
 
-/* ---- each byte, where the recording is made for a check ---- */
+/* ---- each byte, where the recording is made for a check; and where kernels use the heap itself, so that no array gets what its
+ * neighbours in a page are touched for: pages would move with it. There it is each unit of malloc's, which keeps slots few. ---- */
 typedef struct {
   uint64_t page; /* plus 1 */
   bool used;     /* in this interval: its words from `low` to before `high` */
@@ -85,7 +88,7 @@ typedef struct {
   uint64_t touched[WAYS][PAGE_WORDS]; /* bytes that were loaded before they were stored, and stored; both again, atomically */
 } bytes_t;
 
-enum { GIVEN = 16 };
+enum { GIVEN = 16, UNIT = 16 };
 static __thread uint64_t given_at[GIVEN]; /* addresses that code which nobody watches was given in this interval */
 static __thread bytes_t **byte_pages; /* a hash table */
 static __thread bytes_t **used_pages; /* in this interval */
@@ -186,11 +189,11 @@ static void put_bytes(bytes_t *page, int way) {
       count = MOST_STRETCHES + 1;
     high = byte + 1;
   }
-  uint32_t kind = (way % 2 ? STORES : LOADS) | (way / 2 ? ATOMICALLY : 0);
+  uint32_t kind = (way % 2 ? STORES : LOADS) | (way / 2 ? ATOMICALLY : 0), each = exact ? EXACT : 0;
   if (count > MOST_STRETCHES)
     put_touch(base + low, base + high, kind);
   for (size_t i = 0; i < count && count <= MOST_STRETCHES; i++)
-    put_touch(base + stretches[i][0], base + stretches[i][1], kind | EXACT);
+    put_touch(base + stretches[i][0], base + stretches[i][1], kind | each);
 }
 
 /* Loads of what the interval has not stored itself come first. */
@@ -277,7 +280,8 @@ EXPORT void offload_recorder_touch(uint64_t address, uint32_t way) {
   if (!pages || address >> 47 || !(pages[page] & way))
     return;
   if (pages[page] & EACH_BYTE) {
-    touch_bytes(address, bytes, way | how);
+    uint64_t begin = exact ? address : address / UNIT * UNIT, end = address + bytes;
+    touch_bytes(begin, (exact ? end : (end + UNIT - 1) / UNIT * UNIT) - begin, exact ? way | how : way);
     return;
   }
   pages[page] &= (uint8_t)~way;
