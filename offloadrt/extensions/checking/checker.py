@@ -456,7 +456,7 @@ class Checker:
     def _item_found(self, event: ev.ItemFound) -> None:
         directive = self._directive(event.cause)
         self._lifetimes.found(event, directive)
-        self._mappings.found(event, directive)
+        self._mappings.found(event, directive, self._references.is_absent(event, directive))
         if self._references.found(event, directive):
             self._copies.may_be_made(event, directive, "to the device in {} where it is the first user")
         if event.entry is None:

@@ -225,10 +225,11 @@ class Mappings:
         for made in self._by_region.pop(region, ()):
             made.has_ended = True
 
-    def found(self, event: ItemFound, directive: Directive) -> None:
+    def found(self, event: ItemFound, directive: Directive, may_be_absent: bool) -> None:
         """Note a directive that takes a reference to a mapping, or that needs it without being ordered behind a map.
 
         A pointer that is in no clause is looked up with size 0, which maps nothing if nothing is mapped there.
+        may_be_absent: so it is in another order, though a map came before that has ended by then.
         """
         entry, strand = event.entry, directive.strand
         mapping = None if entry is None else self._live.get(entry)
@@ -243,7 +244,7 @@ class Mappings:
                 mapping.brought.append(mapping.references[-1])
             return
         self._borrowed.setdefault(directive.number, set()).add(entry)
-        if not any(strand.comes_after(chain, epoch) for chain, epoch in mapping.references):
+        if may_be_absent or not any(strand.comes_after(chain, epoch) for chain, epoch in mapping.references):
             self._unordered.setdefault(directive.number, set()).add(entry)
 
     def needed(self, access: Access, entry: Entry, directive: int, is_overwritten: Callable[[Access], bool]) -> None:

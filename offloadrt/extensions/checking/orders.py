@@ -72,6 +72,11 @@ class References:
         self._take(cells, directive)
         return copies
 
+    def is_absent(self, event: ItemFound, directive: Directive) -> bool:
+        """Tell whether nothing is mapped there if a directive comes early that looks for a mapping and makes none."""
+        cells = self._counted(event)
+        return bool(cells) and not event.item.size and self._none_held(cells, directive.strand)
+
     def ended(self, event: ItemEnded, directive: Directive) -> bool:
         """Note that an unmap releases a reference, and tell whether it would copy back if it came early.
 
