@@ -117,6 +117,16 @@ def test_what_is_left_mapped_at_the_end_and_what_was_not_mapped() -> None:
     ]
 
 
+def test_a_map_that_extends_another_one_says_how_much_of_it_is_there() -> None:
+    async def body(t: omp.HostThread) -> None:
+        u = t.array("u", 196, fill=0.0)
+        await t.target_enter_data(omp.map(to=omp.section(u, 0, 98)))
+        with pytest.raises(omp.OffloadError, match=r"<u\+0> \(1568 bytes\).* 784 of them are mapped already"):
+            await t.target(double, u, 196, maps=omp.map(tofrom=u))
+
+    assert kinds(body)[0] == "fatal error"
+
+
 def test_delete_under_another_user() -> None:
     async def body(t: omp.HostThread) -> None:
         a = t.array("a", N, fill=1.0)
