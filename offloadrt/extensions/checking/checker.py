@@ -48,19 +48,22 @@ _OF_PROGRAMS = ("papers",)
 
 
 @lru_cache(4096)
-def _is_program(code: CodeType) -> bool:
+def _file_of_program(code: CodeType) -> str:
+    """Return the name of the file in which a program has this code; "" if the code is no program's."""
     path = Path(code.co_filename)
     if path.is_relative_to(_PACKAGE):
-        return path.relative_to(_PACKAGE).parts[0] in _OF_PROGRAMS
-    return not code.co_filename.startswith(("<", _LIBRARY)) and "site-packages" not in path.parts
+        is_program = path.relative_to(_PACKAGE).parts[0] in _OF_PROGRAMS
+    else:
+        is_program = not code.co_filename.startswith(("<", _LIBRARY)) and "site-packages" not in path.parts
+    return path.name if is_program else ""
 
 
 def program_line() -> str:
     """Return ``file.py:line`` of the innermost running line of the program; "" if none of its lines is running."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if _is_program(frame.f_code):
-            return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        if file := _file_of_program(frame.f_code):
+            return f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 

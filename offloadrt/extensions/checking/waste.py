@@ -222,7 +222,9 @@ class Wastes:
         made.is_private = entry is None and made.host != 0
         cells, shift = self._place(block.device, entry, block)
         del self._blocks[block]
-        made.freed = attrs.evolve(made, op="free", story=story, cause=cause, made=made)
+        made.freed = DataOperation(
+            "free", story, made.name, made.device, cause, made.address, made.nbytes, made.owner, made.host, made=made
+        )
         self.operations.append(made.freed)
         begin, end = block.begin + shift, block.end + shift
         if entry is not None:
