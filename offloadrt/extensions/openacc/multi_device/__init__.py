@@ -7,20 +7,6 @@ needs ``divided.py`` `DividedKernel`, the result of both passes: who computes, o
 bytes the devices send to one another. Reductions: a partial value for each device, and the kernel that combines them.
 """
 
-from offloadrt.extensions.openacc.multi_device.dependence import WrittenRegion
-from offloadrt.extensions.openacc.multi_device.divided import Combination, DividedKernel, Holders, Part, Share, Transfer
-from offloadrt.extensions.openacc.multi_device.passes import PredicatedKernel, SplitKernel, predicate, split_loop
+from offloadrt.lazy import lazy
 
-__all__ = [
-    "Combination",
-    "DividedKernel",
-    "Holders",
-    "Part",
-    "PredicatedKernel",
-    "Share",
-    "SplitKernel",
-    "Transfer",
-    "WrittenRegion",
-    "predicate",
-    "split_loop",
-]
+__all__, __dir__, __getattr__ = lazy(__name__)

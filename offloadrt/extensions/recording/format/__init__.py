@@ -4,23 +4,6 @@ Open `recording.py` first: it has the tables. `convert` makes a recording of the
 `RecordingFile` opens one. `README.md` describes the format.
 """
 
-from offloadrt.extensions.recording.format.container import RecordingFile, is_recording
-from offloadrt.extensions.recording.format.convert import convert
-from offloadrt.extensions.recording.format.recording import (
-    NotARecording,
-    Recording,
-    RecordingDamaged,
-    RecordingError,
-    RecordingTooNew,
-)
+from offloadrt.lazy import lazy
 
-__all__ = [
-    "NotARecording",
-    "Recording",
-    "RecordingDamaged",
-    "RecordingError",
-    "RecordingFile",
-    "RecordingTooNew",
-    "convert",
-    "is_recording",
-]
+__all__, __dir__, __getattr__ = lazy(__name__)
