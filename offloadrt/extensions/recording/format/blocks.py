@@ -386,6 +386,7 @@ class _UnplacedTouch:
     address: int
     nbytes: int
     kind: int
+    serial: int
 
 
 @attrs.define(eq=False)
@@ -398,6 +399,8 @@ class MemoryEvents:
     allocated: list[tuple[TaskRow, int, HostBlock]] = attrs.field(factory=list)
     """The records of allocations and frees: (task, place in it, array)."""
     has_host_touches: bool = False
+    early_count: int = 0
+    """How many touches have come where no array was known."""
     links: dict[int, str] = attrs.field(factory=dict)
     """Names of `declare target link` globals, by the address of the pointer through which the device finds each."""
     ends: dict[ArrayEnd, int] = attrs.field(factory=dict)
@@ -408,6 +411,8 @@ class MemoryEvents:
     """The parallel regions that are running."""
     _made_target: set[int] = attrs.field(factory=set)
     """The threads that have made a deferred target task."""
+    _early: dict[HostBlock, list[_UnplacedTouch]] = attrs.field(factory=dict)
+    """By array that a map made known: its touches from before."""
     _unplaced: dict[int, deque[_UnplacedTouch]] = attrs.field(factory=dict)
     """By thread: touches where no array is known yet; a task of the thread, or a thread of its team, may map one later.
     """
@@ -437,6 +442,7 @@ class MemoryEvents:
                 high = min(touch.address + touch.nbytes, block.address + block.nbytes)
                 if low < high:
                     touch.pending[touch.place] = block, low, high - low, touch.kind
+                    self._early.setdefault(block, []).append(touch)
 
     def add_global(self, address: int, nbytes: int, name: str, flags: int) -> None:
         """Add an offload entry of the program's image that is no kernel: a global variable."""
@@ -452,10 +458,27 @@ class MemoryEvents:
             self._place(block)
         return block
 
-    def freed(self, address: int, nbytes: int) -> list[HostBlock]:
-        """End the arrays in memory that the program frees: an allocation, or all that map items made known there."""
+    def freed(self, address: int, nbytes: int, since: int) -> list[HostBlock]:
+        """End the arrays in memory that the program frees: an allocation, or all that map items made known there.
+
+        since: the value of `early_count` when the explicit task began that ends its own variables; touches from before
+        were of others, at the same place of the stack. 0 for other tasks.
+        """
         block = self.arrays.free(address)
-        return self.arrays.end_mapped(address, nbytes) if block is None else [block]
+        if block is not None:
+            return [block]
+        ended = self.arrays.end_mapped(address, nbytes)
+        for block in ended:
+            for touch in self._early.pop(block, ()):
+                placed = touch.pending[touch.place]
+                if touch.serial < since and placed is not None and placed[0] is block:
+                    touch.pending[touch.place] = None
+        if ended:  # what lies there later has not been touched yet
+            for thread, kept in self._unplaced.items():
+                left = [touch for touch in kept if not address <= touch.address < address + nbytes]
+                if len(left) < len(kept):
+                    self._unplaced[thread] = deque(left, maxlen=_MOST_UNPLACED)
+        return ended
 
     def end_of(self, end: ArrayEnd) -> int:
         """Return the number of a place of the program where a mapped array ends."""
@@ -477,7 +500,8 @@ class MemoryEvents:
         blocks = self.arrays.overlapping(address, nbytes)
         if not blocks and (self._regions or thread in self._made_target):
             unplaced = self._unplaced.setdefault(thread, deque(maxlen=_MOST_UNPLACED))
-            unplaced.append(_UnplacedTouch(pending, len(pending), address, nbytes, kind))
+            unplaced.append(_UnplacedTouch(pending, len(pending), address, nbytes, kind, self.early_count))
+            self.early_count += 1
             pending.append(None)
         for block in blocks:
             low, high = max(address, block.address), min(address + nbytes, block.address + block.nbytes)

@@ -647,7 +647,7 @@ class Assembler:
             raise RecordingDamaged(f"thread {thread.number}: memory ends in a way that is not known: {how}")
         where = self.process.strings.get(row[5], "")
         thread.moving.clear()
-        for block in self.memory.freed(row[2], row[3]):
+        for block in self.memory.freed(row[2], row[3], self.task_of(thread).since):
             copy, task = self.memory.device.copy_of(block.address, block.nbytes), self.task_of(thread)
             if copy is None:
                 self.memory.allocated.append((task, self.add(thread, Step.FREE, 0), block))
@@ -760,7 +760,8 @@ class Assembler:
         if ended is thread.task and ((completed and thread.work) or self.memory.has_touches(thread.number)):
             self.add(thread, Step.REST, 0)
         if follower is not None:
-            follower.thread = thread.number if follower.kind > TaskKind.IMPLICIT else follower.thread
+            if follower.kind > TaskKind.IMPLICIT:
+                follower.thread, follower.since = thread.number, follower.since or self.memory.early_count
             thread.task = follower
         thread.take_work()
 

@@ -619,6 +619,8 @@ class TaskRow:
     """Whether it is waiting at a barrier or for tasks."""
     call: int = 0
     """The routine call that the task executes; 0: none."""
+    since: int = 0
+    """For an explicit task: how many touches of memory without an array had come when it began (`MemoryEvents`)."""
     records: array[int] = attrs.field(factory=lambda: array("q"))
 
     @property

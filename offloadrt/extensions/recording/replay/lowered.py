@@ -235,6 +235,18 @@ class LoweredProgram:
         return Construct("target", region, device, nowait, tuple(depend), HostRegion(launch, tuple(arguments), ()))
 
 
+def first_byte(base: int, dimensions: tuple[Dimension, ...]) -> int:
+    """Return the address where a section with gaps begins; the call itself has the address of its dimensions.
+
+    Offsets count elements. clang gives the pitch only of elements and of dimensions without a stride of their own; an
+    outer dimension is taken for one of these.
+    """
+    pitches = [dimension.stride for dimension in dimensions]
+    if len(pitches) > 1:
+        pitches[-2] = pitches[-1]
+    return base + sum([one.offset * pitch for one, pitch in zip(dimensions, pitches, strict=True)])
+
+
 def _padding(item: LoweredItem, has_members: bool) -> int:
     """Return the bytes before a struct's part that its block needs to begin at an address aligned for the struct."""
     return item.begin % required_alignment(item.base) if has_members else 0

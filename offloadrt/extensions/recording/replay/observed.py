@@ -96,11 +96,15 @@ class ObservedReplay:
         self._partly: dict[str, None] = {}
         self._shared: Counter[int] = Counter()
         """By number of a 64 KiB stretch: how many arrays begin or end in it."""
-        for array in recording.dictionaries.arrays:
+        columns = recording.columns
+        ends = set(
+            columns["record.subject"][columns["record.step"] == Step.FREE].tolist() if recording.meta.exact else ()
+        )
+        for number, array in enumerate(recording.dictionaries.arrays):
             self._shared.update(_ends(array.address, array.address + array.nbytes))
             if array.origin == "constant":
                 tell(ConstantKnown(array.name, array.address, array.nbytes))
-            elif array.origin == "mapped":
+            elif array.origin == "mapped" and number not in ends:
                 tell(EndUnseen(array.address, array.nbytes))
         tell(SourceNamed("the beginning of the program"))
         if recording.meta.ended != "exit":

@@ -25,8 +25,9 @@ from offloadrt.extensions.recording.format.recording import (
 )
 from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, Box
 from offloadrt.extensions.recording.ompt import start_tool
+from offloadrt.extensions.recording.replay.frames import Frame, PlacedArrays
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
-from offloadrt.extensions.recording.replay.lowered import LoweredItem, LoweredProgram
+from offloadrt.extensions.recording.replay.lowered import LoweredItem, LoweredProgram, first_byte
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
 from offloadrt.extensions.recording.replay.tasks import TaskWalk
 from offloadrt.kernels import Kernel
@@ -42,7 +43,7 @@ from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.events import MemoryUse
 from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.mapping.map_item import MapItems
-from offloadrt.runtime.mapping.map_types import ATTACH, LITERAL, NON_CONTIG
+from offloadrt.runtime.mapping.map_types import ATTACH, LITERAL, NON_CONTIG, PTR_AND_OBJ
 from offloadrt.study.running.statistics import StepSampler
 
 if TYPE_CHECKING:  # most programs do not use MPI
@@ -188,8 +189,11 @@ class Routines:
     _at: str = ""
     """The current routine and its line, for messages."""
 
-    async def run(self, t: HostThread, site: Site, items: int) -> None:
-        """Call a routine. Raises ReplayRefused if it cannot be replayed or uses memory that is not recorded."""
+    async def run(self, t: HostThread, site: Site, items: int, shift_at: Callable[[int], int]) -> None:
+        """Call a routine. Raises ReplayRefused if it cannot be replayed or uses memory that is not recorded.
+
+        shift_at: returns what is added to a recorded address of the host.
+        """
         routine: Callable[..., Awaitable[object]] | None = getattr(self, f"_{site.call}", None)
         if routine is None:
             raise ReplayRefused(f"{self._recording.name}: {site.where}: calls of {site.call} are not replayed")
@@ -199,7 +203,7 @@ class Routines:
             for name in ("base", "begin", "array")
         )
         words = [
-            _Mapped(address, host) if number != NONE else address
+            _Mapped(address, host + shift_at(host)) if number != NONE else address + shift_at(address)
             for address, host, number in zip(base, begin, array, strict=True)
         ]
         try:
@@ -420,14 +424,15 @@ class ReplayedProgram:
     process: Process | None = None
     """The MPI process, if all ranks are played together; None: one process is played alone."""
     oracle: Oracle = attrs.field(init=False)
-    arrays: list[HostArray | None] = attrs.field(init=False)
-    """By number: the recording's arrays; None: not allocated yet, or freed."""
+    frame: Frame = attrs.field(factory=Frame)
+    """What the task sees whose record is executed next."""
+    _arrays: PlacedArrays = attrs.field(init=False)
     _lowered: LoweredProgram = attrs.field(init=False)
     _kernels: RecordedKernels = attrs.field(init=False)
     _routines: Routines = attrs.field(init=False)
     _log: OperationLog | None = attrs.field(init=False)
-    _constructs: dict[tuple[int, int, int], Construct] = attrs.field(factory=dict)
-    """By (site, list of items, launch): prepared constructs, valid until an array is allocated or freed."""
+    _constructs: dict[tuple[int, int, int, Frame], Construct] = attrs.field(factory=dict)
+    """By (site, list of items, launch, frame): prepared constructs, valid until an array is allocated or freed."""
     _freed: set[int] = attrs.field(factory=set)
     """The numbers of heap arrays that the program has freed."""
     _unseen: set[HostArray] = attrs.field(factory=set)
@@ -439,7 +444,7 @@ class ReplayedProgram:
 
     def __attrs_post_init__(self) -> None:
         self.oracle = Oracle(self.recording)
-        self.arrays = [None] * len(self.recording.dictionaries.arrays)
+        self._arrays = PlacedArrays(len(self.recording.dictionaries.arrays))
         self._lowered = LoweredProgram(self.openmp)
         most_threads = self.openmp.devices[0].machine.spec.count("sm.max_threads_per_team")
         self._own_device = None if self.process is None else own_device(self.recording, self.process)
@@ -495,45 +500,56 @@ class ReplayedProgram:
             if array.is_there:
                 self.allocate(number, written=True)
 
-    def allocate(self, number: int, *, written: bool = False) -> None:
+    def allocate(self, number: int, *, written: bool = False, frame: Frame | None = None) -> HostArray:
         """Place an array; its pages are populated if the program has written it, or if host touches were not recorded.
 
         Arrays at the same addresses are forgotten: a recording does not say when stack variables and small blocks end.
         """
-        array = self.recording.dictionaries.arrays[number]
-        while (other := self._lowered.overlapped(array.address, array.nbytes)) is not None:
-            self._forget(next(place for place, old in enumerate(self.arrays) if old is other), other, freed=False)
+        array, frame = self.recording.dictionaries.arrays[number], frame or self.frame
+        address = array.address + frame.shifts.get(number, 0)
+        while (other := self._lowered.overlapped(address, array.nbytes)) is not None:
+            self._forget(other, freed=False)
         populated = written or not self.recording.meta.host_touches
         kind = _KINDS.get(array.origin, "heap")
-        self.arrays[number] = placed = self._lowered.array(
-            array.name, array.address, array.nbytes, kind, written=populated, pointer=array.pointer
-        )
+        placed = self._lowered.array(array.name, address, array.nbytes, kind, written=populated, pointer=array.pointer)
+        self._arrays.put(number, frame, placed)
         if array.origin == "mapped":
             self._unseen.add(placed)
+        return placed
+
+    def _shift_at(self, address: int) -> int:
+        """Return what is added to a recorded address, and place the task's own variable that lies there."""
+        number, shift = self.frame.at(address)
+        if number != NONE and self._arrays.at(number, self.frame) is None:
+            self.allocate(number, written=True)
+        return shift
 
     def free(self, number: int, end: int = NONE) -> None:
         """Forget an array, and constructs prepared with it. end: index of `Dictionaries.ends` for a mapped array."""
-        array = self.arrays[number]
+        array = self._arrays.at(number, self.frame)
         if array is None:
             return
         if self.recording.dictionaries.arrays[number].origin in ("malloc", "small"):
             self._freed.add(number)
         if self._observed is not None:
             self._observed.frees(array, None if end == NONE else self.recording.dictionaries.ends[end])
-        self._forget(number, array, freed=True)
+        self._forget(array, freed=True)
         if self._observed is not None:
             self._observed.leaves()
 
-    def _forget(self, number: int, array: HostArray, freed: bool) -> None:
+    def _forget(self, array: HostArray, freed: bool) -> None:
         self._lowered.free(array, freed)
-        self.arrays[number] = None
+        self._arrays.remove(array)
         self._constructs.clear()
 
-    async def touch(self, t: ProgramThread, number: int) -> None:
+    async def touch(self, t: ProgramThread, touches: int) -> None:
         """Touch the memory that the host touched before a record."""
-        columns = self.recording.columns
-        for place in self.recording.range_of("touches", number):
-            array = self.arrays[int(columns["touch.array"][place])]
+        columns, frame = self.recording.columns, self.frame
+        for place in self.recording.range_of("touches", touches):
+            number = int(columns["touch.array"][place])
+            array = self._arrays.at(number, frame)
+            if array is None and number in frame.shifts:
+                array = self.allocate(number, written=True, frame=frame)
             if array is not None:
                 begin, nbytes = array.address + int(columns["touch.offset"][place]), int(columns["touch.bytes"][place])
                 kind = int(columns["touch.kind"][place])
@@ -554,6 +570,7 @@ class ReplayedProgram:
                 int(self.recording.columns[f"copy.{name}"][place])
                 for name in ("kind", "host", "bytes", "content", "brings_nothing")
             )
+            host += self._shift_at(host)
             array = self._lowered.at(host)
             is_watched = self._observed.tells_bytes and array is not None and array not in self._unseen
             op = "h2d" if kind == OmptOperation.H2D else "d2h"
@@ -577,7 +594,7 @@ class ReplayedProgram:
         elif site.is_algorithm:  # its kernels are the directives behind it
             pass
         elif site.call not in _DATA and site.call not in _KERNELS:
-            await self._routines.run(t, site, items)
+            await self._routines.run(t, site, items, self._shift_at)
         elif not self.recording.on_initial_device(site):  # its work is recorded as host work
             await t.run(self._construct_of(site_number, items, launch))
         if self._observed is not None:
@@ -639,12 +656,12 @@ class ReplayedProgram:
             if site.call in _DATA or (site.call in _KERNELS and not self.recording.on_initial_device(site)):
                 await t.run(self._construct_of(site_number, items, launch))
             elif site.call not in _KERNELS:
-                await self._routines.run(t, site, items)
+                await self._routines.run(t, site, items, self._shift_at)
         except (OffloadError, RecordingError):
             pass  # probably what the program died of, which is reported anyway
 
     def _construct_of(self, site_number: int, items: int, launch: int) -> Construct:
-        key = site_number, items, launch
+        key = site_number, items, launch, self.frame
         construct = self._constructs.get(key)
         if construct is None:
             site = self.recording.dictionaries.sites[site_number]
@@ -659,7 +676,8 @@ class ReplayedProgram:
         findings = self.recording.dictionaries.findings.get(int(columns["launch.trace"][launch]))
         if findings is not None:
             kernel = self.recording.dictionaries.kernels[site.kernel]
-            observed.launches(kernel, findings, self.arrays, max(0, site.device), self._routines.freed_at)
+            arrays = self._arrays.seen_in(self.frame)
+            observed.launches(kernel, findings, arrays, max(0, site.device), self._routines.freed_at)
 
     def _construct(self, site: Site, items: int, launch: int) -> Construct:
         lowered = self._items(site, items)
@@ -675,7 +693,7 @@ class ReplayedProgram:
             return self._lowered.data(call, lowered, device=device)
         if site.died:
             return self._lowered.data("begin", lowered, device=device, name="target")
-        recorded = self._kernels.launch(site, launch, lowered, self.arrays)
+        recorded = self._kernels.launch(site, launch, lowered, self._arrays.seen_in(self.frame))
         reached = list(recorded.reaches)
         return self._lowered.target(recorded.launch, lowered, device=device, follows=reached, blocks=recorded.blocks)
 
@@ -694,7 +712,9 @@ class ReplayedProgram:
         columns, forms = self.recording.columns, site.items
         for place in self.recording.range_of("items", number):
             array = int(columns["item.array"][place])
-            if array != NONE and self.arrays[array] is None:  # a section that the program has freed, or will use again
+            if (
+                array != NONE and self._arrays.at(array, self.frame) is None
+            ):  # a section that the program has freed, or will use again
                 if self._observed is not None and array in self._freed:
                     self._observed.maps_freed(self.recording.dictionaries.arrays[array].address)
                 self.allocate(array, written=True)
@@ -710,10 +730,14 @@ class ReplayedProgram:
                 )
             self._tell_of_reach(form, place)
             base, begin = int(columns["item.base"][place]), int(columns["item.begin"][place])
+            if self.frame.shifts and not form.type & LITERAL:
+                shift = self._shift_at(begin)  # a base may lie before its array
+                base += self._shift_at(base) or shift * (not form.type & (ATTACH | PTR_AND_OBJ))
+                begin += shift
             dimensions = tuple(omp.Dimension(*dimension) for dimension in form.dimensions)
             item = LoweredItem(
                 base,
-                _first_byte(base, dimensions) if form.type & NON_CONTIG else begin,
+                first_byte(base, dimensions) if form.type & NON_CONTIG else begin,
                 int(columns["item.size"][place]),
                 form.type,
                 form.name,
@@ -728,18 +752,6 @@ class ReplayedProgram:
             if self._observed is not None:  # the map was reported, and nothing comes after it
                 raise OffloadError(str(error), call=site.where) from None
             raise ReplayRefused(f"{self.recording.name}: {site.where}: {error}") from None
-
-
-def _first_byte(base: int, dimensions: tuple[omp.Dimension, ...]) -> int:
-    """Return the address where a section with gaps begins; the call itself has the address of its dimensions.
-
-    Offsets count elements. clang gives the pitch only of elements and of dimensions without a stride of their own; an
-    outer dimension is taken for one of these.
-    """
-    pitches = [dimension.stride for dimension in dimensions]
-    if len(pitches) > 1:
-        pitches[-2] = pitches[-1]
-    return base + sum([one.offset * pitch for one, pitch in zip(dimensions, pitches, strict=True)])
 
 
 async def replay(

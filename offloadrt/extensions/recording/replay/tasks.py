@@ -27,6 +27,7 @@ from offloadrt.extensions.recording.format.recording import (
     TaskKind,
     TaskTree,
 )
+from offloadrt.extensions.recording.replay.frames import Frame, Frames
 from offloadrt.extensions.recording.replay.phases import ReplayedPhases
 from offloadrt.extensions.recording.replay.threads import Flag, OrderedTurns, ThreadsBeside
 from offloadrt.models import openmp as omp
@@ -505,6 +506,8 @@ class ReplayedDirectives(Protocol):
 
     recording: Recording
     host_time: float
+    frame: Frame
+    """What the task sees whose record is executed next."""
 
     @property
     def offload(self) -> OffloadProgram[Any]: ...
@@ -513,7 +516,7 @@ class ReplayedDirectives(Protocol):
     async def allocates(self, t: ProgramThread, number: int) -> None: ...
     async def frees(self, t: ProgramThread, number: int, end: int) -> None: ...
     async def stops(self, t: ProgramThread, site_number: int, items: int) -> None: ...
-    async def touch(self, t: ProgramThread, number: int) -> None: ...
+    async def touch(self, t: ProgramThread, touches: int) -> None: ...
     def knows_copies(self, number: int) -> None: ...
     async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None: ...
     async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None: ...
@@ -536,6 +539,7 @@ class TaskWalk:
         self._exclusions = ["ordered" if kind == ORDERED else "flag" if kind == FLAG else "lock" for kind in kinds]
         self._uses_all_memory = bool(np.isin(self._columns["dependence.kind"], _ALL_MEMORY).any())
         self._tree = TaskTree(self._columns)
+        self._frames = Frames(self._recording)
         self._phases = ReplayedPhases(self._offload.trace, self._recording.dictionaries.phases)
         self._beside = ThreadsBeside()
         if phases is None or not phases.wanted:
@@ -604,14 +608,17 @@ class TaskWalk:
     async def _walk(self, running: RunningTask, task: int) -> None:
         program, t, scale = self._program, running.t, self._program.host_time * 1e-9
         beside = self._beside if task == self._beside.main else None
+        frame = self._frames.of(task)
         for place, record in enumerate(self._records(task)):
             step, subject, detail, cpu, launch, operations, touches, copies = record
             if beside is not None:
                 await self._meet(beside, place)
             if touches >= 0:
+                program.frame = frame
                 await program.touch(t, touches)
             if cpu and scale:
                 await t.compute(cpu * scale)
+            program.frame = frame
             if step == Step.DIRECTIVE:
                 program.knows_copies(copies)
                 await program.run(t, subject, detail, launch, operations)

@@ -1,0 +1,138 @@
+"""Arrays by their recorded numbers, with the variables of explicit tasks apart from one another.
+
+A thread runs many explicit tasks one after the other, and their variables then lie at the same addresses of its stack.
+In a replay other threads may run some of these tasks meanwhile. So what a task has on the stack for itself gets
+addresses of its own: that is what it ends by itself, and what the tasks that it makes see of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+import numpy as np
+
+from offloadrt.extensions.recording.format.recording import NONE, EndKind, Recording, Step, TaskKind, TaskTree
+from offloadrt.runtime.host_array import HostArray
+
+_ADDRESS_BITS: Final = 48
+_SHIFTS: Final = (1 << 14) - 1
+"""The number of tasks whose variables are kept apart, in bits above those of addresses."""
+
+
+@attrs.frozen(eq=False)
+class Frame:
+    """What a task sees of such variables: by number of an array, what is added to its recorded address."""
+
+    shifts: Mapping[int, int] = attrs.field(factory=dict)
+    _ranges: Sequence[tuple[int, int, int]] = ()
+    """The recorded addresses of these variables: (begin, end, number)."""
+
+    def at(self, address: int) -> tuple[int, int]:
+        """Return the number of the variable at a recorded address, and what is added; NONE and 0 if none lies there."""
+        found = next((number for begin, end, number in self._ranges if begin <= address < end), NONE)
+        return found, self.shifts.get(found, 0)
+
+
+@attrs.define(eq=False)
+class Frames:
+    """The frames of the tasks of a recording."""
+
+    recording: Recording
+    outside: Frame = attrs.field(factory=Frame)
+    """The frame of a task that is not in any explicit task."""
+    _own: dict[int, list[int]] = attrs.field(factory=dict)
+    """By task: the variables of the stack whose scope it ends."""
+    _makers: dict[int, int] = attrs.field(factory=dict)
+    """By task: the one that has made it, or has forked its team."""
+    _known: dict[int, Frame] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        columns, arrays = self.recording.columns, self.recording.dictionaries.arrays
+        step, subject, detail = (columns[f"record.{name}"] for name in ("step", "subject", "detail"))
+        kinds = columns["task.kind"].tolist()
+        if not self.recording.meta.exact or TaskKind.EXPLICIT not in kinds:
+            return
+        ends = self.recording.dictionaries.ends
+        tree = TaskTree(columns)
+        for task in range(len(kinds)):
+            rows = tree.rows(task)
+            for row in (np.flatnonzero(np.isin(step[rows], (Step.TASK, Step.FORK, Step.FREE))) + rows.start).tolist():
+                what, end = int(subject[row]), int(detail[row])
+                if step[row] == Step.TASK:
+                    self._makers[what] = task
+                elif step[row] == Step.FORK:
+                    self._makers.update(dict.fromkeys(tree.members.get(what, ()), task))
+                elif arrays[what].origin == "mapped" and (end == NONE or ends[end].how == EndKind.SCOPE):
+                    self._own.setdefault(task, []).append(what)
+        self._own = {task: own for task, own in self._own.items() if self._is_inside(task, kinds)}
+
+    def _is_inside(self, task: int, kinds: Sequence[int]) -> bool:
+        """Tell whether a task is an explicit one, or is made in one."""
+        while kinds[task] != TaskKind.EXPLICIT and task in self._makers:
+            task = self._makers[task]
+        return kinds[task] == TaskKind.EXPLICIT
+
+    def of(self, task: int) -> Frame:
+        """Return the frame of a task."""
+        if not self._own:
+            return self.outside
+        below = []
+        while task not in self._known and task in self._makers:
+            below.append(task)
+            task = self._makers[task]
+        frame = self._known.setdefault(task, self.outside)
+        for task in reversed(below):
+            if own := self._own.get(task):
+                shift = (task % _SHIFTS + 1) << _ADDRESS_BITS
+                frame = self._frame({**frame.shifts, **dict.fromkeys(own, shift)})
+            self._known[task] = frame
+        return frame
+
+    def _frame(self, shifts: dict[int, int]) -> Frame:
+        arrays = self.recording.dictionaries.arrays
+        own = [(arrays[number].address, arrays[number].nbytes, number) for number in reversed(shifts)]
+        return Frame(shifts, [(begin, begin + nbytes, number) for begin, nbytes, number in own])
+
+
+@attrs.define(eq=False)
+class PlacedArrays:
+    """The arrays that exist now: by number those that all tasks see, and by number and shift those of frames."""
+
+    count: int
+    _of_all: list[HostArray | None] = attrs.field(init=False)
+    _of_frames: dict[tuple[int, int], HostArray] = attrs.field(factory=dict)
+    _places: dict[HostArray, tuple[int, int]] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self._of_all = [None] * self.count
+
+    def at(self, number: int, frame: Frame) -> HostArray | None:
+        """Return the array with this number that a task sees; None if it does not exist now."""
+        shift = frame.shifts.get(number, 0)
+        return self._of_frames.get((number, shift)) if shift else self._of_all[number]
+
+    def put(self, number: int, frame: Frame, array: HostArray) -> None:
+        shift = frame.shifts.get(number, 0)
+        self._places[array] = number, shift
+        if shift:
+            self._of_frames[number, shift] = array
+        else:
+            self._of_all[number] = array
+
+    def remove(self, array: HostArray) -> None:
+        number, shift = self._places.pop(array)
+        if shift:
+            del self._of_frames[number, shift]
+        else:
+            self._of_all[number] = None
+
+    def seen_in(self, frame: Frame) -> Sequence[HostArray | None]:
+        """Return the arrays that a task sees, by number."""
+        if not frame.shifts:
+            return self._of_all
+        seen = [*self._of_all]
+        for number in frame.shifts:
+            seen[number] = self.at(number, frame)
+        return seen
