@@ -1746,6 +1746,254 @@ NI void c_mapper_race(void) { /* race */
 #pragma omp taskwait
   for(int i=0;i<10;i++) sink+=x[i].c;
 }
+NI void c_stack_regions_nowait(void) { /* race */
+  double a[N]; set(a,N,1);
+#pragma omp parallel num_threads(2)
+  {
+    if(omp_get_thread_num()==0){
+#pragma omp target map(tofrom:a) nowait
+      for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp taskwait
+    } else {
+      sink=work();
+#pragma omp target map(tofrom:a)
+      for(int i=0;i<N;i++) a[i]*=2;
+    }
+  }
+  sink=a[3];
+}
+NI void c_stack_regions(void) { /* race */
+  double a[N]; set(a,N,1);
+#pragma omp parallel num_threads(2)
+  {
+    if(omp_get_thread_num()) sink=work();
+#pragma omp target map(tofrom:a)
+    for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=a[3];
+}
+NI void c_stack_scalar_regions(void) { /* race */
+  double s=0;
+#pragma omp parallel num_threads(2)
+  {
+    if(omp_get_thread_num()) sink=work();
+#pragma omp target map(tofrom:s)
+    s+=1;
+  }
+  sink=s;
+}
+NI void c_stack_tasks(void) { /* race */
+  double a[N]; set(a,N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp task shared(a)
+    {
+#pragma omp target map(tofrom:a)
+    for(int i=0;i<N;i++) a[i]+=1;
+    }
+#pragma omp task shared(a)
+    {
+    sink=work();
+#pragma omp target map(tofrom:a)
+    for(int i=0;i<N;i++) a[i]*=2;
+    }
+  }
+  sink=a[3];
+}
+NI void c_stack_two_nowait(void) { /* race */
+  double a[N]; set(a,N,1);
+#pragma omp target map(tofrom:a) nowait
+  for(int i=0;i<N;i++) a[i]+=1;
+  sink=work();
+#pragma omp target map(tofrom:a) nowait
+  for(int i=0;i<N;i++) a[i]*=2;
+#pragma omp taskwait
+  sink=a[3];
+}
+NI void c_stack_regions_ordered(void) { /* ok */
+  double a[N]; set(a,N,1);
+#pragma omp parallel num_threads(2)
+  {
+    if(omp_get_thread_num()==0){
+#pragma omp target map(tofrom:a)
+      for(int i=0;i<N;i++) a[i]+=1;
+    }
+#pragma omp barrier
+    if(omp_get_thread_num()==1){
+#pragma omp target map(tofrom:a)
+      for(int i=0;i<N;i++) a[i]*=2;
+    }
+  }
+  sink=a[3];
+}
+NI void c_stack_regions_depend(void) { /* ok */
+  double a[N]; set(a,N,1);
+#pragma omp target map(tofrom:a) nowait depend(inout:a)
+  for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp target map(tofrom:a) nowait depend(inout:a)
+  for(int i=0;i<N;i++) a[i]*=2;
+#pragma omp taskwait
+  sink=a[3];
+}
+NI void c_stack_regions_read(void) { /* ok */
+  double a[N]; set(a,N,1);
+#pragma omp parallel num_threads(2)
+  {
+    double s=0;
+    if(omp_get_thread_num()) sink=work();
+#pragma omp target map(to:a) map(tofrom:s)
+    for(int i=0;i<N;i++) s+=a[i];
+    #pragma omp critical
+    sink+=s;
+  }
+}
+NI void own(double v){ double a[N]; set(a,N,v);
+#pragma omp target map(tofrom:a)
+  for(int i=0;i<N;i++) a[i]+=1;
+  sink=a[3];
+}
+NI void other(double v){ double b[N]; int k; set(b,N,v);
+#pragma omp target map(tofrom:b,k)
+  {k=1; for(int i=0;i<N;i++) b[i]+=1;}
+  sink=b[3]+k;
+}
+NI void c_stack_tasks_own(void) { /* ok */
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  for(int k=0;k<12;k++){
+#pragma omp task
+    { if (k%3) own(k); else other(k); }
+  }
+}
+NI void c_stack_tasks_body(void) { /* ok */
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  for(int k=0;k<12;k++){
+#pragma omp task
+    { double a[N]; set(a,N,k);
+#pragma omp target map(tofrom:a) nowait
+      for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp taskwait
+      sink=a[3]; }
+  }
+}
+NI void c_stack_threads_own(void) { /* ok */
+  for(int k=0;k<3;k++){
+#pragma omp parallel num_threads(4)
+  { own(k); other(k); }
+  }
+}
+NI void c_stack_firstprivate_task(void) { /* ok */
+  double a[64]; set(a,64,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  for(int k=0;k<12;k++){
+#pragma omp task firstprivate(a)
+    {
+#pragma omp target map(tofrom:a)
+      for(int i=0;i<64;i++) a[i]+=1;
+      sink=a[3]; }
+  }
+}
+NI void c_stack_private_for(void) { /* ok */
+  double a[64];
+#pragma omp parallel for num_threads(4) private(a)
+  for(int k=0;k<12;k++){
+    set(a,64,k);
+#pragma omp target map(tofrom:a)
+      for(int i=0;i<64;i++) a[i]+=1;
+      sink=a[3]; }
+}
+NI void vla(int n){ double a[n]; set(a,n,1);
+#pragma omp target map(tofrom:a)
+  for(int i=0;i<n;i++) a[i]+=1;
+  sink=a[3];
+}
+NI void c_stack_vla_own(void) { /* ok */
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  for(int k=0;k<12;k++){
+#pragma omp task
+    { volatile double local[700]; for(int i=0;i<700;i++) local[i]=k; vla(100+k*10+(int)(local[3]-k)); }
+  }
+}
+NI void c_stack_task_stale(void) { /* stale data */
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  for(int k=0;k<6;k++){
+#pragma omp task
+    { double a[N]; set(a,N,k);
+#pragma omp target data map(to:a)
+      {
+#pragma omp target
+        for(int i=0;i<N;i++) a[i]+=1;
+        sink=sum(a,N);
+      } }
+  }
+}
+NI void c_stack_task_race(void) { /* race|race+fatal error|fatal error */
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  for(int k=0;k<6;k++){
+#pragma omp task
+    { double a[N]; set(a,N,k);
+#pragma omp target map(tofrom:a) nowait
+      for(int i=0;i<N;i++) a[i]+=1;
+      a[7]=3;
+#pragma omp taskwait
+      sink=sum(a,N); }
+  }
+}
+NI void c_stack_task_mapped(void) { /* missing unmap */
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp task
+    { double a[N], *p=a; set(a,N,1);
+#pragma omp target enter data map(to:p[0:N])
+#pragma omp target
+      p[0]+=1;
+#pragma omp target exit data map(from:p[0:N])
+#pragma omp target enter data map(to:p[0:N])
+    }
+#pragma omp taskwait
+  }
+}
+NI void c_stack_task_memcpy(void) { /* ok */
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  for(int k=0;k<8;k++){
+#pragma omp task
+    { double a[N], b[N]; set(a,N,k); set(b,N,0);
+      double *d=omp_target_alloc(N*8,0);
+      int h=omp_get_initial_device();
+      omp_target_memcpy(d,a,N*8,0,0,0,h);
+#pragma omp target is_device_ptr(d) map(tofrom:b)
+      for(int i=0;i<N;i++){ d[i]+=1; b[i]+=d[i]; }
+      omp_target_memcpy(a,d,N*8,0,0,h,0);
+      omp_target_free(d,0);
+      if(sum(a,N)!=N*(k+1.)||sum(b,N)!=N*(k+1.)) abort(); }
+  }
+}
+NI void c_stack_task_shared(void) { /* ok */
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  for(int k=0;k<6;k++){
+#pragma omp task
+    { double a[N], s=0; set(a,N,k);
+#pragma omp task shared(a,s)
+      {
+#pragma omp target map(tofrom:a,s)
+        for(int i=0;i<N;i++){ a[i]+=1; s+=a[i]; }
+      }
+#pragma omp taskwait
+      struct { double *p; int n; } v={a,N};
+#pragma omp target map(tofrom:v.p[0:v.n]) map(to:v.n)
+      for(int i=0;i<v.n;i++) v.p[i]+=1;
+      if(sum(a,N)!=N*(k+2.)||s!=N*(k+1.)) abort(); }
+  }
+}
 NI void c_kernel_copyprivate(void) { /* ok */
   int r[48];
 #pragma omp target teams num_teams(4) map(from:r)
@@ -1996,6 +2244,25 @@ static const struct {
     CASE(mapper_freed_early),
     CASE(mapper_stale),
     CASE(mapper_race),
+    CASE(stack_regions_nowait),
+    CASE(stack_regions),
+    CASE(stack_scalar_regions),
+    CASE(stack_tasks),
+    CASE(stack_two_nowait),
+    CASE(stack_regions_ordered),
+    CASE(stack_regions_depend),
+    CASE(stack_regions_read),
+    CASE(stack_tasks_own),
+    CASE(stack_tasks_body),
+    CASE(stack_threads_own),
+    CASE(stack_firstprivate_task),
+    CASE(stack_private_for),
+    CASE(stack_vla_own),
+    CASE(stack_task_stale),
+    CASE(stack_task_race),
+    CASE(stack_task_mapped),
+    CASE(stack_task_memcpy),
+    CASE(stack_task_shared),
     CASE(kernel_copyprivate),
     CASE(kernel_cancel),
     CASE(host_address_of_mapped),

@@ -467,6 +467,44 @@ subroutine c_depend_none() ! race
   !$omp taskwait
   sink = sum(a)
 end subroutine
+subroutine c_stack_regions() ! race
+  real(8) :: a(64)
+  integer :: i
+  a = 1
+  !$omp parallel num_threads(2) private(i)
+  if (omp_get_thread_num() == 1) sink = sum([(sqrt(real(i, 8)), i = 1, 300000)])
+  !$omp target map(tofrom: a)
+  do i = 1, 64
+    a(i) = a(i) + 1
+  end do
+  !$omp end target
+  !$omp end parallel
+  sink = sum(a)
+end subroutine
+subroutine c_stack_tasks_own() ! ok
+  integer :: k
+  !$omp parallel num_threads(4) private(k)
+  !$omp single
+  do k = 1, 12
+    !$omp task firstprivate(k)
+    call own(k)
+    !$omp end task
+  end do
+  !$omp end single
+  !$omp end parallel
+end subroutine
+subroutine own(k)
+  integer, intent(in) :: k
+  real(8) :: a(64)
+  integer :: i
+  a = k
+  !$omp target map(tofrom: a)
+  do i = 1, 64
+    a(i) = a(i) + 1
+  end do
+  !$omp end target
+  if (sum(a) /= 64 * (k + 1)) stop 1
+end subroutine
 end module
 
 program main
@@ -542,5 +580,9 @@ program main
     call c_depend_ok()
   case ('depend_none')
     call c_depend_none()
+  case ('stack_regions')
+    call c_stack_regions()
+  case ('stack_tasks_own')
+    call c_stack_tasks_own()
   end select
 end program
