@@ -30,7 +30,7 @@ from offloadrt.extensions.recording.format.recording import (
     TaskKind,
 )
 from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, STORES
-from offloadrt.extensions.recording.replay.frames import Frame
+from offloadrt.extensions.recording.replay.frames import TaskFrame
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.program import ReplayRefused
 from offloadrt.extensions.recording.replay.tasks import TaskWalk
@@ -166,7 +166,7 @@ class ReplayedAlgorithms:
     recording: Recording
     offload: StdPar
     host_time: float
-    frame: Frame = attrs.field(factory=Frame, init=False)
+    frame: TaskFrame = attrs.field(factory=TaskFrame, init=False)
     """Virtual seconds of host work for each second of it in the recording."""
     progress: Callable[[int, int], object]
     timed: Timed | None = None

@@ -22,7 +22,7 @@ _SHIFTS: Final = (1 << 14) - 1
 
 
 @attrs.frozen(eq=False)
-class Frame:
+class TaskFrame:
     """What a task sees of such variables: by number of an array, what is added to its recorded address."""
 
     shifts: Mapping[int, int] = attrs.field(factory=dict)
@@ -36,17 +36,17 @@ class Frame:
 
 
 @attrs.define(eq=False)
-class Frames:
+class TaskFrames:
     """The frames of the tasks of a recording."""
 
     recording: Recording
-    outside: Frame = attrs.field(factory=Frame)
+    outside: TaskFrame = attrs.field(factory=TaskFrame)
     """The frame of a task that is not in any explicit task."""
     _own: dict[int, list[int]] = attrs.field(factory=dict)
     """By task: the variables of the stack whose scope it ends."""
     _makers: dict[int, int] = attrs.field(factory=dict)
     """By task: the one that has made it, or has forked its team."""
-    _known: dict[int, Frame] = attrs.field(factory=dict)
+    _known: dict[int, TaskFrame] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         columns, arrays = self.recording.columns, self.recording.dictionaries.arrays
@@ -74,7 +74,7 @@ class Frames:
             task = self._makers[task]
         return kinds[task] == TaskKind.EXPLICIT
 
-    def of(self, task: int) -> Frame:
+    def of(self, task: int) -> TaskFrame:
         """Return the frame of a task."""
         if not self._own:
             return self.outside
@@ -90,10 +90,10 @@ class Frames:
             self._known[task] = frame
         return frame
 
-    def _frame(self, shifts: dict[int, int]) -> Frame:
+    def _frame(self, shifts: dict[int, int]) -> TaskFrame:
         arrays = self.recording.dictionaries.arrays
         own = [(arrays[number].address, arrays[number].nbytes, number) for number in reversed(shifts)]
-        return Frame(shifts, [(begin, begin + nbytes, number) for begin, nbytes, number in own])
+        return TaskFrame(shifts, [(begin, begin + nbytes, number) for begin, nbytes, number in own])
 
 
 @attrs.define(eq=False)
@@ -108,12 +108,12 @@ class PlacedArrays:
     def __attrs_post_init__(self) -> None:
         self._of_all = [None] * self.count
 
-    def at(self, number: int, frame: Frame) -> HostArray | None:
+    def at(self, number: int, frame: TaskFrame) -> HostArray | None:
         """Return the array with this number that a task sees; None if it does not exist now."""
         shift = frame.shifts.get(number, 0)
         return self._of_frames.get((number, shift)) if shift else self._of_all[number]
 
-    def put(self, number: int, frame: Frame, array: HostArray) -> None:
+    def put(self, number: int, frame: TaskFrame, array: HostArray) -> None:
         shift = frame.shifts.get(number, 0)
         self._places[array] = number, shift
         if shift:
@@ -128,7 +128,7 @@ class PlacedArrays:
         else:
             self._of_all[number] = None
 
-    def seen_in(self, frame: Frame) -> Sequence[HostArray | None]:
+    def seen_in(self, frame: TaskFrame) -> Sequence[HostArray | None]:
         """Return the arrays that a task sees, by number."""
         if not frame.shifts:
             return self._of_all

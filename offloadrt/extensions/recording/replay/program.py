@@ -25,7 +25,7 @@ from offloadrt.extensions.recording.format.recording import (
 )
 from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, Box
 from offloadrt.extensions.recording.ompt import start_tool
-from offloadrt.extensions.recording.replay.frames import Frame, PlacedArrays
+from offloadrt.extensions.recording.replay.frames import TaskFrame, PlacedArrays
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.lowered import LoweredItem, LoweredProgram, first_byte
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
@@ -424,14 +424,14 @@ class ReplayedProgram:
     process: Process | None = None
     """The MPI process, if all ranks are played together; None: one process is played alone."""
     oracle: Oracle = attrs.field(init=False)
-    frame: Frame = attrs.field(factory=Frame)
+    frame: TaskFrame = attrs.field(factory=TaskFrame)
     """What the task sees whose record is executed next."""
     _arrays: PlacedArrays = attrs.field(init=False)
     _lowered: LoweredProgram = attrs.field(init=False)
     _kernels: RecordedKernels = attrs.field(init=False)
     _routines: Routines = attrs.field(init=False)
     _log: OperationLog | None = attrs.field(init=False)
-    _constructs: dict[tuple[int, int, int, Frame], Construct] = attrs.field(factory=dict)
+    _constructs: dict[tuple[int, int, int, TaskFrame], Construct] = attrs.field(factory=dict)
     """By (site, list of items, launch, frame): prepared constructs, valid until an array is allocated or freed."""
     _freed: set[int] = attrs.field(factory=set)
     """The numbers of heap arrays that the program has freed."""
@@ -500,7 +500,7 @@ class ReplayedProgram:
             if array.is_there:
                 self.allocate(number, written=True)
 
-    def allocate(self, number: int, *, written: bool = False, frame: Frame | None = None) -> HostArray:
+    def allocate(self, number: int, *, written: bool = False, frame: TaskFrame | None = None) -> HostArray:
         """Place an array; its pages are populated if the program has written it, or if host touches were not recorded.
 
         Arrays at the same addresses are forgotten: a recording does not say when stack variables and small blocks end.

@@ -27,7 +27,7 @@ from offloadrt.extensions.recording.format.recording import (
     TaskKind,
     TaskTree,
 )
-from offloadrt.extensions.recording.replay.frames import Frame, Frames
+from offloadrt.extensions.recording.replay.frames import TaskFrame, TaskFrames
 from offloadrt.extensions.recording.replay.phases import ReplayedPhases
 from offloadrt.extensions.recording.replay.threads import Flag, OrderedTurns, ThreadsBeside
 from offloadrt.models import openmp as omp
@@ -506,7 +506,7 @@ class ReplayedDirectives(Protocol):
 
     recording: Recording
     host_time: float
-    frame: Frame
+    frame: TaskFrame
     """What the task sees whose record is executed next."""
 
     @property
@@ -539,7 +539,7 @@ class TaskWalk:
         self._exclusions = ["ordered" if kind == ORDERED else "flag" if kind == FLAG else "lock" for kind in kinds]
         self._uses_all_memory = bool(np.isin(self._columns["dependence.kind"], _ALL_MEMORY).any())
         self._tree = TaskTree(self._columns)
-        self._frames = Frames(self._recording)
+        self._frames = TaskFrames(self._recording)
         self._phases = ReplayedPhases(self._offload.trace, self._recording.dictionaries.phases)
         self._beside = ThreadsBeside()
         if phases is None or not phases.wanted:
