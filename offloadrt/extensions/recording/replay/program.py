@@ -25,7 +25,7 @@ from offloadrt.extensions.recording.format.recording import (
 )
 from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, Box
 from offloadrt.extensions.recording.ompt import start_tool
-from offloadrt.extensions.recording.replay.frames import TaskFrame, PlacedArrays
+from offloadrt.extensions.recording.replay.frames import PlacedArrays, TaskFrame
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.lowered import LoweredItem, LoweredProgram, first_byte
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
