@@ -54,6 +54,9 @@ class TaskFrames:
         kinds = columns["task.kind"].tolist()
         if not self.recording.meta.exact or TaskKind.EXPLICIT not in kinds:
             return
+        is_mapped = np.array([array.origin == "mapped" for array in arrays])
+        if not is_mapped[subject[step == Step.FREE]].any():
+            return
         ends = self.recording.dictionaries.ends
         tree = TaskTree(columns)
         for task in range(len(kinds)):
@@ -64,7 +67,7 @@ class TaskFrames:
                     self._makers[what] = task
                 elif step[row] == Step.FORK:
                     self._makers.update(dict.fromkeys(tree.members.get(what, ()), task))
-                elif arrays[what].origin == "mapped" and (end == NONE or ends[end].how == EndKind.SCOPE):
+                elif is_mapped[what] and (end == NONE or ends[end].how == EndKind.SCOPE):
                     self._own.setdefault(task, []).append(what)
         self._own = {task: own for task, own in self._own.items() if self._is_inside(task, kinds)}
 
