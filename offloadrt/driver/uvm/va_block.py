@@ -268,7 +268,7 @@ class VaSpace:
             member.map_remote_again(member.pages.block(index))
 
     def read_mostly(self, index: int, pages: PageSet) -> None:
-        """Have reads of pages of a block make copies from now on; kernels that run already store as before."""
+        """Let later reads of pages of a block make read-only copies; kernels that already run store as before."""
         for member, block in self.everywhere(index):
             member.pages.tell_stores_apart()
             block.set_read_mostly(pages, True)

@@ -597,7 +597,7 @@ class Tasks:
             self._made[task] = attrs.evolve(self._made[task], where=source)
 
     def ended(self, what: Hashable) -> None:
-        """Note what the task that the running strand may be signals at its end."""
+        """Note that the running strand ends and signals `what`; does nothing for a strand that is no task."""
         task = self._running.pop(self.strands.current(), None)
         if task is not None:
             self._ends[task] = what

@@ -324,7 +324,7 @@ class PersistentRequest(MpiRequest):
             current.waits.append(_Follower(self))
 
     def follow(self, current: MpiRequest) -> None:
-        """Complete as the operation `current` did, which it has started."""
+        """Complete with the status and the error of `current`, the operation that this request has started."""
         self.error = current.error
         self.finish(current.status.source, current.status.tag, current.status.nbytes)
 

@@ -46,7 +46,7 @@ class ByteRuns:
     """
 
     def moved(self, size: int) -> float:
-        """Return the bytes of all pieces of ``size`` bytes (pages or sectors) that runs touch, summed over the runs.
+        """Add up over all runs the bytes of the pieces (pages or sectors of ``size`` bytes) that each run touches.
 
         A run begins within a piece at a multiple of the common divisor of alignment and size. A run that is aligned to
         its own length lies in one piece.
@@ -208,7 +208,7 @@ class Tiled:
 
     @property
     def total(self) -> int:
-        """Return the number of cells: all threads of the grid, row by row."""
+        """Return the number of cells, which are the threads of the whole grid."""
         return self.blocks * self.width * self.height
 
     def cells(self, window: int) -> list[tuple[int, int]]:
