@@ -59,6 +59,19 @@ def test_the_core_names_no_extension_and_no_paper() -> None:
     assert found == set()
 
 
+def test_a_stub_of_the_core_names_them_under_type_checking_alone() -> None:
+    found = [
+        f"{path.relative_to(PROJECT)}: {name}"
+        for path in PACKAGE.rglob("__init__.pyi")
+        if not is_of(".".join(path.parent.relative_to(PROJECT).parts))
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body
+        if not isinstance(statement, ast.If)
+        for name in named_in(ast.Module([statement], []))
+        if is_of(name)
+    ]
+    assert found == []
+
+
 def ended(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run code in a process in which the extensions cannot be imported."""
     return subprocess.run([sys.executable, "-c", WITHOUT + code], capture_output=True, text=True, cwd=folder)
