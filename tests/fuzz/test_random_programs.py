@@ -14,8 +14,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.random_programs.__main__ import Table, c_programs, python_programs  # noqa: E402
+from bench.random_programs.__main__ import MACHINES, Table, c_programs, checked, python_programs  # noqa: E402
 from bench.random_programs.abstract import judged  # noqa: E402
+from bench.random_programs.emit import scenario  # noqa: E402
 from bench.random_programs.generate import correct, planted  # noqa: E402
 from offloadrt.extensions.recording.toolchain import ToolchainMissing, find_compiler  # noqa: E402
 
@@ -42,6 +43,14 @@ def test_random_programs_in_python(tmp_path: Path) -> None:
     assert table.reported["none"] == 0
     assert not [what for what in table.wrong if "missed" not in what]
     assert found(table) >= 0.95
+
+
+@pytest.mark.parametrize("seed", [393, 461, 842, 1232, 1349, 1495, 1748])
+def test_a_planted_mistake_that_was_missed_once(seed: int, tmp_path: Path) -> None:
+    """Races of copies that this run does not make, and a map that finds a mapping just before it is erased."""
+    _, program = planted(seed)
+    report, _ = checked(scenario(program, MACHINES[seed % len(MACHINES)]), tmp_path, "program")
+    assert report.mistakes
 
 
 def test_no_random_program_loses_an_update_where_regions_wait_for_their_kernels(tmp_path: Path) -> None:

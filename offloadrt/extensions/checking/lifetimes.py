@@ -236,7 +236,8 @@ class Mappings:
         if mapping is None or entry is None or entry.total == INFINITE:
             return
         if event.item.size:
-            mapping.is_old = mapping.is_old or mapping.is_left_behind
+            others = entry.total - event.item.flags.counted  # without any, it was found just before it is erased
+            mapping.is_old = mapping.is_old or (others > 0 and mapping.is_left_behind)
             mapping.begun_by.add(directive.number)
             mapping.references.append((strand.chain, strand.epoch))
             mapping.mapped += 1
