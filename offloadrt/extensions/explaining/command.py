@@ -146,7 +146,7 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
     yield table
     if any(verdict.best != AS_IT_IS for verdict in page.verdicts):
         columns = ("line", "launches", "as it ran", "data kept mapped", "on the host", "where it belongs")
-        table = table_of("\nregions, by estimate", *columns, right=(1, 2, 3, 4))
+        table = table_of("\nregions, by estimate (times of all threads together)", *columns, right=(1, 2, 3, 4))
         for verdict in page.verdicts[:_MOST]:
             times = map(seconds, (verdict.as_run_s, verdict.mapped_s, verdict.host_s))
             table.add_row(escape(verdict.place), f"{verdict.runs:,}", *times, verdict.best)
