@@ -5,15 +5,15 @@ Compiled by ``CXX="offloadrt cxx -stdpar"`` with CMake's release flags (LULESH: 
 ================  ==================================  =================================================================
 babelstream       UoB-HPC/BabelStream, src/std        ``STDIMPL=INDICES``; `-data`: ``DATA17``; ``-s SIZE -n 11``
 minibude          UoB-HPC/miniBUDE, std-indices       ``--deck data/bm1 -n SIZE -p 4 -i 8``
-cloverleaf        UoB-HPC/CloverLeaf, std-indices     `clover_bm4.in` with SIZE cells a row, the first steps
+cloverleaf        UoB-HPC/CloverLeaf, std-indices     `clover_bm4.in` with SIZE cells a row, six steps
 tealeaf           UoB-HPC/TeaLeaf, std-indices        `tea_bm_5.in` with SIZE cells a row, until 500 directives
 lulesh            LLNL/LULESH 2.0.2-dev, stdpar       ``-s SIZE -i 11``
 ================  ==================================  =================================================================
 
-A recording has one size. The host's own work is left out, because it was measured on another machine. LULESH uses the
-policy `par`, under which neither AdaptiveCpp nor roc-stdpar offloads to an AMD GPU. As the paper has figures for AMD
-GPUs, all programs run under `par_unseq` here. Under `sycl` and `native`, data lies in device memory, as in the
-programs' versions for these models.
+`bench/stdpar_recordings.sh` does so. A recording has one size. The host's own work is left out, because it was measured
+on another machine. LULESH uses the policy `par`, under which neither AdaptiveCpp nor roc-stdpar offloads to an AMD GPU.
+As the paper has figures for AMD GPUs, all programs run under `par_unseq` here. Under `sycl` and `native`, data lies in
+device memory, as in the programs' versions for these models.
 """
 
 from __future__ import annotations
