@@ -108,7 +108,6 @@ def test_every_table_is_compared_or_says_where_it_is() -> None:
 
 
 OF_NO_BLOCK = {
-    ("parallel-algorithms.md", "34 ms"): "of recordings that were made anew once",
     ("why.md", "80 ms"): "of the instances of QMCPack's phase, roughly",
     ("page-faults.md", "2 µs"): "the difference of two lines of the block, divided by pages",
 }
