@@ -376,7 +376,7 @@ class MeasuredKind:
 
 
 MEASURED_KINDS: Final = (
-    MeasuredKind("programs with managed memory", "T4, Titan V, RTX 5070 Ti and 5090", 53, 1.8, 2.5),
+    MeasuredKind("programs with managed memory", "T4, Titan V, RTX 5070 Ti and 5090", 53, 1.8, 2.4),
     MeasuredKind("OpenMP programs", "H200", 60, 1.7, 2.0),
     MeasuredKind("CUDA programs with several threads", "H200", 69, 2.9, 3.7),
 )
