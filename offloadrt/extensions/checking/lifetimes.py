@@ -237,7 +237,8 @@ class Mappings:
             return
         if event.item.size:
             others = entry.total - event.item.flags.counted  # without any, it was found just before it is erased
-            mapping.is_old = mapping.is_old or (others > 0 and mapping.is_left_behind)
+            is_kept = others > 0 or not event.found  # what lies in it in part only is not counted
+            mapping.is_old = mapping.is_old or (is_kept and mapping.is_left_behind)
             mapping.begun_by.add(directive.number)
             mapping.references.append((strand.chain, strand.epoch))
             mapping.mapped += 1
