@@ -138,7 +138,7 @@ def draws() -> Iterator[Row]:
 
 def workers(full: bool) -> Iterator[Row]:
     """Take speed-up and overhead of a sweep's workers from `bench/sweeps.py`: of all executors with `full`."""
-    sweeps = [str(ROOT / "bench/sweeps.py"), "--points", "10000" if full else "300", "--executors"]
+    sweeps = [str(ROOT / "bench/sweeps.py"), "--points", "2000" if full else "300", "--executors"]
     # Open MPI starts nothing for root, and no more ranks than there are cores, unless it is told to.
     names = ("ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM", "MCA_rmaps_base_oversubscribe")
     environment = {**os.environ, **{f"OMPI_{name}": "1" for name in names}}
