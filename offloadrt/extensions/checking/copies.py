@@ -79,7 +79,7 @@ class CheckedCopies:
         )
         host_known = array is not None and not array.phantom and has_lines
         self._wastes.copied(copy, entry, block, brought, host_known)
-        self._with_host(directive, event, entry, block, role, name, did)
+        self._with_host(directive, event, entry, block, copy)
 
     def _with_host(
         self,
@@ -87,20 +87,19 @@ class CheckedCopies:
         event: DataCopied,
         entry: Entry | None,
         block: WatchedBlock | None,
-        role: Role,
-        name: str,
-        did: str,
+        copy: DataOperation,
     ) -> None:
         """Pass on a copy between host and device: an access on both sides, and the target gets the source's version."""
         begin, host, nbytes, device = event.device_address, event.host_address, event.nbytes, event.device
         to_device, now = event.op == "h2d", self._sim.now
+        did, name = copy.story.did, copy.name
         maps = device if entry is not None and directive.maps else None
         if event.array is not None:
             for first, last in [(host, host + nbytes)] if to_device else _changed(entry, host, host + nbytes):
                 here = directive.access(now, HOST, first, last, not to_device, True, did, name, maps=maps)
                 self._races.access(here)
         there = directive.access(
-            now, device, begin, begin + nbytes, to_device, True, did, name, role, block, maps=maps
+            now, device, begin, begin + nbytes, to_device, True, did, name, copy.role, block, maps=maps
         )  # fmt: skip
         self._races.access(there)
         # A routine may copy between memory of which neither is the other's copy.
