@@ -354,18 +354,23 @@ async def faults_of_the_host(run: Run) -> None:
     await run.parallel(body, 1)
 
 
-@scenario
-async def one_stream(run: Run) -> None:
-    """A thread puts small kernels that do not depend on one another into one stream."""
+async def in_streams(run: Run, threads: int, kernels: int) -> None:
+    """Let each thread put small kernels that do not depend on one another into a stream of its own."""
     run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         stream = await t.stream_create(non_blocking=True)
-        for _ in range(16):
+        for _ in range(kernels):
             await t.launch(think, grid=4, block=128, iterations=10_000, stream=stream)
         await t.stream_synchronize(stream)
 
-    await run.parallel(body, 1)
+    await run.parallel(body, threads)
+
+
+@scenario
+async def one_stream(run: Run) -> None:
+    """A thread puts small kernels that do not depend on one another into one stream."""
+    await in_streams(run, threads=1, kernels=16)
 
 
 @scenario
@@ -384,30 +389,14 @@ async def one_thread(run: Run) -> None:
 @scenario
 async def more_streams_than_queues(run: Run) -> None:
     """Sixteen threads have a stream each, and the streams share the queues that the driver library makes by itself."""
-    run.options = cuda.CUDAOptions(phantom=True)
-
-    async def body(t: cuda.HostThread) -> None:
-        stream = await t.stream_create(non_blocking=True)
-        for _ in range(8):
-            await t.launch(think, grid=4, block=128, iterations=10_000, stream=stream)
-        await t.stream_synchronize(stream)
-
-    await run.parallel(body, 16)
+    await in_streams(run, threads=16, kernels=8)
 
 
 @scenario
 async def one_hardware_queue(run: Run) -> None:
     """Eight streams share one connection to the device."""
-    run.options = cuda.CUDAOptions(phantom=True)
     run.set("gpu.max_connections", 1)
-
-    async def body(t: cuda.HostThread) -> None:
-        stream = await t.stream_create(non_blocking=True)
-        for _ in range(8):
-            await t.launch(think, grid=4, block=128, iterations=10_000, stream=stream)
-        await t.stream_synchronize(stream)
-
-    await run.parallel(body, 8)
+    await in_streams(run, threads=8, kernels=8)
 
 
 @scenario
