@@ -292,10 +292,11 @@ def _processes(jobs: int) -> Iterator[Executor]:
         with _terminated_in_order():
             yield pool
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
         for child in multiprocessing.active_children():
             if child not in before:
                 child.terminate()
+        # Waits for the pool's thread: at its exit Python 3.11 writes to the thread's pipe, which it may be closing.
+        pool.shutdown(cancel_futures=True)
         raise
     else:
         pool.shutdown()
