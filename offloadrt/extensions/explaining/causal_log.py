@@ -21,11 +21,6 @@ from offloadrt.sim import Actor
 from offloadrt.sim.scheduler import SELF
 from offloadrt.trace.events import NO_CAUSE, PS_PER_S
 
-# ---------------------------------------------------------------------- annotations
-# `Annotations`: what a picture of a run shows besides its events: waits for other threads, arguments of calls.
-#
-# Each is recorded with the number of events before it, so that annotations and events can be merged into one order,
-# while the trace hash and all counts contain the events only.
 FIRST_TASK = 1 << 50
 """The number of the first deferred task's arrow; smaller ones are numbers of directives and of resumptions."""
 
@@ -34,7 +29,11 @@ Arguments = Mapping[str, int | str]
 
 
 class Annotation(NamedTuple):
-    """Something that happened in a run and is not one of its events."""
+    """Something that a picture of a run shows besides its events: waits for other threads, arguments of calls.
+
+    It has the number of events before it, so that annotations and events can be merged into one order, while the trace
+    hash and all counts contain the events only.
+    """
 
     position: int
     """How many events the trace had before it."""
@@ -48,60 +47,6 @@ class Annotation(NamedTuple):
     other: int = 0
     """For "gave" the resumed actor; for "made" and "run" the number of the task's arrow."""
     arguments: Arguments | None = None
-
-
-class Annotations:
-    """Collects annotations in order; a drawing removes them from `waiting`, the oldest first.
-
-    In all methods `position` is the number of events so far, `now` the virtual time in seconds, `actor` an index.
-    """
-
-    def __init__(self) -> None:
-        self.waiting: deque[Annotation] = deque()
-        self.doing: dict[int, list[str]] = {}
-        """By thread: the names of the activities that it is in, the innermost last."""
-        self._tasks = FIRST_TASK
-
-    def begin(self, position: int, now: float, actor: int, activity: str) -> None:
-        """Record that a thread begins an activity, such as "barrier", "taskwait", "depend", "critical" or "compute"."""
-        self.doing.setdefault(actor, []).append(activity)
-        self._add(position, now, actor, "begin", activity)
-
-    def end(self, position: int, now: float, actor: int) -> None:
-        """Record that the innermost activity of a thread is over; drop it if nothing happened in it."""
-        activities = self.doing[actor]
-        activity = activities.pop()
-        if not activities:
-            del self.doing[actor]
-        begun = (position, round(now * PS_PER_S), actor, "begin", activity)
-        if self.waiting and self.waiting[-1][:5] == begun:
-            self.waiting.pop()  # the thread neither waited nor resumed another one in it
-        else:
-            self._add(position, now, actor, "end", activity)
-
-    def gave(self, position: int, now: float, giver: int, taker: int) -> None:
-        """Record that an actor, the giver, resumed another one, the taker, which is in an activity."""
-        self._add(position, now, giver, "gave", self.doing[taker][-1], taker)
-
-    def made(self, position: int, now: float, actor: int, name: str) -> int:
-        """Record that a thread created a deferred task; return the number of the task's arrow."""
-        self._tasks += 1
-        self._add(position, now, actor, "made", name, self._tasks)
-        return self._tasks
-
-    def run(self, position: int, now: float, actor: int, task: int) -> None:
-        """Record that the next directive of a thread is the deferred task with this arrow number."""
-        self._add(position, now, actor, "run", "", task)
-
-    def call(self, position: int, now: float, actor: int, arguments: Arguments) -> None:
-        """Record the arguments of the call that a thread is in."""
-        self._add(position, now, actor, "arguments", "", 0, arguments)
-
-    def _add(
-        self, position: int, now: float, actor: int, what: str, name: str, other: int = 0,
-        arguments: Arguments | None = None,
-    ) -> None:  # fmt: skip
-        self.waiting.append(Annotation(position, round(now * PS_PER_S), actor, what, name, other, arguments))
 
 
 NOBODY = -1
@@ -143,7 +88,11 @@ class CausalLog:
     """
 
     def __init__(self, history: bool = True) -> None:
-        self.annotations = Annotations()
+        self.annotations: deque[Annotation] = deque()
+        """In order; a drawing removes them, the oldest first."""
+        self._doing: dict[int, list[str]] = {}
+        """By thread: the names of the activities that it is in, the innermost last."""
+        self._tasks = FIRST_TASK
         self._history = history
         self.position: Callable[[], int] = int
         self.source_lines: dict[int, str] = {}
@@ -167,8 +116,8 @@ class CausalLog:
             by = NOBODY
         else:
             by = giver.index
-            if actor.index in self.annotations.doing:
-                self.annotations.gave(self.position(), sim.now, by, actor.index)
+            if doing := self._doing.get(actor.index):
+                self._annotate(giver, "gave", doing[-1], actor.index)
         if not self._history:
             return
         if target is None:
@@ -188,28 +137,43 @@ class CausalLog:
         self._ended = actor.index
 
     def begin(self, actor: Actor, activity: str) -> None:
-        """Record that a thread begins an activity (`Annotations.begin`)."""
-        self.annotations.begin(self.position(), actor.sim.now, actor.index, activity)
+        """Record that a thread begins an activity, such as "barrier", "taskwait", "depend", "critical" or "compute"."""
+        self._doing.setdefault(actor.index, []).append(activity)
+        self._annotate(actor, "begin", activity)
 
     def end(self, actor: Actor) -> None:
-        """Record that the thread's innermost activity is over."""
-        self.annotations.end(self.position(), actor.sim.now, actor.index)
+        """Record that the thread's innermost activity is over; drop it if nothing happened in it."""
+        activities = self._doing[actor.index]
+        activity = activities.pop()
+        if not activities:
+            del self._doing[actor.index]
+        begun = (self.position(), round(actor.sim.now * PS_PER_S), actor.index, "begin", activity)
+        if self.annotations and self.annotations[-1][:5] == begun:
+            self.annotations.pop()  # the thread neither waited nor resumed another one in it
+        else:
+            self._annotate(actor, "end", activity)
 
     def activities_of(self, actor: Actor) -> Sequence[str]:
         """Return the activities that a thread is in, the innermost last."""
-        return self.annotations.doing.get(actor.index, ())
+        return self._doing.get(actor.index, ())
 
     def task_made(self, actor: Actor, name: str) -> int:
-        """Record that a thread creates a deferred task; return the task's number, for `task_run`."""
-        return self.annotations.made(self.position(), actor.sim.now, actor.index, name)
+        """Record that a thread creates a deferred task; return the number of the task's arrow, for `task_run`."""
+        self._tasks += 1
+        self._annotate(actor, "made", name, self._tasks)
+        return self._tasks
 
     def task_run(self, actor: Actor, task: int) -> None:
         """Record that the next directive of a thread is the deferred task with this number."""
-        self.annotations.run(self.position(), actor.sim.now, actor.index, task)
+        self._annotate(actor, "run", "", task)
 
     def called_with(self, actor: Actor, arguments: Arguments) -> None:
         """Record the arguments of the call that a thread is in."""
-        self.annotations.call(self.position(), actor.sim.now, actor.index, arguments)
+        self._annotate(actor, "arguments", "", 0, arguments)
+
+    def _annotate(self, actor: Actor, what: str, name: str, other: int = 0, arguments: Arguments | None = None) -> None:
+        now_ps = round(actor.sim.now * PS_PER_S)
+        self.annotations.append(Annotation(self.position(), now_ps, actor.index, what, name, other, arguments))
 
     def arrived(self, sim: Any, kernel: int, launch: Any) -> None:
         """Record that a kernel has reached the compute units."""

@@ -18,7 +18,6 @@ the order of the events (`Lanes`). What the picture is drawn with is a `Canvas`.
 
 from __future__ import annotations
 
-import bisect
 import itertools
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from typing import Protocol
 
 import attrs
 
+from offloadrt.address_map import AddressMap
 from offloadrt.extensions.explaining.causal_log import FIRST_CALL, Annotation, CausalLog
 from offloadrt.extensions.logs.reading import lock_family
 from offloadrt.extensions.logs.statistics import LockWaits
@@ -211,34 +211,12 @@ MOST_NAMES = 16
 """The note of a directive names so many mapped variables at most; of the others it gives the number."""
 
 
-@attrs.define
-class _Blocks:
-    """The entries of one device's present table, in order of their device addresses; removed entries are kept."""
-
-    begins: list[int] = attrs.field(factory=list)
-    entries: dict[int, tuple[int, str]] = attrs.field(factory=dict)
-    """Size in bytes and name of the array, by device address."""
-
-    def insert(self, address: int, size: int, array: str) -> None:
-        if address not in self.entries:
-            bisect.insort(self.begins, address)
-        self.entries[address] = size, array
-
-    def array_at(self, address: int) -> str:
-        """Return the name of the array whose entry contains a device address, empty if no entry does."""
-        place = bisect.bisect_right(self.begins, address) - 1
-        if place < 0:
-            return ""
-        begin = self.begins[place]
-        size, array = self.entries[begin]
-        return array if address < begin + max(size, 1) else ""
-
-
 class CallNotes:
     """Collects the notes of calls and directives (bytes, addresses, arrays, kernels) from a trace's events in order."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, _Blocks] = {}
+        self._blocks: dict[int, AddressMap[tuple[int, str]]] = {}
+        """By device: size in bytes and array of each entry of its present table; removed entries are kept."""
         self._missing: dict[int, tuple[int, str]] = {}
         """By thread: size in bytes and array of the section that it looked up last, if that was not mapped."""
         self._calls: dict[int, dict[str, int | str]] = {}
@@ -264,7 +242,9 @@ class CallNotes:
             case events.MapInsert():
                 self._maps.setdefault(event.cause, {}).setdefault(event.array)
                 self._missing.pop(event.actor, None)
-                self._blocks.setdefault(event.device, _Blocks()).insert(event.device_address, event.size, event.array)
+                blocks = self._blocks.setdefault(event.device, AddressMap())
+                blocks.pop(event.device_address)
+                blocks[event.device_address] = event.size, event.array
             case _:
                 pass
 
@@ -276,8 +256,10 @@ class CallNotes:
         call.update(notes)
         address = notes.get("address")
         blocks = self._blocks.get(device)
-        if isinstance(address, int) and blocks is not None and (array := blocks.array_at(address)):
-            call["array"] = array
+        if isinstance(address, int) and blocks is not None and (found := blocks.before(address)) is not None:
+            begin, (size, array) = found
+            if array and address < begin + max(size, 1):
+                call["array"] = array
 
     def of_call(self, actor: int) -> dict[str, int | str]:
         """Return and forget the notes of the call that a thread ends; the address is text in hexadecimal."""
@@ -309,7 +291,7 @@ class CallNotes:
 
 
 # ---------------------------------------------------------------------- annotations
-# Draws `Annotations` on the tracks of host threads: activities, resumptions, and which thread made a deferred task.
+# Draws annotations on the tracks of host threads: activities, resumptions, and which thread made a deferred task.
 DOING = "doing"
 """The first half of an activity's key in `ThreadTracks`; the other half is the activity's name."""
 
@@ -421,7 +403,7 @@ class Drawing:
         self._calls = CallNotes()
         self._source_lines: Mapping[int, str] = {} if causal_log is None else causal_log.source_lines
         self._annotations = AnnotationTracks(
-            deque() if causal_log is None else causal_log.annotations.waiting,
+            deque() if causal_log is None else causal_log.annotations,
             self._threads,
             self._calls,
             lambda: next(self._arrows),

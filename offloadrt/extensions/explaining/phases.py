@@ -23,7 +23,7 @@ ACTIVITIES = {
         "waits for other threads",
     ),
 }
-"""Activities (`Annotations.begin`) that are no named phase, each with its kind of work (`tracks.KINDS`)."""
+"""Activities (`CausalLog.begin`) that are no named phase, each with its kind of work (`tracks.KINDS`)."""
 NO_PHASE = "no phase"
 
 

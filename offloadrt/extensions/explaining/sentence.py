@@ -232,12 +232,12 @@ def observe(scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> O
     ]
     path = list(counted_over(path, phases))
     if result.faults.get("cpu_page_fault_count"):
-        path = list(_with_faults_of_the_host(path, history, causal_log.annotations.waiting))
+        path = list(_with_faults_of_the_host(path, history, causal_log.annotations))
     uses = lock_uses(history, [(begin, end) for begin, end, _ in phases] or windows) + part_uses(
         result.devices, result.elapsed_s
     )
     of_run = result, run.spec, run.options.model
-    named = NamedPhases.of(causal_log.annotations.waiting, history.names)
+    named = NamedPhases.of(causal_log.annotations, history.names)
     parts = tuple(windows), tuple(path), tuple(uses)
     return Observed(*of_run, *parts, history, named, run.trace.rows, causal_log, work_of(run, causal_log))
 

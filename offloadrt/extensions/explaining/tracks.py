@@ -148,7 +148,7 @@ def _cut(one: Slice, window: tuple[int, int]) -> Slice:
 def phases_of(causal_log: CausalLog) -> dict[str, int]:
     """Return at which picosecond each named phase (`Run.phase`) first begins; drawing a run consumes these data."""
     begins: dict[str, int] = {}
-    for annotation in causal_log.annotations.waiting:
+    for annotation in causal_log.annotations:
         if annotation.what == "begin" and annotation.name not in ACTIVITIES:
             begins.setdefault(annotation.name, annotation.time_ps)
     return begins
