@@ -205,10 +205,7 @@ def _populating(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
 
 
 def way_to_measure(entry: str, machine: str) -> str:
-    """Return the shell commands that measure an entry on a machine; empty if no benchmark measures it.
-
-    machine: the profile from which all other entries come.
-    """
+    """Return shell commands that measure an entry on a machine, beside its profile; empty if no benchmark does."""
     if entry not in MEASURED:
         return ""
     programs = ENTRIES["benchmarks"]["programs"].items()

@@ -175,10 +175,7 @@ def drawn(observed: Observed, window: tuple[int, int] | None = None, patterns: S
 
 @attrs.define
 class _Painter:
-    """Draws tracks on axes of matplotlib, and remembers which kinds of work were on them, for the legend.
-
-    factor: picoseconds per unit of the time axis.
-    """
+    """Draws tracks on axes with `factor` ps per unit, and remembers their kinds of work for the legend."""
 
     area: Any
     factor: float

@@ -50,10 +50,7 @@ _NO_MAP = ATTACH | LITERAL | PRIVATE
 
 @attrs.frozen
 class Otm(Managed):
-    """Treats implicit and pinned objects as `managed` does, and explicit ones as `copy` does.
-
-    host_program: what a compiler knows of the program, from `HostProgram.of`.
-    """
+    """Treats implicit and pinned objects as `managed` does, explicit ones as `copy`; `host_program` ranks them."""
 
     name: ClassVar[str] = "otm"
     host_program: object = None
