@@ -334,10 +334,7 @@ class Kfd:
         await self.in_kernel(self.costs.free)
 
     async def free(self, address: int) -> Block:
-        """Free a block of the pool, and return it.
-
-        Raises InvalidDeviceAddress when no block begins there.
-        """
+        """Free a block of the pool, and return it. Raises InvalidDeviceAddress when no block begins there."""
         # The block is given back after the time has passed: nobody else may get it while the kernel unmaps it.
         memory = self.device.memory
         if memory.block_of(address).is_large:

@@ -97,10 +97,7 @@ def _without_slants(counting: Counting, path: Path, once: set[str]) -> Path:
 
 
 def moved_elements(counting: Counting, accesses: Sequence[ArrayAccess]) -> tuple[float, float]:
-    """Return the elements of one array that affine accesses load from memory, and those that they store.
-
-    An element counts once, even if several loops access it, as in ``a[i + k]``.
-    """
+    """Return the elements, each once, that affine accesses to one array load from memory, and those that they store."""
     read, written = elements(accesses, functools.partial(runs_without, counting))
     if any(_come_back(counting, access) for access in accesses):
         different = [

@@ -113,10 +113,7 @@ class Stream:
             self.recent.popleft()
 
     def spans(self) -> list[tuple[str, float, float]]:
-        """Return the work of the packets that completed since the last call, in order of submission.
-
-        Each entry is (``copies`` or ``kernels``, begin, end) in virtual seconds.
-        """
+        """Return (``copies`` or ``kernels``, begin, end) of packets completed since the last call, as submitted."""
         spans: list[tuple[str, float, float]] = []
         recent = self.recent
         while recent and recent[0].is_set:
@@ -266,10 +263,7 @@ PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket, PeerPacket)
 
 
 class DrainKernels(msgspec.Struct, frozen=True):
-    """Start no new kernel of a process until ResumeKernels; the reply comes when no kernel of it is running.
-
-    Sent to the compute units.
-    """
+    """Tells the compute units to start no kernel of a process until ResumeKernels; they reply when none of it runs."""
 
     reason: str
     cause: int = 0
@@ -277,10 +271,7 @@ class DrainKernels(msgspec.Struct, frozen=True):
 
 
 class SuspendKernels(msgspec.Struct, frozen=True):
-    """Stop all kernels, of whatever process, and start no new one until ResumeKernels.
-
-    The reply comes when they have stopped.  Sent to the compute units.
-    """
+    """Tells the compute units to stop all kernels, and start none, until ResumeKernels; they reply when it is done."""
 
     reason: str
     cause: int = 0
@@ -309,10 +300,7 @@ class QueueReady(msgspec.Struct, frozen=True):
 
 
 class RunContexts(msgspec.Struct, frozen=True):
-    """Run only kernels of these processes, and stop those of others where they are.
-
-    The reply comes when they have stopped.  Sent to the compute units.
-    """
+    """Tells the compute units to run only kernels of these processes; they reply when those of others have stopped."""
 
     processes: tuple[int, ...]
 

@@ -56,10 +56,7 @@ class TaskMade:
 
 @attrs.frozen
 class Awaited:
-    """The running strand comes after everything that has signalled `what`.
-
-    With a queue, later work of that queue comes after it, instead of the strand.
-    """
+    """The running strand, or later work of a queue if there is one, comes after all that has signalled `what`."""
 
     what: Hashable
     queue: WorkQueue | None = None

@@ -83,10 +83,7 @@ class Entered(Resource, AsyncOnly, ABC):
 
 @attrs.frozen
 class Figures:
-    """Base of records of counts and virtual seconds; ``+``, ``-`` and ``*`` work field by field.
-
-    The difference of two records is the use between them. ``record * factor`` estimates a part that was not run.
-    """
+    """Base of records of counts and seconds; ``+``, ``-`` and ``*`` work by field, to subtract or extrapolate uses."""
 
     @classmethod
     def of(cls, statistics: object) -> Self:
@@ -484,10 +481,7 @@ class StationStatistics:
 
 
 class Station(Resource):
-    """``capacity`` servers and one FIFO queue. ``await serve(dt)`` occupies a server for ``dt`` virtual seconds.
-
-    When a visit is cancelled, its server goes to the next actor in the queue at once.
-    """
+    """``capacity`` servers with a FIFO queue; ``serve(dt)`` occupies one, which a cancelled visit passes on at once."""
 
     __slots__ = (
         "_busy_s", "_free", "_since", "capacity", "served",

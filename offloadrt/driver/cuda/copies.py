@@ -462,10 +462,7 @@ class Copies:
         return self.packet(stream, "d2h", nbytes, "pinned", move, cause)
 
     def _goes_in_place(self, api: str, stream: Stream, nbytes: int) -> bool:
-        """Tell whether a copy of pageable memory goes without staging.
-
-        Raises DriverError in a capturing stream.
-        """
+        """Tell whether a copy of pageable memory goes without staging. Raises DriverError in a capturing stream."""
         if (capture := self._context.captures.streams.get(stream)) is not None:
             violation = self._context.captures.invalidate(capture, UNSUPPORTED, _PAGEABLE)
             raise DriverError(api, violation.code, violation.why)
@@ -613,10 +610,7 @@ class PeerCopies:
         self._context.kernel_driver.space.enable_peer(self._number, peer)
 
     def _check(self, api: str, device: int) -> Peers:
-        """Return the machine's peers, after a check that ``device`` is one of them.
-
-        Raises DriverError.
-        """
+        """Return the machine's peers, after a check that ``device`` is one of them. Raises DriverError."""
         peers, count = self._machine.peers, len(self._devices)
         if peers is None or device not in range(count):
             reason = f"no device {device}; the program has devices 0 to {count - 1}"

@@ -199,10 +199,7 @@ class ManagedMemory:
             await uvm.advise(address, nbytes, advice)
 
     def _in_use(self, api: str) -> Uvm:
-        """Return the unified-memory driver.
-
-        Raises DriverError when the program uses no managed memory.
-        """
+        """Return the unified-memory driver. Raises DriverError when the program uses no managed memory."""
         if self.uvm is None:
             raise DriverError(api, INVALID, "the program uses no managed memory")
         return self.uvm
@@ -253,10 +250,7 @@ class Pinning:
                 self._pinned.add(address, nbytes)
 
     async def unregister(self, address: int) -> None:
-        """Unpin a range of host memory (cuMemHostUnregister).
-
-        Raises DriverError when no pinned range begins there.
-        """
+        """Unpin a range of host memory (cuMemHostUnregister). Raises DriverError when no pinned range begins there."""
         with self._context.call("cuMemHostUnregister") as call:
             async with self._context.locked():
                 if not (nbytes := self._pinned.remove(address)):
@@ -290,10 +284,7 @@ class Pinning:
             return address
 
     async def free(self, address: int) -> None:
-        """Free pinned host memory (cuMemFreeHost).
-
-        Raises DriverError for an address at which no such memory begins.
-        """
+        """Free pinned host memory (cuMemFreeHost). Raises DriverError for an address at which no such memory begins."""
         with self._context.call("cuMemFreeHost") as call:
             async with self._context.locked():
                 if not (nbytes := self._pinned.remove(address)):

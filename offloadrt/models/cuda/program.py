@@ -51,10 +51,7 @@ R = TypeVar("R")
 
 
 class CUDA(OffloadProgram[HostThread]):
-    """A CUDA program on an emulated machine: its devices' contexts, and its teams of host threads.
-
-    Raises ValueError on a machine whose driver library is not CUDA's.
-    """
+    """A CUDA program: its devices' contexts, and its teams of threads. Raises ValueError without CUDA's driver."""
 
     tells_uses: ClassVar[bool] = True
 

@@ -77,10 +77,7 @@ class Arena:
         return cls(memory, "stack", STACK_SIZE, STACK_ARRAY_LIMIT, 0)
 
     def allocate(self, nbytes: int, align: int = 16) -> int:
-        """Return an address for a new block of `nbytes` bytes.
-
-        Raises ValueError for a negative size and for an alignment that is no power of two.
-        """
+        """Return the address of a new block. Raises ValueError for a negative size or alignment other than 2**n."""
         if nbytes < 0 or align < 1 or align & (align - 1):
             raise ValueError(f"{nbytes} bytes aligned to {align}")
         if free := self.bin_of(nbytes, align):

@@ -274,10 +274,7 @@ def member(struct: HostArray, name: str, index: int = 0) -> Member:
 
 
 def pointee(struct: HostArray, name: str, place: Span, index: int = 0) -> StructPointee:
-    """Return the target of the pointer ``s.name`` as an item to map: an array, or a section of an array.
-
-    Raises ValueError for a member that is no pointer.
-    """
+    """Return the target of the pointer ``s.name`` as an item to map. Raises ValueError for another member."""
     pointer = member(struct, name, index)
     if pointer.nbytes != POINTER_BYTES:
         raise ValueError(f"{struct.name}.{name} has {pointer.nbytes} bytes, but a pointer has {POINTER_BYTES}")

@@ -125,10 +125,7 @@ class TaskRegion:
 
 
 class HiddenHelpers:
-    """The team of hidden helper threads: daemon actors that take ready tasks in order.
-
-    In the account of host time, a helper counts only while it runs a task.
-    """
+    """The hidden helper threads: daemon actors that take ready tasks in order; only tasks count as host time."""
 
     def __init__(self, machine: Machine, count: int) -> None:
         self.sim = sim = machine.sim

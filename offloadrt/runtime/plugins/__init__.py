@@ -14,10 +14,7 @@ from offloadrt.runtime.plugins.plugin import DevicePlugin
 
 
 def make_plugin(driver: Driver, number: int, migrates: bool, system: bool) -> DevicePlugin:
-    """Return the plugin of a driver library.
-
-    `migrates`: whether the program's arrays are managed memory; `system`: whether kernels use malloc'ed ones in place.
-    """
+    """Return a driver library's plugin. `migrates`: arrays are managed memory; `system`: kernels use malloc'ed ones."""
     match driver:
         case CudaDriver():
             return CudaPlugin(driver.machine, driver, number, migrates, system)

@@ -130,10 +130,7 @@ def runs_of(runs: Sequence[RunSummary], threads: int | None, path: object) -> li
 
 
 def run_of(runs: Sequence[RunSummary], threads: int | None, process: int, path: object) -> RunSummary:
-    """Return one process of the run with this number of host threads.
-
-    Raises ReplayRefused if there is none.
-    """
+    """Return one process of the run with this number of host threads. Raises ReplayRefused if there is none."""
     of_threads = runs_of(runs, threads, path)
     if not 0 <= process < len(of_threads):
         raise ReplayRefused(f"process={process}: {path} has {len(of_threads)} processes, from 0")
