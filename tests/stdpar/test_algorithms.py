@@ -365,3 +365,54 @@ def test_what_returns_something_has_an_initial_value() -> None:
     for body, call in ((reduces, r"reduce\(reduce\)"), (transforms, r"transform_reduce\(dot\)")):
         with pytest.raises(ValueError, match=f"{call}: init is None"):
             alone(body)
+
+
+async def reductions(t: std.HostThread) -> Any:
+    a = await t.new_array("a", N)
+    await t.fill(std.par_unseq, a, 2.0)
+    await t.fill(std.par_unseq, a, 1.0)
+    return [await t.reduce(std.par_unseq, a, float(init)) for init in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("machine", "implementation", "allocate_copy_free", "calls"),
+    [
+        ("isambard-a100", "nvcpp", ("MemAlloc", "MemcpyDtoHAsync", "MemFree"), 4),
+        ("isambard-a100", "acpp", ("MemAlloc", "MemcpyDtoHAsync", "MemFree"), 0),
+        ("isambard-mi100", "rocstdpar", ("Malloc", "MemcpyDtoHAsync", "Free"), 4),
+        ("isambard-mi100", "acpp", ("Malloc", "MemcpyDtoHAsync", "Free"), 0),
+        ("idc-max1550", "icpx", ("MemAlloc", "MemcpyDtoHAsync", "MemFree"), 0),
+    ],
+)
+def test_thrust_allocates_copies_and_frees_for_each_value_that_it_returns(
+    machine: str, implementation: str, allocate_copy_free: tuple[str, ...], calls: int
+) -> None:
+    run, found = alone(reductions, machine=machine, implementation=implementation)
+    counted = {name.removeprefix("cu").removeprefix("hip"): each.count for name, each in run.calls.table().items()}
+    made = [counted.get(name, 0) for name in allocate_copy_free]
+    assert made == [calls, calls, calls]
+    assert found == [N, N + 1, N + 2, N + 3]
+
+
+def test_the_free_of_one_threads_reduction_waits_for_the_kernels_of_another() -> None:
+    """cudaFree waits for the whole device, and a reduction under Thrust ends with one."""
+    long = Kernel("long", None, flops_per_iteration=1e7)
+
+    async def reduce_beside(t: std.HostThread) -> float:
+        a = await t.new_array("a", N)
+        await t.fill(std.par_unseq, a, 1.0)
+        if t.number:
+            await t.for_each(std.par_unseq, long, a)
+            await t.read(a)
+        for _ in range(0 if t.number else 50):
+            await t.reduce(std.par_unseq, a)
+        return run.sim.now
+
+    ends = {}
+    for temporaries in std.Temporaries:
+        run = made(implementation=attrs.evolve(std.IMPLEMENTATIONS["nvcpp"], temporaries=temporaries))
+        ends[temporaries] = play(run, reduce_beside, threads=2)
+    reducing, computing = ends[std.Temporaries.ALLOCATED]
+    assert reducing > 0.9 * computing
+    reducing, computing = ends[std.Temporaries.KEPT]
+    assert reducing < 0.5 * computing

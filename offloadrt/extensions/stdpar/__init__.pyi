@@ -38,6 +38,7 @@ from offloadrt.extensions.stdpar.implementations import (
     Implementation,
     PrefetchMode,
     StdParOptions,
+    Temporaries,
     implementation,
     variant,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "StdPar",
     "StdParOptions",
     "SyclQueue",
+    "Temporaries",
     "UnfinishedRead",
     "UsmArray",
     "Why",

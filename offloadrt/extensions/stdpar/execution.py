@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
+import numpy as np
 
 from offloadrt.driver import NOTHING, CudaDriver, Touching
 from offloadrt.extensions.stdpar.algorithms import AlgorithmCall, direct, host_pointers, pointers
@@ -17,11 +18,18 @@ from offloadrt.extensions.stdpar.arrays import Command, HostPointerInKernel, InU
 from offloadrt.extensions.stdpar.elision import CompilationRefused, ExecutionPolicy, Kept, Marker, Operation
 from offloadrt.extensions.stdpar.heap import Heap
 from offloadrt.extensions.stdpar.heuristic import OperationId, Place
-from offloadrt.extensions.stdpar.implementations import Allocation, HostPointer, PrefetchMode, take_prefetches
+from offloadrt.extensions.stdpar.implementations import (
+    Allocation,
+    HostPointer,
+    PrefetchMode,
+    Temporaries,
+    take_prefetches,
+)
 from offloadrt.extensions.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import OffloadError
+from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.mapping.map_item import DirectiveQueue
 
 
@@ -38,7 +46,8 @@ class Queue:
 
     def __init__(self, runtime: StdParRuntime, device: OffloadDevice, submit_s: float) -> None:
         self.device = device
-        self.compute_units = runtime.machine.devices[device.number].compute.spec.sms
+        self.most_groups = _GROUPS_PER_UNIT * runtime.machine.devices[device.number].compute.spec.sms
+        """How many results the first kernel of a reduction leaves at most, one for each of its work groups."""
         self.outstanding = 0
         """How many commands were submitted since the last wait."""
         self.algorithms: list[OperationId] = []
@@ -104,10 +113,7 @@ class Queue:
             raise ValueError(f"memcpy from {source.name!r} to {destination.name!r}: neither is device memory")
         if kinds != (True, True):
             await self._host_end(destination if kinds[0] else source, writes=kinds[0])
-        queue, plugin = self._begin(), self.device.plugin
-        await self._submission()
-        if isinstance(driver := self.device.driver, CudaDriver):
-            await driver.call_copy()
+        queue, plugin = await self._begin_copy(), self.device.plugin
         self._use("memcpy", [ArrayInKernel(source, False), ArrayInKernel(destination, True)])
         if kinds == (True, True):
             await plugin.exchange_data(queue, destination.address, source.address, source.nbytes)
@@ -115,6 +121,11 @@ class Queue:
             await plugin.retrieve_data(queue, destination.span(destination.address, source.nbytes), source.address)
         else:
             await plugin.submit_data(queue, destination.address, source.span(source.address, source.nbytes))
+        self._submitted()
+
+    async def retrieve(self, source: UsmArray, nbytes: int) -> None:
+        """Copy the first bytes of device memory to the calling thread's stack."""
+        await self.device.plugin.retrieve_data(await self._begin_copy(), HostSpan(0, nbytes, None), source.address)
         self._submitted()
 
     async def _host_end(self, array: UsmArray, writes: bool) -> None:
@@ -181,6 +192,13 @@ class Queue:
         self._queue.cause = self._runtime.sim.current.cause
         return self._queue
 
+    async def _begin_copy(self) -> DirectiveQueue:
+        queue = self._begin()
+        await self._submission()
+        if isinstance(driver := self.device.driver, CudaDriver):
+            await driver.call_copy()
+        return queue
+
     async def _submission(self) -> None:
         await self._runtime.work(self._submit_s)
 
@@ -202,6 +220,11 @@ several (`reduction_engine.hpp`; CUB works like it).
 """
 _GROUPS_PER_UNIT = 4
 """How many results for each compute unit the first kernel of a reduction leaves at most (`numeric.hpp`)."""
+_WITH_TEMPORARIES: Final = (
+    "copy_if", "sort", "stable_sort", "merge", "adjacent_difference", "inclusive_scan", "exclusive_scan",
+    "transform_inclusive_scan", "transform_exclusive_scan",
+)  # fmt: skip
+"""Algorithms that need memory besides their arguments and return nothing; Thrust's have a `temporary_array`."""
 
 
 class Executor:
@@ -267,14 +290,34 @@ class Executor:
             if self._heuristic is not None:
                 queue.measure(_operation(runtime, call))
             await self._prefetch(queue, call)
+            temporary = await self._allocate_temporary(call)
             await submit(runtime, queue, call)
+            if temporary is not None and (call.returns or call.algorithm == "copy_if"):
+                await queue.retrieve(temporary, temporary.itemsize)
             runtime.counts.offloaded += 1
             await self.meets(Marker.RETURNING if call.returns else Marker.ALGORITHM, call.algorithm, *call.place)
+            if temporary is not None:
+                await runtime.usm.free(temporary)
         else:
             await self._on_host(call)
         if result is None or any(array.phantom for array in _arrays(call)):
             return None
         return result.data[0]
+
+    async def _allocate_temporary(self, call: AlgorithmCall) -> UsmArray | None:
+        """Allocate the device memory that an algorithm needs besides its arguments, where its library does so.
+
+        A sort needs the elements once more, others a word for each work group and one for the result.
+        """
+        runtime, queue = self.runtime, self.queue
+        needs = call.returns or call.algorithm in _WITH_TEMPORARIES
+        if queue is None or not needs or runtime.implementation.temporaries is Temporaries.KEPT:
+            return None
+        sorted_bytes = next(pointers(call.arguments)).nbytes if "sort" in call.algorithm else 0
+        words = 1 + queue.most_groups + sorted_bytes // 8
+        made = runtime.unplaced("temporary_array", words, np.float64, True, "device")
+        made.address = await runtime.usm.malloc_device(made.nbytes, True, made.name)
+        return made
 
     def _is_worth_it(self, call: AlgorithmCall) -> bool:
         """Ask the offload heuristic whether the algorithm should run on the device. Without one, it should."""
@@ -344,7 +387,7 @@ async def submit(runtime: StdParRuntime, queue: Queue, call: AlgorithmCall) -> N
         uses = _uses(launch, given)
         await queue.launch(launch, _bound(runtime, call), uses, runtime.usm.touching(launch, given))
     if call.returns and launch.teams > 1:
-        groups = min(launch.teams, _GROUPS_PER_UNIT * queue.compute_units)
+        groups = min(launch.teams, queue.most_groups)
         await queue.launch(_JOINING.launch(1, iterations=groups), None, ())
 
 

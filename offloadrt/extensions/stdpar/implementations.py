@@ -200,6 +200,20 @@ class SubmitPath(enum.Enum):
     NONE = "none"
 
 
+class Temporaries(enum.Enum):
+    """Where the library has what an algorithm needs besides the program's data: partial results, states of tiles.
+
+    KEPT: in memory that a thread allocates once, and the result in memory of the host that the kernel writes itself
+    (AdaptiveCpp's `allocation_cache.hpp`; oneDPL has it from the pools of SYCL's runtime). ALLOCATED: each call
+    allocates device memory, copies the result from there, and frees it (`temporary_array` and `get_value` in `reduce.h`
+    of Thrust and rocThrust, which call cudaMalloc and cudaFree, or hipMalloc and hipFree). nvc++'s own headers are not
+    public; Thrust has code for its `-stdpar` (Thrust's pull requests 1392 and 1393).
+    """
+
+    KEPT = "kept"
+    ALLOCATED = "allocated"
+
+
 class DataMemory(enum.Enum):
     """Where the program's data lies: in SHARED USM, in DEVICE memory with explicit copies, or in the HOST's memory."""
 
@@ -239,6 +253,7 @@ class Implementation:
     foreign_free: ForeignFreeing
     submit: SubmitPath
     memory: DataMemory
+    temporaries: Temporaries = Temporaries.KEPT
     pool: bool = False
     elision: bool = False
     prefetch: PrefetchMode = PrefetchMode.NEVER
