@@ -52,10 +52,12 @@ async def both_kinds(t: omp.HostThread) -> None:
 def test_only_the_managed_array_migrates() -> None:
     run = run_body(both_kinds)
     calls = run.calls.table()
-    assert run.statistics.faults["bytes_transfer_htod"] == run.statistics.faults["bytes_transfer_dtoh"] == 3 * BLOCK
+    # Each time the host brings the array back; entries that the buffer still has then move a part of it once more.
+    assert run.statistics.faults["bytes_transfer_dtoh"] == 3 * BLOCK
+    assert 3 * BLOCK <= run.statistics.faults["bytes_transfer_htod"] < 4 * BLOCK
     assert calls["cuMemAllocManaged"].count == 1
     assert calls["cuMemcpyHtoDAsync"].count == 3
-    assert run.device().memory.managed == 0
+    assert run.device().memory.managed == 0  # also where the last batch was being served when the array was freed
 
 
 def test_all_arrays_migrate_under_managed() -> None:

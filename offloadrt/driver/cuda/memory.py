@@ -102,7 +102,7 @@ class BlockMemory:
                 try:
                     is_managed = self._kernel_driver.space.has(address)
                     await self._context.work(self._costs.free_managed if is_managed else self._costs.free)
-                    if self._kernel_driver.space.free(address):
+                    if await self._kernel_driver.space.free(address):
                         self._machine.host_memory.release(address)
                         return
                     # A pool takes its memory back as if nothing used it any more.

@@ -34,7 +34,7 @@ import attrs
 import msgspec
 
 from offloadrt.driver.uvm.thrashing import Hint
-from offloadrt.driver.uvm.va_block import Arriving, Fetched, FetchResult, VaBlocks
+from offloadrt.driver.uvm.va_block import Fetched, FetchResult, Moving, VaBlocks
 from offloadrt.machine.managed.block import ManagedBlock, PageSet, how_many
 from offloadrt.machine.managed.kernels import FaultBuffer
 from offloadrt.machine.messages import ManagedFault, ReplayFaults
@@ -259,7 +259,7 @@ class GpuFaults:
             if fetched is Fetched.NO_ROOM:
                 await blocks.map_without_room(block, wanted)
             else:
-                if isinstance(fetched, Arriving):
+                if isinstance(fetched, Moving):
                     copies.append(fetched.signal)
                 if moved:
                     thrashing.migrated(index, moved, "device", sim.now)
@@ -267,7 +267,7 @@ class GpuFaults:
         finally:
             if phase is not None:
                 phase.end()
-            if not isinstance(fetched, Arriving):
+            if not isinstance(fetched, Moving):
                 locks.give(block)
 
     async def _map_in_place(self, block: ManagedBlock, wanted: int, cause: int) -> int:
@@ -289,7 +289,7 @@ class GpuFaults:
             if absent := prefers & ~record.resident:
                 # The driver goes on meanwhile and maps behind the copy; here the handler waits for it, once for a page.
                 fetched = await member.fetch(record, absent, blocks.costs.block, cause, evicts=True, stored=absent)
-                if isinstance(fetched, Arriving):
+                if isinstance(fetched, Moving):
                     await fetched.signal.wait()
                     await blocks.locks.take(block)
             if mapped := wanted & record.resident & (record.prefers_here | block.accessed_by) & ~block.read_mostly:

@@ -16,7 +16,7 @@ import attrs
 
 from offloadrt.driver.uvm.costs import SystemMemoryCosts, UvmCosts, UvmCounters
 from offloadrt.driver.uvm.faults import GpuFaults, HostFaults, UvmFaultHandler
-from offloadrt.driver.uvm.va_block import Arriving, Fetched, FetchResult, VaBlocks, VaSpace
+from offloadrt.driver.uvm.va_block import Fetched, FetchResult, Moving, VaBlocks, VaSpace
 from offloadrt.machine import Device, DiscreteGpu, Machine, ProfileError
 from offloadrt.machine.managed.block import ManagedBlock, PageSet
 from offloadrt.machine.managed.kernels import AccessCounters, CounterSpec
@@ -96,10 +96,10 @@ class MigrationWorker:
                         fetched = await blocks.fetch(block, wanted, work, cause, evicts=evicts)
                         if fetched is Fetched.NO_ROOM:
                             return
-                        if isinstance(fetched, Arriving):
+                        if isinstance(fetched, Moving):
                             copies.append(fetched.signal)
                 finally:
-                    if not isinstance(fetched, Arriving):
+                    if not isinstance(fetched, Moving):
                         locks.give(block)
             finally:
                 locks.release()
@@ -190,9 +190,9 @@ class AccessCounterWorker:
                 self._service_s += sim.now - begin
                 blocks.counters.notifications += 1
             finally:
-                if not isinstance(fetched, Arriving):
+                if not isinstance(fetched, Moving):
                     locks.give(block)
-            if isinstance(fetched, Arriving):
+            if isinstance(fetched, Moving):
                 blocks.counters.counted_htod += wanted.bit_count() * blocks.pages.page_size
                 await fetched.signal.wait()
             if fetched is not Fetched.NO_ROOM:

@@ -39,8 +39,8 @@ from offloadrt.sim import PASSED, RWLock, Signal, Simulation
 from offloadrt.trace import FaultPhase, fault_phases
 
 
-class Arriving(msgspec.Struct, frozen=True, eq=False):
-    """The result of a fetch whose pages are on their way to the device."""
+class Moving(msgspec.Struct, frozen=True, eq=False):
+    """The result of a fetch or an eviction whose pages are on their way; an evicted block has left device memory."""
 
     signal: Signal
     """Set when the pages have arrived and the block's lock has been released."""
@@ -55,14 +55,7 @@ class Fetched(enum.Enum):
     """There is no device memory for the block, and none may be had by evictions: nothing was done."""
 
 
-FetchResult = Arriving | Fetched
-
-
-class WritingBack(msgspec.Struct, frozen=True, eq=False):
-    """The result of an eviction whose pages are on their way to the host; the device memory is free already."""
-
-    signal: Signal
-    """Set when the pages have arrived and the block's lock has been released."""
+FetchResult = Moving | Fetched
 
 
 class Evicted(enum.Enum):
@@ -76,7 +69,7 @@ class Evicted(enum.Enum):
     """No block can be evicted."""
 
 
-Eviction = WritingBack | Evicted
+Eviction = Moving | Evicted
 
 
 class UvmLocks:
@@ -116,16 +109,24 @@ class UvmLocks:
 
     async def _wait_for(self, block: ManagedBlock) -> None:
         while block.index in self._taken:
-            signal = self._taken[block.index]
-            if signal is None:
-                signal = self._taken[block.index] = Signal(self._sim, f"block {block.index:#x}")
-            await signal.wait()
+            await self._freed(block.index).wait()
         self._taken[block.index] = None
+
+    def _freed(self, index: int) -> Signal:
+        """Return the signal that is set when a taken block is unlocked."""
+        if (signal := self._taken[index]) is None:
+            signal = self._taken[index] = Signal(self._sim, f"block {index:#x}")
+        return signal
 
     def give(self, block: ManagedBlock) -> None:
         """Unlock a block."""
         if (signal := self._taken.pop(block.index)) is not None:
             signal.set()
+
+    async def wait_until_free(self, indices: range) -> None:
+        """Wait for whoever works on blocks with these indices, including their copies."""
+        while (index := next((each for each in self._taken if each in indices), None)) is not None:
+            await self._freed(index).wait()
 
     def is_taken(self, block: ManagedBlock) -> bool:
         """Tell whether a block is locked."""
@@ -179,13 +180,23 @@ class VaSpace:
         """Tell whether an allocation begins at an address."""
         return address in self._allocations
 
-    def free(self, address: int) -> bool:
-        """Remove an allocation from all devices; return False when none begins there."""
+    async def free(self, address: int) -> bool:
+        """Remove an allocation from all devices; return False when none begins there.
+
+        This waits for the batch of faults that is being served, and for copies of the allocation's blocks, as
+        ``uvm_api_free`` (the space lock for writing) and ``uvm_va_block_kill`` (the block's tracker) do.
+        """
         if address not in self._allocations:
             return False
         nbytes, _ = self._allocations.pop(address)
-        for member in self.members:
-            member.remove(address, nbytes)
+        await self.locks.write()
+        try:
+            for member in self.members:
+                size = member.pages.block_size
+                await self.locks.wait_until_free(range(address // size, -(-(address + nbytes) // size)))
+                member.remove(address, nbytes)
+        finally:
+            self.locks.release()
         return True
 
     @property
@@ -400,8 +411,7 @@ class VaBlocks:
             self.unmap(block, pages & (block.resident | block.remote))
             block.release(pages)
             self.thrashing.forget(block.index, pages)
-            if not self.locks.is_taken(block):
-                self.release_memory(block)
+            self.release_memory(block)
 
     def take_memory(self, block: ManagedBlock) -> bool:
         """Take device memory for a block, unless it has some; return False when there is none to be had."""
@@ -418,15 +428,12 @@ class VaBlocks:
             self.device.memory.give_managed(self.pages.block_size)
 
     def map_local(self, block: ManagedBlock, pages: PageSet) -> None:
-        """Let the GPU translate pages that are on the device now; pages that were freed meanwhile are left out."""
-        pages &= block.valid
+        """Let the GPU translate pages that are on the device now."""
         # Pages that nobody has touched have no bytes to move: they appear in device memory.
         if fresh := pages & ~block.populated:
             self.counters.first_on_gpu += fresh.bit_count()
         self.pages.set_state(block, pages, LOCAL)
-        if not pages:
-            self.release_memory(block)
-        elif self.space.shared:
+        if self.space.shared:
             self.space.arrived(self.device.local, block.index, pages)
 
     def unmap(self, block: ManagedBlock, pages: PageSet) -> None:
@@ -527,7 +534,7 @@ class VaBlocks:
             evicted = await self.evict_one(cause, held=block) if evicts else Evicted.NOTHING
             if evicted is Evicted.NOTHING:
                 return Fetched.NO_ROOM
-            if isinstance(evicted, WritingBack):
+            if isinstance(evicted, Moving):
                 written = evicted.signal
         await self._work(cost, phase)
         self.pages.chunks.faulted(block.index)  # prefetches count as well (``block_mark_memory_used``)
@@ -541,7 +548,7 @@ class VaBlocks:
             self.map_local(block, brought)
             return Fetched.RESIDENT
         if written is None:
-            return Arriving(self._send("h2d", nbytes, cause, partial(self._map_and_give, block, brought)))
+            return Moving(self._send("h2d", nbytes, cause, partial(self._map_and_give, block, brought)))
         return self._fetch_behind(written, block, brought, nbytes, cause)
 
     async def _fetch_from_all(
@@ -596,7 +603,7 @@ class VaBlocks:
         else:
             written.set_callback(start)
         self.counters.duplications += copied.bit_count()
-        return Arriving(arrival)
+        return Moving(arrival)
 
     def _sources(self, block: ManagedBlock, pages: PageSet) -> list[tuple[VaBlocks | None, int]]:
         """Return (source, pages): devices with a link to here, else the host (None), else devices without a link."""
@@ -634,7 +641,7 @@ class VaBlocks:
         number = self.machine.next_number()
         member.device.engines["p2p"].send(number, cause, nbytes, "managed", ended, over=link)
 
-    def _fetch_behind(self, written: Signal, block: ManagedBlock, brought: int, nbytes: int, cause: int) -> Arriving:
+    def _fetch_behind(self, written: Signal, block: ManagedBlock, brought: int, nbytes: int, cause: int) -> Moving:
         """Fetch pages after the write-back of the block that was evicted for them; ``nbytes`` is 0 if nothing moves."""
         arrival = Signal(self.sim, "pages of managed memory")
 
@@ -646,7 +653,7 @@ class VaBlocks:
                 arrival.set()
 
         written.set_callback(start)
-        return Arriving(arrival)
+        return Moving(arrival)
 
     def _map_and_give(self, block: ManagedBlock, brought: int) -> None:
         self.map_local(block, brought)
@@ -764,7 +771,7 @@ class VaBlocks:
                 self.space.came_home(block.index)
                 locks.give(block)
 
-            written = WritingBack(self._send("d2h", self.note_moved("d2h", block, sent), cause, back))
+            written = Moving(self._send("d2h", self.note_moved("d2h", block, sent), cause, back))
         finally:
             if phase is not None:
                 phase.end()
@@ -787,7 +794,7 @@ class VaBlocks:
                 evicted = await self.evict_one(cause)
                 if evicted is Evicted.NOTHING:
                     break
-                if isinstance(evicted, WritingBack):
+                if isinstance(evicted, Moving):
                     await evicted.signal.wait()
         finally:
             self.locks.release()
