@@ -94,6 +94,16 @@ def test_a_check_runs_a_program_again_for_few_repairs_unless_all_are_asked_for(r
     assert any(by_run) and not all(by_run)
 
 
+def test_what_a_pool_served_is_run_again_only_if_all_is_asked_for() -> None:
+    stored = Path(__file__).parent / "stored"
+    for name in ("patches.rec", "synchronization.rec"):
+        quick, thorough = (report_of(stored / name, savings=savings) for savings in (False, True))
+        assert all(waste.is_of_pool == (waste.kind == AGAIN) == waste.is_sum for waste in quick.wastes)
+        assert not any(waste.is_sum for waste in thorough.wastes)
+        saved = [waste.time_s for waste in thorough.wastes if waste.kind == AGAIN]
+        assert thorough.elapsed_s is not None and 0 < max(saved) < 0.01 * thorough.elapsed_s
+
+
 def test_one_row_has_all_that_one_repair_saves(report: CheckReport) -> None:
     (row,) = [waste for waste in report.wastes if waste.subject == "tofrom"]
     assert "target data" in row.advice and len(row.parts) == 3

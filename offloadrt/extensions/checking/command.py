@@ -103,8 +103,10 @@ def _print_wastes(wastes: tuple[Waste, ...]) -> None:
         kinds = "\n".join([part.kind for part in waste.parts])
         times = "\n".join([str(part.times) for part in waste.parts])
         sizes = "\n".join([size(part.nbytes) for part in waste.parts])
-        saves = ("at most " if waste.is_sum and waste.time_s else "") + seconds(waste.time_s)
-        if not waste.is_sum and not waste.time_s:
+        saves = seconds(waste.time_s) + " without waits" * waste.is_sum
+        if waste.is_of_pool:
+            saves = "hardly anything"
+        elif not waste.is_sum and not waste.time_s:
             saves = "nothing here"
         cells = str(number), kinds + "?" * bool(waste.uncertain), waste.subject, times, sizes, saves, where
         table.add_row(*[escape(cell) for cell in cells])

@@ -150,8 +150,7 @@ class Waste:
     nbytes: int
     time_s: float
     """The virtual seconds that the repair saves, measured by a run in which these operations take no time. If `is_sum`,
-    it is the sum of their times on copy engines and in driver calls instead, which is the most that the repair can
-    save.
+    it is the sum of their times on copy engines and in driver calls instead, without what is waited for them.
     """
     times: int = 1
     advice: str = ""
@@ -159,6 +158,11 @@ class Waste:
     uncertain: str = ""
     """Why the operations may be needed after all; empty if they are certainly needless."""
     is_sum: bool = True
+
+    @property
+    def is_of_pool(self) -> bool:
+        """Tell whether these are only allocations that a pool of the runtime served without the driver."""
+        return self.is_sum and not self.time_s and all(part.kind == "repeated allocation" for part in self.parts)
 
 
 @attrs.define
