@@ -81,6 +81,13 @@ def test_optimization_changes_nothing_of_it(tmp_path: Path, level: str) -> None:
     assert wasted(report_of(recorded("waste.c", tmp_path, level))) == WASTED
 
 
+@pytest.mark.parametrize("level", ["-O1", *(pytest.param(level, marks=pytest.mark.slow) for level in ("-O0", "-O2"))])
+def test_what_llvm_copies_again_for_a_mapper_is_not_the_program_s_waste(tmp_path: Path, level: str) -> None:
+    report = report_of(recorded("mapped_again.c", tmp_path, level))
+    assert wasted(report) == {"sent": {DUPLICATE: 3}}
+    assert {mistake.kind for mistake in report.mistakes} == set()
+
+
 def test_rows_come_in_the_order_of_what_a_repair_saves(recording: Path) -> None:
     wastes = report_of(recording, savings=True).wastes
     saved = [waste.time_s for waste in wastes]

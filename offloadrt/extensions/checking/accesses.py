@@ -14,7 +14,7 @@ from offloadrt.extensions.checking.mistakes import Story
 from offloadrt.extensions.checking.strands import Clock, Strand
 from offloadrt.runtime.mapping.present_table import Entry
 
-Role = Literal["", "enters", "uses", "leaves"]
+Role = Literal["", "enters", "uses", "leaves", "repeats"]
 """The part that an access has in the mapping of its block. "enters": the map that creates the entry, with its copy to
 the device; the runtime orders the allocation and this copy. "uses": a kernel of a directive that holds a reference.
 "leaves": the unmap that drops the last reference, with its copy back and the free. "": none of these.
@@ -72,6 +72,8 @@ class Directive:
     """The mappings that its maps have found or made, each with its device."""
     old: Story | None = None
     """Who made the first of them that LLVM alone had kept."""
+    repeated: set[tuple[str, int]] = attrs.field(factory=set)
+    """The copies (h2d or d2h, host address) of its maps that LLVM makes though OpenMP asks for none."""
     is_refused: bool = False
     """Whether a mistake that was reported explains why the driver library refuses its copy."""
 

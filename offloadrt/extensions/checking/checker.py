@@ -459,6 +459,8 @@ class Checker:
     def _item_found(self, event: ev.ItemFound) -> None:
         directive = self._directive(event.cause)
         self._lifetimes.found(event, directive)
+        if self._mappings.repeats(event, event.cause):
+            directive.repeated.add(("h2d", event.begin))
         self._mappings.found(event, directive, self._references.is_absent(event, directive))
         if self._references.found(event, directive):
             self._copies.may_be_made(event, directive, "to the device in {} where it is the first user")
@@ -496,6 +498,8 @@ class Checker:
             return
         directive = self._directive(event.cause)
         story = self._story(directive, f"unmaps it in {directive.name}")
+        if self._mappings.repeats(event, event.cause):
+            directive.repeated.add(("d2h", event.begin))
         self._mappings.item_ended(directive, story, event.item, event.entry)
         if self._references.ended(event, directive):
             self._copies.may_be_made(event, directive, "from the device in {} where it is the last user")
@@ -550,6 +554,8 @@ class Checker:
                     self.sim.now, event.device, begin, begin + event.nbytes, False, True, did, entry.name
                 )
                 self._lost.copied_back(entry, copy, event.cause)
+            elif (event.op, event.host_address) in directive.repeated:
+                role = "repeats"
         if entry is not None and directive.name.startswith("target update"):
             told = self._story(directive, f"updates {entry.name}")
             self._mappings.updated(directive, entry, told, event.device)

@@ -27,7 +27,7 @@ from offloadrt.extensions.checking.recorded import (
     MapStrayed,
 )
 from offloadrt.extensions.checking.strands import Clock, Strand, Strands
-from offloadrt.runtime.events import FreedCopied, ItemFound
+from offloadrt.runtime.events import FreedCopied, ItemEnded, ItemFound
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_types import DELETE, FROM, IMPLICIT, OMPX_HOLD
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
@@ -224,6 +224,20 @@ class Mappings:
         """Note that a region has ended: its mappings that still exist (a mapper may leave some) count as left over."""
         for made in self._by_region.pop(region, ()):
             made.has_ended = True
+
+    def repeats(self, event: ItemFound, directive: int) -> bool:
+        """Tell whether LLVM alone copies an item as a map begins or ends: OpenMP copies nothing, for others map it.
+
+        LLVM counts members, and a mapper's first component, neither up nor down. Where the count is 1, it takes what
+        they find for new as a map begins ("It might have been allocated with the parent", `getTargetPointer`), and for
+        unused as it ends. In an `enter data`, a mapper leaves that count behind. Told before the map is noted.
+        """
+        mapping, flags = None if event.entry is None else self._live.get(event.entry), event.item.flags
+        if mapping is None or flags.always:
+            return False
+        if isinstance(event, ItemEnded):
+            return not flags.counted_down and len(mapping.begun_by) > len(mapping.ended_by | {directive})
+        return not flags.counted and len(mapping.begun_by - {directive}) > len(mapping.ended_by)
 
     def found(self, event: ItemFound, directive: Directive, may_be_absent: bool) -> None:
         """Note a directive that takes a reference to a mapping, or that needs it without being ordered behind a map.

@@ -307,14 +307,18 @@ class Wastes:
         cells, shift = self._place(copy.device, entry, block)
         begin, host, nbytes = copy.address + shift, copy.host, copy.nbytes
         copy.left = nbytes
-        copy.read = block is None  # a global, which kernels may use without a map
+        copy.read = block is None or copy.role == "repeats"  # a global, which kernels may use without a map
         if not host:
             self._used(cells, begin, begin + nbytes, copy.op == "d2h", copy.op == "h2d", True)
             copy.read = True
             return
         if copy.op == "d2h":
             is_seen = host_known or (brought is not None and brought.is_watched)
-            copy.read = not is_seen or any(shown[0] < host + nbytes and host < shown[1] for shown in self._shown)
+            copy.read = (
+                copy.role == "repeats"
+                or not is_seen
+                or any(shown[0] < host + nbytes and host < shown[1] for shown in self._shown)
+            )
         if brought is None and not host_known:
             self._unseen += 1
             if copy.op == "h2d":
@@ -370,7 +374,13 @@ class Wastes:
             for mine in into.cut(cell.begin + move, cell.end + move)
         ]
         self._on_both.update(cell.number for cell, _ in pairs)
-        if all(cell.valid and (mine.number, mine.shift) == (cell.number, cell.shift - move) for cell, mine in pairs):
+        is_there = all(
+            cell.valid and (mine.number, mine.shift) == (cell.number, cell.shift - move) for cell, mine in pairs
+        )
+        if is_there and copy.role == "repeats":
+            return
+        # A copy that OpenMP asks for is needed where only the runtime has made one that it does not ask for.
+        if is_there and not any(mine.carrier is not None and mine.carrier.role == "repeats" for _, mine in pairs):
             copy.kind = "duplicate transfer" if any(mine.copied for _, mine in pairs) else "round trip"
             for _, mine in pairs:
                 mine.valid = True
