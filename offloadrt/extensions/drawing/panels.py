@@ -131,14 +131,16 @@ def draw_panel(
     for number, one in enumerate(series):
         at, low, high = ([getattr(point, name) for point in one.points] for name in ("at", "low", "high"))
         if figure.bars:
-            _bars(area, one, _bar_width(len(series)), bottom=bottom)
+            lengths = [point.y - bottom for point in one.points]
+            width = _bar_width(len(series))
+            area.bar(at, lengths, width, bottom=bottom, color=one.colour, label=one.name or None)
             if low != high:
                 area.vlines(at, low, high, color="#303030", linewidth=1.0, zorder=3)
             continue
         if low != high:
             area.fill_between(at, low, high, color=one.colour, alpha=0.15, linewidth=0, zorder=0.9)
         area.plot(
-            [point.at for point in one.points],
+            at,
             [point.y for point in one.points],
             color=one.colour,
             marker=one.marker,
@@ -195,18 +197,6 @@ def spaced(ticks: Sequence[float], *, log: bool) -> list[float]:
             kept.pop()
         kept.append(len(ticks) - 1)
     return [ticks[number] for number in kept]
-
-
-def _bars(area: Any, series: Series, width: float, *, bottom: float) -> None:
-    """Draw the bars of one series; their positions leave room for the other series."""
-    area.bar(
-        [point.at for point in series.points],
-        [point.y - bottom for point in series.points],
-        width,
-        bottom=bottom,
-        color=series.colour,
-        label=series.name or None,
-    )
 
 
 def _bar_figures(area: Any, series: Series, beside: Heights, *, bottom: float) -> None:

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -122,7 +122,7 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
     from offloadrt.cli.render import table_of
     from offloadrt.extensions.explaining.lines import AS_IT_IS
     from offloadrt.extensions.explaining.what_if import notes_on_work, tried_of
-    from offloadrt.study.reporting.words import percent, seconds
+    from offloadrt.study.reporting.words import percent, seconds, some
 
     yield f"[bold]{escape(page.limit.sentence)}[/]"
     yield f"{escape(page.command)}: {seconds(page.elapsed_s)}, {percent(page.waited)} of the critical path is waiting"
@@ -166,7 +166,7 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
             if tried.same:
                 yield escape(f"the same run as with {tried.change.name}: {', '.join(tried.same)}")
         if page.tried.without_effect:
-            yield escape(_without_effect(page.tried.without_effect))
+            yield escape(f"without any effect: {some(page.tried.without_effect, _MOST_EFFECTS)}")
         yield from (escape(f"order effect: {text}") for text in page.order_effects[:_MOST_EFFECTS])
         yield from map(escape, notes_on_work(page.tried, _MOST_WHAT_IFS))
         yield f"to repeat one: {escape(page.command)} CHANGE"
@@ -187,12 +187,6 @@ def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
     if page.sure is not None and page.sure.deciders:
         yield f"what to measure next, by how much the time moves over its range ({page.sure.screened}):"
         yield from (f"  {escape(str(decider))}" for decider in page.sure.deciders)
-
-
-def _without_effect(changes: Sequence[str]) -> str:
-    named = ", ".join(changes[:_MOST_EFFECTS])
-    more = f" and {len(changes) - _MOST_EFFECTS} more" if len(changes) > _MOST_EFFECTS else ""
-    return f"without any effect: {named}{more}"
 
 
 def _head_of_draws(page: Page) -> tuple[str, ...]:

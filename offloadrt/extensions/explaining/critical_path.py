@@ -17,6 +17,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import attrs
@@ -141,7 +142,7 @@ class History:
 
     def resumptions_until(self, time_ps: int) -> int:
         """Return how many resumptions took place up to a time, that instant included."""
-        return bisect.bisect_right(self.resumptions, time_ps, key=_time_of)
+        return bisect.bisect_right(self.resumptions, time_ps, key=attrgetter("time_ps"))
 
     def ends_at(self, actor: int, time_ps: int, queue: int) -> Iterator[int]:
         """Yield the numbers of the kernels of a queue that ended at a time."""
@@ -168,10 +169,6 @@ def process_of(actor: str) -> int:
 def plain(array: str) -> str:
     """Return an array's name without the numbers at its end, so that "a[0]" and "a[1]" have the same name."""
     return _NUMBERS.sub("", array)
-
-
-def _time_of(resumption: Resumption) -> int:
-    return resumption.time_ps
 
 
 def history_of(

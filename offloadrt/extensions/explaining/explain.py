@@ -302,6 +302,7 @@ def _page(
     if sure is not None and limit.resource == of_path.resource:
         limit = with_rival(limit, sure)
     scenario, parameters, result = trials.scenario, trials.given, observed.result
+    by_part = grouped(observed.path, by_resource)
     return Page(
         scenario=scenario.name,
         parameters=dict(parameters),
@@ -312,8 +313,8 @@ def _page(
         elapsed_ps=observed.elapsed_ps,
         phases=tuple(str(phase) for phase in result.phases),
         limit=limit,
-        waited=_waited(grouped(observed.path, by_resource)),
-        path_by_resource=tuple(grouped(observed.path, by_resource)),
+        waited=sum(part.share * part.waited for part in by_part),
+        path_by_resource=tuple(by_part),
         path_by_call=tuple(grouped(observed.path, by_call)),
         path_by_line=tuple(grouped(observed.path, by_line)),
         path_by_phase=tuple(by_phase(observed)),
@@ -325,7 +326,3 @@ def _page(
         host_time={name: part.share for name, part in list(result.where_time_went.items())[:_MOST_SHARES]},
         order_effects=(*order_effects(tried), *(() if sure is None else sure.slower_for_less)),
     )
-
-
-def _waited(shares: list[PathShare]) -> float:
-    return sum(share.share * share.waited for share in shares)

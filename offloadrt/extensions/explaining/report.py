@@ -149,7 +149,7 @@ def report(runs: Sequence[ReportedRun], *, date: str = "") -> str:
 
 
 def _header(drawn: Sequence[_Drawn], date: str) -> str:
-    title = f"<h1>{html.escape(_program(drawn[0].run.page))}: where the time went</h1>"
+    title = f"<h1>{html.escape(Path(drawn[0].run.page.scenario).name)}: where the time went</h1>"
     compared = _comparison([one.run for one in drawn]) if len(drawn) > 1 else ""
     answers = []
     for one in drawn:
@@ -164,10 +164,6 @@ def _header(drawn: Sequence[_Drawn], date: str) -> str:
 
 def _columns(drawn: Sequence[_Drawn]) -> str:
     return "runs" if len(drawn) > 1 else "run"
-
-
-def _program(page: Page) -> str:
-    return Path(page.scenario).name
 
 
 def _certainty(page: Page) -> str:
@@ -496,16 +492,14 @@ def _threads(one: _Drawn) -> str:
             if times.get(kind)
         )
         bars.append(f'<div class="bar"><span class="name">{html.escape(track.name)}</span><span>{parts}</span></div>')
-    shown = "".join(bars) if len(bars) <= _MOST_LINES else f"{''.join(bars[:_MOST_LINES])}{_more(bars[_MOST_LINES:])}"
+    shown, more = "".join(bars[:_MOST_LINES]), bars[_MOST_LINES:]
+    if more:
+        shown += f"<details><summary>{len(more)} threads more</summary>{''.join(more)}</details>"
     return (
         '<p class="note">The whole width is the time shown, the colours are those of the timeline; what is blank is '
         f'outside of directives.</p><div class="bars">{shown}</div>'
         f'<h3>By directive, call and wait</h3><div class="flame"></div>'
     )
-
-
-def _more(bars: Sequence[str]) -> str:
-    return f"<details><summary>{len(bars)} threads more</summary>{''.join(bars)}</details>"
 
 
 def _frame(frame: Frame) -> Mapping[str, Any]:

@@ -31,6 +31,7 @@ from offloadrt.sim.scheduler import SELF, Actor
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import ScriptFailed, UserError
 from offloadrt.study.reporting.results import measured_of
+from offloadrt.study.reporting.words import some
 from offloadrt.study.running import profiles
 from offloadrt.study.running.execution import ENDING_ERRORS, Supervisor, run_of, run_to_the_end, with_policies
 from offloadrt.study.running.run import Run
@@ -514,8 +515,7 @@ class StoryStrategy:
             lines.append(f"t={_time(one.time)}  {one.who} {late}")
             others = sorted(one.meanwhile, key=lambda who: "(" not in who)
             if others:
-                more = f" and {len(others) - _MOST} more" if len(others) > _MOST else ""
-                lines.append(f"    meanwhile {', '.join(others[:_MOST])}{more} went on")
+                lines.append(f"    meanwhile {some(others, _MOST)} went on")
         return lines
 
 

@@ -36,14 +36,12 @@ from offloadrt.kernels import ArrayUse, Kernel, Launch
 
 @attrs.frozen(eq=False)
 class Indirect:
-    """An array that the kernel reaches through a pointer in memory; its address is not among the arguments."""
+    """An array that a kernel finds behind a pointer in memory, so that the runtime does not know of its use."""
 
     array: UsmArray
 
 
-def indirect(array: UsmArray) -> Indirect:
-    """Wrap an array that a kernel finds behind a pointer in memory, so that the runtime does not know of its use."""
-    return Indirect(array)
+indirect = Indirect
 
 
 def pointers(arguments: Sequence[Any]) -> Iterator[UsmArray]:

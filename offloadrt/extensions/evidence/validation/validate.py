@@ -38,7 +38,7 @@ from rich.markup import escape
 
 from offloadrt import machine as machines
 from offloadrt.cli.render import table_of
-from offloadrt.extensions.evidence.validation.claims import Claim, JudgedKind
+from offloadrt.extensions.evidence.validation.claims import JudgedKind
 from offloadrt.extensions.evidence.validation.judging import (
     Answers,
     Extent,
@@ -364,7 +364,7 @@ def digest_of(paper: Paper, options: RunSpec, answers: Answers) -> str:
     facts = [
         [_of_machine(profiles.load(name, runtime=runtime), paper.uses) for name in paper.other_machines],
         _of_machine(profiles.load(machine, options.overrides, runtime=runtime), paper.uses),
-        [_of_claim(claim) for claim in paper.bench.claims.values()],
+        [{name: getattr(claim, name) for name in _DECIDING} for claim in paper.bench.claims.values()],
         sorted(code for file in _judging(paper) for code in _of_code(file.read_text(encoding="utf-8"))),
         [_of_run(result) for result in answers(sensitivity_points(paper.sensitivity, paper.grid("ends", options)))],
     ]
@@ -378,10 +378,6 @@ def _of_machine(spec: MachineSpec, uses: Collection[str]) -> Any:
         spec.runtime,
         {key: [entry.value, entry.low, entry.high, entry.choices] for key, entry in entries.items()},
     ]
-
-
-def _of_claim(claim: Claim) -> Any:
-    return {name: getattr(claim, name) for name in _DECIDING}
 
 
 def _judging(paper: Paper) -> list[Path]:
@@ -399,17 +395,13 @@ def _judging(paper: Paper) -> list[Path]:
 
 def _of_code(source: str) -> list[str]:
     """Return the source text of a module's statements, without imports and sentences, for the digest."""
-    imports = (ast.Import, ast.ImportFrom)
-    body = [
-        statement
-        for statement in ast.parse(source).body
-        if not isinstance(statement, imports) and not (isinstance(statement, ast.If) and _is_typing(statement))
-    ]
-    return [code for statement in body if (code := ast.unparse(_WithoutWords().visit(statement))) != "''"]
-
-
-def _is_typing(statement: ast.If) -> bool:
-    return isinstance(statement.test, ast.Name) and statement.test.id == "TYPE_CHECKING"
+    texts = []
+    for statement in ast.parse(source).body:
+        match statement:
+            case ast.Import() | ast.ImportFrom() | ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                continue
+        texts.append(ast.unparse(_WithoutWords().visit(statement)))
+    return [code for code in texts if code != "''"]
 
 
 _TAKES_WORDS = ("Reading", "Judgement", "unless", "append", "join")
@@ -622,20 +614,16 @@ def validate(
     findings = []
     for claim in claims:
         judgement, turned = judgements[claim.id], effects.turned.get(claim.id, [])
-        reason = _reason(judgement, turned, claim.id in effects.unlike)
-        finding = _finding(claim, judgement.emulated, _verdict(judgement, turned), reason, judgement.holds)
-        share = effects.shares.get(claim.id)
-        findings.append(finding if share is None else attrs.evolve(finding, share=str(share)))
+        verdict, reason = _verdict(judgement, turned), _reason(judgement, turned, claim.id in effects.unlike)
+        finding = Finding(
+            claim.id, claim.reported, judgement.emulated, claim.evaluated, verdict, reason, claim.role,
+            claim.judged_kind, claim.failing, claim.by_construction if verdict == "holds" else "",
+            claim.cause if judgement.holds is False else "", str(effects.shares.get(claim.id, "")),
+        )  # fmt: skip
+        findings.append(finding)
     return ValidationReport(
         paper.name, spec.name, note, findings, options.overrides, effects.sentences, spec.runtime, inputs, digest
     )
-
-
-def _finding(claim: Claim, emulated: str, verdict: str, reason: str, holds: bool | None) -> Finding:
-    return Finding(
-        claim.id, claim.reported, emulated, claim.evaluated, verdict, reason, claim.role, claim.judged_kind,
-        claim.failing, claim.by_construction if verdict == "holds" else "", claim.cause if holds is False else "",
-    )  # fmt: skip
 
 
 def _verdict(judgement: Judgement, turned: Sequence[MachineVariant]) -> str:

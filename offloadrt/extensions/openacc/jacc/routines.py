@@ -198,11 +198,6 @@ def ready(
     )
 
 
-def factor_of(effects: Mapping[str, Effects], kernel: Kernel, flags: PushFlags) -> float:
-    """Return the factor of a kernel's time from the program's `effects`; 1 for a kernel that is not among them."""
-    return effects.get(kernel.name, Effects()).factor(flags)
-
-
 def _executed(launch: Launch, name: str, factor: float, phantom: bool) -> Launch:
     """Return a launch under this name that takes `factor` times as long; with a phantom it computes nothing."""
     slower = launch.slower(factor)
@@ -486,7 +481,7 @@ class Jacc:
             self._check(kernel, args, flags)
             cache = self.thread.library.code
             code = cache.known(kernel, args, flags) or await cache.get(kernel, args, flags)
-            factor = factor_of(self.effects, kernel, flags)
+            factor = self.effects.get(kernel.name, Effects()).factor(flags)
             name = self.thread.library.records.name(kernel, code)
             push = self._pushes[key] = ready(name, code, kernel, args, iterations, factor, self._divider)
             self.times.setdefault(name, KernelTimes())
@@ -502,7 +497,8 @@ class Jacc:
         arrays = [argument for argument in args if argument.is_array]
         for position, argument in enumerate(arrays):
             for other in arrays[position + 1 :]:
-                if not (argument.writes or other.writes) or not _share_bytes(argument.range, other.range):
+                (begin, end), (other_begin, other_end) = argument.range, other.range
+                if not (argument.writes or other.writes) or begin >= other_end or other_begin >= end:
                     continue
                 what = f"kernel {kernel.name!r}: arguments {argument.symbol!r} and {other.symbol!r}"
                 if flags & PushFlags.RESTRICT:
@@ -535,7 +531,3 @@ def _check_push(kernel: Kernel, args: Sequence[Argument], flags: PushFlags, iter
 
 def _ranges(arrays: Iterable[HostArray]) -> tuple[Range, ...]:
     return tuple((array.address, array.address + array.nbytes) for array in arrays)
-
-
-def _share_bytes(first: Range, second: Range) -> bool:
-    return first[0] < second[1] and second[0] < first[1]

@@ -212,9 +212,9 @@ def _divide(
     """
     loop, candidates = walked.distributed[0], tuple(regions)
     while True:
+        in_iteration = Predicate(loop.name, Polynomial.symbol(loop.symbol))  # of the device that runs the iteration
         contributions = {
-            reduction: contribution_of(nest, walked, candidates, reduction) or _in_iteration(loop)
-            for reduction in reductions
+            reduction: contribution_of(nest, walked, candidates, reduction) or in_iteration for reduction in reductions
         }
         feeding = {reduction.statement: predicate for reduction, predicate in contributions.items()}
         guards = guards_of(nest, walked, regions, feeding, scalars)
@@ -223,11 +223,6 @@ def _divide(
         if all(predicate.region in {*divided, loop.name} for predicate in contributions.values()):
             return guards, contributions, divided
         candidates = tuple(region for region in candidates if region.name in divided)
-
-
-def _in_iteration(loop: Loop) -> Predicate:
-    """Return the predicate of the device whose part of the split loop has this iteration."""
-    return Predicate(loop.name, Polynomial.symbol(loop.symbol))
 
 
 @attrs.frozen(eq=False)
