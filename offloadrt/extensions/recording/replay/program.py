@@ -187,10 +187,7 @@ class Routines:
     """The current routine and its line, for messages."""
 
     async def run(self, t: HostThread, site: Site, items: int, shift_at: Callable[[int], int]) -> None:
-        """Call a routine. Raises ReplayRefused if it cannot be replayed or uses memory that is not recorded.
-
-        shift_at: returns what is added to a recorded address of the host.
-        """
+        """Call a routine at addresses shifted by `shift_at`. Raises ReplayRefused if it cannot be replayed."""
         routine: Callable[..., Awaitable[object]] | None = getattr(self, f"_{site.call}", None)
         if routine is None:
             raise ReplayRefused(f"{self._recording.name}: {site.where}: calls of {site.call} are not replayed")
