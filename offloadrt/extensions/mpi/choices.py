@@ -159,13 +159,13 @@ async def _reduce_and_bcast(
 async def _reduce_and_scatter(
     c: a.Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], into: MpiBuffer, op: a.Op
 ) -> None:
-    await _openmpi_reduce(c.size, buffer.nbytes, 0)(c, buffer, op, 0)
+    await _tuned("MPI_Reduce")(c.size, buffer.nbytes, 0)(c, buffer, op, 0)
     await a.scatter_linear(c, parts if c.rank == 0 else None, into, 0)
 
 
 async def _gather_and_bcast(c: a.Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
     await a.gather_linear(c, parts[c.rank], parts if c.rank == 0 else None, 0)
-    await _openmpi_bcast(c.size, buffer.nbytes, 0)(c, buffer, 0)
+    await _tuned("MPI_Bcast")(c.size, buffer.nbytes, 0)(c, buffer, 0)
 
 
 async def _chain_bcast(c: a.Channel, buffer: MpiBuffer, root: int) -> None:
@@ -181,32 +181,8 @@ _OPENMPI: Final[Mapping[str, Sequence[tuple[int, str]]]] = tomllib.loads(
 )
 
 
-def _look_up(call: str, names: Mapping[str, a.Algorithm], size: int, nbytes: int) -> a.Algorithm:
-    table = _OPENMPI[call]
-    words = next((row for ranks, row in table if size < ranks), table[-1][1]).split()
-    for name, limit in zip(words[::2], words[1::2], strict=False):
-        if nbytes < int(limit):
-            return names[name]
-    return names[words[-1]]
-
-
 _LINEAR_BCAST: Final = partial(a.bcast_tree, tree=a.star)
 _LINEAR_REDUCE: Final = partial(a.reduce_tree, tree=a.star)
-_BCASTS: Final[Mapping[str, a.Algorithm]] = {
-    "linear": _LINEAR_BCAST,
-    "chain": _chain_bcast,
-    "binary": partial(a.bcast_tree, tree=a.binary_tree),
-    "binomial": partial(a.bcast_tree, tree=a.near_binomial_tree),
-    "knomial": partial(a.bcast_tree, tree=a.four_nomial_tree),
-    "scatter": partial(a.bcast_scatter_allgather, ring=False),
-}
-_REDUCES: Final[Mapping[str, a.Algorithm]] = {
-    "linear": _LINEAR_REDUCE,
-    "chain": _chain_reduce,
-    "binary": partial(a.reduce_tree, tree=a.binary_tree),
-    "binomial": a.reduce_binomial,
-    "rabenseifner": a.reduce_rabenseifner,
-}
 _ALLGATHERS: Final[Mapping[str, a.Algorithm]] = {
     "bruck": a.allgather_bruck,
     "doubling": a.allgather_recursive_doubling,
@@ -219,58 +195,80 @@ _ALLTOALLS: Final[Mapping[str, a.Algorithm]] = {
     "pairwise": partial(a.alltoall_pairwise, in_pairs=False),
     "bruck": a.alltoall_bruck,
 }
-_GATHERS: Final[Mapping[str, a.Algorithm]] = {
-    "linear": a.gather_linear,
-    "binomial": a.gather_binomial,
-    "synchronized": a.gather_synchronized,
+_NAMED: Final[Mapping[str, Mapping[str, a.Algorithm]]] = {
+    "MPI_Barrier": {
+        "linear": a.barrier_linear,
+        "doubling": a.barrier_doubling,
+        "bruck": a.barrier_dissemination,
+    },
+    "MPI_Bcast": {
+        "linear": _LINEAR_BCAST,
+        "chain": _chain_bcast,
+        "binary": partial(a.bcast_tree, tree=a.binary_tree),
+        "binomial": partial(a.bcast_tree, tree=a.near_binomial_tree),
+        "knomial": partial(a.bcast_tree, tree=a.four_nomial_tree),
+        "scatter": partial(a.bcast_scatter_allgather, ring=False),
+    },
+    "MPI_Reduce": {
+        "linear": _LINEAR_REDUCE,
+        "chain": _chain_reduce,
+        "binary": partial(a.reduce_tree, tree=a.binary_tree),
+        "binomial": a.reduce_binomial,
+        "rabenseifner": a.reduce_rabenseifner,
+    },
+    "MPI_Gather": {
+        "linear": a.gather_linear,
+        "binomial": a.gather_binomial,
+        "synchronized": a.gather_synchronized,
+    },
+    "MPI_Scatter": {
+        "linear": partial(a.scatter_linear, at_once=False),
+        "binomial": a.scatter_binomial,
+        "nonblocking": a.scatter_linear,
+    },
+    "MPI_Allgather": _ALLGATHERS,
+    "MPI_Allgatherv": _ALLGATHERS,
+    "MPI_Alltoall": _ALLTOALLS,
+    "MPI_Alltoallv": _ALLTOALLS,
+    "MPI_Reduce_scatter": {
+        "nonoverlapping": _reduce_and_scatter,
+        "halving": a.reduce_scatter_halving,
+        "ring": a.reduce_scatter_ring,
+    },
 }
-_SCATTERS: Final[Mapping[str, a.Algorithm]] = {
-    "linear": partial(a.scatter_linear, at_once=False),
-    "binomial": a.scatter_binomial,
-    "nonblocking": a.scatter_linear,
-}
-_REDUCE_SCATTERS: Final[Mapping[str, a.Algorithm]] = {
-    "nonoverlapping": _reduce_and_scatter,
-    "halving": a.reduce_scatter_halving,
-    "ring": a.reduce_scatter_ring,
-}
-_BARRIERS: Final[Mapping[str, a.Algorithm]] = {
-    "linear": a.barrier_linear,
-    "doubling": a.barrier_doubling,
-    "bruck": a.barrier_dissemination,
-}
+"""By call: the algorithms by their names in `openmpi.toml`."""
 
 
-def _openmpi_bcast(size: int, nbytes: int, count: int) -> a.Algorithm:
-    return _look_up("MPI_Bcast", _BCASTS, size, nbytes)
+def _name(call: str, size: int, nbytes: int) -> str:
+    """Return the name of the algorithm that the table gives for a call."""
+    table = _OPENMPI[call]
+    words = next((row for ranks, row in table if size < ranks), table[-1][1]).split()
+    limits = zip(words[::2], words[1::2], strict=False)
+    return next((name for name, limit in limits if nbytes < int(limit)), words[-1])
 
 
-def _openmpi_reduce(size: int, nbytes: int, count: int) -> a.Algorithm:
-    return _look_up("MPI_Reduce", _REDUCES, size, nbytes)
+def _tuned(call: str) -> Rule:
+    return lambda size, nbytes, count: _NAMED[call][_name(call, size, nbytes)]
 
 
 def _openmpi_allreduce(size: int, nbytes: int, count: int) -> a.Algorithm:
     """Choose as Open MPI's table says; an algorithm that needs more elements than there are is replaced by another."""
-    names: dict[str, a.Algorithm] = {
-        "doubling": a.allreduce_recursive_doubling,
-        "ring": a.allreduce_recursive_doubling if count < size else a.allreduce_ring,
-        "rabenseifner": a.allreduce_rabenseifner
-        if count >= a.below(size)
-        else partial(_reduce_and_bcast, reduce=_LINEAR_REDUCE, bcast=_LINEAR_BCAST),
-        "nonoverlapping": partial(
-            _reduce_and_bcast, reduce=_openmpi_reduce(size, nbytes, count), bcast=_openmpi_bcast(size, nbytes, count)
-        ),
-    }
-    return _look_up("MPI_Allreduce", names, size, nbytes)
+    match _name("MPI_Allreduce", size, nbytes):
+        case "ring" if count >= size:
+            return a.allreduce_ring
+        case "doubling" | "ring":
+            return a.allreduce_recursive_doubling
+        case "rabenseifner" if count >= a.below(size):
+            return a.allreduce_rabenseifner
+        case "rabenseifner":
+            return partial(_reduce_and_bcast, reduce=_LINEAR_REDUCE, bcast=_LINEAR_BCAST)
+    reduce, bcast = (_tuned(call)(size, nbytes, count) for call in ("MPI_Reduce", "MPI_Bcast"))
+    return partial(_reduce_and_bcast, reduce=reduce, bcast=bcast)
 
 
 def _openmpi_allgather(size: int, nbytes: int, count: int) -> a.Algorithm:
-    chosen = _look_up("MPI_Allgather", _ALLGATHERS, size, nbytes)
+    chosen = _tuned("MPI_Allgather")(size, nbytes, count)
     return a.allgather_bruck if chosen is a.allgather_recursive_doubling and not _is_power(size) else chosen
-
-
-def _looked_up(call: str, names: Mapping[str, a.Algorithm]) -> dict[str, Rule]:
-    return {call: lambda size, nbytes, count: _look_up(call, names, size, nbytes)}
 
 
 def always(algorithm: a.Algorithm) -> Rule:
@@ -312,17 +310,9 @@ LIBRARIES: Final[Mapping[str, Mapping[str, Rule]]] = {
     },
     "openmpi": {
         **_COMMON,
-        **_looked_up("MPI_Barrier", _BARRIERS),
-        "MPI_Bcast": _openmpi_bcast,
-        "MPI_Reduce": _openmpi_reduce,
+        **{call: _tuned(call) for call in _NAMED},
         "MPI_Allreduce": _openmpi_allreduce,
-        **_looked_up("MPI_Gather", _GATHERS),
-        **_looked_up("MPI_Scatter", _SCATTERS),
         "MPI_Allgather": _openmpi_allgather,
-        **_looked_up("MPI_Allgatherv", _ALLGATHERS),
-        **_looked_up("MPI_Alltoall", _ALLTOALLS),
-        **_looked_up("MPI_Alltoallv", _ALLTOALLS),
-        **_looked_up("MPI_Reduce_scatter", _REDUCE_SCATTERS),
         "MPI_Scan": always(partial(a.scan_linear, inclusive=True)),
         "MPI_Exscan": always(partial(a.scan_linear, inclusive=False)),
     },
