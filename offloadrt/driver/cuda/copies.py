@@ -252,10 +252,7 @@ class HostRange(Protocol):
 
 
 class Copies:
-    """The copies of one device's context from and to the host, and within the device.
-
-    All of them raise DriverError when the device's range lies in no block.
-    """
+    """The copies of a device's context from, to and within the device. They raise DriverError outside of a block."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -304,10 +301,7 @@ class Copies:
     async def htod(
         self, dst: int, src: HostRange, nbytes: int, stream: Stream, cause: int | None = None, pinned: bool = False
     ) -> None:
-        """Copy from the host to the device (cuMemcpyHtoDAsync).
-
-        Pinned memory is read when the copy completes, pageable memory before the call returns.
-        """
+        """Copy to the device (cuMemcpyHtoDAsync); pageable memory is read before the call returns, pinned later."""
         with self._context.call("cuMemcpyHtoDAsync", stream, cause) as call:
             call.takes(bytes=nbytes, address=dst)
             target, source, address = self.device_bytes(call.api, dst, nbytes), src.bytes, src.address
@@ -327,10 +321,7 @@ class Copies:
     async def dtoh(
         self, dst: HostRange, src: int, nbytes: int, stream: Stream, cause: int | None = None, pinned: bool = False
     ) -> None:
-        """Copy from the device to the host (cuMemcpyDtoHAsync).
-
-        Pinned memory is written when the copy completes, pageable memory before the call returns.
-        """
+        """Copy to the host (cuMemcpyDtoHAsync); pageable memory is written before the call returns, pinned later."""
         with self._context.call("cuMemcpyDtoHAsync", stream, cause) as call:
             call.takes(bytes=nbytes, address=src)
             source, target, address = self.device_bytes(call.api, src, nbytes), dst.bytes, dst.address
@@ -462,7 +453,10 @@ class Copies:
         return self.packet(stream, "d2h", nbytes, "pinned", move, cause)
 
     def _goes_in_place(self, api: str, stream: Stream, nbytes: int) -> bool:
-        """Tell whether a copy of pageable memory goes without staging. Raises DriverError in a capturing stream."""
+        """Tell whether a copy of pageable memory goes without staging.
+
+        Raises DriverError in a capturing stream.
+        """
         if (capture := self._context.captures.streams.get(stream)) is not None:
             violation = self._context.captures.invalidate(capture, UNSUPPORTED, _PAGEABLE)
             raise DriverError(api, violation.code, violation.why)
@@ -610,7 +604,7 @@ class PeerCopies:
         self._context.kernel_driver.space.enable_peer(self._number, peer)
 
     def _check(self, api: str, device: int) -> Peers:
-        """Return the machine's peers, after a check that ``device`` is one of them. Raises DriverError."""
+        """Return the machine's peers. Raises DriverError unless ``device`` is one of them."""
         peers, count = self._machine.peers, len(self._devices)
         if peers is None or device not in range(count):
             reason = f"no device {device}; the program has devices 0 to {count - 1}"

@@ -37,10 +37,7 @@ class BlockMemory:
         """Number of streams that frees have visited."""
 
     async def alloc(self, nbytes: int, phantom: bool = False) -> int:
-        """Return the address of a new block (cuMemAlloc); a phantom block has no bytes.
-
-        Raises OutOfDeviceMemory, and DriverError for a size that is not positive.
-        """
+        """Return a new block's address (cuMemAlloc). Raises OutOfDeviceMemory; DriverError for a size below 1."""
         with self._context.call("cuMemAlloc", nbytes=nbytes) as call:
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
@@ -136,10 +133,7 @@ class ManagedMemory:
         return self._kernel_driver.uvm
 
     def manage(self) -> Uvm:
-        """Begin to use managed memory on all devices of the process; call this before the first allocation.
-
-        Raises ProfileError when the profile lacks an entry.
-        """
+        """Begin to use managed memory on all devices, before any allocation. Raises ProfileError without an entry."""
         self._context.process.manage()
         return self._kernel_driver.manage()
 
@@ -175,10 +169,7 @@ class ManagedMemory:
     async def prefetch(
         self, address: int, nbytes: int, stream: Stream, to_host: bool = False, cause: int | None = None
     ) -> None:
-        """Migrate managed memory to the device, or to the host, in stream order (cuMemPrefetchAsync).
-
-        Raises DriverError without managed memory.
-        """
+        """Migrate managed memory in stream order (cuMemPrefetchAsync). Raises DriverError without managed memory."""
         with self._context.call("cuMemPrefetchAsync", stream, cause) as call:
             call.takes(bytes=nbytes, address=address)
             uvm = self._in_use(call.api)
@@ -187,10 +178,7 @@ class ManagedMemory:
             await self._context.submit(packet, uvm.costs.prefetch_call)
 
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
-        """Give advice on the use of managed memory (cuMemAdvise).
-
-        Raises DriverError without managed memory, and for an unknown advice.
-        """
+        """Give advice (cuMemAdvise). Raises DriverError without managed memory, and for unknown advice."""
         with self._context.call("cuMemAdvise") as call:
             call.takes(bytes=nbytes, address=address)
             uvm = self._in_use(call.api)
@@ -231,10 +219,7 @@ class Pinning:
         return self._pinned.covers(address, nbytes)
 
     async def register(self, address: int, nbytes: int) -> None:
-        """Pin a range of host memory (cuMemHostRegister).
-
-        Raises DriverError when any of it is pinned already, and for a size that is not positive.
-        """
+        """Pin host memory (cuMemHostRegister). Raises DriverError if a part is pinned, and for a size below 1."""
         with self._context.call("cuMemHostRegister") as call:
             call.takes(bytes=nbytes, address=address)
             if nbytes <= 0:
@@ -250,7 +235,7 @@ class Pinning:
                 self._pinned.add(address, nbytes)
 
     async def unregister(self, address: int) -> None:
-        """Unpin a range of host memory (cuMemHostUnregister). Raises DriverError when no pinned range begins there."""
+        """Unpin a range (cuMemHostUnregister). Raises DriverError when no pinned range begins there."""
         with self._context.call("cuMemHostUnregister") as call:
             async with self._context.locked():
                 if not (nbytes := self._pinned.remove(address)):
@@ -268,10 +253,7 @@ class Pinning:
         return self._machine.spec.value("usm.malloc_host")
 
     async def alloc(self, nbytes: int) -> int:
-        """Return the address of new pinned host memory (cuMemAllocHost); the driver takes its pages one by one.
-
-        Raises DriverError for a size that is not positive.
-        """
+        """Return the address of new pinned memory (cuMemAllocHost), taken by pages. Raises DriverError for no bytes."""
         with self._context.call("cuMemAllocHost") as call:
             call.takes(bytes=nbytes)
             if nbytes <= 0:
@@ -284,7 +266,7 @@ class Pinning:
             return address
 
     async def free(self, address: int) -> None:
-        """Free pinned host memory (cuMemFreeHost). Raises DriverError for an address at which no such memory begins."""
+        """Free pinned host memory (cuMemFreeHost). Raises DriverError where no such memory begins."""
         with self._context.call("cuMemFreeHost") as call:
             async with self._context.locked():
                 if not (nbytes := self._pinned.remove(address)):
@@ -402,10 +384,7 @@ class MemPools:
                 return pool.take(free, nbytes, new=True)
 
     async def free(self, address: int, stream: Stream) -> None:
-        """Free memory of a pool when what is in the stream has completed (cuMemFreeAsync); the host does not wait.
-
-        Raises DriverError when no allocation of a pool begins there.
-        """
+        """Free a pool's memory in stream order (cuMemFreeAsync). Raises DriverError where no allocation begins."""
         with self._context.call("cuMemFreeAsync", stream) as call:
             async with self._context.locked(self._read().free):
                 for pool in self._context.pools if self._of_allocations else ():

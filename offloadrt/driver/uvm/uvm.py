@@ -302,10 +302,7 @@ class Uvm:
         self.pages.add(begin, nbytes, populated, name)
 
     def use_system_memory(self) -> None:
-        """Let the device use memory of the host's allocators in place; call it before ``start``, and once.
-
-        Raises ProfileError when the profile lacks an entry.
-        """
+        """Let the device use the host's allocators' memory, once, before ``start``. Raises ProfileError."""
         spec, blocks = self._machine.spec, self._blocks
         blocks.system_costs = spec.read(SystemMemoryCosts)
         if blocks.system_costs.counts:
