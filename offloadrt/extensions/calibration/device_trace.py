@@ -83,7 +83,7 @@ class CalibrationError(ValueError):
 
 
 class Database:
-    """A SQLite file opened for reading. All raises CalibrationError if it is none or is damaged."""
+    """A SQLite file that is opened for reading. Raises CalibrationError, also later, if it is none or is damaged."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

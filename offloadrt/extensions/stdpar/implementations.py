@@ -297,7 +297,7 @@ def implementation(name: str) -> Implementation:
 def variant(
     name: str, *, pool: str = "auto", elision: str = "auto", prefetch: str = "auto", heuristic: str = "auto"
 ) -> Implementation:
-    """Switch features `on`, `off` or `auto`, and choose a prefetch mode. Raises ValueError without shared memory."""
+    """Return an implementation with features switched (`auto`: its own). Raises ValueError without shared memory."""
     chosen = implementation(name)
     changed: dict[str, Any] = {
         feature: value == "on"

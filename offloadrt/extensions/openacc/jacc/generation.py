@@ -187,7 +187,7 @@ class GeneratedKernel:
 
 
 def generate(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
-    """Generate the kernel for these arguments; a phantom's has no statements. Raises KernelError for unread source."""
+    """Generate the kernel; a phantom's text has no statements. Raises KernelError when the source cannot be read."""
     if kernel.body is None:
         return _phantom(kernel, arguments, flags)
     source = _source_of(kernel)
@@ -355,7 +355,7 @@ class CodeCache:
         return None if entry is None else entry[1]
 
     async def get(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
-        """Return the kernel of this text, compiled if it is the first. Raises KernelError as `generate` does."""
+        """Return the kernel of this text, which its first use compiles. Raises KernelError as `generate` does."""
         key = _key(kernel, arguments, flags)
         if key not in self._asked:
             self._asked[key] = (kernel, await self._of_text(generate(kernel, arguments, flags), kernel))
