@@ -11,7 +11,7 @@ from replaying import replayed
 
 from offloadrt.extensions.recording.format import Recording, RecordingFile
 from offloadrt.extensions.recording.format.recording import TaskTree
-from offloadrt.extensions.recording.replay.tasks import Repeat, RepeatFinder
+from offloadrt.extensions.recording.replay.repeats import Repeat, RepeatFinder
 from offloadrt.extensions.sampling import phases
 
 X, DEVICE, SIZE = 1 << 20, 1 << 40, 1 << 20

@@ -17,6 +17,7 @@ static struct pt g;
 static volatile double sink;
 NI double *mk(int n, double v){ double *a=malloc(n*8); for(int i=0;i<n;i++)a[i]=v; return a; }
 NI void set(double*a,int n,double v){ for(int i=0;i<n;i++)a[i]=v; }
+NI void inc(double*a,int n){ for(int i=0;i<n;i++)a[i]+=1; }
 NI double sum(double*a,int n){ double s=0; for(int i=0;i<n;i++)s+=a[i]; return s; }
 NI void c_mutexinout(void) { /* ok */
   double *a=mk(N,1);
@@ -2080,6 +2081,114 @@ NI void c_depend_on_the_pointer(void) { /* race */
 #pragma omp taskwait
   sink=a[3]; free(a);
 }
+NI void dev(double*a,int n){
+#pragma omp target map(tofrom:a[0:n])
+  for(int i=0;i<n;i++) a[i]+=1;
+}
+NI void nested_own(int o){
+#pragma omp parallel num_threads(2)
+  { double x[N]; set(x,N,o);
+#pragma omp target map(tofrom:x)
+    for(int i=0;i<N;i++) x[i]+=1;
+    inc(x,N); sink=sum(x,N); }
+}
+NI void c_detach_other_thread_ok(void) { /* ok */
+  double *a=mk(N,1); static omp_event_handle_t shown; static int f; f=0;
+#pragma omp parallel num_threads(2)
+  {
+    if(omp_get_thread_num()==0){
+      omp_event_handle_t ev;
+#pragma omp task detach(ev) shared(a)
+      { }
+      shown=ev;
+#pragma omp atomic write release
+      f=1;
+#pragma omp taskwait
+      dev(a,N);
+    } else { int s;
+      do {
+#pragma omp atomic read acquire
+        s=f;
+      } while(!s);
+      inc(a,N);
+      omp_fulfill_event(shown);
+    }
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_detach_writes_before_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+    omp_event_handle_t ev;
+#pragma omp task detach(ev) depend(out:a[0]) shared(a)
+    { }
+#pragma omp task shared(a) firstprivate(ev)
+    { inc(a,N); omp_fulfill_event(ev); }
+#pragma omp target map(tofrom:a[0:N]) nowait depend(inout:a[0])
+    for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_detach_writes_behind(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+    omp_event_handle_t ev;
+#pragma omp task detach(ev) depend(out:a[0]) shared(a)
+    { }
+#pragma omp task shared(a) firstprivate(ev)
+    { omp_fulfill_event(ev); inc(a,N); }
+#pragma omp target map(tofrom:a[0:N]) nowait depend(inout:a[0])
+    for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_copyprivate_ok(void) { /* ok */
+  double *p;
+#pragma omp parallel private(p) num_threads(4)
+  {
+#pragma omp single copyprivate(p)
+    { p=mk(N,1); dev(p,N); }
+#pragma omp critical
+    p[0]+=1;
+#pragma omp barrier
+#pragma omp master
+    { sink=sum(p,N); free(p); }
+  }
+}
+NI void c_sync_lock_ok(void) { /* ok */
+  double *a=mk(N,1); int l=0;
+#pragma omp parallel num_threads(4)
+  {
+    while(!__sync_bool_compare_and_swap(&l,0,1)) ;
+    dev(a,N); a[0]+=1;
+    __sync_lock_release(&l);
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_nested_frames_ok(void) { /* ok */
+  omp_set_max_active_levels(2);
+#pragma omp parallel num_threads(3)
+  { nested_own(omp_get_thread_num()); nested_own(5); }
+#pragma omp parallel num_threads(4)
+  { nested_own(omp_get_thread_num()); }
+}
+NI void c_nested_frames_race(void) { /* race */
+  omp_set_max_active_levels(2);
+#pragma omp parallel num_threads(2)
+  { double x[N]; set(x,N,1);
+#pragma omp parallel num_threads(2) shared(x)
+    { int k=omp_get_thread_num();
+      double *h=x+k*300;
+#pragma omp target map(tofrom:h[0:300])
+      for(int i=0;i<300;i++) h[i]+=1;
+      inc(x+(1-k)*300,300);
+    }
+    sink=sum(x,N); }
+}
 
 #define CASE(name) {#name, c_##name}
 static const struct {
@@ -2270,6 +2379,13 @@ static const struct {
     CASE(memcpy_swapped),
     CASE(freed_before_it_is_mapped),
     CASE(depend_on_the_pointer),
+    CASE(detach_other_thread_ok),
+    CASE(detach_writes_before_ok),
+    CASE(detach_writes_behind),
+    CASE(copyprivate_ok),
+    CASE(sync_lock_ok),
+    CASE(nested_frames_ok),
+    CASE(nested_frames_race),
 };
 
 int main(int count, char **arguments) {

@@ -49,7 +49,7 @@ from offloadrt.extensions.recording.format.slots import (
     signed,
     user_of_helper,
 )
-from offloadrt.extensions.recording.format.threads import InitialTasks
+from offloadrt.extensions.recording.format.threads import InitialTasks, RunningThread
 from offloadrt.runtime.mapping.map_types import ATTACH, FIRST_MEMBER, LITERAL, MEMBER_OF, NON_CONTIG, PTR_AND_OBJ
 
 _KERNELS: Final = (7, 8)
@@ -488,35 +488,10 @@ _REGION_END, _TASKWAIT, _TASKGROUP = 9, 5, 6
 _BEGIN, _END = 1, 2
 _ACQUIRED, _RELEASED = 2, 3
 _ATOMIC = 6
+_DETACHED, _FULFILLED = 4, (5, 6)
+"""OMPT's numbers of what becomes of a task whose event is not fulfilled, and of one whose event is."""
 _TARGET_TASK, _TASKWAIT_TASK, _UNDEFERRED = 0x8, 0x10, 0x08000000
 _INITIAL_TASK = 1
-
-
-@attrs.define(eq=False)
-class _Thread:
-    """The state of a thread: the task that it runs, the tasks below it, and CPU time that no record has yet."""
-
-    number: int
-    task: TaskRow | None = None
-    below: list[TaskRow | None] = attrs.field(factory=list)
-    since: int | None = None
-    """Its CPU time in ns at its last known event."""
-    work: int = 0
-    moving: list[tuple[TaskRow, int, int, int]] = attrs.field(factory=list)
-    """Records of its last free, maybe by a realloc: (task, place, address of the block, number of its end)."""
-    deferring: int = 0
-    """The call of a routine in which it is and that is about to make a deferred task; 0: none."""
-
-    def worked(self, cpu: int) -> None:
-        """Count the CPU time up to now as work of the program, unless the thread was waiting."""
-        waiting = self.task is not None and self.task.waiting
-        if self.since is not None and not waiting and cpu > self.since:
-            self.work += cpu - self.since
-        self.since = cpu
-
-    def take_work(self) -> int:
-        work, self.work = self.work, 0
-        return work
 
 
 @attrs.define(eq=False)
@@ -530,12 +505,15 @@ class Assembler:
     """By parallel region: the number of its team."""
     locks: dict[tuple[int, int], int] = attrs.field(factory=dict)
     dependences: ListTable = attrs.field(factory=lambda: ListTable("dependences", "dependence", ("address", "kind")))
-    _threads: dict[int, _Thread] = attrs.field(factory=dict)
+    _threads: dict[int, RunningThread] = attrs.field(factory=dict)
     _by_identifier: dict[int, TaskRow] = attrs.field(factory=dict)
     _made: dict[int, tuple[TaskRow, int]] = attrs.field(factory=dict)
     """By task identifier: the record that makes the task, as (task, place)."""
     _depends: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
     _turns: dict[int, int] = attrs.field(factory=dict)
+    _detached: dict[int, tuple[TaskRow, int]] = attrs.field(factory=dict)
+    """By identifier of a task whose event is not fulfilled yet: the record at its end, as (task, place)."""
+    _fulfilled: set[int] = attrs.field(factory=set)
     initial: InitialTasks = attrs.field(factory=InitialTasks)
     calls: RuntimeCalls = attrs.field(init=False)
     touches: bool = True
@@ -553,7 +531,7 @@ class Assembler:
         row = event.row
         thread = self._threads.get(event.thread)
         if thread is None:
-            thread = self._threads[event.thread] = _Thread(event.thread)
+            thread = self._threads[event.thread] = RunningThread(event.thread)
         match event.kind:
             case Slot.THREAD:
                 thread.since = row[4]
@@ -595,13 +573,13 @@ class Assembler:
         if thread.task is not None:
             self.initial.did_something(thread.task)
 
-    def add(self, thread: _Thread, step: Step, subject: int, detail: int = NONE) -> int:
+    def add(self, thread: RunningThread, step: Step, subject: int, detail: int = NONE) -> int:
         """Add a record to a thread's task, with CPU time and touches since the last one; return its place."""
         task = self.task_of(thread)
         touches = self.memory.take_touches(thread.number)
         return task.add(step, subject, thread.take_work(), touches, detail)
 
-    def task_of(self, thread: _Thread) -> TaskRow:
+    def task_of(self, thread: RunningThread) -> TaskRow:
         """Return the task that a thread runs; a thread that OpenMP did not make gets an initial task."""
         if thread.task is None:
             thread.task = self.make_task(TaskKind.INITIAL, thread.number)
@@ -622,7 +600,7 @@ class Assembler:
         thread = self._threads.get(task.thread)
         return self.calls.has_open(task) or (thread is not None and thread.task is not task)
 
-    def _call(self, thread: _Thread, event: RecordedEvent) -> None:
+    def _call(self, thread: RunningThread, event: RecordedEvent) -> None:
         if self.calls.is_nested(event.row, event.parts):
             return
         if not self.calls.is_in_algorithm(event.row):  # other code in an algorithm is the library's
@@ -633,7 +611,7 @@ class Assembler:
 
     # the host's memory
 
-    def _allocated(self, thread: _Thread, row: Row) -> None:
+    def _allocated(self, thread: RunningThread, row: Row) -> None:
         for task, place, address, end in thread.moving:
             if a_of(row) == REALLOC:
                 task.put(place, "detail", NONE if address == row[2] else end)
@@ -641,7 +619,7 @@ class Assembler:
         block = self.memory.begins(row[2], row[3], a_of(row))
         self.memory.allocated.append((self.task_of(thread), self.add(thread, Step.ALLOCATE, 0), block))
 
-    def _freed(self, thread: _Thread, row: Row) -> None:
+    def _freed(self, thread: RunningThread, row: Row) -> None:
         how = a_of(row)
         if how > EndKind.SCOPE:
             raise RecordingDamaged(f"thread {thread.number}: memory ends in a way that is not known: {how}")
@@ -674,7 +652,7 @@ class Assembler:
 
     # synchronization
 
-    def _synchronized(self, thread: _Thread, kind: int, row: Row) -> None:
+    def _synchronized(self, thread: RunningThread, kind: int, row: Row) -> None:
         phase = a_of(row)
         if kind == Slot.PARALLEL_END:
             thread.since = row[4]
@@ -687,7 +665,7 @@ class Assembler:
         else:
             self._sync(thread, phase, b_of(row), row[4])
 
-    def _implicit(self, thread: _Thread, row: Row) -> None:
+    def _implicit(self, thread: RunningThread, row: Row) -> None:
         thread.since = row[4]
         thread.below.append(thread.task)
         initial = row[6] & 0xF == _INITIAL_TASK
@@ -698,13 +676,13 @@ class Assembler:
             task.team, task.number, task.size = self._team(row[2]), b_of(row), max(1, row[5])
         thread.task = task
 
-    def _leave(self, thread: _Thread) -> None:
+    def _leave(self, thread: RunningThread) -> None:
         """End a task; CPU time and touches since its last record become a record of the kind REST."""
         if thread.task is not None and (thread.work or self.memory.has_touches(thread.number)):
             self.add(thread, Step.REST, 0)
         thread.task = thread.below.pop() if thread.below else None
 
-    def _sync(self, thread: _Thread, phase: int, kind: int, cpu: int) -> None:
+    def _sync(self, thread: RunningThread, phase: int, kind: int, cpu: int) -> None:
         if kind not in (*_BARRIERS, _REGION_END, _TASKWAIT, _TASKGROUP):
             return
         if phase == _BEGIN:
@@ -724,7 +702,7 @@ class Assembler:
 
     # tasks
 
-    def _tasking(self, thread: _Thread, kind: int, row: Row) -> None:
+    def _tasking(self, thread: RunningThread, kind: int, row: Row) -> None:
         if kind == Slot.DEPENDENCE:
             self._depends.setdefault(row[2], []).append((row[3], a_of(row)))
         elif kind == Slot.TASK_CREATE:
@@ -733,7 +711,7 @@ class Assembler:
         else:
             self._schedule(thread, row)
 
-    def _create(self, thread: _Thread, identifier: int, flags: int, nowait: bool) -> None:
+    def _create(self, thread: RunningThread, identifier: int, flags: int, nowait: bool) -> None:
         maker = self.task_of(thread)
         self.memory.makes_task(thread.number, bool(flags & _TARGET_TASK))
         if flags & _TASKWAIT_TASK:
@@ -750,11 +728,20 @@ class Assembler:
             return
         self._made[identifier] = maker, self.add(thread, Step.TASK, task.index)
 
-    def _schedule(self, thread: _Thread, row: Row) -> None:
+    def _schedule(self, thread: RunningThread, row: Row) -> None:
         thread.worked(row[4])
-        ended = self._by_identifier.get(row[2])
-        completed = a_of(row) in (1, 3)
+        status, ended = a_of(row), self._by_identifier.get(row[2])
+        if status in _FULFILLED:
+            self.add(thread, Step.RELEASE, self._lock(-row[2], FLAG))
+            self._fulfilled.add(row[2])
+            self._detached.pop(row[2], None)
+            return
+        completed = status in (1, 3)
         follower = self._by_identifier.get(row[3])
+        if ended is thread.task and ended is not None and (status == _DETACHED or row[2] in self._fulfilled):
+            place = self.add(thread, Step.ACQUIRE, self._lock(-row[2], FLAG))
+            if status == _DETACHED:
+                self._detached[row[2]] = ended, place
         if completed and ended is not None and ended.call:
             self.calls.done(ended.call)
         if ended is thread.task and ((completed and thread.work) or self.memory.has_touches(thread.number)):
@@ -767,7 +754,7 @@ class Assembler:
 
     # locks
 
-    def _mutex(self, thread: _Thread, row: Row) -> None:
+    def _mutex(self, thread: RunningThread, row: Row) -> None:
         phase, kind = a_of(row), b_of(row)
         if kind == _ATOMIC:
             return
@@ -780,7 +767,7 @@ class Assembler:
             return
         thread.worked(row[4])
         if phase == _RELEASED:
-            self.add(thread, Step.RELEASE, self._lock(row[2], kind))
+            self.add(thread, Step.RELEASE, self._lock(row[2], kind), row[5] if kind == FLAG else NONE)
 
     def _lock(self, identifier: int, kind: int) -> int:
         return self.locks.setdefault((identifier, kind if kind in (ORDERED, FLAG) else 0), len(self.locks))
@@ -792,6 +779,8 @@ class Assembler:
         self.calls.finish()
         self.ranks.finish()
         self.phases.finish()
+        for task, place in self._detached.values():  # nobody has fulfilled its event
+            task.put(place, "step", Step.REST)
         for thread in self._threads.values():
             if thread.task is not None and self.memory.has_touches(thread.number):
                 self.add(thread, Step.REST, 0)

@@ -47,9 +47,10 @@ class Step(enum.IntEnum):
     GROUP_END = 6
     ACQUIRE = 7
     """subject: number of the lock; detail: for an ordered region its turn, for a flag the number of releases to wait
-    for.
+    for; NONE: the task is complete when the flag is released, which stands for the event of its `detach` clause.
     """
     RELEASE = 8
+    """subject: number of the lock; detail: for a flag the number of this release, from 1 on; NONE: the next one."""
     ALLOCATE = 9
     """subject: number of the array."""
     FREE = 10

@@ -1,8 +1,8 @@
-"""Threads that OpenMP did not make, while a program is recorded: beside which records of its first thread they ran.
+"""Threads while a program is recorded; and beside which records of the first one those ran that OpenMP did not make.
 
-Each has an initial task. How a program orders its own threads, as by pthread_create and pthread_join, is not recorded.
-But all that the first thread had done before such a thread began is taken to come before that thread, and what it did
-after that thread's last event may come after it. So a correct program has no race in its recording.
+Each of these has an initial task. How a program orders its own threads, as by pthread_create and pthread_join, is not
+recorded. But all that the first thread had done before such a thread began is taken to come before that thread, and
+what it did after that thread's last event may come after it. So a correct program has no race in its recording.
 """
 
 from __future__ import annotations
@@ -48,3 +48,30 @@ class InitialTasks:
         return {
             task: (count, max(count, self._ended.get(task, self._began[task])[place])) for task, count in after.items()
         }
+
+
+@attrs.define(eq=False)
+class RunningThread:
+    """The state of a thread: the task that it runs, the tasks below it, and CPU time that no record has yet."""
+
+    number: int
+    task: TaskRow | None = None
+    below: list[TaskRow | None] = attrs.field(factory=list)
+    since: int | None = None
+    """Its CPU time in ns at its last known event."""
+    work: int = 0
+    moving: list[tuple[TaskRow, int, int, int]] = attrs.field(factory=list)
+    """Records of its last free, maybe by a realloc: (task, place, address of the block, number of its end)."""
+    deferring: int = 0
+    """The call of a routine in which it is and that is about to make a deferred task; 0: none."""
+
+    def worked(self, cpu: int) -> None:
+        """Count the CPU time up to now as work of the program, unless the thread was waiting."""
+        waiting = self.task is not None and self.task.waiting
+        if self.since is not None and not waiting and cpu > self.since:
+            self.work += cpu - self.since
+        self.since = cpu
+
+    def take_work(self) -> int:
+        work, self.work = self.work, 0
+        return work

@@ -1,8 +1,9 @@
-"""Arrays by their recorded numbers, with the variables of explicit tasks apart from one another.
+"""Arrays by their recorded numbers, with the variables of explicit tasks and of nested regions apart from one another.
 
-A thread runs many explicit tasks one after the other, and their variables then lie at the same addresses of its stack.
-In a replay other threads may run some of these tasks meanwhile. So what a task has on the stack for itself gets
-addresses of its own: that is what it ends by itself, and what the tasks that it makes see of it.
+A thread runs many explicit tasks one after the other, and is in many nested parallel regions, one after the other, of
+several threads. Their variables then lie at the same addresses of its stack. In a replay other threads may run some of
+these tasks meanwhile. So what a task has on the stack for itself gets addresses of its own: that is what it ends by
+itself, and what the tasks that it makes see of it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class TaskFrames:
 
     recording: Recording
     outside: TaskFrame = attrs.field(factory=TaskFrame)
-    """The frame of a task that is not in any explicit task."""
+    """The frame of a task that is not in any explicit task or nested region."""
     _own: dict[int, list[int]] = attrs.field(factory=dict)
     """By task: the variables of the stack whose scope it ends."""
     _makers: dict[int, int] = attrs.field(factory=dict)
@@ -52,7 +53,7 @@ class TaskFrames:
         columns, arrays = self.recording.columns, self.recording.dictionaries.arrays
         step, subject, detail = (columns[f"record.{name}"] for name in ("step", "subject", "detail"))
         kinds = columns["task.kind"].tolist()
-        if not self.recording.meta.exact or TaskKind.EXPLICIT not in kinds:
+        if not self.recording.meta.exact:
             return
         is_mapped = np.array([array.origin == "mapped" for array in arrays])
         if not is_mapped[subject[step == Step.FREE]].any():
@@ -72,9 +73,11 @@ class TaskFrames:
         self._own = {task: own for task, own in self._own.items() if self._is_inside(task, kinds)}
 
     def _is_inside(self, task: int, kinds: Sequence[int]) -> bool:
-        """Tell whether a task is an explicit one, or is made in one."""
-        while kinds[task] != TaskKind.EXPLICIT and task in self._makers:
-            task = self._makers[task]
+        """Tell whether a task is an explicit one or of a nested parallel region, or is made in one."""
+        while kinds[task] != TaskKind.EXPLICIT and (maker := self._makers.get(task)) is not None:
+            if kinds[task] == TaskKind.IMPLICIT and kinds[maker] != TaskKind.INITIAL:
+                return True
+            task = maker
         return kinds[task] == TaskKind.EXPLICIT
 
     def of(self, task: int) -> TaskFrame:

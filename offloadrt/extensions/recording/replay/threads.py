@@ -5,6 +5,8 @@ Threads that OpenMP did not make run between two records of the program's first 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
 from offloadrt.extensions.recording.format.recording import NONE, Recording, TaskTree
@@ -46,21 +48,35 @@ class ThreadsBeside:
 
 @attrs.define(eq=False)
 class Flag:
-    """An atomic variable of the program by which threads synchronize: counts its releases."""
+    """An atomic variable of the program by which threads synchronize: counts its releases.
+
+    They have the numbers of the recording, and others may come earlier here. So what is counted is how many of the
+    first ones have come.
+    """
 
     sim: Simulation
     releases: int = 0
+    detached: Callable[[], None] | None = None
+    """Completes the task that has ended without it, if the flag stands for the event of a `detach` clause."""
+    _early: set[int] = attrs.field(factory=set)
     _changed: Signal | None = None
 
     async def wait_for(self, releases: int) -> None:
-        """Wait until the variable was released this many times."""
+        """Wait until the first releases, this many, have come."""
         while self.releases < releases:
             if self._changed is None:
                 self._changed = Signal(self.sim, "a flag of the program")
             await self._changed.wait()
 
-    def release(self) -> None:
-        self.releases += 1
+    def release(self, number: int = NONE) -> None:
+        """Release the flag, the time of this number; NONE: the next time."""
+        self._early.add(self.releases + 1 if number == NONE else number)
+        while self.releases + 1 in self._early:
+            self.releases += 1
+            self._early.remove(self.releases)
+        if self.detached is not None:
+            self.detached()
+            self.detached = None
         if self._changed is not None:
             changed, self._changed = self._changed, None
             changed.set()

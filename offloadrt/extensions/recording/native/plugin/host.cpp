@@ -69,6 +69,25 @@ void reportTouch(const Access &access) {
 bool acquires(AtomicOrdering order) { return isAcquireOrStronger(order); }
 bool releases(AtomicOrdering order) { return isReleaseOrStronger(order); }
 
+// Reports a release, before the access. One that leaves the value as it is, as in a loop that waits for a lock, lets others know nothing:
+// where that is expected the report comes behind the access, and only if the value has changed.
+void reportRelease(Instruction &access, Value *pointer, function_ref<void(Instruction *)> report) {
+  auto *exchange = dyn_cast<AtomicCmpXchgInst>(&access);
+  auto *update = dyn_cast<AtomicRMWInst>(&access);
+  Value *kept = exchange ? exchange->getCompareOperand() : update && update->getOperation() == AtomicRMWInst::Xchg ? update->getValOperand() : nullptr;
+  if (!kept || !(kept->getType()->isIntegerTy() || kept->getType()->isPointerTy()))
+    return report(&access);
+  IRBuilder<> builder(&access);
+  LoadInst *there = builder.CreateAlignedLoad(kept->getType(), pointer, exchange ? exchange->getAlign() : update->getAlign());
+  there->setAtomic(AtomicOrdering::Monotonic);
+  Value *same = builder.CreateICmpEQ(there, kept), *changes = exchange ? same : builder.CreateNot(same);
+  report(SplitBlockAndInsertIfThen(changes, access.getIterator(), false));
+  builder.SetInsertPoint(access.getNextNode());
+  Value *changed = exchange ? builder.CreateExtractValue(exchange, 1) : builder.CreateICmpNE(update, kept);
+  Value *late = builder.CreateAnd(changed, builder.CreateNot(changes));
+  report(SplitBlockAndInsertIfThen(late, builder.GetInsertPoint(), false));
+}
+
 // Says what an atomic access lets others know, before it, and what it comes to know, behind it.
 void reportFlag(Instruction &access) {
   bool stores = !isa<LoadInst>(access), loads = !isa<StoreInst>(access) && !isa<FenceInst>(access);
@@ -93,7 +112,7 @@ void reportFlag(Instruction &access) {
     builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), access.getModule()->getNamedGlobal(Flag)), {address, builder.getInt32(what)});
   };
   if (stores)
-    report(&access, FLAG_RELEASES | (releases(order) ? 0 : FLAG_WEAK));
+    reportRelease(access, pointer, [&](Instruction *before) { report(before, FLAG_RELEASES | (releases(order) ? 0 : FLAG_WEAK)); });
   if (loads && !access.isTerminator())
     report(access.getNextNode(), FLAG_ACQUIRES | (acquires(order) ? 0 : FLAG_WEAK));
 }

@@ -194,6 +194,23 @@ static void on_sync(ompt_sync_region_t kind, ompt_scope_endpoint_t at, ompt_data
   end_slot(slot, SLOT_SYNC, at == ompt_scope_begin ? BEGIN : END, kind);
 }
 
+/* `single copyprivate`: the runtime waits for the team twice, and does not tell the tool that these are barriers of the program's. */
+typedef void copy_t(void *, void *);
+EXPORT void __kmpc_copyprivate(void *, int32_t, size_t, void *, copy_t *, int32_t);
+EXPORT void __kmpc_copyprivate(void *place, int32_t thread, size_t bytes, void *data, copy_t *copy, int32_t did) {
+  REAL(__kmpc_copyprivate);
+  if (!recording()) {
+    real(place, thread, bytes, data, copy, did);
+    return;
+  }
+  ompt_data_t task = {this_thread()->task};
+  on_sync(ompt_sync_region_barrier_implicit_workshare, ompt_scope_begin, NULL, &task, NULL);
+  real(place, thread, bytes, data, copy, did);
+  on_sync(ompt_sync_region_barrier_implicit_workshare, ompt_scope_end, NULL, &task, NULL);
+  on_sync(ompt_sync_region_barrier_implicit_workshare, ompt_scope_begin, NULL, &task, NULL);
+  on_sync(ompt_sync_region_barrier_implicit_workshare, ompt_scope_end, NULL, &task, NULL);
+}
+
 static void on_parallel_begin(ompt_data_t *parent, const ompt_frame_t *frame, ompt_data_t *parallel, unsigned requested,
                               int flags, const void *code) {
   (void)frame, (void)flags;
