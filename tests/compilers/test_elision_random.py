@@ -6,22 +6,20 @@ import ast
 from typing import Any
 
 import attrs
-from host_functions import (
-    external,
-)
+from host_functions import external
 from hypothesis import given
 from hypothesis import strategies as st
 
 from offloadrt.extensions.stdpar.elision import (
     Elided,
     ElisionPass,
+    Kept,
     Marker,
     Operation,
     Reason,
     TranslationUnit,
     par_unseq,
     stops,
-    waits,
     windows,
 )
 from offloadrt.kernels.source import Source
@@ -119,7 +117,7 @@ def test_a_run_waits_where_the_pass_put_barriers_and_where_the_window_says(
             waited, outstanding = waited + 1, 0
         elif operation.marker is Marker.ALGORITHM:
             outstanding += 1
-    assert waited + (outstanding > 0) == waits(dynamic)
+    assert waited + (outstanding > 0) == sum(isinstance(decision, Kept) for decision in dynamic)
 
     stopping = {(call.algorithm.line, one.line) for call in found.calls for one in call.stops}
     following = {(call.algorithm.line, by.line) for call in found.calls for by in call.followed_by}

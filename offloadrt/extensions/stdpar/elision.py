@@ -206,14 +206,6 @@ class Operation:
 
 
 @attrs.frozen
-class RecordedLoop:
-    """A loop of a recorded list: the operations of its body, which happened `times` times in a row."""
-
-    times: int
-    body: tuple[Operation | RecordedLoop, ...]
-
-
-@attrs.frozen
 class Elided:
     """The decision that the thread does not wait behind `algorithm`, as `by`, a later algorithm, waits for both."""
 
@@ -292,28 +284,11 @@ class Window:
         return before
 
 
-def windows(
-    operations: Iterable[Operation | RecordedLoop], elision: bool = True, system_usm: bool = False
-) -> list[Decision]:
+def windows(operations: Iterable[Operation], elision: bool = True, system_usm: bool = False) -> list[Decision]:
     """Return the decisions on a recorded list of operations, at whose end the function exits, as they are made."""
     window = Window(elision, system_usm)
-    decisions = [decision for operation in unrolled(operations) for decision in window.meets(operation)]
+    decisions = [decision for operation in operations for decision in window.meets(operation)]
     return [*decisions, *window.meets(Operation(Marker.RETURN))]
-
-
-def unrolled(operations: Iterable[Operation | RecordedLoop]) -> Iterator[Operation]:
-    """Yield the operations in the order in which they happen, with each loop's body repeated."""
-    for recorded in operations:
-        if isinstance(recorded, Operation):
-            yield recorded
-        else:
-            for _ in range(recorded.times):
-                yield from unrolled(recorded.body)
-
-
-def waits(decisions: Iterable[Decision]) -> int:
-    """Return how many of the decisions make the thread wait."""
-    return sum(isinstance(decision, Kept) for decision in decisions)
 
 
 def table(decisions: Iterable[Decision]) -> str:
