@@ -306,10 +306,9 @@ class ObjectPlacing:
         device, table = self.device, self.table
         await device.table_lock.enter(len(candidates) * table.spec.decision)
         try:
-            for change in table.decide(candidates):
-                array = change.array
+            for array, mechanism in table.decide(candidates):
                 if (trace := device.trace) is not None:
-                    trace(events.ObjectPlaced, device.number, -1, cause, array.name, array.nbytes, change.mechanism)
+                    trace(events.ObjectPlaced, device.number, -1, cause, array.name, array.nbytes, mechanism)
                 await self._advise(array)
             for candidate in candidates:  # the thread that decided on it may have been left before it told the driver
                 await self._advise(cast(HostArray, candidate.key))

@@ -10,6 +10,7 @@ pure data, like the present table; `configuration.py` is what the runtime does w
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Annotated, Literal, cast
 
 import attrs
@@ -133,7 +134,7 @@ def decide(
     """
     changed: dict[Hashable, Placed] = {}
     undecided = 0
-    for one in sorted(candidates, key=_rank):
+    for one in sorted(candidates, key=attrgetter("rank")):
         known = changed.get(one.key) or active.get(one.key)
         if known is not None:
             if known.density is None and one.density is not None:
@@ -158,10 +159,6 @@ def decide(
 
 def _fits(nbytes: int, free: int, strict: bool) -> bool:
     return nbytes < free if strict else nbytes <= free
-
-
-def _rank(one: Candidate) -> int:
-    return one.rank
 
 
 def _victims(
@@ -230,14 +227,6 @@ class ManagedObject:
         )
 
 
-@attrs.frozen
-class Change:
-    """An object whose mechanism `decide` has changed."""
-
-    array: HostArray
-    mechanism: Mechanism
-
-
 class ObjectTable:
     """The objects of one device and their total bytes. Raises ProfileError when the profile lacks an entry."""
 
@@ -282,18 +271,18 @@ class ObjectTable:
         placed = self._active.get(array)
         return None if placed is None else placed.mechanism
 
-    def decide(self, candidates: Sequence[Candidate]) -> list[Change]:
+    def decide(self, candidates: Sequence[Candidate]) -> list[tuple[HostArray, Mechanism]]:
         """Place the objects of a call, whose keys are arrays of the table; return those whose mechanism changed."""
         decision = decide(candidates, self._active, self.counters, self.budget, self.spec.rules)
         self.counters = now = decision.counters
         self.peak = ActiveBytes(max(self.peak.explicit, now.explicit), max(self.peak.implicit, now.implicit))
-        changes: list[Change] = []
+        changes: list[tuple[HostArray, Mechanism]] = []
         for key, placed in decision.changed.items():
             one, before = self._objects[cast(HostArray, key)], self._active.get(key)
             self._active[key] = one.latest = placed
             if before is None or before.mechanism != placed.mechanism:
                 one.by_data = placed.density is None
-                changes.append(Change(one.array, placed.mechanism))
+                changes.append((one.array, placed.mechanism))
         return changes
 
     def advice_due(self, array: HostArray) -> Advice | None:
