@@ -427,10 +427,7 @@ class Waits:
 
 
 def waits(accesses: Iterable[ArrayAccess], sizes: Mapping[str, int], frequency: Frequency) -> Waits:
-    """Count the loads of a kernel's accesses, and the number of times that a thread waits for some.
-
-    sizes: bytes of each array's elements. frequency: how often an access runs (`Frequency`).
-    """
+    """Count loads and waits for them. sizes: bytes of elements by array; frequency: how often an access runs."""
     by_array: dict[str, list[ArrayAccess]] = {}
     for access in accesses:
         by_array.setdefault(access.array, []).append(access)

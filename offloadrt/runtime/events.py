@@ -304,10 +304,7 @@ class EntryLeft:
 
 @attrs.define
 class PointerAttached:
-    """A pointer in device memory is about to be set to its pointee's address on the device.
-
-    item: what maps the pointee. begin: the pointer's host address.
-    """
+    """A device pointer, at `begin` on the host, is about to be set to its pointee, which `item` maps, on the device."""
 
     cause: int
     device: int

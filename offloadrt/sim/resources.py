@@ -252,10 +252,7 @@ class SemaphoreStatistics:
 
 
 class Semaphore(Entered):
-    """A counting semaphore with ``value`` units.
-
-    ``acquire`` takes one unit and waits in FIFO order; ``release`` gives one unit back. Any actor may release.
-    """
+    """A counting semaphore: ``acquire`` takes a unit or waits in FIFO order, any actor may ``release`` one."""
 
     __slots__ = ("_acquired", "value")
 

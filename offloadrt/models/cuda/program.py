@@ -84,10 +84,7 @@ class CUDA(OffloadProgram[HostThread]):
         return await super().parallel(body, num_threads)
 
     async def context(self, number: int) -> PrimaryContext:
-        """Return the context of a device; without a warm start, the first call on the device makes it.
-
-        Other threads that need the context meanwhile wait. Raises InvalidDevice on a machine without devices.
-        """
+        """Return a device's context, which the first call makes while others wait. Raises InvalidDevice without one."""
         if number not in self._contexts:
             lock = self.globals.lock
             await take(lock, self.machine.host_time)

@@ -134,10 +134,7 @@ class ProgramArrays:
         heap: Arena,
         stack: Arena,
     ) -> HostArray:
-        """Make an array at an emulated address. Its pages are populated if `fill` is given.
-
-        A heap array gets a pointer variable on the stack, too.
-        """
+        """Make an array at an emulated address, on the heap with a pointer variable; `fill` populates its pages."""
         if not isinstance(name, str):
             raise TypeError(f"array {name!r}: its name comes first, as a text, then its size")
         if kind not in get_args(Kind):
@@ -181,10 +178,7 @@ class ProgramArrays:
         return array
 
     def take_heap_block(self, array: HostArray) -> Bin:
-        """Remove a heap array's block from `heap_blocks`, and return its bin, to which the caller adds the address.
-
-        Raises InvalidFree if the array was freed before, or if no allocation begins at its address.
-        """
+        """Remove a heap array's block, and return its bin. Raises InvalidFree if none begins at its address."""
         if not isinstance(array, HostArray):
             raise TypeError(f"free takes an array of the program, not {array!r}")
         home = None if array.freed else self.heap_blocks.pop(array.address, None)
@@ -214,10 +208,7 @@ class ProgramArrays:
 
 @attrs.define(eq=False)
 class DeviceGlobals:
-    """The globals of declare target of a program, and their places in the devices' images.
-
-    `load` loads the image on devices that have none, and adds the globals declared so far to every device's image.
-    """
+    """The globals of declare target and their places in images; `load` loads images and adds new globals to all."""
 
     devices: list[OffloadDevice]
     lock: Lock

@@ -77,10 +77,7 @@ class UseDevice:
 
 @attrs.frozen(eq=False)
 class Depend:
-    """The dependences of a task: what the task reads, writes or both.
-
-    In a variable, this is OpenMP's depend object. exclusive: mutexinoutset; together: inoutset.
-    """
+    """The dependences of a task, in a variable OpenMP's depend object. exclusive: mutexinoutset; together: inoutset."""
 
     reads: tuple[Any, ...]
     writes: tuple[Any, ...]

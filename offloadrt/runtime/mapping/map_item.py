@@ -130,10 +130,7 @@ class BlockUse:
 
 
 class MapItems(list[MapItem]):
-    """The items of one construct, in order.
-
-    mapped: the items to map; each item with a ``declare mapper`` function is replaced by the function's items.
-    """
+    """The items of one construct, in order; `mapped` has a ``declare mapper``'s items in the place of its item."""
 
     __slots__ = ("mapped",)
 
