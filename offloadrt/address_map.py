@@ -33,7 +33,10 @@ class AddressMap(Generic[T]):
         return map(self._at.__getitem__, self._begins)
 
     def __setitem__(self, address: int, value: T) -> None:
-        """Record that ``value`` begins at ``address``. Raises ValueError where another value begins."""
+        """Record that ``value`` begins at ``address``.
+
+        Raises ValueError where another value begins.
+        """
         if address in self._at:
             raise ValueError(f"{self._at[address]!r} begins at {address:#x} already")
         insort(self._begins, address)

@@ -107,7 +107,10 @@ class Driver(Protocol):
 
 
 def open_drivers(views: Sequence[Machine], devices: int = 1) -> Sequence[Sequence[Driver]]:
-    """Return each process's driver libraries on its first ``devices`` devices; kernel drivers are a node's."""
+    """Return the driver libraries of each process on its first ``devices`` devices, by the entry ``driver.api``.
+
+    Each process has its own view of the machine; all processes on one node share the kernel drivers.
+    """
     opened: list[Sequence[Driver]] = []
     for _, on_node in itertools.groupby(views, lambda view: view.node):
         node = list(on_node)

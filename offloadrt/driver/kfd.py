@@ -69,7 +69,10 @@ class KfdCosts:
 
     @classmethod
     def of(cls, spec: MachineSpec, page_size: int) -> KfdCosts:
-        """Return the costs with pages of ``page_size`` bytes. Raises ProfileError without an entry."""
+        """Return the costs of a machine whose pages have ``page_size`` bytes.
+
+        Raises ProfileError when the profile lacks an entry.
+        """
         page = "2m" if page_size == int(spec.value("page.size_thp")) else "4k"
         return spec.read(cls, page=page)
 
@@ -319,7 +322,10 @@ class Kfd:
         return block.address
 
     async def allocate_host(self, nbytes: int) -> int:
-        """Return new memory of the host's pool, which the GPU can translate; it is always a kernel call."""
+        """Return the address of new memory of the host's pool, which the GPU can translate at once.
+
+        The library keeps fragments of the device's memory only, so that each of these allocations is a kernel call.
+        """
         await self.in_kernel(self.costs.allocate_host + nbytes * self.costs.allocate_host_per_byte)
         return self.machine.host_memory.allocate(nbytes)
 
@@ -328,7 +334,10 @@ class Kfd:
         await self.in_kernel(self.costs.free)
 
     async def free(self, address: int) -> Block:
-        """Free a block of the pool, and return it. Raises InvalidDeviceAddress when none begins there."""
+        """Free a block of the pool, and return it.
+
+        Raises InvalidDeviceAddress when no block begins there.
+        """
         # The block is given back after the time has passed: nobody else may get it while the kernel unmaps it.
         memory = self.device.memory
         if memory.block_of(address).is_large:
@@ -424,7 +433,10 @@ class Kfd:
             self.mmap_lock.release()
 
     def unmap(self, begin: int, nbytes: int) -> int:
-        """Remove the GPU's translations of a range, at no time (an ablation); return how many pages had one."""
+        """Remove the GPU's translations of a range (an ablation); return how many pages had one.
+
+        This takes no time: the ablation asks what the loss of translations costs, not their removal.
+        """
         gone = self.device.pages.remove(begin, begin + nbytes)
         self._counts.unmapped += gone
         return gone

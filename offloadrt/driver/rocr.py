@@ -506,7 +506,10 @@ class RocrQueues:
             lock.release()
 
     def _check(self, launch: Launch) -> None:
-        """Check that a team of the launch fits on a compute unit. Raises DriverError."""
+        """Check that a team of the launch fits on a compute unit.
+
+        Raises DriverError.
+        """
         try:
             self._device.compute.spec.limits.resident_teams(launch)
         except LaunchOutOfResources as error:
@@ -560,7 +563,10 @@ class RocrMemory:
             await self._kfd.free_host()
 
     async def free(self, address: int) -> None:
-        """Free a block of the pool. Raises DriverError for an address at which no block begins."""
+        """Free a block of the pool.
+
+        Raises DriverError for an address at which no block begins.
+        """
         with self._calls.call("memory_pool_free") as call:
             try:
                 block = await self._kfd.free(address)
@@ -596,7 +602,10 @@ _NO_PINNING: Final = "pinned memory is not emulated where CPU and GPU share one 
 
 
 class RocrManagedMemory:
-    """Refuses all calls for managed memory, because nothing migrates within one memory. All calls raise DriverError."""
+    """Refuses all calls for managed memory, because nothing migrates within one memory.
+
+    All calls raise DriverError.
+    """
 
     uvm = None
     """None, because there is no unified-memory driver."""
@@ -615,7 +624,10 @@ class RocrManagedMemory:
 
 
 class RocrPinning:
-    """Refuses to pin host memory, because an APU's copies do not depend on pinning. All calls raise DriverError."""
+    """Refuses to pin host memory, because an APU's copies do not depend on pinning.
+
+    All calls raise DriverError.
+    """
 
     async def register(self, address: int, nbytes: int) -> None:
         raise DriverError("memory_lock", INVALID_ARGUMENT, _NO_PINNING)

@@ -241,7 +241,10 @@ class SymbolicOperation:
     operands: tuple[Polynomial | SymbolicOperation, ...]
 
     def value(self, numbers: Mapping[str, Any]) -> float:
-        """Compute the operation. KeyError names an unknown symbol; Python raises ZeroDivisionError, OverflowError."""
+        """Compute the operation's result.
+
+        KeyError names a symbol without a number; ZeroDivisionError and OverflowError are Python's.
+        """
         return _FUNCTIONS[self.name](*[operand.value(numbers) for operand in self.operands])
 
     def ends(self, ends_of: Callable[[Polynomial], Range | None]) -> Range | None:

@@ -44,7 +44,10 @@ def _not_negative(use: ArrayUse, attribute: attrs.Attribute[float], value: float
 
 @attrs.frozen
 class ArrayUse:
-    """Accesses of a kernel to one array per iteration of the distributed loop; OTM gets ``laf`` for its densities."""
+    """Accesses of a kernel to one array, as counts per iteration of the distributed loop.
+
+    OTM's compiler passes ``laf`` to its runtime, which computes a density from it.
+    """
 
     name: str
     position: int

@@ -302,7 +302,10 @@ class Signature:
         check_type(self.kernel, parameter, given, parameter in self.complex_parameters)
 
     def counting(self, walked: Walk, arguments: Sequence[Any]) -> Counting:
-        """Make a launch's `Counting` from scalars and lengths. KernelError for arguments that the nest cannot take."""
+        """Make the `Counting` of a launch from the values of the nest's scalars and the lengths of its arrays.
+
+        KernelError for arguments that the nest cannot take.
+        """
         self.check_count(arguments)
         who = f"kernel {self.kernel!r}"
         numbers: dict[str, int] = {}
@@ -375,7 +378,10 @@ class KernelAnalysis:
 
     @classmethod
     def of(cls, nest: LoopNest, name: str | None = None) -> KernelAnalysis:
-        """Analyse a loop nest, by its name or `name`. Raises SourceRefused for an index or bound that is no integer."""
+        """Analyse a loop nest; messages use `name`, or else the name of the nest's function.
+
+        Raises SourceRefused for a bound or an index whose form shows that it is no whole number.
+        """
         source = nest.source
         walked, index_parameters = walk(nest)
         distributed = walked.distributed

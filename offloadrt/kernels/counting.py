@@ -244,7 +244,10 @@ class Counting:
         return neither(product) if probability.kind == "or" else product
 
     def share_within(self, within: Within, line: int, loops: Sequence[Loop]) -> Share | None:
-        """Return the share of iterations in which a range holds, exact for affine indices; None if it is not known."""
+        """Return the share of the iterations in which a range holds; None where it is not known.
+
+        The share is exact where the index is affine in loops whose bounds are numbers.
+        """
         bounds = self.bounds_of(within)
         if bounds is None:
             return None
@@ -322,7 +325,10 @@ class Counting:
         return value
 
     def counted(self, loop: Loop) -> bool:
-        """Tell whether bounds are numbers, or polynomials in outer counted loops. KernelError for an unknown scalar."""
+        """Tell whether the loop's bounds are numbers, or polynomials in variables of counted loops around it.
+
+        KernelError when a scalar or a length in a bound is not known.
+        """
         if loop.start is None or loop.stop is None:
             return False
         missing = {s for s in (loop.start.symbols | loop.stop.symbols) - set(self.numbers) if "@" not in s}

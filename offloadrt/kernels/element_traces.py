@@ -130,7 +130,10 @@ class ElementTrace:
 
     @property
     def strides_apart(self) -> bool:
-        """Tell whether an inner distributed loop steps farther in an array than an outer one, as in transpositions."""
+        """Tell whether a step of an inner distributed loop is longer, in an array, than a step of an outer one.
+
+        A transposition and the passes of a transform are of this kind.
+        """
         return any(
             distances[place] * size >= self.grain and distances[place] > min(distances[:place])
             for distances, size in map(self._distances, self._affine)

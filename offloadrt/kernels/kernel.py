@@ -121,7 +121,10 @@ class Kernel:
         run_body(self.body, args)
 
     def moved_per_byte(self, sector: int, cache: float) -> float:
-        """Return the bytes moved for each byte of elements, by sectors and a cache of this many bytes."""
+        """Return the bytes that move for each byte of elements.
+
+        sector: bytes of a memory sector. cache: bytes of the cache (`memory_streams.py`).
+        """
         return 1.0 if self.moves is None else self.moves.per_byte(sector, cache)
 
     @property

@@ -90,7 +90,10 @@ WHILE = "write a for over a range with an if in it"
 
 
 def may_loop(code: CodeType) -> bool:
-    """Tell whether the byte code of a function, or of one within it, may iterate; never False for one with a loop."""
+    """Tell whether the byte code of a function, or of functions within it, iterates or jumps back.
+
+    The result is never False for a function with a loop.
+    """
     for instruction in dis.get_instructions(code):
         if instruction.opname == "FOR_ITER":
             return True

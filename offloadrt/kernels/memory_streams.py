@@ -97,7 +97,10 @@ def _without_slants(counting: Counting, path: Path, once: set[str]) -> Path:
 
 
 def moved_elements(counting: Counting, accesses: Sequence[ArrayAccess]) -> tuple[float, float]:
-    """Return the elements, each once, that affine accesses to one array load from memory, and those that they store."""
+    """Return the elements of one array that affine accesses load from memory, and those that they store.
+
+    An element counts once, even if several loops access it, as in ``a[i + k]``.
+    """
     read, written = elements(accesses, functools.partial(runs_without, counting))
     if any(_come_back(counting, access) for access in accesses):
         different = [
@@ -427,7 +430,10 @@ class Waits:
 
 
 def waits(accesses: Iterable[ArrayAccess], sizes: Mapping[str, int], frequency: Frequency) -> Waits:
-    """Count loads and waits for them. sizes: bytes of elements by array; frequency: how often an access runs."""
+    """Count the loads of a kernel's accesses, and the number of times that a thread waits for some.
+
+    sizes: bytes of each array's elements. frequency: how often an access runs (`Frequency`).
+    """
     by_array: dict[str, list[ArrayAccess]] = {}
     for access in accesses:
         by_array.setdefault(access.array, []).append(access)

@@ -65,7 +65,10 @@ class Outside:
 def outside(
     counting: Counting, accesses: Sequence[ArrayAccess], position: int, shape: Sequence[int] | None
 ) -> Outside | None:
-    """Return the first access that certainly leaves its array, in which negative indices count down to -length."""
+    """Return the first of these accesses to one array that certainly leaves the array.
+
+    Negative indices down to -length count from the end.
+    """
     corners: dict[tuple[int, ...], list[dict[str, int]]] = {}
     seen: set[tuple[object, ...]] = set()
     for access in accesses:
@@ -99,7 +102,10 @@ def happens(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
 
 
 def _corners(counting: Counting, path: Path, known: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Yield the variables of a block's iterations that are first or last in every loop, if they are certain."""
+    """Yield the loop variables of those iterations of a block that are first or last in every loop.
+
+    Yields nothing where these iterations are not certain.
+    """
     if not path:
         yield dict(known)
         return

@@ -75,12 +75,18 @@ def engine_specs(spec: MachineSpec) -> tuple[EngineSpec, ...]:
 
 
 def page_size(spec: MachineSpec) -> int:
-    """Return the bytes of a page; with ``page.thp`` pages are huge. Raises ProfileError without the entry."""
+    """Return the bytes of a page; with ``page.thp`` pages are huge.
+
+    Raises ProfileError when the profile lacks an entry.
+    """
     return int(spec.value("page.size_thp" if spec.flag("page.thp") else "page.size"))
 
 
 def fault_spec(spec: MachineSpec) -> FaultSpec:
-    """Return the parameters of kernels' page faults. Raises ProfileError for a service range of broken pages."""
+    """Return the parameters of kernels' page faults.
+
+    Raises ProfileError when the range of a service is no multiple of a page.
+    """
     fault, size = spec.read(FaultSpec), page_size(spec)
     if fault.range % size:
         raise ProfileError(spec.path, "fault.range", f"is {fault.range} bytes, no multiple of a page of {size} bytes")
@@ -88,7 +94,10 @@ def fault_spec(spec: MachineSpec) -> FaultSpec:
 
 
 class Statistics(Protocol):
-    """What each part of a machine reports of its virtual seconds up to now; its own class says what it counts."""
+    """What each part of a machine reports of its time, in virtual seconds up to now.
+
+    The statistics class of each part says what it counts.
+    """
 
     @property
     def busy_s(self) -> float:
@@ -161,7 +170,10 @@ class Device(ABC):
         self._born = sim.now
 
     def of_process(self, number: int, host_memory: HostMemory) -> Self:
-        """Return the view that process ``number``, whose memory is ``host_memory``, has of the device, and count it."""
+        """Return the view that process ``number`` has of the device; it counts the processes that share the device.
+
+        ``host_memory`` is the process's host memory.
+        """
         if number == self.process:
             return self
         view = copy.copy(self)
@@ -429,7 +441,10 @@ class Apu(Device):
                 self.sim.spawn_service(slots.run, name=slots.mailbox.name)
 
     def statistics(self) -> dict[str, Statistics]:
-        """Return the statistics so far by part: every device's, memory, used queues, queue scheduler, fault handler."""
+        """Return the statistics of each part so far, by the part's name.
+
+        Those of every device, then of the memory, the used queues, the queue scheduler and the page-fault handler.
+        """
         parts = super().statistics() | {self.traffic.name: self.traffic.statistics()}
         parts.update({queue.mailbox.name: queue.statistics() for queue in self._made})
         if (slots := self.queue_slots) is not None:
@@ -460,7 +475,10 @@ def _check_pages(spec: MachineSpec) -> None:
 
 
 def _capacity(spec: MachineSpec) -> int:
-    """Return the bytes that programs can allocate. Raises ProfileError when more is reserved than there is."""
+    """Return the bytes of device memory that programs can allocate.
+
+    Raises ProfileError when the reserved part exceeds the memory.
+    """
     size, reserved = spec.value("mem.size"), spec.value("mem.reserved")
     if size < reserved:
         raise ProfileError(spec.path, "mem.size", f"is {size:.0f} bytes, less than mem.reserved ({reserved:.0f})")

@@ -129,7 +129,10 @@ class Cores:
             dt -= self._slice
 
     def pin(self, actor: Actor, core: int, time_slice: float) -> None:
-        """Pin a thread to one core, whose threads take turns of ``time_slice`` s. Raises ValueError for no core."""
+        """Pin a thread to one core, whose threads take turns after ``time_slice`` seconds each.
+
+        Raises ValueError for a core that does not exist.
+        """
         if not 0 <= core < self.count:
             raise ValueError(f"core is {core!r}; there are cores 0 to {self.count - 1}")
         if core not in self._own and self._places < inf:
@@ -196,7 +199,10 @@ class Cores:
         return False
 
     def ended(self, actor: Actor) -> None:
-        """Take the core from ``actor``, unless it was cancelled while it waited; the longest waiter begins its work."""
+        """Take the core from ``actor``; the thread that has waited longest gets it and begins its work at once.
+
+        Nothing happens if the actor was cancelled while it waited for a core.
+        """
         if self._pinned and (own := self._pinned.get(actor)) is not None:
             own.ended(actor)
             return
@@ -277,7 +283,10 @@ class HostContents:
         return array if address < begin + array.nbytes else None
 
     def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
-        """Return the bytes [address, address + nbytes), writable. Raises InvalidDeviceAddress outside one array."""
+        """Return the bytes [address, address + nbytes), writable.
+
+        Raises InvalidDeviceAddress unless they lie in one array that is no phantom.
+        """
         array = self.find(address)
         if array is None:
             raise InvalidDeviceAddress(f"{address:#x} lies in no array of the host")
@@ -397,7 +406,10 @@ class HostMemory:
         self._copying = LevelOverTime(sim)
 
     def of_process(self, number: int) -> HostMemory:
-        """Return the same memory with an empty address space, ``ADDRESS_SPACE`` apart for each process."""
+        """Return the same memory with an empty address space for the process with this number.
+
+        All processes have the same layout of addresses, ``ADDRESS_SPACE`` apart for each number.
+        """
         memory = copy.copy(self)
         memory.pages = PageTable(self.pages.page_size)
         memory.contents = HostContents()
@@ -429,12 +441,18 @@ class HostMemory:
         return address
 
     def release(self, address: int) -> None:
-        """Free a block. Raises KeyError when none begins there."""
+        """Free a block.
+
+        Raises KeyError when none begins there.
+        """
         key = self._sizes.pop(address)
         self._free.setdefault(key, []).append(address)
 
     def mapped(self, low: int, high: int) -> tuple[int, int]:
-        """Return the part of [low, high) below the top of its region, which grows; outside of regions all is mapped."""
+        """Return the part of [low, high) at which the program has memory.
+
+        A region grows, and nothing is mapped beyond its top yet. Addresses outside all regions count as mapped.
+        """
         for region, begin in self._bases.items():
             end = self._tops[region]
             if begin < high and low < end:

@@ -212,7 +212,10 @@ def _is_called(actor: Actor, name: str) -> bool:
 
 
 class FaultAlarm:
-    """A timer without an actor: calls ``action`` at a virtual time until it returns True, 1000 times at most."""
+    """A timer without an actor: calls ``action`` at a virtual time, again at that time until it returns True.
+
+    It gives up after 1000 calls, because a thread that is always about to be resumed would stop virtual time.
+    """
 
     __slots__ = ("_action", "_sim", "_tries")
     is_actor = False

@@ -63,7 +63,10 @@ class InstanceProfile:
 
 
 def instances_of(spec: MachineSpec) -> list[InstanceProfile]:
-    """Return the instances into which ``mig.instances`` splits the GPU. Raises ImpossibleSplit."""
+    """Return the instances into which ``mig.instances`` splits the GPU.
+
+    Raises ImpossibleSplit for a profile that the GPU does not have, and for a split that is not possible.
+    """
     size, key = spec.value("mem.size"), "mig.instances"
     known = {profile.name(size): profile for profile in (InstanceProfile(*slices) for slices in _PLACES)}
     words = [] if (text := spec.text(key)) == "none" else re.split(r"[,\s]+", text.strip())
@@ -99,7 +102,10 @@ def _fit(profiles: list[InstanceProfile], taken: frozenset[int]) -> bool:
 
 
 def instance_spec(spec: MachineSpec, profile: InstanceProfile) -> MachineSpec:
-    """Return the machine's spec as a process in this instance sees it. Raises ProfileError without an entry."""
+    """Return the spec of the machine as a process in this instance sees it.
+
+    Raises ProfileError when the profile lacks an entry.
+    """
     sms = spec.count("mig.slice_sms") * profile.compute
     if profile.compute == COMPUTE_SLICES:
         sms = spec.count("mig.all_sms")
@@ -258,7 +264,10 @@ class Machine:
 
     @property
     def host_workers(self) -> HostWorkers:
-        """Return the host's workers for parallel algorithms; the first use makes them, or raises ProfileError."""
+        """Return the host's worker threads for parallel algorithms.
+
+        They are made at the first use, which raises ProfileError when the profile lacks their entries.
+        """
         if self._host_workers is None:
             spec = self.spec.read(HostWorkersSpec)
             self._host_workers = HostWorkers(self.sim, spec, self.host_memory, self.host_time)
@@ -301,7 +310,10 @@ class Machine:
 
 
 def _drawn_once(sim: Simulation, variation: float) -> float:
-    """Draw a log-normal factor of mean 1 with this coefficient of variation; for 0 nothing is drawn."""
+    """Draw a factor of mean 1 with the given coefficient of variation from the run's generator.
+
+    It is log-normal, so that no cost becomes negative.  For a variation of 0 nothing is drawn.
+    """
     if not variation:
         return 1.0
     spread = math.log1p(variation**2)

@@ -27,7 +27,10 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Backing:
-    """Arrays of bytes by base address. Unwritten memory holds ``fill``; another value than 0 exposes reads of it."""
+    """Arrays of bytes by base address; they do not overlap.
+
+    Unwritten memory holds ``fill`` (0 by default); another value exposes programs that read unwritten memory.
+    """
 
     __slots__ = ("_arrays", "_bases", "_fill")
 
@@ -38,7 +41,10 @@ class Backing:
         self._fill = 0 if fill is None else fill
 
     def view(self, address: int, nbytes: int, base: int, size: int) -> Bytes:
-        """Return bytes of the region [base, base + size), which becomes one array, so that its views share memory."""
+        """Return the bytes [address, address + nbytes) of the region [base, base + size).
+
+        The region becomes one array, so that views of its parts share memory.
+        """
         array = self._arrays.get(base)
         if array is None or array.size < size:
             array = self._gather(base, size)
@@ -99,7 +105,10 @@ class Holes:
         self._by_size: list[tuple[int, int]] = []
 
     def take(self, size: int) -> int | None:
-        """Take ``size`` bytes from the smallest, then lowest, hole that has them; return their address or None."""
+        """Take ``size`` bytes from the smallest hole that holds them; return their address, or None if none does.
+
+        Among holes of the same size, the lowest is taken.
+        """
         index = bisect_left(self._by_size, (size, -1))
         if index == len(self._by_size):
             return None
@@ -240,7 +249,10 @@ class DeviceMemory:
         self._backing = Backing(fill)
 
     def of_process(self, number: int) -> DeviceMemory:
-        """Return the same memory without blocks for process ``number``; no segment holds blocks of two processes."""
+        """Return the same memory without blocks, for the contexts of the process with this number.
+
+        No segment holds blocks of two processes.
+        """
         memory = copy.copy(self)
         memory.base += number * PROCESS_STRIDE
         memory._blocks, memory._small, memory._large = AddressMap(), Holes(), Holes()
@@ -278,7 +290,10 @@ class DeviceMemory:
         return 0 if extent < self.segment and self._small.fits(extent) else -(-extent // self.segment) * self.segment
 
     def has_room(self, nbytes: int) -> bool:
-        """Return whether the driver can hand out `nbytes`, if need be after shared segments without a block go back."""
+        """Return whether the kernel driver can hand out `nbytes` bytes.
+
+        When memory is short, shared segments without a block are given back first.
+        """
         if nbytes <= self.free_bytes:
             return True
         if not self._small.fits(self.segment):
@@ -327,7 +342,10 @@ class DeviceMemory:
         return block, new
 
     def free(self, address: int) -> tuple[Block, int]:
-        """Free a block; return it and the segments that went back. Raises InvalidDeviceAddress where none begins."""
+        """Free the block at ``address``; return it and the number of segments that went back to the kernel driver.
+
+        Raises InvalidDeviceAddress when no block begins there.
+        """
         block = self._blocks.pop(address)
         if block is None:
             raise InvalidDeviceAddress(f"no block begins at {address:#x}")
@@ -343,7 +361,10 @@ class DeviceMemory:
         return block, 1
 
     def block_of(self, address: int) -> Block:
-        """Return the block that holds ``address`` anywhere within it. Raises InvalidDeviceAddress if none does."""
+        """Return the block that holds ``address``, which may lie anywhere within it.
+
+        Raises InvalidDeviceAddress when no block does.
+        """
         if (block := self._blocks.get(address)) is not None:  # nearly always the address at which a block begins
             return block
         if (nearest := self._blocks.before(address)) is not None:
@@ -364,7 +385,10 @@ class DeviceMemory:
         return self.block_of(address).phantom
 
     def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
-        """Return the bytes [address, address + nbytes), writable. Raises InvalidDeviceAddress outside one block."""
+        """Return the bytes [address, address + nbytes), writable.
+
+        Raises InvalidDeviceAddress unless they lie in one block that is no phantom.
+        """
         block = self.block_of(address)
         if address + nbytes > block.address + block.size:
             raise InvalidDeviceAddress(
@@ -398,7 +422,10 @@ class DeviceMemory:
         return Block(address, nbytes, phantom, (base, self.segment), extent), new
 
     def _reserve(self, size: int) -> int:
-        """Take ``size`` bytes of segments from the kernel driver; return their address. Raises OutOfSegments."""
+        """Take ``size`` bytes of segments from the kernel driver; return their address.
+
+        Raises OutOfSegments.
+        """
         if not self.has_room(size):
             raise OutOfSegments
         address = self._large.take(size)
@@ -418,7 +445,10 @@ class DeviceMemory:
             self._release(address, self.segment)
 
     def _release(self, address: int, size: int) -> None:
-        """Give segments back to the kernel driver; a hole at the end is dropped, so that addresses stay the same."""
+        """Give segments back to the kernel driver.
+
+        A hole at the end of the used addresses is dropped, so that addresses do not depend on earlier frees.
+        """
         self._held -= size
         self._handed_out.held -= size
         low, extent = self._large.give(address, size, self.base, self._top)
@@ -506,7 +536,10 @@ class PageTable:
         return index >= 0 and begin + nbytes <= self._ends[index]
 
     def covers_all(self, ranges: Ranges) -> bool:
-        """Return whether the table has all pages of all ranges; the answer for the same tuple is kept."""
+        """Return whether the table has all pages of all ranges.
+
+        The answer is quick for ranges of an earlier call, and immediate for the same tuple.
+        """
         if self._whole.get(id(ranges)) is ranges:
             return True
         covered = self._covered

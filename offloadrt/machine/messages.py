@@ -113,7 +113,10 @@ class Stream:
             self.recent.popleft()
 
     def spans(self) -> list[tuple[str, float, float]]:
-        """Return (``copies`` or ``kernels``, begin, end) of packets completed since the last call, as submitted."""
+        """Return the work of the packets that completed since the last call, in order of submission.
+
+        Each entry is (``copies`` or ``kernels``, begin, end) in virtual seconds.
+        """
         spans: list[tuple[str, float, float]] = []
         recent = self.recent
         while recent and recent[0].is_set:
@@ -263,7 +266,10 @@ PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket, PeerPacket)
 
 
 class DrainKernels(msgspec.Struct, frozen=True):
-    """Tells the compute units to start no kernel of a process until ResumeKernels; they reply when none of it runs."""
+    """Start no new kernel of a process until ResumeKernels; the reply comes when no kernel of it is running.
+
+    Sent to the compute units.
+    """
 
     reason: str
     cause: int = 0
@@ -271,7 +277,10 @@ class DrainKernels(msgspec.Struct, frozen=True):
 
 
 class SuspendKernels(msgspec.Struct, frozen=True):
-    """Tells the compute units to stop all kernels, and start none, until ResumeKernels; they reply when it is done."""
+    """Stop all kernels, of whatever process, and start no new one until ResumeKernels.
+
+    The reply comes when they have stopped.  Sent to the compute units.
+    """
 
     reason: str
     cause: int = 0
@@ -300,7 +309,10 @@ class QueueReady(msgspec.Struct, frozen=True):
 
 
 class RunContexts(msgspec.Struct, frozen=True):
-    """Tells the compute units to run only kernels of these processes; they reply when those of others have stopped."""
+    """Run only kernels of these processes, and stop those of others where they are.
+
+    The reply comes when they have stopped.  Sent to the compute units.
+    """
 
     processes: tuple[int, ...]
 

@@ -535,7 +535,10 @@ class HsaQueues:
         return self._by_number[number]
 
     def take(self, stream: Stream) -> HsaQueue:
-        """Give a stream the queue to which it submits from now on. Raises RuntimeError when the stream holds one."""
+        """Give a stream the queue to which it submits from now on.
+
+        Raises RuntimeError when the stream holds one.
+        """
         if stream.index in self._held:
             raise RuntimeError(f"stream {stream.index} takes an HSA queue, but holds number {stream.queue.number}")
         index = self._choose()

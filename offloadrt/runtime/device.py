@@ -259,7 +259,10 @@ class MemoryConfiguration(ABC):
         """Decide what to do for a section of which nothing is mapped; as in LLVM, before `present` is checked."""
 
     def place_global(self) -> Placement:
-        """Decide where a global of declare target lies; HOST_POINTER: on the host only, reached through a pointer."""
+        """Decide where a global of declare target lies.
+
+        HOST_POINTER stands for host memory only, which the device reaches through a pointer.
+        """
         return Placement.DEVICE_COPY
 
     def supports(self, machine: Machine) -> None:  # noqa: B027  # every machine can do what asks for nothing
@@ -294,7 +297,10 @@ class OffloadDevice:
         options: DeviceOptions,
         trace: Trace | None = None,
     ) -> None:
-        """Build the runtime's device `number`. Raises UnifiedMemoryUnavailable; ValueError for a bad option."""
+        """Build the runtime's device `number` of a machine.
+
+        Raises UnifiedMemoryUnavailable if the machine lacks what the configuration needs, ValueError for a bad option.
+        """
         sim, spec = machine.sim, machine.spec
         self.sim = sim
         self.machine = machine
@@ -399,7 +405,10 @@ class OffloadDevice:
     # operations; listeners get the event when the host calls, not when the device has done the work
 
     async def allocate(self, nbytes: int, array: HostArray | None, host_address: int, phantom: bool) -> int:
-        """Allocate a block of device memory. Raises OutOfDeviceMemory or, for an array, ArrayOutOfDeviceMemory."""
+        """Allocate a block of device memory.
+
+        Raises the driver's OutOfDeviceMemory or, for an array, ArrayOutOfDeviceMemory.
+        """
         try:
             address = await self.allocator.allocate(nbytes, phantom)
         except OutOfDeviceMemory as failed:
@@ -459,7 +468,10 @@ class OffloadDevice:
         await self.plugin.retrieve_data(queue, destination, device_address)
 
     async def settle(self, queue: DirectiveQueue) -> None:
-        """Run a directive's post-processing after its queue; raise a kernel's error, which ends the device."""
+        """Run the directive's post-processing, once its queue has drained.
+
+        Raises the error of a kernel in the queue, which ends the device.
+        """
         if queue.kernel_error is not None:
             if isinstance(queue.kernel_error, OffloadError):
                 queue.kernel_error.thread = self.sim.current.name

@@ -95,11 +95,17 @@ class CopyFailed(OffloadError):
 
 
 class OutsideArray(OffloadError):
-    """A routine was asked to copy outside of a host array. A real program would access foreign memory, or crash."""
+    """A routine was asked to copy outside of a host array.
+
+    A real program would access foreign memory, or crash.
+    """
 
 
 class FreedHostMemory(OffloadError):
-    """A host array was used after it was freed, which has undefined behaviour in a real program."""
+    """A host array was used after it was freed; a real program has undefined behaviour then.
+
+    A directive, a kernel, a call of the driver library or the host itself used it.
+    """
 
 
 class InvalidFree(OffloadError):
@@ -114,7 +120,10 @@ class UnifiedMemoryUnavailable(ValueError):
 
 
 class ArrayOutOfDeviceMemory(OutOfDeviceMemory):
-    """Neither the device nor the allocator's pool has memory for an `array` that is mapped or allocated."""
+    """The device has no memory for the `array` that a directive maps or a program allocates.
+
+    The allocator's pool has no block to give up either.
+    """
 
     def __init__(self, failed: OutOfDeviceMemory, array: str) -> None:
         where = (failed.thread, failed.time, failed.device, failed.code)

@@ -56,7 +56,10 @@ class TaskMade:
 
 @attrs.frozen
 class Awaited:
-    """The running strand, or later work of a queue if there is one, comes after all that has signalled `what`."""
+    """The running strand comes after everything that has signalled `what`.
+
+    With a queue, later work of that queue comes after it, instead of the strand.
+    """
 
     what: Hashable
     queue: WorkQueue | None = None
@@ -304,7 +307,10 @@ class EntryLeft:
 
 @attrs.define
 class PointerAttached:
-    """A device pointer, at `begin` on the host, is about to be set to its pointee, which `item` maps, on the device."""
+    """A pointer in device memory is about to be set to its pointee's address on the device.
+
+    item: what maps the pointee. begin: the pointer's host address.
+    """
 
     cause: int
     device: int

@@ -319,7 +319,10 @@ Span = HostArray | Section
 
 
 def extent(span: object, call: str) -> tuple[int, int]:
-    """Return address and bytes of an array, or from a section's first to its last byte. Raises TypeError for others."""
+    """Return the address and the bytes of an array, or of the range from a section's first to its last byte.
+
+    Raises TypeError for any other object.
+    """
     if isinstance(span, HostArray):
         return span.address, span.nbytes
     if isinstance(span, Section):

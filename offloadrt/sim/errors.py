@@ -46,7 +46,10 @@ class SimTimeout(SimulationError):
 
 
 class ReturnToTrio(Exception):
-    """Leaves the clock hook, as Trio has something to run. Raised as a class, so that no traceback grows."""
+    """Control signal inside the clock hook: leave it, Trio has something to run. Never seen by users.
+
+    Raised as a class: an instance that is raised again and again would grow its traceback for ever.
+    """
 
 
 class Expired(BaseException):

@@ -124,7 +124,10 @@ class MailboxStatistics:
 
 
 class Request:
-    """A message whose sender waits for a reply; ``open`` until somebody has replied or the caller has given up."""
+    """A message whose sender waits for a reply: ``message``, ``caller``, ``reply(value)``.
+
+    ``open`` is True until somebody has replied or the caller has given up.
+    """
 
     __slots__ = ("box", "caller", "message", "open")
 
@@ -201,7 +204,10 @@ class Mailbox:
 
     @uninterrupted
     def leave(self, item: Any) -> None:
-        """Queue a message that needs no action yet; the mailbox's owner takes it from ``items`` later."""
+        """Queue a message without waking the actor that waits for one, because the message needs no action yet.
+
+        The mailbox's owner takes the message from ``items`` later.
+        """
         self._put += 1
         self.items.append(item)
 

@@ -138,7 +138,10 @@ class ChosenOrder:
         return any(timer[2] is actor and timer[0] <= now and timer[:2] <= before for timer in self.sim.heap)
 
     def _timers(self) -> list[Timer]:
-        """Return the timers to choose from when no timeout is due: those due, or within ``reach`` of the earliest."""
+        """Return the timers that a strategy may choose, in order: those due, or within ``reach`` of the earliest.
+
+        Called when an actor may go on and no timeout is due.
+        """
         heap, woken, now = self._heap, self.woken, self.sim.now
         if not self._reach:
             timers = [timer for timer in heap if timer[0] <= now]

@@ -83,7 +83,10 @@ class Entered(Resource, AsyncOnly, ABC):
 
 @attrs.frozen
 class Figures:
-    """Base of records of counts and seconds; ``+``, ``-`` and ``*`` work by field, to subtract or extrapolate uses."""
+    """Base of records of counts and virtual seconds; ``+``, ``-`` and ``*`` work field by field.
+
+    The difference of two records is the use between them. ``record * factor`` estimates a part that was not run.
+    """
 
     @classmethod
     def of(cls, statistics: object) -> Self:
@@ -252,7 +255,10 @@ class SemaphoreStatistics:
 
 
 class Semaphore(Entered):
-    """A counting semaphore: ``acquire`` takes a unit or waits in FIFO order, any actor may ``release`` one."""
+    """A counting semaphore with ``value`` units.
+
+    ``acquire`` takes one unit and waits in FIFO order; ``release`` gives one unit back. Any actor may release.
+    """
 
     __slots__ = ("_acquired", "value")
 
@@ -478,7 +484,10 @@ class StationStatistics:
 
 
 class Station(Resource):
-    """``capacity`` servers with a FIFO queue; ``serve(dt)`` occupies one, which a cancelled visit passes on at once."""
+    """``capacity`` servers and one FIFO queue. ``await serve(dt)`` occupies a server for ``dt`` virtual seconds.
+
+    When a visit is cancelled, its server goes to the next actor in the queue at once.
+    """
 
     __slots__ = (
         "_busy_s", "_free", "_since", "capacity", "served",

@@ -178,7 +178,10 @@ class Alarm:
 # ---------------------------------------------------------------------- nurseries
 # A nursery whose children are actors.
 class Nursery(AsyncOnly):
-    """``async with sim.open_nursery() as nursery`` awaits all children; an error cancels the others, as in Trio."""
+    """``async with sim.open_nursery() as nursery``: leaving the body waits for all children.
+
+    An error in a child or in the body cancels the others and is raised, in an ExceptionGroup as Trio does.
+    """
 
     def __init__(self, sim: Scheduler) -> None:
         self._sim = sim

@@ -63,7 +63,10 @@ _OUR_STEPS = (types.MethodType, types.FunctionType, partial, LateCancel)
 
 
 class Fence:
-    """A timer that stands for Trio's next deadline, so that a slice need not compare it at each step."""
+    """A timer that stands for Trio's own next deadline.
+
+    With it, a slice needs no comparison with that deadline at each step: when the fence is due, it hands over to Trio.
+    """
 
     __slots__ = ("fired",)
     is_actor = False

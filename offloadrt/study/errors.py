@@ -21,7 +21,10 @@ class UserError(Exception):
 
 
 class ParameterError(UserError):
-    """A parameter of a scenario is wrong, or contradicts another one, which a scenario says by raising this itself."""
+    """A parameter of a scenario is unknown, unreadable, out of range, or inconsistent with another parameter.
+
+    Scenarios raise it themselves for combinations that their signature cannot express.
+    """
 
     def __init__(self, parameter: str, message: str) -> None:
         super().__init__(parameter, message)

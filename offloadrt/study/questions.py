@@ -184,7 +184,10 @@ _FIELDS = tuple(field.name for field in attrs.fields(RunSpec))
 
 
 def several(scenario: Scenario, keywords: Mapping[str, Any]) -> tuple[dict[str, Sequence[Any]], RunSpec]:
-    """Divide keywords into axes of a sweep and the spec that all runs share. Raises ParameterError for a wrong one."""
+    """Divide keywords into the axes of a sweep, with their values, and the spec that all runs share.
+
+    Raises ParameterError for an unknown name, and for an axis without values.
+    """
     parameters, fields = divided(scenario, keywords)
     axes: dict[str, Sequence[Any]] = {name: _values(value) for name, value in parameters.items()}
     axes |= {name: _values(fields.pop(name)) for name in AXES if _is_many(fields.get(name))}

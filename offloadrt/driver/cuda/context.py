@@ -274,7 +274,10 @@ class StreamEvent:
 
 @attrs.define(eq=False)
 class TimedEvent:
-    """An event of a CUDA program (cudaEvent_t): a packet of its own in the stream, which notes the time."""
+    """An event of a CUDA program (cudaEvent_t).
+
+    Unlike the marks of an offloading runtime, the event has its own packet in the stream, which notes the time.
+    """
 
     number: int
     """Number of the event on its device, in order of creation."""
@@ -618,7 +621,10 @@ class Context:
             self.lock.release()
 
     async def append(self, packet: Packet, *, in_order: bool = True) -> None:
-        """Put a packet into its stream once there is room; ``in_order``: behind the legacy default stream's."""
+        """Put a packet into its stream, once the stream has room; the caller holds the lock.
+
+        ``in_order``: obey the order between the legacy default stream and the blocking streams.
+        """
         stream = packet.stream
         for earlier in self.order.before(stream) if in_order else ():
             wait = WaitPacket(stream, earlier, Signal(self.sim, f"order of stream {stream.index}"))

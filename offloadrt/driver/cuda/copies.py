@@ -252,7 +252,10 @@ class HostRange(Protocol):
 
 
 class Copies:
-    """The copies of a device's context from, to and within the device. They raise DriverError outside of a block."""
+    """The copies of one device's context from and to the host, and within the device.
+
+    All of them raise DriverError when the device's range lies in no block.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -301,7 +304,10 @@ class Copies:
     async def htod(
         self, dst: int, src: HostRange, nbytes: int, stream: Stream, cause: int | None = None, pinned: bool = False
     ) -> None:
-        """Copy to the device (cuMemcpyHtoDAsync); pageable memory is read before the call returns, pinned later."""
+        """Copy from the host to the device (cuMemcpyHtoDAsync).
+
+        Pinned memory is read when the copy completes, pageable memory before the call returns.
+        """
         with self._context.call("cuMemcpyHtoDAsync", stream, cause) as call:
             call.takes(bytes=nbytes, address=dst)
             target, source, address = self.device_bytes(call.api, dst, nbytes), src.bytes, src.address
@@ -321,7 +327,10 @@ class Copies:
     async def dtoh(
         self, dst: HostRange, src: int, nbytes: int, stream: Stream, cause: int | None = None, pinned: bool = False
     ) -> None:
-        """Copy to the host (cuMemcpyDtoHAsync); pageable memory is written before the call returns, pinned later."""
+        """Copy from the device to the host (cuMemcpyDtoHAsync).
+
+        Pinned memory is written when the copy completes, pageable memory before the call returns.
+        """
         with self._context.call("cuMemcpyDtoHAsync", stream, cause) as call:
             call.takes(bytes=nbytes, address=src)
             source, target, address = self.device_bytes(call.api, src, nbytes), dst.bytes, dst.address
@@ -604,7 +613,10 @@ class PeerCopies:
         self._context.kernel_driver.space.enable_peer(self._number, peer)
 
     def _check(self, api: str, device: int) -> Peers:
-        """Return the machine's peers. Raises DriverError unless ``device`` is one of them."""
+        """Return the machine's peers, after a check that ``device`` is one of them.
+
+        Raises DriverError.
+        """
         peers, count = self._machine.peers, len(self._devices)
         if peers is None or device not in range(count):
             reason = f"no device {device}; the program has devices 0 to {count - 1}"

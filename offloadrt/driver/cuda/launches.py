@@ -111,7 +111,10 @@ class Kernels:
         return self._packet(launch, self._body(launch.kernel, device_args), stream, cause, touching)
 
     async def memset(self, dst: int, value: int, nbytes: int, stream: Stream) -> None:
-        """Write ``nbytes`` bytes of ``value`` by a kernel (cuMemsetD8Async). Raises DriverError outside of a block."""
+        """Write ``nbytes`` bytes of ``value`` by a kernel of the driver (cuMemsetD8Async).
+
+        Raises DriverError when the range lies in no block.
+        """
         with self._context.call("cuMemsetD8Async", stream) as call:
             call.takes(bytes=nbytes, address=dst)
             await self._submit(self.filling(call.api, dst, value, nbytes, stream, call.cause))

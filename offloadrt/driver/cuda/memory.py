@@ -37,7 +37,10 @@ class BlockMemory:
         """Number of streams that frees have visited."""
 
     async def alloc(self, nbytes: int, phantom: bool = False) -> int:
-        """Return a new block's address (cuMemAlloc). Raises OutOfDeviceMemory; DriverError for a size below 1."""
+        """Return the address of a new block (cuMemAlloc); a phantom block has no bytes.
+
+        Raises OutOfDeviceMemory, and DriverError for a size that is not positive.
+        """
         with self._context.call("cuMemAlloc", nbytes=nbytes) as call:
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
@@ -133,7 +136,10 @@ class ManagedMemory:
         return self._kernel_driver.uvm
 
     def manage(self) -> Uvm:
-        """Begin to use managed memory on all devices, before any allocation. Raises ProfileError without an entry."""
+        """Begin to use managed memory on all devices of the process; call this before the first allocation.
+
+        Raises ProfileError when the profile lacks an entry.
+        """
         self._context.process.manage()
         return self._kernel_driver.manage()
 
@@ -169,7 +175,10 @@ class ManagedMemory:
     async def prefetch(
         self, address: int, nbytes: int, stream: Stream, to_host: bool = False, cause: int | None = None
     ) -> None:
-        """Migrate managed memory in stream order (cuMemPrefetchAsync). Raises DriverError without managed memory."""
+        """Migrate managed memory to the device, or to the host, in stream order (cuMemPrefetchAsync).
+
+        Raises DriverError without managed memory.
+        """
         with self._context.call("cuMemPrefetchAsync", stream, cause) as call:
             call.takes(bytes=nbytes, address=address)
             uvm = self._in_use(call.api)
@@ -178,7 +187,10 @@ class ManagedMemory:
             await self._context.submit(packet, uvm.costs.prefetch_call)
 
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
-        """Give advice (cuMemAdvise). Raises DriverError without managed memory, and for unknown advice."""
+        """Give advice on the use of managed memory (cuMemAdvise).
+
+        Raises DriverError without managed memory, and for an unknown advice.
+        """
         with self._context.call("cuMemAdvise") as call:
             call.takes(bytes=nbytes, address=address)
             uvm = self._in_use(call.api)
@@ -187,7 +199,10 @@ class ManagedMemory:
             await uvm.advise(address, nbytes, advice)
 
     def _in_use(self, api: str) -> Uvm:
-        """Return the unified-memory driver. Raises DriverError when the program uses no managed memory."""
+        """Return the unified-memory driver.
+
+        Raises DriverError when the program uses no managed memory.
+        """
         if self.uvm is None:
             raise DriverError(api, INVALID, "the program uses no managed memory")
         return self.uvm
@@ -219,7 +234,10 @@ class Pinning:
         return self._pinned.covers(address, nbytes)
 
     async def register(self, address: int, nbytes: int) -> None:
-        """Pin host memory (cuMemHostRegister). Raises DriverError if a part is pinned, and for a size below 1."""
+        """Pin a range of host memory (cuMemHostRegister).
+
+        Raises DriverError when any of it is pinned already, and for a size that is not positive.
+        """
         with self._context.call("cuMemHostRegister") as call:
             call.takes(bytes=nbytes, address=address)
             if nbytes <= 0:
@@ -235,7 +253,10 @@ class Pinning:
                 self._pinned.add(address, nbytes)
 
     async def unregister(self, address: int) -> None:
-        """Unpin a range (cuMemHostUnregister). Raises DriverError when no pinned range begins there."""
+        """Unpin a range of host memory (cuMemHostUnregister).
+
+        Raises DriverError when no pinned range begins there.
+        """
         with self._context.call("cuMemHostUnregister") as call:
             async with self._context.locked():
                 if not (nbytes := self._pinned.remove(address)):
@@ -253,7 +274,10 @@ class Pinning:
         return self._machine.spec.value("usm.malloc_host")
 
     async def alloc(self, nbytes: int) -> int:
-        """Return the address of new pinned memory (cuMemAllocHost), taken by pages. Raises DriverError for no bytes."""
+        """Return the address of new pinned host memory (cuMemAllocHost); the driver takes its pages one by one.
+
+        Raises DriverError for a size that is not positive.
+        """
         with self._context.call("cuMemAllocHost") as call:
             call.takes(bytes=nbytes)
             if nbytes <= 0:
@@ -266,7 +290,10 @@ class Pinning:
             return address
 
     async def free(self, address: int) -> None:
-        """Free pinned host memory (cuMemFreeHost). Raises DriverError where no such memory begins."""
+        """Free pinned host memory (cuMemFreeHost).
+
+        Raises DriverError for an address at which no such memory begins.
+        """
         with self._context.call("cuMemFreeHost") as call:
             async with self._context.locked():
                 if not (nbytes := self._pinned.remove(address)):
@@ -384,7 +411,10 @@ class MemPools:
                 return pool.take(free, nbytes, new=True)
 
     async def free(self, address: int, stream: Stream) -> None:
-        """Free a pool's memory in stream order (cuMemFreeAsync). Raises DriverError where no allocation begins."""
+        """Free memory of a pool when what is in the stream has completed (cuMemFreeAsync); the host does not wait.
+
+        Raises DriverError when no allocation of a pool begins there.
+        """
         with self._context.call("cuMemFreeAsync", stream) as call:
             async with self._context.locked(self._read().free):
                 for pool in self._context.pools if self._of_allocations else ():

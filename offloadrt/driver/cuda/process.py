@@ -187,7 +187,10 @@ class MemPool:
         return self.policies.follow_event_dependencies and after.get(free.stream.index, 0) >= free.order
 
     def _settle(self, looks: bool) -> None:
-        """Merge neighbours available to the same stream, or to all; with `looks`, after their frees are looked at."""
+        """Merge neighbouring ranges that are available to the same stream, or to all streams.
+
+        looks: whether ranges whose free has completed first become available to all streams.
+        """
         for free in self._free:
             if looks and free.is_complete:
                 free.stream = free.done = None
@@ -433,7 +436,10 @@ class DriverProcess:
         self._pinned = dict.fromkeys(self._pinned, PinnedRanges())
 
     def manage(self) -> None:
-        """Begin to use managed memory on all devices. Raises ProfileError on an APU and without an entry."""
+        """Begin to use managed memory on all devices of the process.
+
+        Raises ProfileError on an APU, and when the profile lacks an entry.
+        """
         for kernel_driver in self.kernel_drivers.values():
             kernel_driver.manage()
 

@@ -74,7 +74,10 @@ class BatchCosts:
 
 @attrs.frozen
 class FaultBatch:
-    """One batch of GPU faults, and when the phases of ``uvm_gpu_service_replayable_faults`` ended, in seconds."""
+    """One batch of GPU faults: its contents, and the end of each of its phases, in virtual seconds.
+
+    The phases are those of ``uvm_gpu_service_replayable_faults`` in nvidia-uvm.
+    """
 
     begin: float
     """Time when the handler begins to fetch."""
@@ -154,7 +157,10 @@ REPLAY_POLICIES: Final[Mapping[str, ReplayPolicy]] = MappingProxyType(
 
 
 class ReplayChannel:
-    """Orders a replay behind its copies and the previous one; the driver goes on (``push_replay_on_gpu``)."""
+    """The channel in which a replay follows its copies and the previous replay.
+
+    The driver pushes a replay and goes on (``push_replay_on_gpu``, which acquires the tracker of the batch).
+    """
 
     def __init__(self, sim: Simulation, compute: Mailbox) -> None:
         self._sim = sim
@@ -719,7 +725,10 @@ class HostFaults:
             usage.host_faults += faults
 
     def _missing(self, block: ManagedBlock, pages: PageSet, writes: bool) -> int:
-        """Return a device's pages on which the host faults; others it reaches over a coherent link."""
+        """Return the pages of a device that an access of the host faults on.
+
+        The host reaches system-allocated memory on the device over the coherent link, so that it does not fault there.
+        """
         return block.resident & pages & ~(block.system if writes else block.host_copy | block.system)
 
     async def _fault(self, member: VaBlocks, block: ManagedBlock, pages: PageSet, writes: bool, cause: int) -> int:

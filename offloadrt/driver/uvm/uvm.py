@@ -302,7 +302,10 @@ class Uvm:
         self.pages.add(begin, nbytes, populated, name)
 
     def use_system_memory(self) -> None:
-        """Let the device use the host's allocators' memory, once, before ``start``. Raises ProfileError."""
+        """Let the device use memory of the host's allocators in place; call it before ``start``, and once.
+
+        Raises ProfileError when the profile lacks an entry.
+        """
         spec, blocks = self._machine.spec, self._blocks
         blocks.system_costs = spec.read(SystemMemoryCosts)
         if blocks.system_costs.counts:

@@ -157,7 +157,10 @@ class VaSpace:
         self._costs: PeerCosts | None = None
 
     def join(self, member: VaBlocks) -> None:
-        """Add a device, which learns of earlier allocations. Raises ProfileError without an entry for several."""
+        """Add a device, which learns of what was allocated before.
+
+        Raises ProfileError when the profile lacks an entry that several devices need.
+        """
         for address, (nbytes, name) in self._allocations.items():
             member.pages.add(address, nbytes, False, name)
         self.members.append(member)
@@ -505,7 +508,10 @@ class VaBlocks:
         self._without_room[block.index] = self._without_room.get(block.index, 0) | pages
 
     def try_again(self) -> None:
-        """Unmap remote pages, now that the program has freed device memory, so that they fault if there is room."""
+        """Unmap pages mapped over the link for lack of device memory, if there is room now, so that they fault.
+
+        Called when the program has freed device memory.
+        """
         if self._without_room and self.device.memory.has_room(self.pages.block_size):
             without, self._without_room = self._without_room, {}
             for index, pages in without.items():

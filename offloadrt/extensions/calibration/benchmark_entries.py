@@ -205,7 +205,10 @@ def _populating(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
 
 
 def way_to_measure(entry: str, machine: str) -> str:
-    """Return shell commands that measure an entry on a machine, beside its profile; empty if no benchmark does."""
+    """Return the shell commands that measure an entry on a machine; empty if no benchmark measures it.
+
+    machine: the profile from which all other entries come.
+    """
     if entry not in MEASURED:
         return ""
     programs = ENTRIES["benchmarks"]["programs"].items()

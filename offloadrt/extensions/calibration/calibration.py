@@ -142,7 +142,10 @@ def _ranked(entries: Iterable[tuple[bool, CalibratedEntry]]) -> list[CalibratedE
 def _of_trace(
     trace: DeviceTrace, base: MachineSpec
 ) -> tuple[list[Measurement | None], Collection[str], dict[str, int]]:
-    """Return a trace's measurements, its possible entries and its unused calls. Raises CalibrationError."""
+    """Return the measurements from a trace, the entries that it could measure, and the number of unused calls by name.
+
+    Raises CalibrationError if the base is a machine of another vendor.
+    """
     library = "hip" if base.text("driver.api") == "rocr" else base.text("driver.calls")
     if trace.library != library:
         raise CalibrationError(
@@ -166,7 +169,10 @@ def _contradictions(facts: dict[str, float], base: MachineSpec) -> Iterable[str]
 
 
 def write(calibration: Calibration, base: str, path: Path) -> None:
-    """Write the new profile, on the base that the user named, to a file. Raises CalibrationError."""
+    """Write the new profile to a file. base: the name or the file of the base profile, as the user gave it.
+
+    Raises CalibrationError.
+    """
     text = "\n".join(_lines(calibration, base, path.stem)) + "\n"
     try:
         path.write_text(text, encoding="utf-8")
@@ -271,7 +277,10 @@ def _counted(kernel: KernelSummary, compute: ComputeSpec) -> float | None:
 def calibrated(
     files: Sequence[Path], base: str, output: Path, recording: Path | None
 ) -> tuple[Calibration, list[ComparedKernel]]:
-    """Calibrate and write the profile; return it and the kernels beside the recording's. Raises UserError."""
+    """Calibrate from files and write the profile; return the calibration and the kernels beside the recording's.
+
+    Raises UserError.
+    """
     if not files:
         raise UserError("calibrate: name at least one file")
     if any(path.exists() and output.exists() and path.samefile(output) for path in (*files, Path(base))):

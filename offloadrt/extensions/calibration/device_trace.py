@@ -83,7 +83,10 @@ class CalibrationError(ValueError):
 
 
 class Database:
-    """A SQLite file that is opened for reading. Raises CalibrationError, also later, if it is none or is damaged."""
+    """A SQLite file, opened for reading only.
+
+    The constructor and all methods raise CalibrationError if it is no SQLite file or is damaged.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

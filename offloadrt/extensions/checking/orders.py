@@ -60,7 +60,10 @@ class References:
             self._take(self._cells(device).cut(entry.host_begin, entry.host_end), directive)
 
     def found(self, event: ItemFound, directive: Directive) -> bool:
-        """Note that a map (no pointer's look-up) takes a reference; tell whether it would copy if it came early."""
+        """Note that a map takes a reference; tell whether it would copy to the device if it came early.
+
+        A pointer's own look-up, by which its pointee is mapped, takes none.
+        """
         flags, cells = event.item.flags, self._counted(event)
         if not cells or event.begin != event.item.begin:
             return False

@@ -20,7 +20,10 @@ def dask(jobs: int) -> Iterator[Executor]:
 
 @contextlib.contextmanager
 def mpi(jobs: int) -> Iterator[Executor]:
-    """Return a context manager of the executor of MPI's ranks. Raises UserError on ranks but 0, and without mpi4py."""
+    """Return a context manager with the executor of the ranks that MPI started.
+
+    Raises UserError on ranks other than 0, and without mpi4py.
+    """
     with _library("mpi4py.futures", "mpi").MPICommExecutor() as pool:
         if pool is None:
             raise UserError(

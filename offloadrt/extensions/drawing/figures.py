@@ -331,7 +331,10 @@ def chosen(
 def draw_sweep(
     scenario: Scenario, axes: Mapping[str, Sequence[Any]], results: Sequence[Result], folder: Path, **wishes: Any
 ) -> list[Path]:
-    """Draw a sweep's figure into a folder, in place of earlier files; return the paths. wishes: as for `chosen`."""
+    """Draw the figure of a sweep into a folder, and delete the files of an earlier one first; return the new paths.
+
+    wishes: the user's choices, as for `chosen`.
+    """
     delete(folder)
     figure = chosen(scenario.figure, axes, results, scenario.machine, **wishes)
     return [] if figure is None else draw(figure, results, folder)
@@ -347,7 +350,10 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
 
 
 def canvas_of(figure: Figure, results: Sequence[Result]) -> Any:
-    """Draw `figure` from `results` with matplotlib. Raises UserError without it, and for a column that is not there."""
+    """Return `figure`, drawn from `results`, as a figure of matplotlib.
+
+    Raises UserError when matplotlib is not installed, or when the figure's columns are not in the results.
+    """
     rows = [row(result) for result in results]
     names = _texts(figure.x, rows)
     for name in (figure.y,) if names else (figure.x, figure.y):
@@ -447,7 +453,10 @@ def _texts(name: str, rows: Sequence[dict[str, Cell]]) -> tuple[str, ...]:
 
 
 def _over_baseline(figure: Figure, results: Sequence[Result], rows: Sequence[dict[str, Cell]]) -> list[dict[str, Cell]]:
-    """Return the rows that have a baseline, with its `y` divided by their own. Raises UserError if none are left."""
+    """Return the rows with `y` replaced by the baseline's `y` divided by their own.
+
+    Rows of the baseline, and rows that have none, are left out. Raises UserError if none are left.
+    """
 
     def place(result: Result) -> tuple[tuple[str, Cell], ...]:
         return tuple(item for item in result.parameters.items() if item[0] not in figure.baseline)
@@ -486,7 +495,10 @@ def draw_time(result: Result, path: Path) -> None:
 
 
 def time_figure(result: Result) -> Any:
-    """Draw on what the host threads spent their time, in percent. Raises UserError if none lived; needs matplotlib."""
+    """Return a figure of matplotlib that shows on what the host threads spent their time, in percent of their lives.
+
+    Raises UserError if no host thread lived in the measured time, and without matplotlib.
+    """
     if not result.where_time_went:
         raise UserError(f"{result.scenario}: no host thread lived in the measured time, so there is nothing to draw")
     canvas = new_canvas(9.0, 2.4)

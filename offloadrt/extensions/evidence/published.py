@@ -55,7 +55,10 @@ class _Reported:
 
 
 def _reported(point: PublishedPoint, y: str) -> _Reported:
-    """Read the claims of a point in a figure that shows `y`. Raises UserError for one without a number of that unit."""
+    """Read the claims of a point in a figure that shows `y`.
+
+    Raises UserError for an unknown claim, one without a number, and one whose unit does not fit.
+    """
     claim = _claim(point.package, point.claim)
     given = [claim.lo, claim.hi] if point.band else claim.value if isinstance(claim.value, list) else [claim.value]
     numbers = [float(value) for value in given if isinstance(value, int | float)]

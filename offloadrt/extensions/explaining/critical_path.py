@@ -50,7 +50,10 @@ class ApiCall:
 
 
 class Doing(NamedTuple):
-    """What an actor does between two of its events; a tuple, because a run has hundreds of thousands of them."""
+    """What an actor does between two of its events.
+
+    A tuple, because a run has hundreds of thousands of them.
+    """
 
     directive: int = NOTHING
     call: ApiCall | None = None
@@ -177,7 +180,10 @@ def history_of(
     source_lines: dict[int, str],
     arrivals: dict[int, tuple[int, int]],
 ) -> History:
-    """Sort the events that count in a run's trace hash (`rows`), and its resumptions, by actor."""
+    """Sort a run's events and resumptions by actor.
+
+    rows: events that count in the trace hash, in order. arrivals: as in `History`.
+    """
     history = History(source_lines=source_lines, resumptions=resumptions, arrivals=arrivals)
     for number, resumption in enumerate(resumptions):
         history.taken.setdefault(resumption.taker, []).append(number)
@@ -358,7 +364,10 @@ class _Turn:
 
 
 def critical_path(history: History, begin_ps: int, end_ps: int, actor: int) -> list[PathPart]:
-    """Return the parts of the critical path in order of time; they fill `begin_ps` to `end_ps` and end with `actor`."""
+    """Return the critical path from `begin_ps` to `end_ps`, when it ends with `actor`; the parts are in order of time.
+
+    The parts add up to `end_ps - begin_ps`.
+    """
     return _Walk(history, begin_ps).back_from(actor, end_ps)
 
 

@@ -232,7 +232,10 @@ def screen(
 
 
 def correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[float]) -> dict[str, float]:
-    """Return by entry the correlation over draws of its position in its range with a figure; 0 if one is constant."""
+    """Return for each entry the correlation of its position in its range with a figure; 0 if one of them is constant.
+
+    places: for each draw, the position of every entry. figures: the figure in each draw.
+    """
     found = dict.fromkeys(places[0], 0.0) if places else {}
     if len(set(figures)) > 1:
         for entry in found:

@@ -207,7 +207,10 @@ def with_curves(
     deadline: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Tried:
-    """Try 75, 50 and 25 % of the costs that gain most at zero, as Coz does with lines; add these gains to `tried`."""
+    """Try 75, 50 and 25 % of the costs that gain most when they are zero, as Coz does with lines of code.
+
+    Returns `tried` with curves of these gains.
+    """
     parts: dict[int, dict[float, Any]] = {}
     for one in [one for one in tried.what_ifs if one.gain > 1.0]:
         if len(parts) < _CURVES and (change := trials.parts_of(one.change)):
@@ -235,7 +238,11 @@ def _in_time(
 
 
 def order_effects(tried: Tried) -> list[str]:
-    """Return a sentence for each change that gains but is slower in some draws or parts, or is cheaper but slower."""
+    """Return a sentence for each change with an order effect.
+
+    It makes the run faster but is slower in some draws or with a part of its step, or it is a cheaper cost that makes
+    the run slower.
+    """
     return [text for one in tried.what_ifs if (text := _turned(one))]
 
 

@@ -208,7 +208,10 @@ class Observed:
 
 
 def observe(scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> Observed:
-    """Run a scenario once and find its critical path. Raises as `execute`; UserError if `options.repeat` is not 1."""
+    """Run a scenario once, as `offloadrt run` does, and find its critical path.
+
+    Raises what `execute` raises, and UserError if `options.repeat` is not 1.
+    """
     if options.repeat != 1:
         raise UserError("why: one run is explained; leave --repeat out")
     causal_log = CausalLog()
@@ -331,7 +334,10 @@ def grouped(path: Iterable[PathPart], key: Callable[[PathPart], str]) -> list[Pa
 
 
 def by_phase(observed: Observed) -> list[PathShare]:
-    """Add up the critical path by named phase, if there is one; each name says which resource has most of its phase."""
+    """Add up the critical path by the program's named phases; each name says which resource has most of the phase.
+
+    Returns an empty list if the program names no phases.
+    """
     of_phase: dict[str, list[PathPart]] = {}
     for part, phase in observed.phases.parts(observed.path) if observed.phases else ():
         of_phase.setdefault(phase, []).append(part)

@@ -175,7 +175,10 @@ def drawn(observed: Observed, window: tuple[int, int] | None = None, patterns: S
 
 @attrs.define
 class _Painter:
-    """Draws tracks on axes with `factor` ps per unit, and remembers their kinds of work for the legend."""
+    """Draws tracks on axes of matplotlib, and remembers which kinds of work were on them, for the legend.
+
+    factor: picoseconds per unit of the time axis.
+    """
 
     area: Any
     factor: float

@@ -108,7 +108,10 @@ class Proposal:
 
 
 def decisions(scenario: Scenario, given: Mapping[str, Value], configuration: str | None = None) -> list[Proposal]:
-    """Propose other values of the parameters that a user may choose, and configurations other than `configuration`."""
+    """Propose other values of the parameters that the user may choose, and other memory configurations.
+
+    configuration: the value of `--configuration`; None if it was not given.
+    """
     found = []
     if "configuration" not in scenario.parameters and not is_shipped(scenario):
         others = [name for name in _CONFIGURATIONS if name != (configuration or "copy")]
@@ -128,7 +131,10 @@ def decisions(scenario: Scenario, given: Mapping[str, Value], configuration: str
 def switches(
     spec: MachineSpec, path: Sequence[PathPart], options: RunSpec, model: str, scenario: Scenario
 ) -> list[Proposal]:
-    """Propose environment variables and allocators that act on a part of the path; they leave the program unchanged."""
+    """Propose environment variables and allocators, which change a run without a change of the program.
+
+    A switch is proposed only if the path has something that it acts on. model: the programming model.
+    """
     shares, whole_ps = _shares(path), sum(part.ps for part in path)
     found: list[Proposal] = []
     for switch in SWITCHES:
@@ -486,7 +492,10 @@ class Trials:
         changes: Iterable[Proposal],
         advanced: Callable[[int, int], object] = lambda done, asked: None,
     ) -> Tried:
-        """Try the changes, the most promising first, until the deadline. advanced: gets the runs done and all known."""
+        """Try the changes, the most promising first, until the deadline; wait for those that were begun.
+
+        base: the result of the original run. advanced: called with the runs done and all runs known so far.
+        """
         self.spec = spec
         ahead = sorted(changes, key=lambda change: -change.promise)
         known = self.merit_in(base)

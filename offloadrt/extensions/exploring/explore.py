@@ -335,7 +335,10 @@ class Shrunk:
 def shrink(
     program: Program, plan: SchedulePlan, case: ScheduleCase, outcome: RunOutcome, reference: RunOutcome
 ) -> Shrunk:
-    """Make a failing run smaller; return the smallest that fails in the same way, as found up to KeyboardInterrupt."""
+    """Make the failing run `case` of `program` smaller; return the smallest one that fails in the same way.
+
+    After KeyboardInterrupt, return the smallest one up to then.
+    """
     shrunk = Shrunk(program, case, outcome, reference)
     with suppress(KeyboardInterrupt), patient_collector():
         _shrink(shrunk, plan)
@@ -420,7 +423,10 @@ def _as_departures(shrunk: Shrunk) -> None:
 
 
 def _minimize(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> None:
-    """Leave out as many items as possible (delta debugging) as long as the run `fails` with those that are left."""
+    """Leave out as many items as possible (delta debugging).
+
+    fails: called with the items left, tells whether the run with them still fails, and keeps them if so.
+    """
     left = tuple(items)
     if left and fails(()):
         return

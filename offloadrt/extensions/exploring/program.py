@@ -64,7 +64,10 @@ class RunOutcome:
 
 
 def result_of(figures: Mapping[str, Value], names: Sequence[str]) -> RunOutcome:
-    """Return the outcome of the figures `names`, or of all that are no times. Raises UserError for one not returned."""
+    """Return the outcome of a run without an error: the figures `names`, or if none are named all that are no times.
+
+    Raises UserError for a name that the program did not return.
+    """
     for name in names:
         if name not in figures:
             raise UserError(f"--result {name}: the program returned {', '.join(figures) or 'no figures'}")
@@ -448,7 +451,10 @@ _MOST = 4
 
 @attrs.define
 class _Departed:
-    """A departure from the order of scheduling, in virtual seconds, and who went on while its actor was late."""
+    """A departure from the order of scheduling, and the actors that went on while its actor was late.
+
+    Times are virtual seconds.
+    """
 
     time: float
     actor: int

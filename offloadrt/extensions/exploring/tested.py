@@ -129,7 +129,10 @@ class ExploredTest:
 
 
 def explore_test(tested: ExploredTest, strategy: str, runs: int) -> BaseException | None:
-    """Run a test under many schedules; return the first failure, with its story and token. Raises UserError."""
+    """Run a test under many schedules; return the exception of the first failure, or None if all pass.
+
+    A note of the exception has the story and the token of the failing schedule. Raises UserError.
+    """
     found = explore(tested, SchedulePlan.parse(strategy), runs, InProcess())
     if not found.failures:
         return None
@@ -143,7 +146,10 @@ def explore_test(tested: ExploredTest, strategy: str, runs: int) -> BaseExceptio
 
 
 def fail_everywhere(tested: ExploredTest, runs: int) -> BaseException | None:
-    """Run a test with a fault at each await; return the first failure, with its fault and token. Raises UserError."""
+    """Run a test once for each of its awaits, with a fault there; return the exception of the first failure.
+
+    A note of it has the fault and the token. Returns None if all runs end as documented. Raises UserError.
+    """
     found = everywhere(tested, runs, InProcess())
     if not found.failures:
         return None

@@ -53,7 +53,10 @@ class Node(Generic[Op]):
 
 @attrs.define(eq=False)
 class HostLoop(Generic[Op]):
-    """A loop: `head` runs before each round, and once more at the end; from there control goes to `body` or on."""
+    """A loop. `head` is executed before each round, and once more when there is no round left.
+
+    Control goes from there to `body` or to what follows.
+    """
 
     test: ast.expr | None
     """The test of a ``while``; None for other loops."""
@@ -279,7 +282,10 @@ class FlowBuilder(Generic[Op, S]):
         self._end = node
 
     def emit(self, operation: Op, origin: int) -> None:
-        """Append an operation to the path. origin: a key of its place in the source, the same for copies of one."""
+        """Append an operation to the path.
+
+        origin: a key of its place in the source, the same for copies of one place.
+        """
         self.reach(Node(operation, origin=(origin, *self._context)))
 
     # what leaves a piece of the source
@@ -451,7 +457,10 @@ class Rounds:
 
     @classmethod
     def written(cls, count: int, again: float) -> Rounds:
-        """Return the rounds of a loop of at most `count`, each of which leads to the next with probability `again`."""
+        """Return the rounds of a loop with at most `count` of them.
+
+        again: the probability that a round leads to the next.
+        """
         starts = float(count) if again == 1.0 else (1.0 - again**count) / (1.0 - again)
         return cls(starts, starts, again**count)
 

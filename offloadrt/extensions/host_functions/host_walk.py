@@ -194,7 +194,10 @@ class HostWalk(ABC, Generic[Op, S]):
         head: Callable[[], None],
         endless: bool = False,
     ) -> None:
-        """Walk through a loop for all rounds, in which the names that it assigns stand for different things."""
+        """Walk through a loop for all its rounds.
+
+        Names that it assigns stand for different things in different rounds.
+        """
         names = [name for name in assigned(node.body) if name in self.scope.names]
 
         def begin() -> None:

@@ -228,7 +228,10 @@ class TraceStatistics:
 
 
 def statistics_of(path: Path) -> TraceStatistics:
-    """Compute the statistics of a log of `offloadrt run --log`. Raises UserError when it cannot be read as one."""
+    """Compute the statistics of the log that `offloadrt run --log` wrote to `path`.
+
+    Raises UserError when it cannot be read as one.
+    """
 
     def on_cut(number: int) -> None:
         print(f"offloadrt: {path}: is cut off in line {number}; these are the events before it", file=sys.stderr)

@@ -101,7 +101,10 @@ class World:
         return self._contexts.setdefault(key, 2 * len(self._contexts))
 
     def agree(self, context: int, number: int, call: str, arguments: str, rank: int, size: int, at: str) -> None:
-        """Check that all ranks make equal collective calls (root, bytes, operation) in one order. Raises MpiError."""
+        """Check that all ranks of a communicator make the same collective calls in the same order. Raises MpiError.
+
+        The arguments that MPI wants to be equal are compared too: root, bytes and operation.
+        """
         key = context, number
         first, told, other, there, came = self._calls.setdefault(key, (call, arguments, rank, at, set()))
         came.add(rank)
@@ -581,7 +584,10 @@ class Comm:
     # ------------------------------------------------------------------ communicators
 
     async def Split(self, color: int = 0, key: int = 0, *, at: str = "") -> Comm | None:
-        """Return the communicator of the ranks of a color, by their keys (MPI_Comm_split); None for UNDEFINED."""
+        """Return the communicator of all ranks with the same color, in the order of their keys (MPI_Comm_split).
+
+        Returns None for a rank whose color is UNDEFINED.
+        """
         mine = np.array([color, key], np.int64)
         everybody = np.zeros(2 * self.size, np.int64)
         sent, into = (MpiBuffer(values.nbytes, values=values, dtype=values.dtype) for values in (mine, everybody))
@@ -618,7 +624,10 @@ def _elements(buffer: MpiBuffer) -> int:
 
 
 def worlds(processes: Sequence[Process]) -> list[Comm]:
-    """Return each process's MPI_COMM_WORLD by rank. Raises ProfileError if the profile lacks the costs of messages."""
+    """Return each process's handle of MPI_COMM_WORLD, in order of rank.
+
+    Raises ProfileError if the machine's profile lacks the costs of messages.
+    """
     world = World(processes)
     context = world.context("MPI_COMM_WORLD")
     group = range(len(processes))

@@ -497,7 +497,10 @@ class Endpoint:
     async def wait(
         self, requests: Sequence[MpiRequest], needed: int, call: str, at: str, *, background: bool = False
     ) -> None:
-        """Make progress until `needed` requests are complete; with `background`, leave it to threads in MPI calls."""
+        """Make progress until `needed` of the requests are complete.
+
+        With `background`, for a nonblocking collective, only wait: threads that are in MPI calls make the progress.
+        """
         pending = [request for request in requests if not request.is_done]
         waiting = PendingWait(needed - (len(requests) - len(pending)))
         if waiting.left <= 0 and not self._work:

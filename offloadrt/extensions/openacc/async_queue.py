@@ -69,7 +69,10 @@ class AsyncQueue:
                 self.lock.release()
 
     async def precede(self, device: OffloadDevice, queue: DirectiveQueue) -> None:
-        """Order what is in this async queue before what is put into `queue` from now on; the host does not wait."""
+        """Order all that is in this async queue so far before what is put into `queue` from now on.
+
+        The host does not wait.
+        """
         if self.stream is not None and device.tell is not None:
             device.tell(QueueAwaited(self, queue.cause))
         if self.stream is not None and self.stream is not queue.stream:
@@ -78,7 +81,10 @@ class AsyncQueue:
                 await device.plugin.wait_event(queue, event)
 
     async def drain(self, device: OffloadDevice, cause: int) -> None:
-        """Wait for the queue, then do its deferred work; the next call does what is left. Raises a kernel's error."""
+        """Wait for everything in the queue, then do the work that its directives deferred.
+
+        Raises the error of a kernel in it. If this is left early, the next call does the rest.
+        """
         if self.stream is None:
             return
         left, self._left = self._left, []
@@ -93,7 +99,10 @@ class AsyncQueue:
             self._left[:0] = left
 
     async def give_back(self, device: OffloadDevice, cause: int) -> None:
-        """Drain the queue and give its stream back to the pool, unless this is left early or fails."""
+        """Drain the queue and give its stream back to the pool.
+
+        It keeps the stream when this is left early or fails.
+        """
         await self.drain(device, cause)
         queue = DirectiveQueue(cause, self.stream)
         self.stream = None

@@ -253,7 +253,10 @@ class HostThread(ProgramThread):
         return self.device_number
 
     def acc_set_device_num(self, number: int) -> None:
-        """Set the current device for the thread's next directives. Raises InvalidDevice, TypeError."""
+        """Set the thread's current device, from its next directive on (``set device_num``).
+
+        Raises InvalidDevice, TypeError.
+        """
         if not is_integer(number):
             raise TypeError(f"acc_set_device_num: device is {number!r}, which is no number of a device")
         self.program.device(number, "acc_set_device_num")

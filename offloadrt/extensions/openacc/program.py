@@ -154,7 +154,10 @@ class OpenACC(OffloadProgram[HostThread]):
         return {**super().locks(), **self.library.queues.locks(), **self.code.locks()}
 
     async def complete_tasks(self) -> None:
-        """Wait for all async queues and give their streams back, but for a device that a fatal error has ended."""
+        """Wait for all async queues, also those that the program has not waited for, and give their streams back.
+
+        The queues of a device that a fatal error has ended are left alone.
+        """
         begin = self.sim.now
         for device in self.devices:
             for queue in self.library.queues.in_use(device.number) if device.ended is None else ():

@@ -30,7 +30,10 @@ from offloadrt.sim import Lock, LockStatistics, Simulation
 
 @attrs.frozen(eq=False)
 class ResolvedArrays:
-    """The addresses of arrays on one device, in their order, valid for one generation of its device table."""
+    """The addresses of arrays on one device, valid for one generation of its device table.
+
+    pointers: in the arrays' order.
+    """
 
     generation: int
     pointers: tuple[DevicePointer, ...]
@@ -202,7 +205,10 @@ GCC_WITH_POOLS: Final = CompilerModel("gcc", "pool", InternalPool)
 
 
 def compiler_model(name: str, pools: bool = False) -> CompilerModel:
-    """Return the model of that name, GCC's with JACC's two pools if `pools`. Raises ValueError for another name."""
+    """Return the model with that name; with `pools`, GCC's is the one with JACC's two pools.
+
+    PGI's library has its pool with or without `pools`. Raises ValueError for a name that does not exist.
+    """
     if name not in COMPILERS:
         raise ValueError(f"no compiler {name!r}; there are: {', '.join(sorted(COMPILERS))}")
     return GCC_WITH_POOLS if pools and name == "gcc" else COMPILERS[name]

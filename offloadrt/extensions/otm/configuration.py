@@ -50,7 +50,10 @@ _NO_MAP = ATTACH | LITERAL | PRIVATE
 
 @attrs.frozen
 class Otm(Managed):
-    """Treats implicit and pinned objects as `managed` does, explicit ones as `copy`; `host_program` ranks them."""
+    """Treats implicit and pinned objects as `managed` does, and explicit ones as `copy` does.
+
+    host_program: what a compiler knows of the program, from `HostProgram.of`.
+    """
 
     name: ClassVar[str] = "otm"
     host_program: object = None

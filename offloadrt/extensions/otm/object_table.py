@@ -115,7 +115,10 @@ class ActiveBytes:
 
 @attrs.frozen
 class Decision:
-    """The result of `decide`: `changed` has the placements that are new or have changed, in order of their decision."""
+    """The result of `decide`.
+
+    changed: placements that are new or have changed, in the order in which they were decided.
+    """
 
     changed: dict[Hashable, Placed]
     counters: ActiveBytes
@@ -272,7 +275,10 @@ class ObjectTable:
         return None if placed is None else placed.mechanism
 
     def decide(self, candidates: Sequence[Candidate]) -> list[tuple[HostArray, Mechanism]]:
-        """Place the objects of a call, whose keys are arrays of the table; return those whose mechanism changed."""
+        """Place the objects of a call, whose keys are arrays of the table.
+
+        Returns the objects whose mechanism changed.
+        """
         decision = decide(candidates, self._active, self.counters, self.budget, self.spec.rules)
         self.counters = now = decision.counters
         self.peak = ActiveBytes(max(self.peak.explicit, now.explicit), max(self.peak.implicit, now.implicit))
@@ -310,7 +316,10 @@ class ObjectTable:
             one.open.append(item)
 
     def drop(self, item: MapItem, all_of_them: bool) -> None:
-        """Drop the latest deferred map, or all of them, that contain this item's section, as its directive ends."""
+        """Drop the latest deferred map that contains the section of this item, as its directive ends.
+
+        all_of_them: drop every such map (``delete``).
+        """
         one = None if item.array is None else self._objects.get(item.array)
         if one is None:
             return

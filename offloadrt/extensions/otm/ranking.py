@@ -104,7 +104,10 @@ class ObjectScope(Scope):
         """
 
     def inside(self, function: HostFunction, arguments: Mapping[str, Any]) -> ObjectScope:
-        """Make the scope of a function that is called with these arguments; other parameters are objects."""
+        """Make the scope of a function that is called with these arguments.
+
+        Parameters that are not given are objects.
+        """
         inner, tree = copy.copy(self), function.source.tree
         inner.source = function.source
         for name in outer_names(tree):
@@ -173,7 +176,10 @@ class ObjectScope(Scope):
                     yield name, ProgramObject(name) if made else Ambiguous(f"{name} is a part of {text(value)}")
 
     def _made_by_call(self, node: ast.expr) -> bool:
-        """Tell whether a call may make objects; Python's own functions, such as ``reversed``, only pass them on."""
+        """Tell whether an expression is a call that may make objects.
+
+        Python's own functions, such as ``reversed``, only pass on existing objects.
+        """
         called = node.value if isinstance(node, ast.Await) else node
         if not isinstance(called, ast.Call):
             return False
@@ -261,7 +267,10 @@ class ObjectScope(Scope):
         return None
 
     def construct(self, node: ast.Call) -> TargetConstruct:
-        """Return a directive's kernel, and the objects that are its arrays. Raises SourceRefused if unclear."""
+        """Return the kernel that a directive runs, and the objects that are its arrays.
+
+        Raises SourceRefused if unclear.
+        """
         name = text(node.args[0])
         kernel = self.kernels.get(name) or self.meaning(node.args[0])
         if not isinstance(kernel, Kernel):

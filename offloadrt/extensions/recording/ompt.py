@@ -12,7 +12,10 @@ from offloadrt.runtime.mapping.map_item import MapItem
 
 
 class Tool(Protocol):
-    """Called at each operation on the host, in order, with emulated addresses; array is None without host memory."""
+    """Called at each operation on the host, in order.
+
+    Addresses are those of the emulated machine; array is None if no host memory takes part.
+    """
 
     def target_map(self, device: int, call: str, items: Sequence[MapItem]) -> None:
         """Note that a directive begins to work on these items (`target_map_emi`); a target region calls it once."""
@@ -20,7 +23,10 @@ class Tool(Protocol):
     def target_data_op(
         self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int
     ) -> None:
-        """Note a data operation `op`: alloc, h2d, d2h, delete, attach, associate, disassociate."""
+        """Note a data operation (`target_data_op_emi`), whose kind is `op`.
+
+        op: alloc, h2d, d2h, delete, attach, associate, disassociate.
+        """
 
     def target_submit(self, device: int, kernel: str) -> None:
         """Note that a kernel is about to be launched (`target_submit_emi`)."""

@@ -135,7 +135,10 @@ class _LoopGroup:
 
 
 class RepeatedPhases:
-    """Leaves out instances of a run's repeated phases, and estimates what they would have added to its `counted`."""
+    """Leaves out instances of the repeated phases of one run, and estimates what they would have added.
+
+    counted: returns the counts of the run since its start.
+    """
 
     wanted = True
 
@@ -260,7 +263,10 @@ def _together(loops: Iterable[LeftOut]) -> list[list[LeftOut]]:
 
 
 def _estimate(loops: Sequence[LeftOut]) -> PhaseEstimate:
-    """Estimate a phase: the mean of its threads' loops if they contend at one pace, the slowest if they are uneven."""
+    """Estimate one phase from the loops of its threads.
+
+    Threads that contend have the same pace, so their estimates are averaged. If work is uneven, the slowest is taken.
+    """
     seconds = statistics.fmean(loop.seconds for loop in loops)
     error_s = math.sqrt(math.fsum(loop.error_s**2 for loop in loops)) / len(loops)
     slowest = max(loops, key=lambda loop: loop.seconds)
@@ -310,12 +316,18 @@ _STEADY: Final = 0.01
 
 
 def order_parameter(starts: Sequence[float], period: float) -> float:
-    """Return the order parameter, 0 to 1, of threads that began instances of mean length `period` at these times."""
+    """Return the order parameter, 0 to 1, of threads that began an instance at these times.
+
+    period: the mean length of their instances, in seconds.
+    """
     return abs(sum(cmath.exp(2j * math.pi * (start - starts[0]) / period) for start in starts)) / len(starts)
 
 
 def change(starts: Starts, taken: int) -> float:
-    """Return by how many seconds the last `taken` instances are longer than those before, the first one left out."""
+    """Return by how many seconds the last `taken` instances are longer, on average, than as many before them.
+
+    The very first instance, in which a thread does everything for the first time, is left out.
+    """
     before = min(taken, len(starts) - 2 - taken)
     if before < 1:
         return 0.0

@@ -141,7 +141,10 @@ class Algorithms(ABC):
         return self.invoke(AlgorithmCall("fill_n", policy, _fill_n(array.itemsize), (array, n, value), n))
 
     def copy(self, policy: ExecutionPolicy, source: UsmArray, destination: UsmArray) -> Awaitable[None]:
-        """Run ``std::copy`` to the first elements of `destination`. Raises ValueError where it has fewer elements."""
+        """Run ``std::copy`` of all elements of `source` to the first elements of `destination`.
+
+        Raises ValueError where the destination has fewer elements.
+        """
         n = source.nbytes // source.itemsize
         _within(destination, n, "copy")
         return self.invoke(
@@ -157,7 +160,10 @@ class Algorithms(ABC):
         dtype: DTypeLike = np.float64,
         iterations: int | None = None,
     ) -> Any:
-        """Run ``std::transform_reduce``; return what the kernel leaves in its last parameter, None for phantoms."""
+        """Run ``std::transform_reduce``; return what the kernel leaves in its last parameter.
+
+        Returns None where an array is a phantom, since nothing is computed then.
+        """
         return await self.invoke(AlgorithmCall("transform_reduce", policy, kernel, arguments, iterations, init, dtype))
 
     async def reduce(
@@ -174,7 +180,10 @@ class Algorithms(ABC):
         return None if count is None else count > 0
 
     async def all_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """Run ``std::all_of`` on the first array, None for phantoms. Raises ValueError if no argument is an array."""
+        """Run ``std::all_of`` on the elements of the first array; return None where an array is a phantom.
+
+        Raises ValueError if no argument is an array.
+        """
         first = next(pointers(direct(arguments)), None)
         if first is None:
             raise ValueError(f"all_of({predicate.name}): none of the arguments is an array, so it is of no elements")

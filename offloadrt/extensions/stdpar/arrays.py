@@ -17,7 +17,10 @@ from offloadrt.sim import Simulation
 
 
 class HostPointerInKernel(OffloadError):
-    """A kernel got a pointer that the device cannot use, and nvcpp or rocstdpar, which check none, let it crash."""
+    """A kernel got a pointer that the device cannot use, and the program crashes.
+
+    This happens under nvcpp and rocstdpar, which do not check the pointers.
+    """
 
 
 class ForeignFree(OffloadError):
@@ -84,7 +87,10 @@ class UsmArray(HostArray):
 
     @property
     def data(self) -> NDArray[Any]:
-        """Return the values as the host sees them. Raises UnfinishedRead; TypeError for phantoms and device memory."""
+        """Return the values as the host sees them.
+
+        UnfinishedRead while a kernel writes them, TypeError for a phantom and for device memory.
+        """
         self.check_host_access(writes=False, hint=_HINT)
         return self._values()
 

@@ -91,7 +91,10 @@ class TranslationUnit:
         return cls((function, *beside, *inline), tuple(inline))
 
     def inlined(self, called: Callable[..., Any]) -> bool:
-        """Tell whether a function is inlined: one of `inline`, or one of the unit that calls an algorithm itself."""
+        """Tell whether the compiler inlines a function.
+
+        It inlines those in `inline`, and those of the unit that call an algorithm themselves.
+        """
         code = called.__code__
         if any(function.__code__ is code for function in self.inline):
             return True
@@ -115,7 +118,10 @@ def _functions_of(values: Iterable[Any]) -> Iterator[types.FunctionType]:
 
 
 def threads_of(tree: FunctionTree) -> set[str]:
-    """Return the parameters that are host threads: the first, and each whose annotation ends with ``Thread``."""
+    """Return the names of the parameters that are host threads.
+
+    These are the first parameter, and each whose annotation ends with ``Thread``.
+    """
     given = positional(tree)
     annotated = [
         parameter
@@ -178,7 +184,10 @@ _STOPS = {
 
 
 def stops(marker: Marker, system_usm: bool = False) -> Reason | None:
-    """Return why an operation of this kind ends a window; None if a barrier may pass it, or if it is offloaded."""
+    """Return the reason why an operation of this kind ends a window, so that the thread must wait before it.
+
+    Returns None where the barrier can be delayed past the operation, and for algorithms that are offloaded.
+    """
     if marker is Marker.STACK_ACCESS and system_usm:
         return Reason.STACK
     return _STOPS.get(marker)
@@ -238,7 +247,10 @@ class Kept:
 
 @attrs.frozen
 class Endless:
-    """The decision that `algorithm` has no barrier, since every path from it loops for ever without needing one."""
+    """The decision that `algorithm` has no barrier, since no path from it reaches an operation that needs one.
+
+    Such a path loops for ever.
+    """
 
     algorithm: Operation
 
@@ -285,7 +297,10 @@ class Window:
 
 
 def windows(operations: Iterable[Operation], elision: bool = True, system_usm: bool = False) -> list[Decision]:
-    """Return the decisions on a recorded list of operations, at whose end the function exits, as they are made."""
+    """Return the decision about each offloaded algorithm of a recorded list, in the order in which they are made.
+
+    The end of the list is the exit of the function.
+    """
     window = Window(elision, system_usm)
     decisions = [decision for operation in operations for decision in window.meets(operation)]
     return [*decisions, *window.meets(Operation(Marker.RETURN))]
@@ -446,7 +461,10 @@ def _stack_objects(tree: FunctionTree, threads: Set[str]) -> set[str]:
 
 
 class BarrierWalk(HostWalk[Operation, MemoryScope]):
-    """Builds the control-flow graph, of operations that matter to barriers, of a host function that is not inlined."""
+    """Builds the control-flow graph of a host function, whose nodes are the operations that matter to barriers.
+
+    The function itself is not inlined into another one.
+    """
 
     def __init__(self, source: Source, unit: TranslationUnit) -> None:
         self.unseen: set[Operation] = set()
@@ -459,7 +477,10 @@ class BarrierWalk(HostWalk[Operation, MemoryScope]):
         super().__init__(MemoryScope.of(source, unit))
 
     def meet(self, marker: Marker | None, name: str, node: ast.AST, unseen: bool = True) -> None:
-        """Append an operation to the path, unless `marker` is None. unseen: plain Python, which a run does not see."""
+        """Append an operation to the path; nothing where `marker` is None.
+
+        unseen: the operation is plain Python, which a run does not see.
+        """
         if marker is not None:
             operation = self.operation(marker, name, node)
             if unseen:
@@ -651,7 +672,10 @@ class ElisionPass:
 
 
 def _reachable(entry: Node[Operation]) -> set[Node[Operation]]:
-    """Return the nodes reached from `entry` without an exception, which a compiler takes for the program's end."""
+    """Return the nodes that can be reached from `entry` without an exception.
+
+    The compiler takes an exception for the end of the program.
+    """
     seen: set[Node[Operation]] = set()
     waiting = [entry]
     while waiting:

@@ -254,7 +254,10 @@ class Executor:
             await self.drain()
 
     async def meets_call(self, name: str) -> None:
-        """Handle a call that is not inlined, before which a barrier stays, unless the program has waits of its own."""
+        """Handle a call that is not inlined, before which a barrier stays.
+
+        Programs with waits of their own have none.
+        """
         if not self.runtime.is_explicit:
             await self.meets(Marker.CALL, name)
 

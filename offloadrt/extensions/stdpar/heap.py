@@ -44,7 +44,10 @@ def pool_size(
 
 
 class MemoryPool:
-    """A buddy allocator of offsets into a block of `size` bytes; 0 serves nothing. Raises ValueError for less."""
+    """A buddy allocator that hands out offsets into one block of `size` bytes.
+
+    A pool of size 0 serves nothing. Raises ValueError for a negative size.
+    """
 
     def __init__(self, size: int, page: int = PAGE) -> None:
         if size < 0:

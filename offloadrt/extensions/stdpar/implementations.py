@@ -229,7 +229,10 @@ def _positive(factor: KernelFactor, attribute: attrs.Attribute[float], value: fl
 
 @attrs.frozen
 class KernelFactor:
-    """How long this compiler's kernels take relative to the machine's own. An input: it follows from no mechanism."""
+    """How long this compiler's kernels take, relative to those of the machine's own compiler.
+
+    It is an input: the quality of a compiler's code does not follow from a runtime's mechanisms.
+    """
 
     source: str
     value: float = attrs.field(default=1.0, validator=_positive)
@@ -297,7 +300,10 @@ def implementation(name: str) -> Implementation:
 def variant(
     name: str, *, pool: str = "auto", elision: str = "auto", prefetch: str = "auto", heuristic: str = "auto"
 ) -> Implementation:
-    """Return an implementation with features switched (`auto`: its own). Raises ValueError without shared memory."""
+    """Return an implementation with features switched `on` or `off`, or left `auto`; `prefetch` names a prefetch mode.
+
+    Raises ValueError when a feature is switched of an implementation that does not use shared memory.
+    """
     chosen = implementation(name)
     changed: dict[str, Any] = {
         feature: value == "on"

@@ -267,7 +267,10 @@ class HostThread(Algorithms, ProgramThread):
         return None if array.values is None else _part(place, array.values)
 
     async def write(self, place: HostArray | Section, values: Any = None) -> None:
-        """Write `values` to an array or section on the host; None only brings its pages. Raises UnfinishedRead."""
+        """Write `values` to an array, or to a section of it, on the host; None only brings its pages to the host.
+
+        Raises UnfinishedRead when a kernel that uses it has not been waited for.
+        """
         array = _of_model(array_of(place))
         if array.memory == "device":
             if isinstance(place, Section):
@@ -279,7 +282,10 @@ class HostThread(Algorithms, ProgramThread):
             _set(place, array, values)
 
     async def host_access(self, place: HostArray | Section, writes: bool | None = None) -> None:
-        """Touch an array or section in shared or host memory, as the host does; `writes` is False for a read."""
+        """Touch an array or a section of it, in shared or host memory, as the host does.
+
+        writes: False for a read; None counts as a write.
+        """
         await self._touch(place, writes=writes is not False)
 
     def first_touch(self, array: HostArray) -> Awaitable[object]:

@@ -27,7 +27,10 @@ from offloadrt.trace import Trace, events
 
 
 class Launches:
-    """Makes and keeps the launches of kernels, which take `factor` times as long as with the machine's compiler."""
+    """Makes the launches of kernels, and keeps those that it has made.
+
+    factor: how long the implementation's kernels take, relative to those of the machine's own compiler.
+    """
 
     def __init__(self, factor: float) -> None:
         self._factor = factor
@@ -62,7 +65,10 @@ _WITH_PAGES = ("migrates", "host")
 
 
 class SyclUsm:
-    """Unified shared memory of all kinds on one device, as addresses. Without a device, calls raise ValueError."""
+    """Unified shared memory of all kinds on one device.
+
+    Allocations are addresses. Each call takes the driver's time. Without a device, calls raise ValueError.
+    """
 
     def __init__(self, machine: Machine, device: OffloadDevice | None, system: bool = False) -> None:
         """Take the modes from the machine's profile.
@@ -93,7 +99,10 @@ class SyclUsm:
     # allocations
 
     async def malloc_shared(self, nbytes: int, name: str) -> int:
-        """Call cuMemAllocManaged or its counterpart for the object `name`; return the address. No page exists yet."""
+        """Call cuMemAllocManaged or its counterpart and return the address. No page exists yet.
+
+        name: the object that the memory is for.
+        """
         if self.of_host:  # hipMallocManaged reserves addresses; pages come when somebody touches them
             return self._memory.allocate(nbytes, self._machine.spec.count("page.size"))
         managed = self._driver("malloc_shared").managed

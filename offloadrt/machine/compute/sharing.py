@@ -296,7 +296,10 @@ def shared_contexts(
 
 
 def _mps_clients(spec: MachineSpec, compute: ComputeSpec, processes: int) -> list[GpuContext]:
-    """Return the contexts of an MPS server's clients. Raises TooManyClients; ProfileError for impossible fractions."""
+    """Return the contexts of the clients of one MPS server.
+
+    Raises TooManyClients, and ProfileError for an impossible fraction of the threads.
+    """
     most, part = spec.count("mps.clients"), spec.value("mps.active_thread_percentage")
     if processes > most:
         raise TooManyClients(

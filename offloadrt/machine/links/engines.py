@@ -361,7 +361,10 @@ class DmaRing:
 #
 # Copies and migrations in that direction share the same bandwidth.
 class RemotePort:
-    """One direction of a device's link, for accesses of kernels: they do not queue, they only share the link."""
+    """One direction of a device's link, for the accesses of kernels.
+
+    Every access finds an idle actor: accesses do not queue, they only share the link.
+    """
 
     def __init__(
         self, sim: Simulation, device: int, direction: str, link: Shared, bandwidth: float, compute: Mailbox
@@ -418,7 +421,10 @@ class EngineHolder(Protocol):
 
 
 class PeerRelay:
-    """Carries copies between devices without a link, piece by piece; they contend at engines and links only."""
+    """Carries copies between devices without a direct link, piece by piece.
+
+    Every copy finds an idle actor, so that copies contend at engines and links only.
+    """
 
     def __init__(
         self,

@@ -29,7 +29,10 @@ class Shared(Protocol):
 
 @attrs.frozen
 class LinkStatistics:
-    """Statistics of one direction of a link; virtual seconds so far. busy_s + idle_s is the time elapsed."""
+    """Statistics of one direction of a link; virtual seconds so far.
+
+    busy_s + idle_s is the time elapsed.
+    """
 
     busy_s: float
     """Time with a transfer on the link."""

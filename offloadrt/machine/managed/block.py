@@ -175,7 +175,10 @@ class IllegalTransition(RuntimeError):
 
 @attrs.define(eq=False)
 class ManagedUsage:
-    """Counts of what happened to the managed memory of objects with one name; a shared page counts for the first."""
+    """Counts of what happened to the managed memory of all objects with one name.
+
+    A page that several objects share counts for the first one of them.
+    """
 
     faults: int = 0
     """Served faults of the GPU."""
@@ -298,7 +301,10 @@ class ManagedBlock:
         return pages
 
     def release(self, pages: PageSet) -> None:
-        """Remove all state of pages of no allocation. Raises IllegalTransition for a translated or allocated one."""
+        """Remove all state of pages that belong to no allocation any more.
+
+        Raises IllegalTransition while the GPU can translate one of them, or an allocation contains one.
+        """
         if translated := (self.resident | self.remote) & pages:
             raise self._illegal("cannot be released: the GPU can still translate them", translated)
         for held, _ in self.users.values():
@@ -325,7 +331,10 @@ class ManagedBlock:
     # what the GPU can translate
 
     def map_local(self, pages: PageSet) -> None:
-        """Put pages into the GPU's memory and translate them. Raises IllegalTransition if it has one already."""
+        """Put pages into the GPU's memory and let the GPU translate them.
+
+        Raises IllegalTransition when the GPU has one of them already, because its bytes would count twice.
+        """
         if pages & self.resident:
             raise self._illegal("cannot arrive on the GPU: it has them already", pages & self.resident)
         if self.remote & pages:
@@ -349,7 +358,10 @@ class ManagedBlock:
         self._before, self._last = self._last, ("map_remote", pages)
 
     def map_at_peer(self, pages: PageSet, device: int) -> None:
-        """Mark remote pages as in another device's memory. Raises IllegalTransition for one not mapped over a link."""
+        """Mark remote pages as lying in the memory of another device.
+
+        Raises IllegalTransition for a page that is not mapped over a link.
+        """
         if pages & ~self.remote:
             raise self._illegal(f"cannot lie on device {device}: they are not mapped over a link", pages & ~self.remote)
         self.at_peers[device] = self.at_peers.get(device, 0) | pages
@@ -374,7 +386,10 @@ class ManagedBlock:
     # copies of pages in several places
 
     def protect(self, pages: PageSet) -> None:
-        """Make resident pages read-only, as they have copies. Raises IllegalTransition for one that the GPU lacks."""
+        """Make resident pages read-only, because they have copies in other places.
+
+        Raises IllegalTransition for a page that the GPU does not have.
+        """
         if pages & ~self.resident:
             raise self._illegal("cannot become read-only: the GPU does not have them", pages & ~self.resident)
         self.read_only |= pages

@@ -221,7 +221,10 @@ class ManagedSpec:
 
 
 class ManagedKernels:
-    """The compute units' part for managed memory, in their actor; the driver empties its fault ``buffer``."""
+    """The part of a device's compute units for managed memory; the driver empties its fault ``buffer``.
+
+    It runs in the actor of the compute units.
+    """
 
     def __init__(
         self, kernels: ResidentKernels, spec: ManagedSpec, pages: ManagedPages, ports: dict[str, RemotePort]
@@ -358,7 +361,10 @@ class ManagedKernels:
         return ()
 
     def _shorten(self, ticket: Ticket, resident: ResidentKernel, sweep: ManagedSweep) -> None:
-        """Shorten a kernel's step, unless it waits for the link, when translations that it may need are gone."""
+        """Shorten a kernel's step, because translations were removed that the rest of the step may need.
+
+        A step that waits for the link stays as it is.
+        """
         if sweep.remote:
             return
         kernels, steps = self._kernels, sweep.until - sweep.at

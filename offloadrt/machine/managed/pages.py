@@ -293,7 +293,10 @@ class ManagedPages:
         return block
 
     def parts(self, begin: int, nbytes: int, untouched: range = range(0)) -> Iterator[tuple[ManagedBlock, int]]:
-        """Yield (block, its pages) of a range, ascending and in part too, but for ``untouched`` blocks not made yet."""
+        """Yield (block, its pages) for a range of addresses, ascending; a page counts if the range has a byte of it.
+
+        Blocks with indices in ``untouched`` that have not been made yet are left out.
+        """
         if nbytes <= 0:
             return
         low, high = begin // self.page_size, -(-(begin + nbytes) // self.page_size)

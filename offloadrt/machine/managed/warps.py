@@ -86,7 +86,10 @@ class ResidentWarps:
     """Largest number of reports of a page for which warps on several SMs wait."""
 
     def window(self, group: int, pages: ManagedPages) -> Warps | None:
-        """Find the pages of the warps of some teams in order of access; None if others have brought all of them."""
+        """Find the pages of the warps of a group of teams, each in the order of its accesses.
+
+        Returns None if no page of the group is missing: for most groups, others have brought the pages.
+        """
         launch, teams = self.launch, self.launch.teams
         first, last = (teams * each // self.groups for each in (group, group + 1))
         iterations = self._iterations(first, last)

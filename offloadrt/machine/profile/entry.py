@@ -79,7 +79,10 @@ class Topology:
 
 
 def parse_topology(text: str) -> Topology:
-    """Read the topology that a text describes. Raises TopologyError."""
+    """Read the topology that a text describes.
+
+    Raises TopologyError.
+    """
     if (switch := _SWITCH.fullmatch(text.strip())) is not None:
         if not (links := int(switch[1])):
             raise TopologyError(f'{text!r} has no link; write "{NO_LINKS}" for devices without links')
@@ -105,7 +108,10 @@ def parse_topology(text: str) -> Topology:
 
 
 def parse_groups(text: str) -> Groups:
-    """Read the groups of devices that a text describes. Raises TopologyError."""
+    """Read the groups of devices that a text describes.
+
+    Raises TopologyError.
+    """
     groups: list[tuple[int, ...]] = []
     for word in _words(text, "groups"):
         if _GROUP.fullmatch(word) is None:
@@ -119,7 +125,10 @@ def parse_groups(text: str) -> Groups:
 
 
 def _words(text: str, what: str) -> list[str]:
-    """Return the words of a text, none for ``"none"``. Raises TopologyError for an empty text."""
+    """Return the words of a text, none for ``"none"``.
+
+    Raises TopologyError for an empty text.
+    """
     if not (words := text.split()):
         raise TopologyError(f'is empty; write "{NO_LINKS}" for devices without {what}')
     return [] if text.strip() == NO_LINKS else words
@@ -274,7 +283,10 @@ class ProfileEntry:
         )
 
     def check_replaces(self, base: ProfileEntry) -> None:
-        """Check that this entry is of the same kind as the base's entry that it replaces. Raises EntryError."""
+        """Check that this entry is of the same kind as the base's entry that it replaces.
+
+        Raises EntryError.
+        """
         if self._kind != base._kind:
             raise EntryError(f"is {self._kind}, but in the base it is {base._kind}")
         if isinstance(self.value, str):
@@ -318,7 +330,10 @@ def in_words(error: msgspec.ValidationError) -> str:
 
 
 def parse(key: str, raw: object) -> ProfileEntry:
-    """Check one entry of a TOML file and return it. Raises EntryError with the reason."""
+    """Check one entry of a TOML file and return it.
+
+    Raises EntryError with the reason.
+    """
     try:
         text = msgspec.convert(raw, EntryText, strict=True)
     except msgspec.ValidationError as error:
@@ -381,7 +396,10 @@ def _needs_unit(given: object, unit: units.Unit, key: str) -> None:
 
 
 def _number(given: object, unit: units.Unit, key: str) -> float:
-    """Return ``given`` in SI units; a text may have another unit of the same dimension. Raises EntryError."""
+    """Return ``given`` in SI units; a text may have another unit of the same dimension.
+
+    Raises EntryError.
+    """
     if isinstance(given, bool) or not isinstance(given, (int, float, str)):
         raise EntryError(f"{given!r} is no number")
     if isinstance(given, str):
@@ -420,7 +438,10 @@ def _number(given: object, unit: units.Unit, key: str) -> float:
 
 
 def _truth(given: object) -> bool:
-    """Return the truth value that a user has written in one of the usual ways. Raises EntryError."""
+    """Return the truth value that a user has written in one of the usual ways.
+
+    Raises EntryError.
+    """
     if isinstance(given, bool):
         return given
     words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
@@ -431,7 +452,10 @@ def _truth(given: object) -> bool:
 
 
 def _text(given: object, choices: tuple[str, ...], format: str | None) -> str:
-    """Check a text against its format or its choices and return it. Raises EntryError."""
+    """Check a text against its format or its choices and return it.
+
+    Raises EntryError.
+    """
     if format is not None:
         try:
             FORMATS[format](str(given))

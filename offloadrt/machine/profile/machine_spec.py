@@ -61,7 +61,10 @@ class ProfileError(ValueError):
 
 
 class UnknownEntry(ProfileError):
-    """Raised for a key that the profile lacks. ``near``: similar keys; ``alone``: a user's file without a base."""
+    """Raised for a key that the profile does not have.
+
+    ``near`` holds similar keys; ``alone`` says that the profile is a user's file without a base.
+    """
 
     def __init__(self, path: str, key: str, near: tuple[str, ...], alone: bool = False) -> None:
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -109,32 +112,47 @@ class MachineSpec:
         return hashlib.sha256(json.dumps([self.name, self.runtime, entries]).encode()).hexdigest()
 
     def value(self, key: str) -> float:
-        """Return the number of an entry in SI units (seconds, bytes, bytes/s, flop/s). Raises ProfileError."""
+        """Return the number of an entry in SI units (seconds, bytes, bytes/s, flop/s).
+
+        Raises ProfileError.
+        """
         value = self._entry(key).value
         if isinstance(value, (bool, str)):
             raise ProfileError(self.path, key, f"is {value!r}, but a number is needed")
         return value
 
     def count(self, key: str) -> int:
-        """Return the whole number of an entry. Raises ProfileError."""
+        """Return the whole number of an entry.
+
+        Raises ProfileError.
+        """
         value = self.value(key)
         if value != int(value):
             raise ProfileError(self.path, key, f"is {value!r}, but a whole number is needed")
         return int(value)
 
     def text(self, key: str) -> str:
-        """Return the text of an entry. Raises ProfileError."""
+        """Return the text of an entry.
+
+        Raises ProfileError.
+        """
         value = self._entry(key).value
         if not isinstance(value, str):
             raise ProfileError(self.path, key, f"is {value!r}, but a text is needed")
         return value
 
     def topology(self, key: str) -> Topology:
-        """Return the links between devices that an entry describes. Raises ProfileError."""
+        """Return the links between devices that an entry describes.
+
+        Raises ProfileError.
+        """
         return self._parsed(key, parse_topology)
 
     def groups(self, key: str) -> Groups:
-        """Return the groups of devices that an entry describes. Raises ProfileError."""
+        """Return the groups of devices that an entry describes.
+
+        Raises ProfileError.
+        """
         return self._parsed(key, parse_groups)
 
     def _parsed(self, key: str, parse: Callable[[str], T]) -> T:
@@ -144,7 +162,10 @@ class MachineSpec:
             raise ProfileError(self.path, key, str(error)) from None
 
     def flag(self, key: str) -> bool:
-        """Return the truth value of an entry. Raises ProfileError."""
+        """Return the truth value of an entry.
+
+        Raises ProfileError.
+        """
         value = self._entry(key).value
         if not isinstance(value, bool):
             raise ProfileError(self.path, key, f"is {value!r}, but true or false is needed")
@@ -176,7 +197,10 @@ class MachineSpec:
         return read
 
     def derived(self, make: Callable[[MachineSpec], T]) -> T:
-        """Return ``make(self)``, called once for a profile, or raise as it does; the result must not change."""
+        """Return ``make(self)``, called once for each profile; the result must not change.
+
+        Raises what ``make`` raises.
+        """
         if make not in self._derived:
             self._derived[make] = make(self)
         return cast(T, self._derived[make])
@@ -186,7 +210,10 @@ class MachineSpec:
         return [key for key, entry in self.entries.items() if entry.is_range and not entry.reference]
 
     def with_overrides(self, overrides: Mapping[str, object], range_end: RangeEnds | None = None) -> MachineSpec:
-        """Return this machine with the user's values and ranges' ends. Raises UnknownEntry, ProfileError."""
+        """Return this machine with the user's values and, where asked for, with ranges at their ends.
+
+        Raises UnknownEntry for a key that does not exist and ProfileError for a value that does not fit.
+        """
         if not overrides and not range_end:
             return self
         asked = repr((overrides, range_end))  # not the values: True, 1 and 1.0 are equal, and not the same to an entry
@@ -274,7 +301,10 @@ class NodeTopology:
 
 
 def node_topology(spec: MachineSpec) -> NodeTopology:
-    """Read how devices are connected. Raises ProfileError, with the entry to set, for a contradiction."""
+    """Read how the machine's devices are connected.
+
+    Raises ProfileError, with the entry to set, for entries that contradict one another.
+    """
     node = NodeTopology(
         spec.topology("nvlink.topology"),
         spec.groups("pcie.switches"),
@@ -409,7 +439,10 @@ def load(
 
 
 def load_runtime(name_or_path: str | Path) -> MachineSpec:
-    """Load a runtime by name, or from a user's own TOML file, without a machine. Raises ProfileError."""
+    """Load a runtime by name, or from a user's own TOML file, without a machine.
+
+    Raises ProfileError.
+    """
     return _unchanged(_files(str(name_or_path), _RUNTIME), _RUNTIME)
 
 
@@ -420,7 +453,10 @@ def _default_runtime(files: _Files) -> str | None:
 
 
 def _files(name: str, kind: _Kind) -> _Files:
-    """Return the file of that name and its bases. Raises ProfileError."""
+    """Return the file of that name and its bases.
+
+    Raises ProfileError.
+    """
     files: list[tuple[str, str]] = []
     base: str | None = name
     while base is not None:
@@ -439,7 +475,10 @@ def _files(name: str, kind: _Kind) -> _Files:
 
 @lru_cache(maxsize=64)
 def _parsed(path: str, text: str, kind: _Kind) -> _MachineFile | _RuntimeFile:
-    """Read the text of a profile of that kind; ``path`` is for messages. Raises ProfileError."""
+    """Read the text of a profile of that kind; ``path`` is for messages.
+
+    Raises ProfileError.
+    """
     try:
         return msgspec.convert(tomllib.loads(text), kind.file, strict=True)
     except tomllib.TOMLDecodeError as error:
@@ -640,7 +679,10 @@ def _at_means(machine_files: _Files, runtime_files: _Files) -> MachineSpec:
 
 
 def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
-    """Return (path, text) of a profile's file; messages show the path. Raises ProfileError."""
+    """Return (path, text) of a profile's file; messages show the path.
+
+    Raises ProfileError.
+    """
     if name in (known := _texts(kind.folder)):
         return f"{name}.toml", known[name]
     if not (name.endswith(".toml") or Path(name).exists()):

@@ -173,7 +173,10 @@ class CallingThread(ProgramThread):
     # devices
 
     async def set_device(self, device: int) -> None:
-        """Set the current device (cudaSetDevice), and make its context, as since CUDA 12. Raises DriverError."""
+        """Set this thread's current device (cudaSetDevice). Raises DriverError for an unknown device.
+
+        As since CUDA 12, the device's context is made here if it does not exist.
+        """
         if not is_integer(device) or not 0 <= device < self.program.num_devices:
             driver = (await self._context()).driver
             why = f"{device!r} is no device: the program has {self.program.num_devices}"

@@ -185,7 +185,10 @@ class HostThread(CallingThread):
         return await (await self._context()).driver.pinning.alloc(nbytes)
 
     async def free_host(self, memory: int | HostArray) -> None:
-        """Free pinned memory (cudaFreeHost). Raises DriverError for memory of no such call, or freed already."""
+        """Free pinned memory of the host (cudaFreeHost).
+
+        Raises DriverError for memory that was not allocated by such a call, or was freed already.
+        """
         address = memory if isinstance(memory, int) else memory.address
         await (await self._context()).driver.pinning.free(address)
         self._state.mapped.end(address)
@@ -193,7 +196,10 @@ class HostThread(CallingThread):
             self.program.arrays.forget(memory)
 
     async def host_register(self, array: HostArray) -> None:
-        """Pin an array (cudaHostRegister, hipHostRegister). Raises DriverError if it is in part, FreedHostMemory."""
+        """Pin an existing array of the host (cudaHostRegister, hipHostRegister).
+
+        Raises DriverError when a part of it is pinned already, and FreedHostMemory.
+        """
         self.program.devices[self._device].check_alive(array, "cudaHostRegister")
         await (await self._context()).driver.pinning.register(array.address, array.nbytes)
 
@@ -368,7 +374,10 @@ class HostThread(CallingThread):
         return 0, 1 - self.program.machine.spec.count("stream.priorities")
 
     async def stream_destroy(self, stream: Stream) -> None:
-        """Destroy a stream (cudaStreamDestroy) after its commands. Raises DriverError for a default or gone one."""
+        """Destroy a stream (cudaStreamDestroy); what was put into it still completes.
+
+        Raises DriverError for the default stream, and for a stream that has been destroyed already.
+        """
         driver, chosen = await self._at_stream(stream, "cuStreamDestroy")
         if chosen not in self._state.devices:
             raise driver.refusal(
@@ -393,7 +402,10 @@ class HostThread(CallingThread):
         return is_complete
 
     async def stream_wait_event(self, stream: Stream | DefaultStream | None, event: TimedEvent) -> None:
-        """Let later commands of a stream wait for an event (cudaStreamWaitEvent); one never recorded is complete."""
+        """Let later commands of a stream wait for an event of any device (cudaStreamWaitEvent).
+
+        The host does not wait. An event that was never recorded is complete, as in CUDA.
+        """
         driver, chosen = await self._at_stream(stream, "cuStreamWaitEvent")
         if event.destroyed:
             why = f"event {event.number} is destroyed"

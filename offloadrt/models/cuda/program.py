@@ -51,7 +51,10 @@ R = TypeVar("R")
 
 
 class CUDA(OffloadProgram[HostThread]):
-    """A CUDA program: its devices' contexts, and its teams of threads. Raises ValueError without CUDA's driver."""
+    """A CUDA program on an emulated machine: its devices' contexts, and its teams of host threads.
+
+    Raises ValueError on a machine whose driver library is not CUDA's.
+    """
 
     tells_uses: ClassVar[bool] = True
 
@@ -84,7 +87,10 @@ class CUDA(OffloadProgram[HostThread]):
         return await super().parallel(body, num_threads)
 
     async def context(self, number: int) -> PrimaryContext:
-        """Return a device's context, which the first call makes while others wait. Raises InvalidDevice without one."""
+        """Return the context of a device; without a warm start, the first call on the device makes it.
+
+        Other threads that need the context meanwhile wait. Raises InvalidDevice on a machine without devices.
+        """
         if number not in self._contexts:
             lock = self.globals.lock
             await take(lock, self.machine.host_time)

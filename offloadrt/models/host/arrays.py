@@ -77,7 +77,10 @@ class Arena:
         return cls(memory, "stack", STACK_SIZE, STACK_ARRAY_LIMIT, 0)
 
     def allocate(self, nbytes: int, align: int = 16) -> int:
-        """Return the address of a new block. Raises ValueError for a negative size or alignment other than 2**n."""
+        """Return an address for a new block of `nbytes` bytes.
+
+        Raises ValueError for a negative size and for an alignment that is no power of two.
+        """
         if nbytes < 0 or align < 1 or align & (align - 1):
             raise ValueError(f"{nbytes} bytes aligned to {align}")
         if free := self.bin_of(nbytes, align):
@@ -134,7 +137,10 @@ class ProgramArrays:
         heap: Arena,
         stack: Arena,
     ) -> HostArray:
-        """Make an array at an emulated address, on the heap with a pointer variable; `fill` populates its pages."""
+        """Make an array at an emulated address. Its pages are populated if `fill` is given.
+
+        A heap array gets a pointer variable on the stack, too.
+        """
         if not isinstance(name, str):
             raise TypeError(f"array {name!r}: its name comes first, as a text, then its size")
         if kind not in get_args(Kind):
@@ -178,7 +184,10 @@ class ProgramArrays:
         return array
 
     def take_heap_block(self, array: HostArray) -> Bin:
-        """Remove a heap array's block, and return its bin. Raises InvalidFree if none begins at its address."""
+        """Remove a heap array's block from `heap_blocks`, and return its bin, to which the caller adds the address.
+
+        Raises InvalidFree if the array was freed before, or if no allocation begins at its address.
+        """
         if not isinstance(array, HostArray):
             raise TypeError(f"free takes an array of the program, not {array!r}")
         home = None if array.freed else self.heap_blocks.pop(array.address, None)
@@ -208,7 +217,10 @@ class ProgramArrays:
 
 @attrs.define(eq=False)
 class DeviceGlobals:
-    """The globals of declare target and their places in images; `load` loads images and adds new globals to all."""
+    """The globals of declare target of a program, and their places in the devices' images.
+
+    `load` loads the image on devices that have none, and adds the globals declared so far to every device's image.
+    """
 
     devices: list[OffloadDevice]
     lock: Lock

@@ -46,7 +46,10 @@ class Process:
 
     @property
     def world(self) -> Any:
-        """Return MPI_COMM_WORLD of an `offloadrt.message_passing` entry point. Raises NotInstalled, ProfileError."""
+        """Return this process's MPI_COMM_WORLD, which an entry point of `offloadrt.message_passing` makes.
+
+        Raises NotInstalled without one, ProfileError when the machine's profile lacks costs of messages.
+        """
         if self._world is None:
             for process, world in zip(self._everybody, MESSAGE_PASSING.load("mpi")(self._everybody), strict=True):
                 process._world = world

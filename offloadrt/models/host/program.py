@@ -443,7 +443,10 @@ class ProgramThread(ABC):
         return array.pointer_variable
 
     def free(self, array: HostArray) -> Awaitable[object] | None:
-        """Return a heap array's memory to its thread's heap. Raises InvalidFree for another array or a second free."""
+        """Give the memory of a heap array back to the heap of the thread that allocated it.
+
+        Raises InvalidFree for another array, or for a second free.
+        """
         self.program.arrays.free(array)
         return None
 

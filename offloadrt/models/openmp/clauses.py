@@ -77,7 +77,10 @@ class UseDevice:
 
 @attrs.frozen(eq=False)
 class Depend:
-    """The dependences of a task, in a variable OpenMP's depend object. exclusive: mutexinoutset; together: inoutset."""
+    """The dependences of a task: what the task reads, writes or both.
+
+    In a variable, this is OpenMP's depend object. exclusive: mutexinoutset; together: inoutset.
+    """
 
     reads: tuple[Any, ...]
     writes: tuple[Any, ...]
@@ -271,7 +274,10 @@ def member(struct: HostArray, name: str, index: int = 0) -> Member:
 
 
 def pointee(struct: HostArray, name: str, place: Span, index: int = 0) -> StructPointee:
-    """Return the target of the pointer ``s.name`` as an item to map. Raises ValueError for another member."""
+    """Return the target of the pointer ``s.name`` as an item to map: an array, or a section of an array.
+
+    Raises ValueError for a member that is no pointer.
+    """
     pointer = member(struct, name, index)
     if pointer.nbytes != POINTER_BYTES:
         raise ValueError(f"{struct.name}.{name} has {pointer.nbytes} bytes, but a pointer has {POINTER_BYTES}")

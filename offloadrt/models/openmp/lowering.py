@@ -215,7 +215,10 @@ def _variable_of(part: HostArray | Section | Member | StructPointee) -> HostArra
 
 
 def lower_data(clauses: Sequence[Clause], construct: ConstructName, mappers: dict[type, Mapper]) -> list[MapItem]:
-    """Lower data constructs and updates to their items. Raises ValueError for a clause that one does not accept."""
+    """Lower target data, target enter data, target exit data and target update to their items.
+
+    Raises ValueError for a clause that the construct does not accept.
+    """
     flat = flatten(clauses)
     _check_clauses(flat, construct)
     listed = [clause for clause in flat if isinstance(clause, (Map, Motion))]
@@ -399,7 +402,10 @@ class HostRegion:
     own: tuple[HostArray, ...]
 
     async def run(self, t: ProgramThread, machine: Machine) -> None:
-        """Run the region on all cores, or on one inside a parallel region. Raises TypeError for a device's memory."""
+        """Run the region on all cores of the host; inside a parallel region of several threads, on one core.
+
+        Raises TypeError for an argument that is another device's memory.
+        """
         arrays = [
             argument.pointers if isinstance(argument, Pointees) else argument
             for argument in self.arguments
@@ -498,7 +504,10 @@ def target_construct(
     if_: bool = True,
     **unknown: object,
 ) -> Construct:
-    """Make a target region's construct. Raises TypeError and ValueError for what a compiler rejects."""
+    """Make the construct of a target region; the clauses are those of `TargetClauses`.
+
+    Raises TypeError and ValueError for clauses and arguments that a compiler rejects.
+    """
     for name in unknown:
         raise _no_target_clause(name)
     launch = construct_launch(

@@ -125,7 +125,10 @@ class TaskRegion:
 
 
 class HiddenHelpers:
-    """The hidden helper threads: daemon actors that take ready tasks in order; only tasks count as host time."""
+    """The team of hidden helper threads: daemon actors that take ready tasks in order.
+
+    In the account of host time, a helper counts only while it runs a task.
+    """
 
     def __init__(self, machine: Machine, count: int) -> None:
         self.sim = sim = machine.sim

@@ -32,7 +32,10 @@ B = TypeVar("B", DevicePointer, HostArray)
 async def must_copy(
     t: HostThread, dst: Pointer, src: Pointer, length: int, dst_offset: int = 0, src_offset: int = 0
 ) -> None:
-    """Copy as omp_target_memcpy does. Raises CopyFailed, with the runtime's message, and OutsideArray."""
+    """Copy as omp_target_memcpy does, and raise an error where that fails.
+
+    Raises CopyFailed, with the message that the runtime has written, and OutsideArray.
+    """
     code = await t.omp_target_memcpy(dst, src, length, dst_offset, src_offset)
     if code != OFFLOAD_SUCCESS:
         device = next(pointer.device for pointer in (dst, src) if on_device(pointer))
@@ -190,7 +193,10 @@ class GpuMemoryManager(BlockManager[DevicePointer]):
 
 
 class UnifiedMemoryManager(BlockManager[HostArray]):
-    """Manages managed memory used in place (section 4.2). Raises UnifiedMemoryUnavailable where nothing migrates."""
+    """The manager of managed memory (section 4.2): blocks that host and device use in place.
+
+    Raises UnifiedMemoryUnavailable where nothing migrates.
+    """
 
     def __init__(self, program: OpenMP) -> None:
         check_managed_memory(program.machine, "a memory manager")

@@ -621,7 +621,10 @@ ALONE = Execution(10.0, 0.0, 1.0)
 
 
 def _disabled(times: int, rules: Rules, losing: Execution, winning: Execution) -> Judgement:
-    """Judge whether the controller stops dividing after `times` losing executions, unless one of them wins by far."""
+    """Judge whether the pure controller stops dividing after losing executions.
+
+    It must stop after `times` of them, and must not if one execution among them wins by far.
+    """
     divided = _after(rules, KernelState(), [ALONE] * times)
     four, five = (_after(rules, divided, [losing] * count) for count in (times - 1, times))
     mixed = _after(rules, divided, [winning, *[losing] * times])

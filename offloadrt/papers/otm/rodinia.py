@@ -421,7 +421,10 @@ def time_step(old: Floats, variables: Floats, step_factors: Floats, fluxes: Floa
 
 
 def far_field() -> Floats:
-    """Return density, momenta, energy and pressure of the far field, a flow along x at 1.2 times the speed of sound."""
+    """Return density, momenta and energy of the far field, and its pressure.
+
+    The flow goes along x at 1.2 times the speed of sound.
+    """
     density, pressure = 1.4, 1.0
     speed = MACH * math.sqrt(GAMMA * pressure / density)
     energy = 0.5 * density * speed * speed + pressure / (GAMMA - 1.0)

@@ -118,7 +118,10 @@ def runs(grid: ApplicationGrid, places: Iterable[tuple[str, Mapping[str, Value]]
 def facts(
     grid: ApplicationGrid, scenario: Program, many: Iterable[Mapping[str, Value]] = ({},), machine: str = MACHINE
 ) -> Asking[list[dict[str, Value]]]:
-    """Run a probe with each of these parameters, recorded; return what it measures. Use it with `yield from`."""
+    """Run a probe with each of these parameters, recorded; return the facts that it measures.
+
+    A judge uses it with `yield from`.
+    """
     answers: list[Result] = yield [grid.at(machine, parameters, scenario=scenario, record=True) for parameters in many]
     return [answer.measured for answer in answers]
 
@@ -144,7 +147,10 @@ SINGLE: Final[dict[str, dict[str, Value]]] = {
 
 
 def beside_vendors(grid: ApplicationGrid) -> Asking[dict[str, float]]:
-    """Measure t(vendor) / t(acpp) of LULESH at the first size where it runs. Use it with `yield from`."""
+    """Measure t(vendor) / t(acpp) of LULESH at the first size, on the machines where it runs.
+
+    A judge uses it with `yield from`.
+    """
     size, machines = grid.lulesh[0], (MACHINE, MI100)
     places = [
         place

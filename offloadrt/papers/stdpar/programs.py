@@ -75,7 +75,10 @@ def sizes(application: str) -> list[int]:
 
 @attrs.frozen
 class RecordedApplication:
-    """All (0) or `steps` iterations of a recorded application. Raises ValueError for a size that was not recorded."""
+    """`steps` iterations of a recorded application, or all if it is 0.
+
+    Raises ValueError for a size at which it was not recorded.
+    """
 
     application: str
     size: int = attrs.field()

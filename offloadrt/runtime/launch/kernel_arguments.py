@@ -433,7 +433,10 @@ async def _capture(
 
 
 def _in_hand(device: OffloadDevice, array: HostArray) -> Binding:
-    """Return the binding of an array in has_device_addr, without a look-up and so without virtual time."""
+    """Return the binding of an array whose device address the program passes itself (has_device_addr).
+
+    The runtime makes no look-up for such an array, so this takes no virtual time.
+    """
     if array.managed:
         return ON_HOST
     found = device.table.lookup(array.address, array.nbytes)

@@ -549,7 +549,10 @@ async def _attach(
     pointee: Entry,
     queue: DirectiveQueue,
 ) -> None:
-    """Write the pointee's device address into the device's copy of a pointer, whose entry the caller has locked."""
+    """Write the device address of the pointee's base into the device's copy of the pointer.
+
+    The caller has locked the pointer's entry.
+    """
     entry, device_pointer = owner.entry, owner.address
     assert entry is not None and device_pointer is not None
     device_value = pointee.device_address(pointee_base)

@@ -130,7 +130,10 @@ class BlockUse:
 
 
 class MapItems(list[MapItem]):
-    """The items of one construct, in order; `mapped` has a ``declare mapper``'s items in the place of its item."""
+    """The items of one construct, in order.
+
+    mapped: the items to map; each item with a ``declare mapper`` function is replaced by the function's items.
+    """
 
     __slots__ = ("mapped",)
 

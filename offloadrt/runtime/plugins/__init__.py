@@ -14,7 +14,10 @@ from offloadrt.runtime.plugins.plugin import DevicePlugin
 
 
 def make_plugin(driver: Driver, number: int, migrates: bool, system: bool) -> DevicePlugin:
-    """Return a driver library's plugin. `migrates`: arrays are managed memory; `system`: kernels use malloc'ed ones."""
+    """Return the plugin of a driver library.
+
+    `migrates`: whether the program's arrays are managed memory; `system`: whether kernels use malloc'ed ones in place.
+    """
     match driver:
         case CudaDriver():
             return CudaPlugin(driver.machine, driver, number, migrates, system)

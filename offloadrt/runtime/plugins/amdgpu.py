@@ -342,7 +342,10 @@ class AmdgpuPlugin(DevicePlugin):
             await self.driver.loading.load_code_object()
 
     async def unload(self) -> None:
-        """Free the plugin's memory at the program's end, and the stream of a thread cancelled while loading."""
+        """Free the plugin's own memory at the end of the program.
+
+        This also takes back the stream of a thread that was cancelled while it loaded the program.
+        """
         await self.synchronize(self._image_queue)
         if self._image_block is not None:
             await self.driver.memory.free(self._image_block)

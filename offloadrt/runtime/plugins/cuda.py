@@ -162,7 +162,10 @@ class CudaPlugin(DevicePlugin):
         await self.driver.peers.copy(stream, queue.cause, device, destination, self._number, source, nbytes)
 
     async def reach(self, device: int) -> None:
-        """Enable access to another device's memory, if there is a link: the first thread does it, others wait."""
+        """Enable access to another device's memory, if there is a link.
+
+        The first thread does it, and others wait until it is done.
+        """
         await take(self._accesses, self._host_time)
         try:
             if device not in self._asked and await self.driver.peers.can_access(device):

@@ -154,7 +154,10 @@ class DevicePlugin(Protocol):
         """Make the queue's stream wait for the event; the host does not wait."""
 
     def synchronize(self, queue: QueueLike, /) -> Awaitable[None]:
-        """Wait for all in the queue, if it has a stream, then give the stream back unless the queue lasts."""
+        """Wait for everything in the queue, then give its stream back unless the queue lasts.
+
+        There is nothing to do for a queue without one.
+        """
 
     def prefault(self, address: int, nbytes: int, /) -> Awaitable[object]:
         """Fill the device's page table for a range of host memory, so that kernels do not fault there."""

@@ -103,7 +103,10 @@ def build(
 
 
 def check(spec: MachineSpec, options: ProgramOptions) -> None:
-    """Check, before the machine is built, the names of policies and the number of devices. Raises UserError."""
+    """Check, before the machine is built, the names of policies and the number of devices.
+
+    Raises UserError.
+    """
     try:
         options.check()
     except ValueError as error:

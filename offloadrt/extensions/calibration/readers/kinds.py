@@ -61,7 +61,10 @@ class BenchmarkRun:
 
 
 def read_benchmarks(path: Path) -> BenchmarkRun:
-    """Read a file of benchmarks but for lines of `offload.cu`, which are to be predicted. Raises CalibrationError."""
+    """Read a file of benchmarks; lines of `offload.cu` are left out, since their times are to be predicted.
+
+    Raises CalibrationError.
+    """
     rows: list[BenchmarkRow] = []
     machine = None
     try:
@@ -109,7 +112,10 @@ _POINTER = b"version https://git-lfs"
 
 
 def read(path: Path) -> DeviceTrace | BenchmarkRun:
-    """Read a file of a known kind. Raises CalibrationError."""
+    """Read a file of a known kind.
+
+    Raises CalibrationError.
+    """
     try:
         with regular(path).open("rb") as file:
             head = file.read(len(_POINTER))

@@ -326,7 +326,10 @@ NO_RUN = "it names no run: a table [result.run] has scenario, machine and figure
 
 
 def plan(entry: MeasuredResult, file: str) -> EntryPlan:
-    """Find the runs that predict an entry's values, or why none does. Raises UserError with file, entry and field."""
+    """Find the runs that predict an entry's values, or the reasons why none does.
+
+    Raises UserError, with file, entry and field, for a run that cannot be made.
+    """
     run = entry.run
     if run is None:
         reason = entry.not_predicted or NO_RUN

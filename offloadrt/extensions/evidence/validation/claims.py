@@ -129,7 +129,10 @@ class Claim:
 
 
 def claims_of(package: str) -> dict[str, Claim]:
-    """Read the claims of a paper's package; return them by id, in the file's order. Raises ClaimRefused."""
+    """Read the file of claims in a paper's package; return the claims by id, in the file's order.
+
+    Raises ClaimRefused.
+    """
     file = importlib.resources.files(package) / "claims.toml"
     return read_claims(file.read_text(encoding="utf-8"), str(file))
 

@@ -117,7 +117,10 @@ class Reading:
 
 
 def unless(emulated: str, wrong: Mapping[str, object] | Iterable[str]) -> Judgement:
-    """Return the judgement that a claim holds unless a reason in `wrong` counts: by itself, or under its condition."""
+    """Return the judgement that a claim holds unless something is wrong.
+
+    emulated: the emulated figures in words. wrong: reasons, each by itself or with the condition under which it counts.
+    """
     reasons = [reason for reason, is_so in wrong.items() if is_so] if isinstance(wrong, Mapping) else list(wrong)
     return Judgement(emulated, not reasons, "; ".join(reasons))
 
@@ -185,7 +188,10 @@ class InputCheck:
 
 @attrs.frozen
 class JudgingGrid(ABC):
-    """The runs that judges may ask for, of a paper's scenario on a machine; subclasses add its parameters."""
+    """The runs that the judges of a paper may ask for: its scenario, on a machine with options.
+
+    Subclasses add the parameters for which the scenario is run.
+    """
 
     scenario: str
     options: RunSpec = attrs.field(factory=RunSpec, kw_only=True)
@@ -290,7 +296,10 @@ def hear(judges: Sequence[Judge | InputCheck], grid: JudgingGrid, answers: Answe
 
 
 def hear_all(cases: Sequence[tuple[Judge | InputCheck, JudgingGrid]], answers: Answers) -> list[Judgement]:
-    """Run all judges, each on its grid, in rounds that make each wanted run once; return judgements as `cases` come."""
+    """Run all judges, each on its grid, in rounds: a round makes every run that any of them asks for, once.
+
+    Returns the judgements in the order of `cases`.
+    """
     judgements: dict[int, Judgement] = {}
     open_: dict[int, Asking[Judgement]] = {}
     asked: dict[int, list[str]] = {}
@@ -443,7 +452,10 @@ def paper_named(name: str) -> Paper:
 def draws_of(
     spec: MachineSpec, inputs: Mapping[str, InputRange], options: RunSpec, count: int = DRAWS
 ) -> list[RunSpec]:
-    """Return options at `count` draws in the ranges of a machine and of `inputs`; none if the user has set them all."""
+    """Return the options of `count` draws in the ranges of a machine and of inputs.
+
+    Empty if the user has set all uncertain entries. inputs: their ranges, by name.
+    """
     draws = Draws.of([spec], inputs.values())
     free = [key for key in draws.entries if key not in options.overrides]
     return [draws.at(number, spec, options) for number in range(count)] if free else []

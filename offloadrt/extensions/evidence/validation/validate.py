@@ -72,7 +72,10 @@ _AT_ONCE = 8
 
 @attrs.frozen
 class DrawnShare:
-    """In how many draws a claim holds, and in how many it could be judged since no run for it ended with an error."""
+    """In how many draws a claim holds, and in how many it could be judged.
+
+    It cannot be judged in a draw in which a run that it needs ends with an error.
+    """
 
     holds: int
     judged: int

@@ -195,7 +195,10 @@ class Order:
     async def run(
         self, name: str, work: Work, device: int, queue: int | None = None, waits: tuple[int, ...] = ()
     ) -> None:
-        """Run a directive on a device, in an async queue after those of `waits`; without one, the host waits for it."""
+        """Run one directive of a routine on a device, in an async queue after those of `waits`.
+
+        Without a queue, the host waits until the directive is done.
+        """
         program = self.program
         if self._left_early:
             where = program.device(device)

@@ -216,7 +216,10 @@ def _after_divided(rules: Rules, state: KernelState, execution: Execution) -> Ke
 
 
 def _expected(state: KernelState, execution: Execution) -> float:
-    """Return eff_dup · WriteSize in seconds; for a kernel that sends nothing, the mean of its duplicated executions."""
+    """Return eff_dup · WriteSize in seconds.
+
+    For a kernel that sends nothing, return the mean of its duplicated executions.
+    """
     if not execution.write_bytes or not state.duplicated_bytes:
         return state.duplicated_mean_s
     return state.eff_dup * execution.write_bytes
@@ -271,7 +274,10 @@ class DeviceStrategy:
 
 
 def strategy_named(name: str, devices: int) -> DeviceStrategy:
-    """Make the strategy of that name for some devices, with the default `Rules`. Raises ValueError for another name."""
+    """Make the strategy of that name for a number of devices, with the default `Rules`.
+
+    Raises ValueError for a name that does not exist.
+    """
     from offloadrt.extensions.openacc.multi_device import predicate, split_loop
 
     if name == "single":
@@ -289,7 +295,10 @@ def strategy_named(name: str, devices: int) -> DeviceStrategy:
 
 @attrs.define(eq=False)
 class PartialValues:
-    """The arrays of partial values of a JACC runtime; `make` makes one from its name, number of elements and type."""
+    """The arrays of partial values of one JACC runtime.
+
+    devices: the number of devices. make: makes an array from its name, its number of elements and its type.
+    """
 
     devices: int
     make: Callable[[str, int, np.dtype[np.generic]], HostArray]

@@ -131,7 +131,10 @@ def jacc_args(kernel: Kernel, *values: Any, present: bool = True) -> tuple[Argum
 
 
 def symbols_of(kernel: Kernel, count: int) -> tuple[str, ...]:
-    """Return the names of a kernel's `count` arguments: its source's, or its arrays', or ``arg0``, ``arg1``, …."""
+    """Return the names of a kernel's `count` arguments.
+
+    They are those of its source; for a phantom kernel, which has none, those of its arrays, or ``arg0``, ``arg1``, ….
+    """
     if kernel.analysis is not None:
         return kernel.analysis.parameters
     if kernel.body is not None:
@@ -187,7 +190,10 @@ class GeneratedKernel:
 
 
 def generate(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
-    """Generate the kernel; a phantom's text has no statements. Raises KernelError when the source cannot be read."""
+    """Generate the kernel for these arguments. A phantom kernel gets a text without statements.
+
+    Raises KernelError when the kernel's source cannot be read.
+    """
     if kernel.body is None:
         return _phantom(kernel, arguments, flags)
     source = _source_of(kernel)
@@ -230,7 +236,10 @@ def _source_of(kernel: Kernel) -> Source:
 
 
 def _constants(source: Source, arguments: Sequence[Argument], flags: PushFlags) -> dict[str, Number]:
-    """Return the scalars that the kernel never assigns and for which Python has a literal; these become constants."""
+    """Return the scalars that become constants: those that the kernel does not assign and that Python can write.
+
+    That excludes complex numbers, for which Python has no literal, infinities and NaN.
+    """
     if not flags & PushFlags.VAR_OPT:
         return {}
     stored = {node.id for node in source.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -355,7 +364,10 @@ class CodeCache:
         return None if entry is None else entry[1]
 
     async def get(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
-        """Return the kernel of this text, which its first use compiles. Raises KernelError as `generate` does."""
+        """Return the compiled kernel. Compile it first, unless a kernel with the same text was compiled.
+
+        Raises KernelError as `generate` does.
+        """
         key = _key(kernel, arguments, flags)
         if key not in self._asked:
             self._asked[key] = (kernel, await self._of_text(generate(kernel, arguments, flags), kernel))

@@ -173,7 +173,10 @@ def ready(
     factor: float,
     divider: Divider | None,
 ) -> Push:
-    """Make a push of generated code. Raises ValueError for an array that is an argument with and without PRESENT."""
+    """Make a push of generated code.
+
+    Raises ValueError for an array that is an argument twice, once with PRESENT and once without.
+    """
     values = code.arguments([argument.value for argument in args])
     phantom = any(argument.is_array and argument.value.phantom for argument in args)
     slower = functools.partial(_executed, name=name, factor=factor, phantom=phantom)
@@ -211,7 +214,10 @@ def _no_global(device: OffloadDevice, array: HostArray) -> None:
 
 @attrs.define(eq=False)
 class Launching:
-    """Launches the pushed kernels of a JACC runtime; `times` has the totals of executions by a kernel's report name."""
+    """Launches the pushed kernels of one JACC runtime.
+
+    times: the total times of executions, by the kernel's name in reports.
+    """
 
     sim: Simulation
     order: Order
@@ -224,7 +230,10 @@ class Launching:
     times: Mapping[str, KernelTimes]
 
     async def run(self, push: Push) -> None:
-        """Run a push whole or divided, as the policy decides; the host waits if the policy needs measurements."""
+        """Run a push whole or divided, as the policy decides for its kernel.
+
+        The host waits for it if the policy needs measurements.
+        """
         divided = self.policy.before(push.name) is Mode.DIVIDED
         if push.division is not None and (divided or self.policy.measures):
             await self._measure(push, push.division, divided)
@@ -281,14 +290,20 @@ class Launching:
         times.sent_bytes += exchange.bytes - sent
 
     async def _combine(self, push: Push) -> None:
-        """Compute a reduction's result on every device from all partial values; its time counts as communication."""
+        """Compute the result of a reduction on every device from all partial values.
+
+        Its time counts as communication.
+        """
         begin = self.sim.now
         await self.order.submit("jacc_combine", self._launch(push, "combination", None), push.reads, push.writes)
         await self.order.drain_all()
         self.exchange.seconds += self.sim.now - begin
 
     def _launch(self, push: Push, stage: Stage, execution: InFlight | None) -> Work:
-        """Return the work that launches a stage of the push on a device; an `execution` measures it."""
+        """Return the work that launches a stage of the push on a device.
+
+        execution: the execution to which the launch belongs; None to measure nothing.
+        """
 
         async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
             if execution is not None:
@@ -388,7 +403,10 @@ class Jacc:
         await self._order.begin("jacc_create", lower_data([create(*arrays)], "enter data"))
 
     async def jacc_copyin(self, *arrays: HostArray) -> None:
-        """Allocate as `jacc_create` does; arrays new on the device get the host's values, after earlier pushes."""
+        """Allocate device memory as `jacc_create` does; arrays that are new on the device get the host's values.
+
+        The copies come after earlier pushes that use the arrays.
+        """
         _check_arrays("jacc_copyin", arrays)
         begin = beginning(lower_data([copyin(*arrays)], "enter data"), "jacc_copyin")
         await self._order.submit("jacc_copyin", begin, (), _ranges(arrays))
@@ -419,7 +437,10 @@ class Jacc:
         await self._order.drain(self._dependences.synchronize(ranges, ranges if write else ()))
 
     async def jacc_update_host(self, *arrays: HostArray) -> None:
-        """Copy the values of device 0 to the host (``update host(…)``) once they are computed. Raises NotPresent."""
+        """Wait for the queues that compute the values, then copy those of device 0 to the host: ``update host(…)``.
+
+        Raises NotPresent.
+        """
         _check_arrays("jacc_update_host", arrays)
         await self.jacc_host_access(*arrays)
         update = updating(lower_update([host(*arrays)], if_present=False), "jacc_update_host")

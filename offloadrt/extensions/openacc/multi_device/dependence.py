@@ -621,7 +621,10 @@ class Filter:
     # expressions
 
     def expression(self, node: ast.expr, holding: Guard | None = None) -> ast.expr:
-        """Write an expression with its loads under their guards, but for `holding`, which is known to hold here."""
+        """Write an expression with its loads under their guards.
+
+        holding: a guard that is known to hold here, so that it is not tested again.
+        """
         kind = "read" if isinstance(node, ast.Subscript) else "value" if self.is_fragile(node) else None
         guard = NEVER if kind is None else self.guard(node, kind)
         if not guard.restricts or (holding is not None and holding.predicates <= guard.predicates):

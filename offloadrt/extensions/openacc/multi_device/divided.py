@@ -405,7 +405,10 @@ class Part:
 
     @functools.cached_property
     def reads(self) -> dict[str, Ranges | None]:
-        """Return `DividedKernel.reads_of` of the share, at first use: an all-to-all exchange never needs it."""
+        """Return `DividedKernel.reads_of` of the share.
+
+        Computed at first use, as an all-to-all exchange never needs it.
+        """
         return self._find_reads()
 
 
@@ -428,7 +431,10 @@ class DividedKernel(abc.ABC):
     _wholes: Memo[Any, Share] = attrs.field(factory=_memo, init=False, repr=False)
 
     def parts(self, devices: int, arguments: Sequence[Any]) -> tuple[Part, ...]:
-        """Return each device's part (`split`, `segments`, `reads_of`), kept for launches of equal sizes."""
+        """Return the part of each of `devices` devices, made of `split`, `segments` and `reads_of`.
+
+        Parts are kept, because programs launch a kernel with equal sizes many times.
+        """
         self._check(devices, arguments)
         key = devices, launch_key(arguments)
         if key not in self._kept:
@@ -637,7 +643,10 @@ def evenly(count: int, devices: int) -> list[tuple[int, int]]:
 
 
 def split_values(kernel: Kernel, loop: Loop, counting: Counting, devices: int) -> list[tuple[int, int]]:
-    """Divide a loop's first and last values (inclusive) among devices. Raises KernelError if they are unknown."""
+    """Divide a loop's values among devices: first and last value (inclusive).
+
+    Raises KernelError if they are unknown.
+    """
     assert kernel.analysis is not None
     if not counting.counted(loop) or (values := counting.range_of(loop, counting.numbers)) is None:
         raise KernelError(f"{kernel.analysis.file}:{loop.line}: the bounds of the loop over {loop.name} are not known")

@@ -64,7 +64,10 @@ class PredicatedKernel(DividedKernel):
 
     @property
     def divided(self) -> tuple[WrittenRegion, ...]:
-        """Return the divided regions; the kernel takes a pair of bounds for each, and then one for its split loop."""
+        """Return the written regions that are divided.
+
+        The kernel takes a pair of bounds for each, and then one for the loop whose iterations are split.
+        """
         return tuple(region for region in self.written if region.dimension is not None)
 
     def split(self, devices: int, arguments: Sequence[Any]) -> tuple[Share, ...]:
@@ -311,7 +314,10 @@ def _own_dimension(source: Source, accesses: list[ArrayAccess], loop: Loop) -> i
 
 
 def _block(access: ArrayAccess, dimension: int, loop: Loop) -> tuple[Polynomial, Range] | None:
-    """Return the distance of neighbouring iterations' blocks of indices, and the ends of a block; None if unknown."""
+    """Return how far apart the blocks of indices of two neighbouring iterations are, and the ends of one block.
+
+    Returns None where they are not known.
+    """
     index = access.index[dimension]
     if index is None or not index.is_affine_in({loop.symbol}):
         return None

@@ -165,7 +165,10 @@ class RankCalls:
                 self._join_polls(call)
 
     def _join_polls(self, call: _RankCall) -> None:
-        """Drop an unsuccessful poll's record after one of the same poll: how many there are depends on the machine."""
+        """Drop the record of an unsuccessful poll if the record before it is of the same poll.
+
+        A program that polls in a loop waits: the number of its polls only says how fast the recording machine was.
+        """
         records, before = call.task.records, call.place - FIELDS
         same = ("step", "subject", "detail")
         if before < 0 or call.place + FIELDS != len(records):

@@ -362,7 +362,10 @@ def events_of(process: RawProcess) -> Iterator[RecordedEvent]:
 
 
 def _of_thread(thread: int, rows: np.ndarray[Any, Any]) -> Iterator[tuple[int, int, int, RecordedEvent]]:
-    """Yield (time, thread, place, event) of a thread in order; an event that a kill has cut off is left out."""
+    """Yield (time, thread, place, event) of one thread; times never decrease.
+
+    A program may be killed while it writes a call or a launch: an event with missing parts is left out.
+    """
     now = place = 0
     slots = _rows(rows)
     for row in slots:

@@ -57,7 +57,10 @@ class KernelSummary:
 
     @property
     def intensity(self) -> float | None:
-        """Operations per byte of memory traffic, or per byte loaded and stored if that is unknown; None without."""
+        """Arithmetic intensity: operations per byte of memory traffic, or per byte loaded and stored.
+
+        Loads and stores count only if the traffic is not known. None if there are no bytes.
+        """
         moved = self.moved or self.loaded + self.stored
         return (self.flops + self.single_flops) / moved if moved else None
 

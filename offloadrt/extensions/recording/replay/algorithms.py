@@ -342,7 +342,10 @@ class ReplayedAlgorithms:
         return AlgorithmCall(name, policy, kernel, tuple(arguments), elements, 0, place=place, launches=tuple(launches))
 
     def _with_arguments(self, launch: Launch, used: Sequence[HostArray], arguments: list[Any]) -> Launch:
-        """Return a launch whose counts refer to positions of arguments, then of arrays found through pointers."""
+        """Return a launch whose arrays have positions among the algorithm's arguments; its counts refer to these.
+
+        Arrays that are not among the arguments are appended as ones that the kernel finds through a pointer in memory.
+        """
         numbers = {id(array): number for number, array in enumerate(direct(arguments))}
         places: list[int] = []
         for array in used:
@@ -443,7 +446,10 @@ async def replay_algorithms(
     timed: Timed | None = None,
     policy: ExecutionPolicy | None = None,
 ) -> int:
-    """Run recorded parallel algorithms, all if `timed`; return how many were called. Raises ReplayRefused."""
+    """Run a recorded program of parallel algorithms; return how many it called. Raises ReplayRefused.
+
+    With `timed`, no instance of a repeated phase is left out, because measured parts may lie within phases.
+    """
     run, walk = _begun(recording, program, host_time, progress, phases, timed, policy)
     roots = walk.roots()
 

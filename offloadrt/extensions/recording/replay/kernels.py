@@ -183,7 +183,10 @@ class RecordedKernels:
         return Launch(kernel, teams, threads, iterations, counts)
 
     def _sizes(self, site: Site, number: int, declared: int | None) -> tuple[int, int, int]:
-        """Return a launch's iterations, teams and threads; `declared`: a team's threads by a file, or None."""
+        """Return iterations, teams and threads of a launch.
+
+        declared: the threads of a team that a file of declared kernels gives; None if it gives none.
+        """
         columns = self.recording.columns
         trip, played = int(columns["launch.trip"][number]), int(columns["launch.teams"][number])
         iterations = trip or max(1, played * int(columns["launch.threads"][number]))
@@ -304,7 +307,10 @@ class RecordedKernels:
         return bool((columns["run.kind"][runs] == LOADS).any())
 
     def _ranges(self, use: int, begin: int, phase: int, end: int) -> tuple[Range, ...]:
-        """Return touched pages as byte ranges of a block; `phase`: the offset of its begin in its page."""
+        """Return the touched pages of a block as byte ranges of the array, clipped to the block.
+
+        phase: the offset of the block's beginning in its page; the recorded pages count from that page.
+        """
         columns = self.recording.columns
         first = columns["use.first_run"]
         runs = slice(int(first[use]), int(first[use + 1]))

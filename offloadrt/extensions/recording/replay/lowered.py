@@ -118,7 +118,10 @@ class LoweredProgram:
     # directives
 
     def items(self, lowered: Iterable[LoweredItem]) -> MapItems:
-        """Prepare a call's items for as long as their arrays live. Raises ValueError for one of several arrays."""
+        """Prepare the items of a call; they can be used for any number of calls while their arrays live.
+
+        Raises ValueError for an item whose bytes do not all belong to one array.
+        """
         return MapItems(self._lowered(list(lowered), False))
 
     def _lowered(self, given: list[LoweredItem], from_mapper: bool) -> list[MapItem]:

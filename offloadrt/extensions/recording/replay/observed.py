@@ -367,7 +367,10 @@ class Oracle:
     _lists: dict[int, Operations] = attrs.field(factory=dict)
 
     def compare(self, site: int, items: int, number: int, emulated: Operations) -> None:
-        """Compare a directive's operations, by site and items, with the recorded list `number`; -1 for none."""
+        """Compare a directive's operations with the recorded list `number`; -1: nothing was recorded.
+
+        site, items: the numbers of the directive's site and of its list of items.
+        """
         if number < 0:
             return
         recorded = self._lists.get(number)

@@ -130,7 +130,10 @@ def runs_of(runs: Sequence[RunSummary], threads: int | None, path: object) -> li
 
 
 def run_of(runs: Sequence[RunSummary], threads: int | None, process: int, path: object) -> RunSummary:
-    """Return one process of the run with this number of host threads. Raises ReplayRefused if there is none."""
+    """Return one process of the run with this number of host threads.
+
+    Raises ReplayRefused if there is none.
+    """
     of_threads = runs_of(runs, threads, path)
     if not 0 <= process < len(of_threads):
         raise ReplayRefused(f"process={process}: {path} has {len(of_threads)} processes, from 0")
@@ -187,7 +190,10 @@ class Routines:
     """The current routine and its line, for messages."""
 
     async def run(self, t: HostThread, site: Site, items: int, shift_at: Callable[[int], int]) -> None:
-        """Call a routine at addresses shifted by `shift_at`. Raises ReplayRefused if it cannot be replayed."""
+        """Call a routine. Raises ReplayRefused if it cannot be replayed or uses memory that is not recorded.
+
+        shift_at: returns what is added to a recorded address of the host.
+        """
         routine: Callable[..., Awaitable[object]] | None = getattr(self, f"_{site.call}", None)
         if routine is None:
             raise ReplayRefused(f"{self._recording.name}: {site.where}: calls of {site.call} are not replayed")

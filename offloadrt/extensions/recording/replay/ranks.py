@@ -91,7 +91,10 @@ class RankReplay:
     _parts: dict[int, tuple[ReplayedPart, ...]] = attrs.field(factory=dict)
 
     async def call(self, number: int, parts_number: int) -> None:
-        """Make the recorded MPI call `number` with arguments `parts_number`. Raises RanksRefused, MpiError."""
+        """Make the MPI call that the recording lists as `number`, with the arguments that it lists as `parts_number`.
+
+        Raises RanksRefused if the call cannot be replayed, MpiError if MPI refuses it.
+        """
         site = self.recording.dictionaries.mpi_calls[number]
         endpoint = self.process.world.endpoint
         if site.call in _NOTHING_TO_DO:
@@ -131,7 +134,10 @@ class RankReplay:
     # ------------------------------------------------------------------ messages
 
     async def _begin(self, site: MpiCall, parts: Sequence[ReplayedPart]) -> None:
-        """Begin a call's sends, receives (first for MPI_Sendrecv) and collectives; wait for those without a request."""
+        """Begin the sends, receives and collectives of a call, and wait for those without a request.
+
+        For an exchange (MPI_Sendrecv) the receive is posted first.
+        """
         blocking: list[Request] = []
         begun = [part for part in parts if part.kind in (PartKind.SEND, PartKind.RECEIVE)]
         if all(part.request == NONE for part in begun):
@@ -185,7 +191,10 @@ class RankReplay:
             self._requests.pop(number, None)
 
     async def _wait(self, site: MpiCall, requests: Sequence[Request]) -> None:
-        """Wait for requests; a truncated message that the program handled becomes a mistake of the run."""
+        """Wait for requests. Where a message was truncated and the call returned, the program handled that error.
+
+        It is then one of the mistakes that the run lists.
+        """
         try:
             await Request.Waitall(requests, at=self._at(site), call=site.call)
         except MessageTruncated:

@@ -197,7 +197,10 @@ async def enclave(
     queue: EnclaveQueue,
     spawn_s: float,
 ) -> list[int]:
-    """Spawn this thread's patches (`spawn_s` seconds each), offload batches as they fill, and return their sizes."""
+    """Spawn this thread's patches as tasks (`spawn_s` seconds each), and offload batches as they fill.
+
+    Returns the numbers of patches of the batches that this thread offloaded.
+    """
     patches = [make_patch(t, number) for batch in batches for number in batch]
     deployed: list[int] = []
     for patch in patches:
@@ -382,7 +385,10 @@ class Experiment:
                 break
 
     async def update(self, *, keep: bool = True) -> Updated:
-        """Advance all patches by a time step: halos, batches, and with `keep` the results into the domain."""
+        """Advance all patches by one time step: exchange halos, offload every batch, and store results in the domain.
+
+        Without `keep`, the domain does not store the results.
+        """
         setup, domain = self.setup, self.domain
         if domain is None:
             sizes = await self._offload_all(lambda t, number: self._patch(t, number, None), 0.0)

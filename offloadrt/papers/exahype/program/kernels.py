@@ -275,7 +275,10 @@ def _initial_state(grid: tuple[int, ...], geometry: PatchGeometry) -> Doubles:
 
 @attrs.define
 class PatchDomain:
-    """The state of a periodic box of equal patches, whose edge along dimension 0 is 1."""
+    """The state of a periodic box of equal patches.
+
+    The edge of a volume is 1 over the number of volumes along dimension 0.
+    """
 
     geometry: PatchGeometry
     grid: tuple[int, ...]

@@ -127,7 +127,10 @@ class KernelLoop:
         return figures
 
     def figures(self) -> dict[str, Value]:
-        """Return times, bytes and fault batches of the timed part, and all page faults of the CPU, which precede it."""
+        """Return times and bytes of the timed part, statistics over its fault batches, and all page faults of the CPU.
+
+        The CPU faults when it first touches the memory, which is before the timed part.
+        """
         run, faults = self.run, self.run.measured.faults
         batches = [batch for batch in run.statistics.fault_batches if batch.begin >= self.begin]
         figures: dict[str, Value] = {
@@ -237,7 +240,10 @@ async def stream(t: cuda.HostThread, loop: KernelLoop, elements: int) -> list[An
 
 
 async def stencil(t: cuda.HostThread, loop: KernelLoop, n: int, iterations: int, occupied_mib: int) -> list[Any]:
-    """Iterate over two grids that this thread has written; return both. occupied_mib: device memory taken before."""
+    """Iterate the stencil, alternating between two grids that this thread has written; return both.
+
+    occupied_mib: device memory in MiB that is allocated before, so that the grids cannot use it.
+    """
     if occupied_mib:
         await t.malloc(occupied_mib * MIB)
     source, target = [await t.malloc_managed(name, (n, n), written=True) for name in ("a", "b")]
@@ -540,7 +546,10 @@ def sampled(scale: int, seed: int) -> tuple[RmatGraph, tuple[RmatLevel, ...]]:
 
 
 async def bfs(t: cuda.HostThread, loop: KernelLoop, scale: int, seed: int) -> dict[str, int]:
-    """Search a graph of 2**scale vertices that this thread has written; return levels and vertices reached."""
+    """Search a graph of 2**scale vertices that this thread has written.
+
+    Returns the number of levels and of vertices reached.
+    """
     graph, levels = sampled(min(scale, SAMPLED_SCALE), seed)
     times, count = 1 << max(0, scale - SAMPLED_SCALE), 1 << scale
     edges = graph.targets.size * times

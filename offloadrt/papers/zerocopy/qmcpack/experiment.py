@@ -181,7 +181,10 @@ class Crowd:
     def _region(
         self, t: omp.HostThread, kind: KernelKind, kernel: Kernel, walkers: int, more: Sequence[omp.HostArray] = ()
     ) -> omp.Construct:
-        """Make a target region that maps what it transfers and uses, and resident arrays up to `map_items` in all."""
+        """Make a target region with its map clauses.
+
+        It maps the arrays that it transfers, those that it uses, and resident arrays up to `map_items` in all.
+        """
         named = [self._array(name) for name in kind.uses]
         moved = [self.arrays[name] for name in (kind.to, kind.from_) if name is not None]
         own = dict.fromkeys([*moved, *more, *named])
@@ -239,7 +242,10 @@ class Crowd:
             await self._one_job(t)
 
     async def advance(self, t: omp.HostThread) -> None:
-        """Run all steps: every electron moves once, then pseudopotential and walkers' matrices are evaluated."""
+        """Run all steps.
+
+        In each, every electron moves once; then pseudopotential and walkers' matrices are evaluated.
+        """
         for _ in range(self.plan.extra_kernels):
             await t.run(self._moves[0].distances)
         for number in self.steps(len(self.plan.steps)):
@@ -397,7 +403,10 @@ class QmcpackExperiment:
             self.progress(self._done, self.setup.plan.measured_moves)
 
     async def initialise(self) -> None:
-        """Run all before the measured time (transfers, walkers, first moves), which all threads finish."""
+        """Run everything before the measured time: bulk transfers, walkers, first moves.
+
+        All threads have then finished.
+        """
 
         async def body(t: omp.HostThread) -> None:
             if t.number == 0:
