@@ -1,10 +1,13 @@
 // Situations of C++ programs that offload; behind the name of each stands what a check has to say of it, as in situations.c.
 #include <omp.h>
 #include <array>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <vector>
 #pragma clang diagnostic ignored "-Wopenmp-mapping" // a vector is mapped as such, which is one of the mistakes
 constexpr int N = 600;
@@ -165,6 +168,81 @@ NI void c_mapper_objects_of_heap(void) { /* missing unmap by the runtime|fatal e
   }
 }
 
+NI void add_one(double *p){
+#pragma omp target teams distribute parallel for map(tofrom:p[0:N])
+  for(int i=0;i<N;i++) p[i]+=1;
+}
+NI void c_thread_beside(void) { /* ok */
+  std::vector<double> a(N,1), b(N,2);
+  std::thread t(add_one,a.data());
+  add_one(b.data());
+  t.join(); sink=a[3]+b[3];
+}
+NI void c_thread_after_thread(void) { /* ok */
+  std::vector<double> a(N,1);
+  std::thread t(add_one,a.data()); t.join();
+  for(double &x:a) x+=1;
+  std::thread u(add_one,a.data()); u.join();
+  sink=sum(a.data(),N);
+}
+NI void c_threads_unordered(void) { /* race */
+  std::vector<double> a(N,1);
+  std::thread t(add_one,a.data()), u(add_one,a.data());
+  t.join(); u.join(); sink=sum(a.data(),N);
+}
+NI void c_threads_mutex(void) { /* ok */
+  std::vector<double> a(N,1); std::mutex m;
+  auto f=[&]{ std::lock_guard<std::mutex> held(m); add_one(a.data()); };
+  std::thread t(f), u(f); t.join(); u.join();
+#pragma omp parallel num_threads(2)
+  f();
+  sink=sum(a.data(),N);
+}
+NI void c_threads_two_mutexes(void) { /* race */
+  std::vector<double> a(N,1); std::mutex m[2];
+#pragma omp parallel num_threads(2)
+  { std::lock_guard<std::mutex> held(m[omp_get_thread_num()]); add_one(a.data()); }
+  sink=sum(a.data(),N);
+}
+NI void c_threads_condition(void) { /* ok */
+  std::vector<double> a(N,0); std::mutex m; std::condition_variable ready; bool filled=false;
+  std::thread use([&]{
+    { std::unique_lock<std::mutex> held(m); ready.wait(held,[&]{ return filled; }); }
+    add_one(a.data()); });
+  std::thread make([&]{
+    for(double &x:a) x=2;
+    { std::lock_guard<std::mutex> held(m); filled=true; }
+    ready.notify_one(); });
+  make.join(); use.join(); sink=sum(a.data(),N);
+}
+NI void c_threads_once(void) { /* ok */
+  std::vector<double> a(N,0); std::once_flag once; double *p=a.data();
+  auto f=[&]{
+    static double *b=[]{ static double kept[N];
+#pragma omp target enter data map(to:kept)
+      return kept; }();
+    std::call_once(once,[&]{
+#pragma omp target enter data map(to:p[0:N])
+    });
+    double s=0, *q=b;
+#pragma omp target teams distribute parallel for reduction(+:s)
+    for(int i=0;i<N;i++) s+=p[i]+q[i];
+    sink=s; return q; };
+  std::thread t(f), u(f); t.join(); u.join(); double *q=f();
+#pragma omp target exit data map(delete:p[0:N],q[0:N])
+}
+NI void c_thread_reads_old(void) { /* stale data */
+  std::vector<double> a(N,1); double *p=a.data(), s=0;
+#pragma omp target data map(tofrom:p[0:N])
+  {
+#pragma omp target teams distribute parallel for
+  for(int i=0;i<N;i++) p[i]+=1;
+  std::thread t([&]{ s=sum(p,N); }); // it calls nothing of OpenMP
+  t.join();
+  }
+  sink=s;
+}
+
 #define CASE(name) {#name, c_##name}
 static const struct {
   const char *name;
@@ -188,6 +266,14 @@ static const struct {
     CASE(mapper_objects),
     CASE(mapper_object_then_array),
     CASE(mapper_objects_of_heap),
+    CASE(thread_beside),
+    CASE(thread_after_thread),
+    CASE(threads_unordered),
+    CASE(threads_mutex),
+    CASE(threads_two_mutexes),
+    CASE(threads_condition),
+    CASE(threads_once),
+    CASE(thread_reads_old),
 };
 
 int main(int count, char **arguments) {

@@ -9,7 +9,6 @@
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
-#include "llvm/Support/AtomicOrdering.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 #include <optional>
 
@@ -19,7 +18,7 @@ namespace offload {
 namespace {
 
 constexpr const char *Table = "__offload_touch_table", *Touch = "__offload_touch", *Range = "__offload_range", *Frees = "__offload_frees", *Calls = "__offload_calls",
-                    *Leaves = "__offload_leaves", *Stops = "__offload_stops", *Flag = "__offload_flag";
+                    *Leaves = "__offload_leaves", *Stops = "__offload_stops";
 constexpr unsigned PageShift = 16;
 constexpr uint64_t PageMask = (1ull << (47 - PageShift)) - 1;
 
@@ -64,57 +63,6 @@ void reportTouch(const Access &access) {
     auto *type = FunctionType::get(here.getVoidTy(), {here.getInt64Ty(), here.getInt32Ty()}, false);
     here.CreateCall(type, here.CreateLoad(here.getPtrTy(), module.getNamedGlobal(Touch)), {address, here.getInt32(what)});
   }
-}
-
-bool acquires(AtomicOrdering order) { return isAcquireOrStronger(order); }
-bool releases(AtomicOrdering order) { return isReleaseOrStronger(order); }
-
-// Reports a release, before the access. One that leaves the value as it is, as in a loop that waits for a lock, lets others know nothing:
-// where that is expected the report comes behind the access, and only if the value has changed.
-void reportRelease(Instruction &access, Value *pointer, function_ref<void(Instruction *)> report) {
-  auto *exchange = dyn_cast<AtomicCmpXchgInst>(&access);
-  auto *update = dyn_cast<AtomicRMWInst>(&access);
-  Value *kept = exchange ? exchange->getCompareOperand() : update && update->getOperation() == AtomicRMWInst::Xchg ? update->getValOperand() : nullptr;
-  if (!kept || !(kept->getType()->isIntegerTy() || kept->getType()->isPointerTy()))
-    return report(&access);
-  IRBuilder<> builder(&access);
-  LoadInst *there = builder.CreateAlignedLoad(kept->getType(), pointer, exchange ? exchange->getAlign() : update->getAlign());
-  there->setAtomic(AtomicOrdering::Monotonic);
-  Value *same = builder.CreateICmpEQ(there, kept), *changes = exchange ? same : builder.CreateNot(same);
-  report(SplitBlockAndInsertIfThen(changes, access.getIterator(), false));
-  builder.SetInsertPoint(access.getNextNode());
-  Value *changed = exchange ? builder.CreateExtractValue(exchange, 1) : builder.CreateICmpNE(update, kept);
-  Value *late = builder.CreateAnd(changed, builder.CreateNot(changes));
-  report(SplitBlockAndInsertIfThen(late, builder.GetInsertPoint(), false));
-}
-
-// Says what an atomic access lets others know, before it, and what it comes to know, behind it.
-void reportFlag(Instruction &access) {
-  bool stores = !isa<LoadInst>(access), loads = !isa<StoreInst>(access) && !isa<FenceInst>(access);
-  Value *pointer = nullptr;
-  AtomicOrdering order = AtomicOrdering::NotAtomic;
-  if (auto *load = dyn_cast<LoadInst>(&access))
-    pointer = load->getPointerOperand(), order = load->getOrdering();
-  else if (auto *store = dyn_cast<StoreInst>(&access))
-    pointer = store->getPointerOperand(), order = store->getOrdering();
-  else if (auto *update = dyn_cast<AtomicRMWInst>(&access))
-    pointer = update->getPointerOperand(), order = update->getOrdering();
-  else if (auto *exchange = dyn_cast<AtomicCmpXchgInst>(&access))
-    pointer = exchange->getPointerOperand(), order = exchange->getSuccessOrdering();
-  else if (auto *fence = dyn_cast<FenceInst>(&access))
-    order = fence->getOrdering();
-  if (order == AtomicOrdering::NotAtomic || (isa<FenceInst>(access) && cast<FenceInst>(access).getSyncScopeID() == SyncScope::SingleThread))
-    return;
-  auto report = [&](Instruction *before, unsigned what) {
-    IRBuilder<> builder(before);
-    auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty(), builder.getInt32Ty()}, false);
-    Value *address = pointer ? builder.CreatePtrToInt(pointer, builder.getInt64Ty()) : builder.getInt64(0);
-    builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), access.getModule()->getNamedGlobal(Flag)), {address, builder.getInt32(what)});
-  };
-  if (stores)
-    reportRelease(access, pointer, [&](Instruction *before) { report(before, FLAG_RELEASES | (releases(order) ? 0 : FLAG_WEAK)); });
-  if (loads && !access.isTerminator())
-    report(access.getNextNode(), FLAG_ACQUIRES | (acquires(order) ? 0 : FLAG_WEAK));
 }
 
 void reportRange(MemIntrinsic &range) {
@@ -251,7 +199,7 @@ bool instrumentHost(Module &module) {
         auto *range = dyn_cast<MemIntrinsic>(&instruction);
         auto *call = dyn_cast<CallBase>(&instruction);
         if (range || isa<FenceInst>(instruction) ||
-            (call && (releases(*call) || isRoutine(*call) || givesAnything(*call))) ||
+            (call && (releases(*call) || isRoutine(*call) || givesAnything(*call) || ordersThreads(*call))) ||
             (accessOf(instruction, layout, access) && !isUnreachable(access.pointer)))
           reported.push_back(&instruction);
       }
@@ -271,7 +219,7 @@ bool instrumentHost(Module &module) {
         calls.push_back(call);
       else if (accessOf(*twin, layout, access))
         accesses.push_back(access);
-      if (twin->isAtomic())
+      if (ordersThreads(*twin))
         flags.push_back(twin);
     }
   }

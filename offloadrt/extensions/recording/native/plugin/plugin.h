@@ -58,6 +58,11 @@ void eachDescribed(llvm::CallBase &, llvm::function_ref<void(llvm::Instruction *
 bool givesAnything(const llvm::CallBase &);
 void reportGiven(llvm::CallBase &);
 
+// flags.cpp
+constexpr const char *Flag = "__offload_flag";
+bool ordersThreads(const llvm::Instruction &); // an atomic access, a fence, or a call that takes or gives back a lock of the system's
+void reportFlag(llvm::Instruction &);
+
 // elision.cpp
 // The instructions before which the barrier of parallel algorithms stays, and the reason, an enum stop.
 llvm::MapVector<llvm::Instruction *, unsigned> stopsOf(llvm::Function &);

@@ -7,6 +7,8 @@
 // anywhere else counts as a write. Copies of whole structures are not looked at, for they copy what is between the members as well.
 #include "plugin.h"
 #include "llvm/Analysis/CFG.h"
+#include "llvm/Analysis/PostDominators.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/DebugInfo.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Dominators.h"
@@ -14,6 +16,7 @@
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include <map>
+#include <optional>
 
 using namespace llvm;
 
@@ -136,74 +139,239 @@ std::pair<CallBase *, SmallVector<Value *, 4>> receivedInField(StoreInst &store)
   return found;
 }
 
-class Reads {
-public:
-  std::vector<LoadInst *> found; // before any write
+// Some bytes of a variable, counted from its beginning; of a place that only the run knows, all that there may be.
+struct Bytes {
+  int64_t begin = INT64_MIN, end = INT64_MAX;
+  bool meet(const Bytes &other) const { return begin < other.end && other.begin < end; }
+};
+using Offset = std::optional<int64_t>; // nothing: only the run knows
 
-  void look(SmallVector<Value *, 4> addresses, Function &function, unsigned depth = 0) {
-    std::vector<LoadInst *> loads;
-    std::vector<Instruction *> writes;
-    std::vector<std::pair<CallBase *, SmallVector<Value *, 4>>> calls;
+Bytes bytesAt(Offset offset, uint64_t size) { return offset ? Bytes{*offset, *offset + int64_t(size)} : Bytes(); }
+
+struct Place { // of the variable, or a part of it
+  Value *address;
+  Offset offset;
+};
+struct Use {
+  Instruction *by;
+  Bytes bytes;
+};
+struct Inside { // a function that nobody else calls gets the address
+  CallBase *call;
+  SmallVector<Place, 4> places;
+};
+
+// What is done with a variable in one function. A call reads and writes what its function does.
+struct Uses {
+  std::vector<Use> reads, writes;
+  std::vector<Inside> calls;
+  std::vector<Place> returned; // an address in it is what the function returns
+  bool isKnown = true;
+};
+
+// A pass over a module, which keeps what it has found out of functions.
+class UnsetReads {
+public:
+  // The first reads, before any write, of a variable of a function; and of what functions do with it that nobody else calls.
+  std::vector<Use> of(AllocaInst &variable) {
+    std::vector<Use> found;
+    look({{&variable, 0}}, *variable.getFunction(), found, 0);
+    return found;
+  }
+
+private:
+  struct Summary { // what a function does with the variable that one of its parameters points to
+    std::vector<Bytes> read, written; // read: certainly, and before any write
+    std::vector<Offset> returned;
+    bool isKnown = false;
+  };
+  std::map<Function *, std::pair<DominatorTree, PostDominatorTree>> trees;
+  std::map<Argument *, Summary> summaries;
+  std::map<AllocaInst *, std::vector<Use>> written; // what is written of variables that are copied as a whole
+
+  std::pair<DominatorTree, PostDominatorTree> &treesOf(Function &function) {
+    auto [found, isNew] = trees.try_emplace(&function);
+    if (isNew)
+      found->second.first.recalculate(function), found->second.second.recalculate(function);
+    return found->second;
+  }
+
+  void look(SmallVector<Place, 4> places, Function &function, std::vector<Use> &found, unsigned depth) {
+    Uses uses = usesOf(std::move(places), function, depth);
+    if (!uses.isKnown || (uses.reads.empty() && uses.calls.empty()))
+      return;
+    DominatorTree &tree = treesOf(function).first;
+    std::vector<Use> first;
+    copy_if(uses.reads, std::back_inserter(first), [&](const Use &read) { return isFirst(read, uses, tree); });
+    for (size_t i = 0; i < first.size(); i++) // what reads the same again says nothing new
+      if (none_of(first, [&](const Use &other) {
+            return other.bytes.meet(first[i].bytes) && (tree.dominates(other.by, first[i].by) || (other.by == first[i].by && &other < &first[i]));
+          }))
+        found.push_back(first[i]);
+    for (Inside &inside : uses.calls)
+      if (!inside.places.empty() && isFirst({inside.call, {}}, uses, tree)) {
+        Value *address = inside.places[0].address;
+        auto *argument = dyn_cast<Argument>(address);
+        look(inside.places, argument ? *argument->getParent() : *cast<Instruction>(address)->getFunction(), found, depth + 1);
+      }
+  }
+
+  // Whether no write of the same bytes can come before an access.
+  static bool isFirst(const Use &read, const Uses &uses, DominatorTree &tree) {
+    return tree.isReachableFromEntry(read.by->getParent()) && all_of(uses.writes, [&](const Use &write) {
+             return write.by == read.by || !write.bytes.meet(read.bytes) || tree.dominates(read.by, write.by) ||
+                    !isPotentiallyReachable(write.by, read.by, nullptr, &tree);
+           });
+  }
+
+  Uses usesOf(SmallVector<Place, 4> places, Function &function, unsigned depth) {
+    const DataLayout &layout = function.getParent()->getDataLayout();
+    Uses uses;
     SmallPtrSet<Value *, 8> seen;
-    while (!addresses.empty()) {
-      Value *address = addresses.pop_back_val();
+    while (!places.empty()) {
+      auto [address, offset] = places.pop_back_val();
       if (!seen.insert(address).second)
         continue;
       for (User *user : address->users()) {
         auto *instruction = dyn_cast<Instruction>(user);
-        if (!instruction)
-          return;
+        if (!instruction) {
+          uses.isKnown = false;
+          return uses;
+        }
         if (auto *load = dyn_cast<LoadInst>(instruction)) {
-          if (!load->use_empty() && !setsPart(*load) && !isLastprivate(*load) && !isHandedOn(*load))
-            loads.push_back(load);
-        } else if (isa<GetElementPtrInst>(instruction) || isa<AddrSpaceCastInst>(instruction))
-          addresses.push_back(instruction);
-        else if (auto *store = dyn_cast<StoreInst>(instruction); store && store->getValueOperand() == address && isReference(*store))
-          for (User *again : store->getPointerOperand()->users()) { // the parameter's place on the stack, without optimization
-            if (auto *load = dyn_cast<LoadInst>(again))
-              addresses.push_back(load);
+          if (!load->use_empty() && !setsPart(*load) && !isLastprivate(*load) && !isHandedOn(*load) && !isPassed(*load))
+            uses.reads.push_back({load, bytesAt(offset, layout.getTypeStoreSize(load->getType()))});
+        } else if (auto *element = dyn_cast<GetElementPtrInst>(instruction)) {
+          APInt further(64, 0);
+          bool isConstant = element->accumulateConstantOffset(layout, further);
+          places.push_back({element, offset && isConstant ? Offset(*offset + further.getSExtValue()) : Offset()});
+        } else if (isa<AddrSpaceCastInst>(instruction))
+          places.push_back({instruction, offset});
+        else if (isa<ReturnInst>(instruction))
+          uses.returned.push_back({address, offset});
+        else if (auto *store = dyn_cast<StoreInst>(instruction)) {
+          if (store->getValueOperand() != address)
+            uses.writes.push_back({store, bytesAt(offset, layout.getTypeStoreSize(store->getValueOperand()->getType()))});
+          else if (isReference(*store)) { // a parameter's place on the stack, without optimization, or a reference
+            for (User *again : store->getPointerOperand()->users())
+              if (auto *load = dyn_cast<LoadInst>(again))
+                places.push_back({load, offset});
+          } else {
+            auto inside = depth < 8 && offset == 0 ? receivedInField(*store) : std::pair<CallBase *, SmallVector<Value *, 4>>();
+            uses.writes.push_back({inside.first ? static_cast<Instruction *>(inside.first) : store, {}});
+            if (inside.first) {
+              uses.calls.push_back({inside.first, {}});
+              for (Value *again : inside.second)
+                uses.calls.back().places.push_back({again, 0});
+            }
           }
-        else if (auto *store = dyn_cast<StoreInst>(instruction); store && store->getValueOperand() == address) {
-          auto inside = depth < 8 ? receivedInField(*store) : std::pair<CallBase *, SmallVector<Value *, 4>>();
-          writes.push_back(inside.first ? static_cast<Instruction *>(inside.first) : store);
-          if (inside.first)
-            calls.push_back(inside);
-        } else if (auto *call = dyn_cast<CallBase>(instruction); call && !isa<MemIntrinsic>(call)) {
-          if (isa<LifetimeIntrinsic>(call))
-            continue;
-          if (Argument *argument = depth < 8 ? received(*call, address) : nullptr; argument)
-            calls.push_back({call, {argument}});
-          writes.push_back(call);
-        } else if (auto *copy = dyn_cast<MemTransferInst>(instruction); copy && copy->getRawDest() != address)
+        } else if (auto *memory = dyn_cast<MemIntrinsic>(instruction))
+          addCopy(*memory, address, offset, uses, depth);
+        else if (isa<LifetimeIntrinsic>(instruction))
           continue;
+        else if (auto *call = dyn_cast<CallBase>(instruction))
+          addCall(*call, address, offset, uses, places, depth);
         else
-          writes.push_back(instruction);
+          uses.writes.push_back({instruction, {}});
       }
     }
-    if (loads.empty() && calls.empty())
+    return uses;
+  }
+
+  // A copy that the compiler makes, or a fill. Only what is set of the one variable is set in the other one then.
+  void addCopy(MemIntrinsic &memory, Value *address, Offset offset, Uses &uses, unsigned depth) {
+    if (memory.getRawDest() != address)
       return;
-    DominatorTree tree(function);
-    auto isFirst = [&](Instruction *read) {
-      return tree.isReachableFromEntry(read->getParent()) && all_of(writes, [&](Instruction *write) {
-               return write == read || tree.dominates(read, write) || !isPotentiallyReachable(write, read, nullptr, &tree);
-             });
-    };
-    erase_if(loads, [&](LoadInst *load) { return !isFirst(load); });
-    copy_if(loads, std::back_inserter(found), [&](LoadInst *load) { // what reads the same again says nothing new
-      return none_of(loads, [&](LoadInst *other) { return other != load && tree.dominates(other, load); });
-    });
-    for (auto &[call, inside] : calls)
-      if (isFirst(call) && !inside.empty()) {
-        auto *argument = dyn_cast<Argument>(inside[0]);
-        look(inside, argument ? *argument->getParent() : *cast<Instruction>(inside[0])->getFunction(), depth + 1);
+    auto *length = dyn_cast<ConstantInt>(memory.getLength());
+    Bytes bytes = length ? bytesAt(offset, length->getZExtValue()) : Bytes();
+    auto *copy = dyn_cast<MemTransferInst>(&memory);
+    const DataLayout &layout = memory.getModule()->getDataLayout();
+    APInt from(64, 0);
+    auto *source = copy ? dyn_cast<AllocaInst>(copy->getRawSource()->stripAndAccumulateConstantOffsets(layout, from, true)) : nullptr;
+    if (!source || !offset || !length || depth >= 8) {
+      uses.writes.push_back({&memory, bytes});
+      return;
+    }
+    auto [known, isNew] = written.try_emplace(source, std::vector<Use>{{&memory, {}}}); // what is being looked at may all be set
+    if (isNew) {
+      Uses there = usesOf({{source, 0}}, *source->getFunction(), depth + 1);
+      known->second = there.isKnown ? there.writes : std::vector<Use>{{source, {}}};
+    }
+    DominatorTree &tree = treesOf(*memory.getFunction()).first;
+    int64_t distance = *offset - from.getSExtValue();
+    for (const Use &write : known->second)
+      if (write.by == &memory || isPotentiallyReachable(write.by, &memory, nullptr, &tree)) {
+        bool isWhole = write.bytes.begin == INT64_MIN;
+        Bytes there = isWhole ? bytes : Bytes{std::max(write.bytes.begin + distance, bytes.begin), std::min(write.bytes.end + distance, bytes.end)};
+        if (there.begin < there.end)
+          uses.writes.push_back({&memory, there});
       }
   }
 
-private:
-  // Whether a store only puts a parameter into its own place on the stack, which nobody else writes.
+  void addCall(CallBase &call, Value *address, Offset offset, Uses &uses, SmallVectorImpl<Place> &places, unsigned depth) {
+    Argument *inside = depth < 8 ? received(call, address) : nullptr;
+    if (inside)
+      uses.calls.push_back({&call, {{inside, offset}}});
+    Function *called = call.getCalledFunction();
+    Summary summary;
+    if (depth < 8 && called && !called->isVarArg() && !called->isDeclaration() && !called->isInterposable() &&
+        count(call.args(), address) == 1)
+      for (unsigned i = 0; i < call.arg_size() && i < called->arg_size(); i++)
+        if (call.getArgOperand(i) == address)
+          summary = summaryOf(*called->getArg(i), depth + 1);
+    if (!summary.isKnown) {
+      uses.writes.push_back({&call, {}});
+      return;
+    }
+    auto moved = [&](Bytes bytes) { return offset && bytes.begin != INT64_MIN ? Bytes{bytes.begin + *offset, bytes.end + *offset} : Bytes(); };
+    for (Bytes bytes : summary.written)
+      uses.writes.push_back({&call, moved(bytes)});
+    if (!inside)
+      for (Bytes bytes : summary.read)
+        uses.reads.push_back({&call, moved(bytes)});
+    for (Offset further : summary.returned)
+      places.push_back({&call, offset && further ? Offset(*offset + *further) : Offset()});
+  }
+
+  // A copy of the function may stand elsewhere in the program: C++ lets it do nothing else there.
+  Summary summaryOf(Argument &argument, unsigned depth) {
+    auto [found, isNew] = summaries.try_emplace(&argument);
+    if (!isNew) // unknown as long as it is looked at
+      return found->second;
+    Function &function = *argument.getParent();
+    Uses uses = usesOf({{&argument, 0}}, function, depth);
+    Summary summary;
+    summary.isKnown = uses.isKnown;
+    for (const Use &write : uses.writes)
+      summary.written.push_back(write.bytes);
+    for (const Place &place : uses.returned)
+      summary.returned.push_back(place.offset);
+    auto &[tree, ways] = treesOf(function);
+    for (const Use &read : uses.reads)
+      if (!isCopied(*read.by) && ways.dominates(read.by->getParent(), &function.getEntryBlock()) && isFirst(read, uses, tree))
+        summary.read.push_back(read.bytes);
+    return summaries[&argument] = summary;
+  }
+
+  // Whether a load is there for nothing but to store the value elsewhere, as in the copy of an object.
+  static bool isCopied(const Instruction &load) {
+    return isa<LoadInst>(load) && all_of(load.users(), [](const User *user) { return isa<StoreInst>(user); });
+  }
+
+  // Whether a structure, or a part of it that is no member, is given to a function or returned: nobody may ever use some of it.
+  static bool isPassed(const LoadInst &load) {
+    auto *element = dyn_cast<GetElementPtrInst>(load.getPointerOperand());
+    auto *local = dyn_cast<AllocaInst>(element ? element->getPointerOperand() : load.getPointerOperand());
+    if (!local || !local->getAllocatedType()->isStructTy() || (element && cast<StructType>(local->getAllocatedType())->hasName() &&
+                                                                element->getSourceElementType() == local->getAllocatedType()))
+      return false;
+    return all_of(load.users(), [](const User *user) { return isa<CallBase>(user) || isa<ReturnInst>(user); });
+  }
+
+  // Whether a store only puts an address into a place on the stack, which nobody else writes.
   static bool isReference(const StoreInst &store) {
     auto *place = dyn_cast<AllocaInst>(store.getPointerOperand());
-    return isa<Argument>(store.getValueOperand()) && place && all_of(place->users(), [&](const User *user) {
+    return place && all_of(place->users(), [&](const User *user) {
              auto *load = dyn_cast<LoadInst>(user);
              return user == &store || (load && !load->isVolatile()) || isa<LifetimeIntrinsic>(user);
            });
@@ -219,19 +387,17 @@ bool isRegion(const Function &function) {
 
 void tellUnset(Module &module, bool isDevice) {
   LLVMContext &context = module.getContext();
-  std::vector<std::pair<LoadInst *, std::string>> reads;
+  std::vector<std::pair<Instruction *, std::string>> reads;
+  UnsetReads unset;
   for (Function &function : module) {
     if (function.isDeclaration() || !(isDevice || isRegion(function)))
       continue;
     for (Instruction &instruction : instructions(function))
       if (auto *variable = dyn_cast<AllocaInst>(&instruction))
-        if (std::string name = sourceName(*variable); !name.empty()) {
-          Reads of;
-          of.look({variable}, function);
-          for (LoadInst *load : of.found)
-            if (load->getDebugLoc() && load->getDebugLoc()->getLine())
-              reads.push_back({load, name});
-        }
+        if (std::string name = sourceName(*variable); !name.empty())
+          for (const Use &read : unset.of(*variable))
+            if (read.by->getDebugLoc() && read.by->getDebugLoc()->getLine())
+              reads.push_back({read.by, name});
   }
   std::map<std::string, Constant *> texts;
   auto text = [&](StringRef string) {
@@ -246,10 +412,10 @@ void tellUnset(Module &module, bool isDevice) {
   auto *i32 = Type::getInt32Ty(context);
   auto *type = FunctionType::get(Type::getVoidTy(context), {pointer, pointer, i32}, false);
   GlobalVariable *recorder = nullptr; // null without one; weak, for it is found when the program starts
-  for (auto &[load, name] : reads) {
-    const DILocation *location = load->getDebugLoc();
+  for (auto &[read, name] : reads) {
+    const DILocation *location = read->getDebugLoc();
     Value *words[] = {text(name), text(location->getFilename()), ConstantInt::get(i32, location->getLine())};
-    IRBuilder<> builder(load);
+    IRBuilder<> builder(read);
     if (isDevice) {
       builder.CreateCall(module.getOrInsertFunction(Unset, type), words);
       continue;
@@ -259,7 +425,7 @@ void tellUnset(Module &module, bool isDevice) {
       recorder->setVisibility(GlobalValue::HiddenVisibility);
     }
     Value *tell = builder.CreateLoad(pointer, recorder);
-    builder.SetInsertPoint(SplitBlockAndInsertIfThen(builder.CreateIsNotNull(tell), load->getIterator(), false));
+    builder.SetInsertPoint(SplitBlockAndInsertIfThen(builder.CreateIsNotNull(tell), read->getIterator(), false));
     builder.CreateCall(type, tell, words);
   }
 }

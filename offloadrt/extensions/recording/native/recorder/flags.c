@@ -66,7 +66,6 @@ static void flush(void) {
 }
 
 /* Called by instrumented code around an atomic access, or with no address at a fence. */
-EXPORT void offload_recorder_flag(uint64_t address, uint32_t what);
 EXPORT void offload_recorder_flag(uint64_t address, uint32_t what) {
   if (!tracks_bytes() || !recording())
     return;

@@ -60,6 +60,12 @@ void died_end(void);
 /* ---- ompt.c ---- */
 void put_flag(uint64_t address, bool is_release, uint32_t count);
 
+/* ---- flags.c ---- */
+EXPORT void offload_recorder_flag(uint64_t address, uint32_t what); /* called by instrumented code as well: an enum flag */
+
+/* ---- threads.c ---- */
+void note_module(const void *address); /* of one that the plugin compiled */
+
 /* ---- touches.c: pages that host code touches ---- */
 void track(uint64_t address, uint64_t bytes);
 void forget(uint64_t address, uint64_t bytes);

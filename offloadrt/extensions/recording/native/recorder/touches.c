@@ -28,6 +28,7 @@ static __thread interval_t interval;
 EXPORT void offload_recorder_module(uint8_t **table);
 EXPORT void offload_recorder_module(uint8_t **table) {
   start_recording();
+  note_module(table);
   if (!tried) {
     tried = true;
     if (recording()) {
