@@ -180,9 +180,10 @@ def _checked(source: str, folder: Path, *arguments: object, level: str = "-O1", 
     ("source", "level"),
     [
         ("unset.c", "-O1"),
+        ("unset.cpp", "-O1"),
         *(
             pytest.param(source, level, marks=pytest.mark.slow)
-            for source in ("unset.c", "unset.f90")
+            for source in ("unset.c", "unset.cpp", "unset.f90")
             for level in ("-O0", "-O2", "-O3")
         ),
     ],
@@ -198,8 +199,9 @@ def test_variables_of_threads_that_nobody_has_written_are_told(tmp_path: Path, s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
-def test_variables_of_threads_that_are_written_first_are_none(tmp_path: Path, level: str) -> None:
-    assert _checked("unset.c", tmp_path, "right", level=level).mistakes == ()
+@pytest.mark.parametrize("source", ["unset.c", "unset.cpp"])
+def test_variables_of_threads_that_are_written_first_are_none(tmp_path: Path, source: str, level: str) -> None:
+    assert _checked(source, tmp_path, "right", level=level).mistakes == ()
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """Threads while a program is recorded; and beside which records of the first one those ran that OpenMP did not make.
 
-Each of these has an initial task. How a program orders its own threads, as by pthread_create and pthread_join, is not
-recorded. But all that the first thread had done before such a thread began is taken to come before that thread, and
-what it did after that thread's last event may come after it. So a correct program has no race in its recording.
+Each of these has an initial task. In a recording for a check, pthread_create, pthread_join and locks are flags, which
+order such threads; but a program may do so by other means, too. So all that the first thread had done before such a
+thread began is taken to come before that thread, and what it did after that thread's last event may come after it.
 """
 
 from __future__ import annotations

@@ -75,6 +75,10 @@ void markLeagues(llvm::Module &);
 // lost.cpp
 void tellLost(llvm::Module &); // what kernels compute in copies of their own, and nobody uses
 
+// received.cpp
+llvm::Argument *received(llvm::CallBase &, llvm::Value *address);
+std::pair<llvm::CallBase *, llvm::SmallVector<llvm::Value *, 4>> receivedInField(llvm::StoreInst &);
+
 // unset.cpp
 void tellUnset(llvm::Module &, bool isDevice); // which reads of a thread's own variables come before any write
 

@@ -1,10 +1,12 @@
-// Finds reads of a thread's own variable before anybody has written it: most often one that is `private` where it was meant to be
-// firstprivate, or in a reduction.
+// Finds reads of a thread's own variable, or of a member of it, before anybody has written it: most often one that is `private` where it was
+// meant to be firstprivate, or in a reduction, or one that a constructor leaves out.
 //
-// This looks at code before it is optimized, for an optimizer makes of such a read what it likes. A read is told where every write that
-// can reach it comes behind it on all ways from the beginning of the function, as the one of `x += 1` does: when it first runs, nobody has
-// written. The address may go to functions that are called nowhere else, as the bodies of parallel regions are. Where it goes
-// anywhere else counts as a write. Copies of whole structures are not looked at, for they copy what is between the members as well.
+// This looks at code before it is optimized, for an optimizer makes of such a read what it likes. A read is told where every write of the same
+// bytes that can reach it comes behind it on all ways from the beginning of the function, as the one of `x += 1` does: when it first runs,
+// nobody has written. A function that is called with the address writes and reads what its code says; what it reads on all ways is told at the
+// call. Functions that are called nowhere else, as the bodies of parallel regions, are looked at as parts of their callers. Where an address
+// goes anywhere else counts as a write of all. A copy of a whole structure hands on what is set, and what is not, for it copies what is between
+// the members as well.
 #include "plugin.h"
 #include "llvm/Analysis/CFG.h"
 #include "llvm/Analysis/PostDominators.h"
@@ -70,73 +72,6 @@ bool isLastprivate(const LoadInst &load) {
   auto *branch = before ? dyn_cast<BranchInst>(before->getTerminator()) : nullptr;
   const DILocation *at = load.getDebugLoc(), *to = store ? store->getDebugLoc().get() : nullptr;
   return branch && branch->isConditional() && at && to && at->getLine() == to->getLine() && at->getColumn() == to->getColumn();
-}
-
-// The only function that an instruction gives the address to, and the parameter that has it there; nobody else calls the function.
-Argument *received(CallBase &call, Value *address) {
-  Function *called = call.getCalledFunction();
-  size_t place = 0;
-  bool isDirect = called && !called->isDeclaration(), isFork = called && called->isVarArg();
-  if (!isDirect) {
-    if (!called || !called->getName().starts_with("__kmpc_"))
-      return nullptr;
-    while (place < call.arg_size() && !isa<Function>(call.getArgOperand(place)))
-      place++;
-    if (place == call.arg_size())
-      return nullptr;
-    called = cast<Function>(call.getArgOperand(place));
-  }
-  if (called->isDeclaration() || !called->hasLocalLinkage() || !called->hasOneUse() || called->isVarArg())
-    return nullptr;
-  Argument *found = nullptr;
-  for (size_t i = 0; i < call.arg_size(); i++) {
-    if (call.getArgOperand(i) != address)
-      continue;
-    // A fork gives the body two thread numbers and then what follows it; other entries hand one structure on, at the end.
-    size_t parameter = isDirect ? i : isFork ? i - place + 1 : called->arg_size() - 1;
-    if (found || (!isDirect && i <= place) || parameter >= called->arg_size())
-      return nullptr;
-    found = called->getArg(parameter);
-  }
-  return found;
-}
-
-// A call that gets a structure with the address in one field, as flang's regions do: the addresses that its function loads from that field.
-std::pair<CallBase *, SmallVector<Value *, 4>> receivedInField(StoreInst &store) {
-  const DataLayout &layout = store.getModule()->getDataLayout();
-  APInt offset(64, 0);
-  auto *structure = dyn_cast<AllocaInst>(store.getPointerOperand()->stripAndAccumulateConstantOffsets(layout, offset, true));
-  if (!structure)
-    return {};
-  Value *given = structure;
-  for (User *user : structure->users()) // the only element of an array, for a parallel region
-    if (auto *again = dyn_cast<StoreInst>(user); again && again->getValueOperand() == structure)
-      given = getUnderlyingObject(again->getPointerOperand());
-  std::pair<CallBase *, SmallVector<Value *, 4>> found;
-  for (User *user : given->users()) {
-    auto *call = dyn_cast<CallBase>(user);
-    if (!call || isa<LifetimeIntrinsic>(call))
-      continue;
-    Argument *argument = received(*call, given);
-    if (!argument || found.first)
-      return {};
-    found.first = call;
-    for (User *field : argument->users()) {
-      APInt other(64, 0);
-      Value *base = isa<GetElementPtrInst>(field) ? field->stripAndAccumulateConstantOffsets(layout, other, true) : argument;
-      if (isa<StoreInst>(field) || base != argument)
-        return {};
-      if (other == offset && isa<LoadInst>(field))
-        found.second.push_back(field);
-      else if (other == offset && isa<GetElementPtrInst>(field))
-        for (User *load : field->users()) {
-          if (!isa<LoadInst>(load))
-            return {};
-          found.second.push_back(load);
-        }
-    }
-  }
-  return found;
 }
 
 // Some bytes of a variable, counted from its beginning; of a place that only the run knows, all that there may be.

@@ -1,0 +1,77 @@
+// Which function is given an address, where no other one calls it: its code is a part of the caller's.
+#include "plugin.h"
+#include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/IntrinsicInst.h"
+
+using namespace llvm;
+
+namespace offload {
+
+// The only function that an instruction gives the address to, and the parameter that has it there; nobody else calls the function.
+Argument *received(CallBase &call, Value *address) {
+  Function *called = call.getCalledFunction();
+  size_t place = 0;
+  bool isDirect = called && !called->isDeclaration(), isFork = called && called->isVarArg();
+  if (!isDirect) {
+    if (!called || !called->getName().starts_with("__kmpc_"))
+      return nullptr;
+    while (place < call.arg_size() && !isa<Function>(call.getArgOperand(place)))
+      place++;
+    if (place == call.arg_size())
+      return nullptr;
+    called = cast<Function>(call.getArgOperand(place));
+  }
+  if (called->isDeclaration() || !called->hasLocalLinkage() || !called->hasOneUse() || called->isVarArg())
+    return nullptr;
+  Argument *found = nullptr;
+  for (size_t i = 0; i < call.arg_size(); i++) {
+    if (call.getArgOperand(i) != address)
+      continue;
+    // A fork gives the body two thread numbers and then what follows it; other entries hand one structure on, at the end.
+    size_t parameter = isDirect ? i : isFork ? i - place + 1 : called->arg_size() - 1;
+    if (found || (!isDirect && i <= place) || parameter >= called->arg_size())
+      return nullptr;
+    found = called->getArg(parameter);
+  }
+  return found;
+}
+
+// A call that gets a structure with the address in one field, as flang's regions do: the addresses that its function loads from that field.
+std::pair<CallBase *, SmallVector<Value *, 4>> receivedInField(StoreInst &store) {
+  const DataLayout &layout = store.getModule()->getDataLayout();
+  APInt offset(64, 0);
+  auto *structure = dyn_cast<AllocaInst>(store.getPointerOperand()->stripAndAccumulateConstantOffsets(layout, offset, true));
+  if (!structure)
+    return {};
+  Value *given = structure;
+  for (User *user : structure->users()) // the only element of an array, for a parallel region
+    if (auto *again = dyn_cast<StoreInst>(user); again && again->getValueOperand() == structure)
+      given = getUnderlyingObject(again->getPointerOperand());
+  std::pair<CallBase *, SmallVector<Value *, 4>> found;
+  for (User *user : given->users()) {
+    auto *call = dyn_cast<CallBase>(user);
+    if (!call || isa<LifetimeIntrinsic>(call))
+      continue;
+    Argument *argument = received(*call, given);
+    if (!argument || found.first)
+      return {};
+    found.first = call;
+    for (User *field : argument->users()) {
+      APInt other(64, 0);
+      Value *base = isa<GetElementPtrInst>(field) ? field->stripAndAccumulateConstantOffsets(layout, other, true) : argument;
+      if (isa<StoreInst>(field) || base != argument)
+        return {};
+      if (other == offset && isa<LoadInst>(field))
+        found.second.push_back(field);
+      else if (other == offset && isa<GetElementPtrInst>(field))
+        for (User *load : field->users()) {
+          if (!isa<LoadInst>(load))
+            return {};
+          found.second.push_back(load);
+        }
+    }
+  }
+  return found;
+}
+
+} // namespace offload
