@@ -15,6 +15,7 @@ FIGURES = figures_of("zerocopy")
 
 @scenario(
     machine="mi300a",
+    runtime="rocm60",
     figure=FIGURES["specaccel"],
     sweep={
         "benchmark": ("stencil", "lbm", "ep", "spC", "bt"),

@@ -65,6 +65,8 @@ class RocrCosts:
     """Time to register an asynchronous handler, under the list's lock; the handler costs ``signal.handler``."""
     blit_from: Annotated[int, "dma.blit_from"]
     """Bytes from which on a kernel of the library makes a copy, instead of a DMA ring."""
+    names_engine: Annotated[bool, "dma.multiple_engines"]
+    """Whether the plugin says which DMA ring makes a copy, of any size."""
     pin: Annotated[float, "pin.lock"]
     """Time to lock host memory, without its kernel calls."""
     unpin: Annotated[float, "pin.unlock"]
@@ -181,10 +183,11 @@ class RocrCopies:
         """Copy (h2d, d2h or d2d) once ``depends`` is set; at the end ``move`` moves the bytes, and ``done`` is set.
 
         ROCr gives copies of ``dma.blit_from`` bytes and more to a kernel (``GpuAgent::GetBlitObject``: only compute
-        units saturate the device's memory). Smaller ones go to a DMA ring, which needs no flush of caches. A copy that
-        depends on a signal goes through a ring whatever its size, as barriers before blits are not emulated.
+        units saturate the device's memory). Smaller ones go to a DMA ring, which needs no flush of caches; so do all
+        for which the plugin names a ring (``hsa_amd_memory_async_copy_on_engine``, ``force_copy_on_sdma``), and those
+        that depend on a signal, as barriers before blits are not emulated.
         """
-        if depends is None and nbytes >= self._costs.blit_from:
+        if depends is None and nbytes >= self._costs.blit_from and not self._costs.names_engine:
             await self.copy_by_kernel(stream, cause, direction, nbytes, move, done)
             return
         queue = stream.queue.number

@@ -396,9 +396,8 @@ class Apu(Device):
         super().__init__(sim, index, spec, trace, fill, processes, self.faults, first)
         ring, compute = spec.read(RingSpec), self.compute
         self.traffic = compute.traffic = MemoryTraffic(compute.kernels, spec.read(TrafficSpec))
-        self.rings = [
-            DmaRing(sim, index, number, ring, self.traffic, trace) for number in range(spec.count("dma.rings"))
-        ]
+        rings = spec.count("dma.rings") if spec.flag("dma.multiple_engines") else 1
+        self.rings = [DmaRing(sim, index, number, ring, self.traffic, trace) for number in range(rings)]
         queues = spec.count("hsa.queues")
         self.queue_slots: QueueSlots | None = None
         """Schedules HSA queues where they may outnumber the hardware queues; None elsewhere."""

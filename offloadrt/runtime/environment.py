@@ -13,6 +13,7 @@ ENTRIES: Final[dict[str, str]] = {
     "LIBOMPTARGET_AMDGPU_NUM_HSA_QUEUES": "hsa.queues",
     "LIBOMPTARGET_AMDGPU_MAX_ASYNC_COPY_BYTES": "copy.async_limit",
     "LIBOMPTARGET_SYNC_COPY_BACK": "stream.sync_copy_back",
+    "LIBOMPTARGET_AMDGPU_USE_MULTIPLE_SDMA_ENGINES": "dma.multiple_engines",
     "LIBOMPTARGET_AMDGPU_NUM_INITIAL_HSA_SIGNALS": "signal.initial",
     "LIBOMPTARGET_AMDGPU_TEAMS_PER_CU": "teams.per_cu",
     "LIBOMPTARGET_MIN_THREADS_FOR_LOW_TRIP_COUNT": "teams.least_threads",
