@@ -16,7 +16,6 @@ FIGURES = figures_of("zerocopy")
 
 @scenario(
     machine="mi300a",
-    runtime="rocm60",
     figure=FIGURES["first_touch"],
     sweep={
         "bytes": tuple(1 << k for k in range(16, 33, 2)),

@@ -14,7 +14,6 @@ FIGURES = figures_of("zerocopy")
 
 @scenario(
     machine="mi300a",
-    runtime="rocm60",
     figure=FIGURES["qmcpack"],
     sweep={"threads": (1, 2, 4, 8), "configuration": ("copy", "usm", "implicit_zero_copy", "eager_maps")},
 )

@@ -15,7 +15,6 @@ FIGURES = figures_of("zerocopy")
 
 @scenario(
     machine="mi300a",
-    runtime="rocm60",
     figure=FIGURES["specaccel"],
     sweep={
         "benchmark": ("stencil", "lbm", "ep", "spC", "bt"),

@@ -62,7 +62,6 @@ PART, WHOLE, CODE = Qmcpack(), Qmcpack(fraction=1.0), Specaccel()
 
 @scenario(
     machine="mi300a",
-    runtime="rocm60",
     figure=FIGURES["zerocopy_fig3"],
     sweep={"size": SIZES, "threads": (1, 2, 4, 8), "configuration": CONFIGURATIONS},
 )
@@ -75,12 +74,7 @@ async def zerocopy_fig3(run: Run, program: Qmcpack = PART) -> Figures:
     return await program.run(run)
 
 
-@scenario(
-    machine="mi300a",
-    runtime="rocm60",
-    figure=FIGURES["zerocopy_fig4"],
-    sweep={"size": SIZES, "configuration": CONFIGURATIONS},
-)
+@scenario(machine="mi300a", figure=FIGURES["zerocopy_fig4"], sweep={"size": SIZES, "configuration": CONFIGURATIONS})
 async def zerocopy_fig4(run: Run, program: Qmcpack = PART) -> Figures:
     """Ratio of Copy to each configuration over the size, with 8 host threads (Figure 4 of the zero-copy paper).
 
@@ -91,7 +85,6 @@ async def zerocopy_fig4(run: Run, program: Qmcpack = PART) -> Figures:
 
 @scenario(
     machine="mi300a",
-    runtime="rocm60",
     figure=FIGURES["zerocopy_table1"],
     sweep={"threads": (1, 8), "configuration": ("copy", "implicit_zero_copy")},
 )
@@ -109,7 +102,6 @@ async def zerocopy_table1(run: Run, program: Qmcpack = WHOLE) -> Figures:
 
 @scenario(
     machine="mi300a",
-    runtime="rocm60",
     figure=FIGURES["zerocopy_table2"],
     sweep={"benchmark": BENCHMARKS, "configuration": CONFIGURATIONS},
 )
@@ -123,7 +115,6 @@ async def zerocopy_table2(run: Run, program: Specaccel = CODE) -> Figures:
 
 @scenario(
     machine="mi300a",
-    runtime="rocm60",
     figure=FIGURES["zerocopy_table3"],
     sweep={"benchmark": BENCHMARKS, "configuration": CONFIGURATIONS},
 )

@@ -51,17 +51,7 @@ def is_on(environ: Mapping[str, str], name: str) -> bool:
     return _WORDS[value]
 
 
-_WORDS = {
-    "": False,
-    "0": False,
-    "1": True,
-    "false": False,
-    "true": True,
-    "no": False,
-    "yes": True,
-    "off": False,
-    "on": True,
-}
+_WORDS = dict.fromkeys(("", "0", "false", "no", "off"), False) | dict.fromkeys(("1", "true", "yes", "on"), True)
 
 
 def select_configuration(

@@ -75,7 +75,7 @@ def test_an_unmet_dependency_holds_up_all_that_is_behind_it(rig):
 
 
 def test_rings_take_turns(rig):
-    ring = Ring(rig, {"dma.rings": 2})
+    ring = Ring(rig, {"dma.multiple_engines": True})
 
     async def main():
         return [(await done.wait())[2] for done in [ring.submit(name) for name in "abcd"]]

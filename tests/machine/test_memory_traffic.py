@@ -125,7 +125,7 @@ def test_a_copy_that_has_begun_is_slowed_by_a_kernel_that_comes(rig):
 
 
 def test_rings_that_could_use_more_than_there_is_share_it_without_kernels(rig):
-    together, _ = ends(rig, *[WHOLE] * 3, **FAST, **{"dma.rings": 3})
+    together, _ = ends(rig, *[WHOLE] * 3, **FAST, **{"dma.rings": 3, "dma.multiple_engines": True})
     assert together == pytest.approx([3 * SWEEP_S] * 3, rel=1e-12)
 
 
@@ -141,7 +141,7 @@ def test_a_copy_of_nothing_takes_nothing_from_a_kernel(rig):
 
 def test_nothing_is_divided_without_the_contention(rig):
     jobs = (SWEEP, (LAUNCH, WHOLE), (LAUNCH, WHOLE))
-    together, did = ends(rig, *jobs, **FAST, **{"dma.rings": 2, "memory_traffic.uncontended": True})
+    together, did = ends(rig, *jobs, **FAST, **{"dma.multiple_engines": True, "memory_traffic.uncontended": True})
     assert together == pytest.approx([LAUNCH + SWEEP_S] * 3, rel=1e-12)
     assert did.machine.statistics()["device 0 memory"].busy_s == 0.0
 

@@ -176,6 +176,40 @@ def test_a_synchronous_copy_takes_a_ring_or_a_kernel_by_its_size(nbytes: int, ri
     assert (busy["device 0 dma ring 0"], busy["device 0 compute units"]) == (ring, not ring)
 
 
+@pytest.mark.parametrize("nbytes", [SMALL * 8, LIMIT])
+def test_where_the_plugin_names_engines_copies_of_any_size_take_two_rings_in_turn(nbytes: int) -> None:
+    """No kernel copies (asyncMemCopy: hsa_amd_memory_async_copy_on_engine with force_copy_on_sdma)."""
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", nbytes // 8, fill=0.0)
+        await t.target_enter_data(omp.map(to=a))
+        for _ in range(9):
+            await t.target_update(omp.from_(a))
+
+    run = run_body(body, dma__multiple_engines=True)
+    did = run.measured.engines
+    rings = [did[f"device 0 dma ring {number}"] for number in (0, 1)]
+    assert did["device 0 compute units"].busy_s == 0.0
+    each = nbytes / run.spec.value("dma.bw") + run.spec.value("dma.occupancy")
+    assert [ring.busy_s for ring in rings] == pytest.approx([5 * each] * 2)
+
+
+def test_two_rings_halve_the_wait_of_copies_that_fill_one() -> None:
+    """Eight threads copy 4 MiB in pieces of 512 KiB: the bytes pass one ring, or two at one time."""
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array(f"a{t.number}", LIMIT // 16, fill=0.0)
+        await t.target_enter_data(omp.map(alloc=a))
+        for _ in range(8):
+            await t.target_update(omp.to(a))
+
+    def seconds(several: bool) -> float:
+        run = run_body(body, 8, dma__multiple_engines=several, dma__bw="2GB/s")
+        return float(run.measured.elapsed_s)
+
+    assert seconds(False) == pytest.approx(2 * seconds(True), rel=0.05)
+
+
 def test_a_large_copy_moves_its_bytes_twice_through_memory() -> None:
     nbytes = 1 << 30
 
@@ -196,7 +230,8 @@ def test_threads_share_one_handler_thread() -> None:
             await t.target_update(omp.from_(a))
 
     def waited(threads: int) -> float:
-        return float(run_body(body, threads, dma__rings=8).statistics.engines["device 0 async handler"].wait_s)
+        run = run_body(body, threads, dma__rings=8, dma__multiple_engines=True)
+        return float(run.statistics.engines["device 0 async handler"].wait_s)
 
     assert waited(1) == 0.0
     assert waited(8) > 0.0

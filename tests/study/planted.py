@@ -142,7 +142,6 @@ async def uneven_work(run: Run) -> None:
 async def small_dma_ring(run: Run) -> None:
     """All copies pass one slow ring."""
     run.configuration = "copy"
-    run.set("dma.rings", 1)
     run.set("dma.bw", "2GB/s")
 
     async def body(t: omp.HostThread) -> None:

@@ -56,8 +56,11 @@ They are not set to zero or doubled.
 """
 _AT_START = ("init.", "module.")
 """Groups of costs that a program pays once, at its start: they are tried last."""
-_HARDWARE = ("gpu.copy_engines", "gpu.max_connections", "gpu.hw_queues", "cpu.cores", "dma.rings", "hsa.queues")
-"""Numbers of hardware parts, which are doubled; other counts are limits or sizes and are not changed."""
+_HARDWARE = (
+    "gpu.copy_engines", "gpu.max_connections", "gpu.hw_queues", "cpu.cores", "dma.rings", "dma.multiple_engines",
+    "hsa.queues",
+)  # fmt: skip
+"""Numbers of hardware parts, which are doubled, and whether several are used; other counts are limits or sizes."""
 
 _SEVERAL = ("nvlink.", "p2p.", "pcie.peers", "numa.peer", "gpu.copy_engines_p2p", "process.")
 """Beginnings of the names of entries that matter only with several devices or processes."""
@@ -302,6 +305,8 @@ def _of_entry(key: str, entry: ProfileEntry, match: float) -> Iterator[Proposal]
         if key.endswith(".uncontended") and not value:
             is_turn = any(where.startswith("behind ") for where in charged_in(key) or ())
             yield Proposal("contention", {}, {key: "true"}, 0.05 + (3.0 if is_turn else _SHARED) * match)
+        elif key in _HARDWARE and not value:
+            yield Proposal("hardware", {}, {key: "true"}, 0.02 + match)
     elif isinstance(value, str):
         for choice in entry.choices:
             if choice != value:

@@ -20,7 +20,6 @@ PAPER = Paper(
     grid,
     SENSITIVITY,
     CANDIDATES,
-    runtime="rocm60",
     inputs=inputs_of(structure, specaccel),
     uses=["stream.sync_copy_back", "teams.per_cu"],
 )
