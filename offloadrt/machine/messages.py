@@ -406,6 +406,8 @@ class RemoteAccess(msgspec.Struct, frozen=True):
     nbytes: float
     bandwidth: float = math.inf
     """Largest rate of its requests in bytes/s, whatever the link allows."""
+    wait: float = 0.0
+    """Seconds for which it waits for its first bytes, beyond what its rate says."""
 
 
 class RemoteDone(msgspec.Struct, frozen=True):

@@ -76,20 +76,22 @@ def test_of_what_a_sweep_picks_the_pinned_half_goes_over_the_link(uvm):
     assert read == written == pytest.approx(1000 * SECTOR, rel=0.1)
 
 
-def seconds_of(uvm, **fields):
-    """Time of a kernel that reaches an array on the host, with a link that is fast; one that touches nothing less."""
+def seconds_of(uvm, *accesses):
+    """Time of a kernel that reaches arrays on the host, with a link that is fast."""
     rig = uvm({
         "remote.access_bw": "10 TB/s", "link.h2d_pinned": "10 TB/s", "link.d2h_pinned": "10 TB/s",
         "mem.bw": "1000 TB/s", "remote.requests": 100, "remote.latency": "1 us",
         "remote.partial_write": "50 ns", "launch.latency": 0,
     })  # fmt: skip
-    address, ends = rig.array(NBYTES, touched=True), []
+    arrays, ends = [rig.array(NBYTES, touched=True) for _ in accesses], []
 
     async def main():
-        await rig.driver.managed.advise(address, NBYTES, "prefer_host")
-        await rig.driver.managed.advise(address, NBYTES, "accessed_by")
+        for address in arrays:
+            await rig.driver.managed.advise(address, NBYTES, "prefer_host")
+            await rig.driver.managed.advise(address, NBYTES, "accessed_by")
         begin = rig.sim.now
-        await rig.kernel(SWEEP.launch(1, 128, 128), ManagedAccess(address, NBYTES, **fields))
+        reached = [ManagedAccess(address, NBYTES, **fields) for address, fields in zip(arrays, accesses, strict=True)]
+        await rig.kernel(SWEEP.launch(1, 128, 128), *reached)
         ends.append(rig.sim.now - begin)
 
     rig.run(main)
@@ -100,15 +102,28 @@ def test_reads_are_as_many_as_may_be_under_way_each_for_its_latency(uvm):
     """One word of each page: a sector by a request; without a gap: a line by a request."""
     pages = NBYTES // 4096
     words = (ByteRuns(pages, 8.0, 8, even=True),)
-    assert seconds_of(uvm, reads=words, writes=()) == pytest.approx(pages * 1e-6 / 100, rel=0.02)
-    assert seconds_of(uvm, reads=None, writes=()) == pytest.approx(NBYTES / 128 * 1e-6 / 100, rel=0.02)
+    assert seconds_of(uvm, {"reads": words, "writes": ()}) == pytest.approx(pages * 1e-6 / 100, rel=0.02)
+    assert seconds_of(uvm, {"reads": None, "writes": ()}) == pytest.approx(NBYTES / 128 * 1e-6 / 100, rel=0.02)
 
 
 def test_writes_of_parts_of_lines_are_merged_one_after_the_other(uvm):
     pages = NBYTES // 4096
     words = (ByteRuns(pages, 8.0, 8, even=True),)
-    assert seconds_of(uvm, reads=(), writes=words) == pytest.approx(pages * 50e-9, rel=0.02)
+    assert seconds_of(uvm, {"reads": (), "writes": words}) == pytest.approx(pages * 50e-9, rel=0.02)
 
 
 def test_writes_of_whole_lines_are_as_fast_as_the_link(uvm):
-    assert seconds_of(uvm, reads=(), writes=None) == pytest.approx(NBYTES / 10e12, rel=0.2)
+    assert seconds_of(uvm, {"reads": (), "writes": None}) == pytest.approx(NBYTES / 10e12, rel=0.2)
+
+
+@pytest.mark.parametrize("links", [1, 2, 3])
+def test_each_load_of_a_chain_waits_for_the_one_before(uvm, links):
+    """One word each, as when a thread follows pointers: nothing overlaps. The kernel alone takes 0.1 µs."""
+    word = {"reads": (ByteRuns(1, 8.0, 8, even=True),), "writes": ()}
+    chain = [word | {"level": level} for level in range(links)]
+    assert seconds_of(uvm, *chain) == pytest.approx(links * 1e-6, abs=0.2e-6)
+
+
+def test_loads_that_need_no_other_wait_together(uvm):
+    word = {"reads": (ByteRuns(1, 8.0, 8, even=True),), "writes": ()}
+    assert seconds_of(uvm, word, word, word) == pytest.approx(1e-6, abs=0.2e-6)

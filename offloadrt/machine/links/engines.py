@@ -387,6 +387,8 @@ class RemotePort:
             message = await self.mailbox.get()
             if not isinstance(message, RemoteAccess):
                 raise TypeError(f"a remote port does not understand {message!r}")
+            if message.wait:
+                await self.sim.sleep(message.wait)
             await self._link.serve(message.nbytes, min(self._bandwidth, message.bandwidth))
             self.bytes += message.nbytes
             self._servers.done()

@@ -430,8 +430,12 @@ class ManagedKernels:
     # host memory over the link
 
     def _reach(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
-        """Start the transfers for what the current step reads and writes in host memory over the link."""
-        spec, moved = self.spec, dict[int, list[float]]()
+        """Start the transfers for what the current step reads and writes in host memory over the link.
+
+        In the first window, a load that needs the value of another one waits for its latency, too; later windows load
+        while others wait, so that their requests in flight alone limit them (`ManagedSpec.attained`).
+        """
+        spec, moved, chain = self.spec, dict[int, list[float]](), dict[int, None]()
         for place, device, read, written in sweep.remote_bytes(self.pages, spec.sector):
             over = moved.setdefault(device, [0.0, 0.0, 0.0, 0.0])
             access = sweep.accesses[place]
@@ -440,6 +444,7 @@ class ManagedKernels:
                 if nbytes and device == HOST:
                     request = access.request(places, spec.sector, spec.line)
                     over[2 + way] += nbytes / spec.attained(request, "d2h" if way else "h2d")
+                    chain.update({} if way or sweep.at else {access.level: None})
             if access.reads is None and access.writes is None:
                 self.unknown_uses[resident.packet.launch.kernel.name] = None
             if self.access_counters is not None and device == HOST:
@@ -447,12 +452,13 @@ class ManagedKernels:
                 self.access_counters.begin(resident.packet.number, reached, read + written)
             self.pages.usage_at(access.begin).remote_bytes += read + written
         for device, (read, written, reading_s, writing_s) in moved.items():
-            for direction, nbytes, least_s in (("h2d", read, reading_s), ("d2h", written, writing_s)):
+            wait = len(chain) * spec.latency - min(reading_s, spec.latency) if chain and device == HOST else 0.0
+            for direction, nbytes, least_s, first in (("h2d", read, reading_s, wait), ("d2h", written, writing_s, 0.0)):
                 if nbytes:
                     sweep.remote += 1
                     port = self.ports[direction] if device == HOST else self.peer_ports[device, direction]
                     attained = nbytes / least_s if least_s else math.inf
-                    port.submit(RemoteAccess(resident.packet.number, nbytes, attained))
+                    port.submit(RemoteAccess(resident.packet.number, nbytes, attained, first))
 
     def _reached(self, number: int) -> None:
         """Count down the transfers of a kernel's step over the link, as one has ended; the step waits for the last."""
