@@ -551,11 +551,6 @@ class OffloadDevice:
         """Return the addresses of the blocks that the runtime has allocated and not freed."""
         return {*self._blocks}
 
-    @property
-    def live_blocks(self) -> int:
-        """Return the number of device blocks that the runtime has allocated and not freed."""
-        return len(self._blocks)
-
     # what goes wrong
 
     def report(self, message: str) -> None:

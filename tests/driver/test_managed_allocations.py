@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from managed_rig import resident_pages
 from property_examples import examples
 
 from offloadrt.kernels import Kernel
@@ -59,7 +60,7 @@ def test_when_everything_is_freed_nothing_is_resident(uvm, sizes, blocks, random
                 assert all(
                     block.valid & own == own == block.populated & own for block, own in pages.parts(begin, nbytes)
                 )
-        assert not pages.resident_pages() and not pages.chunks and not pages.remote_pages
+        assert not resident_pages(pages) and not pages.chunks and not pages.remote_pages
         assert not any(block.valid or block.users for block in pages.blocks.values())
         memory = rig.machine.devices[0].memory
         assert memory.free_bytes == memory.capacity
@@ -143,7 +144,7 @@ def test_a_segment_that_holds_no_block_any_more_is_given_to_managed_memory(uvm):
 
     rig.run(main)
     assert rig.counters.evictions == 0 and rig.counters.remote_maps == 0
-    assert rig.uvm.pages.resident_pages() == 6 * BLOCK // PAGE
+    assert resident_pages(rig.uvm.pages) == 6 * BLOCK // PAGE
 
 
 def test_an_allocation_evicts_as_much_as_its_segments_take(uvm):

@@ -10,7 +10,7 @@ import pytest
 from hardware_rig import HardwareRig, hardware
 from hypothesis import example, given
 from hypothesis import strategies as st
-from managed_rig import BLOCK, sweep
+from managed_rig import BLOCK, resident_pages, sweep
 
 from offloadrt.driver import ADVICE, CudaDriver, Uvm
 from offloadrt.machine import Stream
@@ -178,7 +178,7 @@ def test_one_device_and_the_host_have_copies_of_what_is_read_mostly(uvm):
 
     rig.run(main)
     assert rig.counters.bytes_dtoh == 0
-    assert rig.uvm.pages.resident_pages() == 0
+    assert resident_pages(rig.uvm.pages) == 0
 
 
 def test_what_prefers_a_device_stays_there_and_others_reach_it_over_the_link(peers):

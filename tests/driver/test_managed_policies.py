@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from managed_rig import BLOCK, PAGE, assert_sound, small, sweep
+from managed_rig import BLOCK, PAGE, assert_sound, resident_pages, small, sweep
 
 from offloadrt.driver.uvm.eviction import EVICTION_POLICIES, DeviceMemoryInUse
 from offloadrt.driver.uvm.prefetch import PREFETCH_POLICIES, PrefetchRules
@@ -115,7 +115,7 @@ def test_what_a_prefetch_policy_returns_too_much_is_left_out(uvm, tmp_path):
     nbytes = BLOCK // 2
     rig, _ = sweeps(uvm, {"prefetch.policy": f"{tmp_path / 'mine.py'}:Wild"}, nbytes=nbytes)
     assert rig.counters.bytes_htod == nbytes
-    assert rig.uvm.pages.resident_pages() == nbytes // PAGE
+    assert resident_pages(rig.uvm.pages) == nbytes // PAGE
 
 
 @pytest.mark.parametrize(

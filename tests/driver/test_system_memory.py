@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hardware_rig import hardware
-from managed_rig import BLOCK, PAGE, assert_sound, sweep
+from managed_rig import BLOCK, PAGE, assert_sound, resident_pages, sweep
 
 from offloadrt.driver import CudaDriver
 from offloadrt.machine.managed.sweep import ByteRuns, ManagedAccess
@@ -113,7 +113,7 @@ def test_the_host_reaches_what_has_migrated_without_faults(system):
 
     assert rig.run(main) == 0
     assert (rig.counters.host_faults, rig.counters.bytes_dtoh) == (0, 0)
-    assert rig.uvm.pages.resident_pages() == NBYTES // PAGE
+    assert resident_pages(rig.uvm.pages) == NBYTES // PAGE
 
 
 def test_without_room_memory_stays_on_the_host_and_nothing_is_evicted(system):

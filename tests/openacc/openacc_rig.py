@@ -56,7 +56,7 @@ class Rig:
         """Nothing is mapped, allocated or locked any more."""
         for device in self.program.devices:
             assert [entry for entry in device.table if entry.owned] == []
-            assert device.live_blocks == 0
+            assert len(device.blocks) == 0
             assert device.memory.allocated_bytes == 0
         for name, lock in self.program.locks().items():
             assert lock.wait_s >= 0.0, name

@@ -122,7 +122,7 @@ def test_random_constructs_of_several_threads(
             assert event.dynamic >= 0 and event.hold >= 0
     assert inserted == {}
     device = rig.program.devices[0]
-    assert len(device.table) == device.live_blocks == 0
+    assert len(device.table) == len(device.blocks) == 0
     assert machine != "alex-a100" or device.memory.allocated_bytes == 0
     for name, lock in device.locks().items():
         assert lock.owner is None and lock.tasks_waiting == 0, name

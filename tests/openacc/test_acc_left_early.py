@@ -48,7 +48,7 @@ def assert_as_before(made: Rig, known: list[tuple[str, int]], blocks: int) -> No
     device = made.program.devices[0]
     assert [(entry.name, entry.total) for entry in device.table] == known
     assert all(entry.data_end_users == 0 for entry in device.table)
-    assert device.live_blocks == blocks and not device.locked_entries
+    assert len(device.blocks) == blocks and not device.locked_entries
     assert all(queue.lock.owner is None for queue in made.program.library.queues._queues.values())
     for name, lock in device.locks().items():
         assert lock.owner is None and lock.tasks_waiting == 0, name
@@ -63,7 +63,7 @@ def left_at(made: Rig, body: Body, async_: int | None, patience: float | None) -
         await t.parallel(increment, b, async_=1)
         await t.wait(1)
         device = made.program.devices[0]
-        known, blocks = [(entry.name, entry.total) for entry in device.table], device.live_blocks
+        known, blocks = [(entry.name, entry.total) for entry in device.table], len(device.blocks)
         begin, issued = t.sim.now, False
         with t.sim.move_on_after(1.0 if patience is None else patience) as scope:
             await body(t, arrays, async_)

@@ -49,7 +49,7 @@ class Rig:
         for device in self.program.devices:
             assert violations(device) == []
             assert [entry for entry in device.table if entry.owned] == []
-            assert device.live_blocks == 0
+            assert len(device.blocks) == 0
 
 
 MakeRig = Callable[..., Rig]

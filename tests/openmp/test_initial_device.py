@@ -50,7 +50,7 @@ def test_data_directives_do_nothing(rig: MakeRig, clause: Any) -> None:
         assert len(made.device.table) == 0
 
     made.alone(body)
-    assert made.device.live_blocks == 0
+    assert len(made.device.blocks) == 0
 
 
 def test_private_arrays_are_the_regions_own(rig: MakeRig) -> None:

@@ -39,7 +39,7 @@ def assert_nothing_is_active(t: omp.HostThread) -> None:
     table = object_table(device)
     assert table.counters == ActiveBytes() and not table._active
     assert [one for one in table._objects.values() if one.running or one.open] == []
-    assert not list(device.table) and device.live_blocks == 0
+    assert not list(device.table) and len(device.blocks) == 0
 
 
 async def left_at(t: omp.HostThread, part: Part, patience: float, left: list[bool]) -> float:

@@ -166,7 +166,7 @@ def test_threads_that_come_at_once_carry_out_a_data_directive_once(kind: str) ->
     assert found == [[2.0 + k] * 2 for k in range(6)]
     assert run.device().bytes_moved()["h2d"] == 7 * SIZE
     device = run.openmp.devices[0]
-    assert len(device.table) == device.live_blocks == 0
+    assert len(device.table) == len(device.blocks) == 0
     assert object_table(device).counters.total == 0
 
 
@@ -245,5 +245,5 @@ def test_any_correct_program_has_the_numbers_of_copies(steps: list[Any], blocks:
         <= run.statistics.sections["otm"].figures["budget_bytes"]
     )
     device = run.openmp.devices[0]
-    assert len(device.table) == device.live_blocks == 0
+    assert len(device.table) == len(device.blocks) == 0
     assert rules["otm.leave"] == "program" or object_table(device).counters.total == 0

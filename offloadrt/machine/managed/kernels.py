@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
 import attrs
 import msgspec
@@ -208,7 +208,7 @@ class ManagedSpec:
     partial_write: Annotated[float, "remote.partial_write"]
     """Seconds that the host takes for a write of less than a line; such writes are serialized."""
 
-    def attained(self, request: float, direction: Literal["h2d", "d2h"]) -> float:
+    def attained(self, request: float, direction: str) -> float:
         """Return the bytes/s of requests that have `request` bytes each.
 
         Reads are limited by their number in flight and their latency (Little's law). Writes are posted: nobody waits
@@ -435,30 +435,29 @@ class ManagedKernels:
         In the first window, a load that needs the value of another one waits for its latency, too; later windows load
         while others wait, so that their requests in flight alone limit them (`ManagedSpec.attained`).
         """
-        spec, moved, chain = self.spec, dict[int, list[float]](), dict[int, None]()
+        spec, moved, chain = self.spec, dict[tuple[int, str], list[float]](), dict[int, None]()
         for place, device, read, written in sweep.remote_bytes(self.pages, spec.sector):
-            over = moved.setdefault(device, [0.0, 0.0, 0.0, 0.0])
             access = sweep.accesses[place]
-            for way, nbytes, places in ((0, read, access.reads), (1, written, access.writes)):
-                over[way] += nbytes
+            for direction, nbytes, places in (("h2d", read, access.reads), ("d2h", written, access.writes)):
+                total = moved.setdefault((device, direction), [0.0, 0.0])
+                total[0] += nbytes
                 if nbytes and device == HOST:
-                    request = access.request(places, spec.sector, spec.line)
-                    over[2 + way] += nbytes / spec.attained(request, "d2h" if way else "h2d")
-                    chain.update({} if way or sweep.at else {access.level: None})
+                    total[1] += nbytes / spec.attained(access.request(places, spec.sector, spec.line), direction)
+                    chain.update({access.level: None} if direction == "h2d" and not sweep.at else {})
             if access.reads is None and access.writes is None:
                 self.unknown_uses[resident.packet.launch.kernel.name] = None
             if self.access_counters is not None and device == HOST:
                 reached = sweep.host_pages(self.pages, place)
                 self.access_counters.begin(resident.packet.number, reached, read + written)
             self.pages.usage_at(access.begin).remote_bytes += read + written
-        for device, (read, written, reading_s, writing_s) in moved.items():
-            wait = len(chain) * spec.latency - min(reading_s, spec.latency) if chain and device == HOST else 0.0
-            for direction, nbytes, least_s, first in (("h2d", read, reading_s, wait), ("d2h", written, writing_s, 0.0)):
-                if nbytes:
-                    sweep.remote += 1
-                    port = self.ports[direction] if device == HOST else self.peer_ports[device, direction]
-                    attained = nbytes / least_s if least_s else math.inf
-                    port.submit(RemoteAccess(resident.packet.number, nbytes, attained, first))
+        for (device, direction), (nbytes, least_s) in moved.items():
+            if nbytes:
+                sweep.remote += 1
+                port = self.ports[direction] if device == HOST else self.peer_ports[device, direction]
+                attained = nbytes / least_s if least_s else math.inf
+                first = len(chain) if device == HOST and direction == "h2d" else 0
+                wait = max(first * spec.latency - least_s, max(first - 1, 0) * spec.latency)
+                port.submit(RemoteAccess(resident.packet.number, nbytes, attained, wait))
 
     def _reached(self, number: int) -> None:
         """Count down the transfers of a kernel's step over the link, as one has ended; the step waits for the last."""

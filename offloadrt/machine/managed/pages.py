@@ -363,10 +363,6 @@ class ManagedPages:
     def _usage(self, name: str) -> ManagedUsage:
         return self.usage.setdefault(name, ManagedUsage())
 
-    def resident_pages(self) -> int:
-        """Count the pages that lie in the GPU's memory."""
-        return sum([block.resident.bit_count() for block in self.chunks.by_arrival.values()])
-
     # what the GPU can translate
 
     def set_state(self, block: ManagedBlock, pages: PageSet, state: int) -> None:
