@@ -50,8 +50,9 @@ def _number_that(holds: Callable[[Any], bool], must: str) -> Callable[[object, a
     return check
 
 
-_not_negative = _number_that(lambda value: 0 <= value < math.inf, "not be negative, nor infinite")
+_not_negative = _number_that(lambda value: 0 <= value < 1 << 63, "lie between 0 and 2**63")
 _positive = _number_that(lambda value: value > 0, "be positive")
+_count = _number_that(lambda value: 0 < value < 1 << 63, "be positive, and less than 2**63")
 _fraction = _number_that(lambda value: 0 < value <= 1, "lie in (0, 1]")
 
 
@@ -215,8 +216,8 @@ class Launch:
     """One execution of a kernel: ``teams`` teams of ``threads`` threads share ``iterations`` iterations."""
 
     kernel: Kernel
-    teams: int = attrs.field(validator=_positive)
-    threads: int = attrs.field(validator=_positive)
+    teams: int = attrs.field(validator=_count)
+    threads: int = attrs.field(validator=_count)
     iterations: int = attrs.field(validator=_not_negative)
     counts: LaunchCounts | None = attrs.field(default=None, eq=False, repr=False)
     """The loop nest's counts for its arguments, as far as the arguments and hints determine them."""

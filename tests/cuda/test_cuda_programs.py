@@ -178,7 +178,8 @@ def test_each_thread_has_a_current_device_of_its_own():
 
 @pytest.mark.parametrize(("arguments", "grid", "block", "told"), [
     ((np.ones(8),), 1, 32, "argument 'a' is a NumPy array of shape (8,), which no device has; make it an array"),
-    ((1,), (1, 2, 3, 4), 32, "cuLaunchKernel: grid is (1, 2, 3, 4), but must be a whole number from 1 or two"),
+    ((1,), (1, 2, 3, 4), 32, "launch: grid cannot be (1, 2, 3, 4); it takes int | tuple[int, int]"),
+    ((1,), 1 << 40, 32, "cuLaunchKernel: grid is 1099511627776, but must be a number from 1 to 2**31 - 1"),
     ((1,), 1, 0, "cuLaunchKernel: block is 0"),
 ])  # fmt: skip
 def test_a_launch_that_cannot_be_is_told_why(arguments, grid, block, told):

@@ -128,7 +128,11 @@ async def a_coroutine():
 
 @pytest.mark.parametrize(
     ("function", "seconds", "message"),
-    [(a_coroutine, 0.0, "no plain function"), (3, 0.0, "no plain function"), (None, -1.0, "seconds is -1.0")],
+    [
+        (a_coroutine, 0.0, "no plain function"),
+        (3, 0.0, "function cannot be 3; it takes"),
+        (None, -1.0, "seconds is -1.0"),
+    ],
 )
 def test_what_is_no_host_function_is_refused(function, seconds, message):
     async def body(t):
@@ -142,5 +146,6 @@ def test_a_way_of_waiting_that_does_not_exist_is_refused():
     async def body(t):
         await t.set_device_flags("doze")
 
-    with pytest.raises(ValueError, match="schedule is 'doze'; it can be auto, spin, yield, blocking_sync"):
+    takes = r"Literal\['auto', 'spin', 'yield', 'blocking_sync'\]"
+    with pytest.raises(TypeError, match=f"set_device_flags: schedule cannot be 'doze'; it takes {takes}"):
         run_of(body)

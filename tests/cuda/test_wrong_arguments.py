@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_rig import run_of
+from test_cuda_programs import halve
 
 WRONG: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
     (lambda t: t.event_record(None), "event_record: event cannot be None"),
@@ -21,7 +22,21 @@ WRONG: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
     (lambda t: t.free_async(12), "free_async: array cannot be 12"),
     (lambda t: t.free_host(None), "free_host: memory cannot be None"),
     (lambda t: t.memset_async("a", 0), "memset_async: array cannot be 'a'"),
-    (lambda t: t.memset_async(None, "zero"), "memset_async: value cannot be 'zero'"),
+    (lambda t: t.memset_async(None, 0), "memset_async: array cannot be None; it takes .*DeviceArray"),
+    (lambda t: t.malloc_host(2.5), "malloc_host: nbytes cannot be 2.5; it takes int"),
+    (lambda t: t.malloc_host(10**30), "malloc_host: nbytes cannot be 1000000000000000000000000000000"),
+    (lambda t: t.malloc_managed(None, 8), "malloc_managed: name cannot be None; it takes str"),
+    (lambda t: t.malloc_managed("a", 8, written="no"), "malloc_managed: written cannot be 'no'; it takes bool"),
+    (lambda t: t.stream_synchronize([]), r"stream_synchronize: stream cannot be \[\]; it takes .*Stream | Literal"),
+    (lambda t: t.stream_create(priority=float("nan")), "stream_create: priority cannot be nan"),
+    (lambda t: t.launch_host_func(None, seconds=float("inf")), "launch_host_func: seconds cannot be inf"),
+    (
+        lambda t: t.launch(halve, 1, grid=1, block=32, iterations=np.float32(2)),
+        "launch: iterations cannot be np.float32",
+    ),
+    (lambda t: t.launch(halve, 1, grid=1, block=32, by_value="x"), "launch: by_value cannot be 'x'"),
+    (lambda t: t.mem_pool_set_attribute(None, release_threshold=1), "mem_pool_set_attribute: pool cannot be None"),
+    (lambda t: t.graph_add_host_node(None, None, after=[0.5]), "graph_add_host_node: graph cannot be None"),
     (lambda t: t.mem_pool_trim_to(None, 0), "mem_pool_trim_to: pool cannot be None"),
     (lambda t: t.malloc_async(64, pool=3), "malloc_async: pool cannot be 3"),
     (lambda t: t.host_register(None), "host_register: array cannot be None"),

@@ -119,11 +119,21 @@ class Streams:
         self._costs = context.costs
         self.callback_thread: CallbackThread | None = None
         """The thread for host functions; None until a stream gets one."""
+        self._destroyed: list[Stream] = []
+        """Destroyed streams that had work left when the streams were last looked at."""
 
     @property
     def all(self) -> Sequence[Stream]:
-        """Return the streams of the context in their order of creation."""
+        """Return the context's streams in their order of creation, among them destroyed ones that have work left."""
+        self._forget_destroyed()
         return self._context.streams
+
+    def _forget_destroyed(self) -> None:
+        """Drop the destroyed streams that have no work left."""
+        for stream in [each for each in self._destroyed if each.idle]:
+            self._destroyed.remove(stream)
+            self._context.streams.remove(stream)
+            self._context.order.remove(stream)
 
     async def create(self, *, priority: int = 0, order: Order = "non-blocking") -> Stream:
         """Create a stream on the next hardware queue in turn (cuStreamCreate, cuStreamCreateWithPriority).
@@ -145,10 +155,10 @@ class Streams:
         """Destroy a stream (cuStreamDestroy); what was submitted to it still completes."""
         with self._context.call("cuStreamDestroy", stream):
             async with self._context.locked(self._costs.stream_destroy):
-                self._context.streams.remove(stream)
                 self._copies.close(stream)
-                self._context.order.remove(stream)
                 self._context.device.queues.close_stream(stream)
+                self._destroyed.append(stream)
+                self._forget_destroyed()
 
     async def synchronize(self, stream: Stream) -> None:
         """Wait until everything submitted to the stream has completed (cuStreamSynchronize).

@@ -15,6 +15,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine import DeviceArray, Stream
 from offloadrt.machine.messages import KernelPacket
 from offloadrt.models.cuda.calling_thread import CopyEnd, device_of
+from offloadrt.models.cuda.host_thread import is_in_stream_order
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime import events as ev
 from offloadrt.runtime.host_array import HostArray, array_of, extent
@@ -99,6 +100,12 @@ class ToldCalls:
             queue = self._queue(stream)
             for other in (*(self._before(queue) if queue.legacy else ()), queue):
                 self._observer.handle(ev.QueueAwaited(other))
+
+    def device_synchronized(self, device: int) -> None:
+        """Report that the thread has waited for all streams of a device, also for those that are destroyed."""
+        for queue in self._queues.values():
+            if queue.device == device:
+                self._observer.handle(ev.QueueAwaited(queue))
 
     def recorded(self, event: TimedEvent, stream: Stream) -> None:
         """Report cudaEventRecord: the event completes after everything that is in the stream."""
@@ -193,8 +200,8 @@ class ToldCalls:
     def copied(self, name: str, driver: CudaDriver, stream: Stream, destination: CopyEnd, source: CopyEnd) -> None:
         """Report a copy whose call has returned.
 
-        Pinned host memory is used in the stream's order. Pageable memory is read before the call returns; if it is
-        written, everything in the stream is complete by then ("API synchronization behavior" in CUDA's manual).
+        Pinned and managed memory is used in the stream's order. Pageable memory is read before the call returns; if it
+        is written, everything in the stream is complete by then ("API synchronization behavior" in CUDA's manual).
         """
         handle, nbytes = self._observer.handle, _nbytes(source)
         host = [end for end in (source, destination) if not isinstance(end, DeviceArray)]
@@ -202,7 +209,7 @@ class ToldCalls:
             for end, writes in zip(host, (False, True), strict=True):
                 handle(ev.HostUsed(array_of(end), extent(end, name)[0], nbytes, writes))
             return
-        is_pinned = all(driver.pinning.covers(extent(end, name)[0], nbytes) for end in host)
+        is_pinned = all(is_in_stream_order(driver, end, name) for end in host)
         to_host = not isinstance(destination, DeviceArray)
         if to_host and not is_pinned:
             self.synchronized([stream])

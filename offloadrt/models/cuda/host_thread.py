@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import attrs
 import numpy as np
@@ -16,6 +15,7 @@ from offloadrt.driver import (
     BuiltGraph,
     CapturedGraph,
     CaptureMode,
+    CudaDriver,
     GraphExec,
     MemPool,
     PoolAttributes,
@@ -26,9 +26,10 @@ from offloadrt.driver import (
 from offloadrt.driver.calls import INVALID
 from offloadrt.driver.cuda.context import GraphNode
 from offloadrt.kernels import Kernel, Launch, Tile
-from offloadrt.kernels.integers import check_integers, is_integer
+from offloadrt.kernels.integers import check_integers
 from offloadrt.machine import DeviceArray, Stream
 from offloadrt.models.cuda.calling_thread import CallingThread, CopyEnd, DefaultStream, PrimaryContext, device_of
+from offloadrt.models.host.arguments import checks_arguments
 from offloadrt.models.host.directive import check_arguments
 from offloadrt.runtime.events import ArrayMade
 from offloadrt.runtime.host_array import (
@@ -58,6 +59,7 @@ class PreparedLaunch:
     """The launch's arguments, each with its role in messages: ``argument 1 of kernel 'saxpy'``."""
 
 
+@checks_arguments
 class HostThread(CallingThread):
     """The object ``t`` that the body of a host thread gets. Its methods have the names of CUDA's calls, without prefix.
 
@@ -150,7 +152,7 @@ class HostThread(CallingThread):
         if isinstance(array, HostArray):
             array.freed = True
         if (told := self._state.told) is not None:
-            told.synchronized(driver.streams.all)
+            told.device_synchronized(context.number)
             with told.call("cudaFree", context.number) as number:
                 told.freed(number, context.number, array.address)
 
@@ -221,7 +223,7 @@ class HostThread(CallingThread):
         stream = await self._stream(context, None, "cudaMemcpy")
         driver = context.driver
         from_host, to_host = (not isinstance(end, DeviceArray) for end in (source, destination))
-        pinned = from_host and driver.pinning.covers(*_range(source, "cudaMemcpy"))
+        pinned = from_host and is_in_stream_order(driver, source, "cudaMemcpy")
         if from_host and not to_host and not pinned:
             await driver.streams.synchronize(stream)
         await driver.call_copy()
@@ -248,8 +250,6 @@ class HostThread(CallingThread):
         self, array: DeviceArray, value: int, *, stream: Stream | DefaultStream | None = None
     ) -> None:
         """Write a byte to all of an array in the order of a stream (cudaMemsetAsync)."""
-        if not is_integer(value):
-            raise TypeError(f"memset_async: value cannot be {value!r:.80}")
         context = await self._context()
         chosen = await self._stream(context, stream, "cuMemsetD8Async")
         driver = context.driver
@@ -373,7 +373,7 @@ class HostThread(CallingThread):
         """Return the least and the greatest priority that a stream can have (cudaDeviceGetStreamPriorityRange)."""
         return 0, 1 - self.program.machine.spec.count("stream.priorities")
 
-    async def stream_destroy(self, stream: Stream) -> None:
+    async def stream_destroy(self, stream: Stream | DefaultStream | None) -> None:
         """Destroy a stream (cudaStreamDestroy); what was put into it still completes.
 
         Raises DriverError for the default stream, and for a stream that has been destroyed already.
@@ -442,17 +442,15 @@ class HostThread(CallingThread):
 
         Spinning threads keep their cores while they wait, which others may need; sleeping threads return later.
         """
-        if schedule not in get_args(Schedule):
-            raise ValueError(f"schedule is {schedule!r}; it can be {', '.join(get_args(Schedule))}")
         (await self._context()).driver.set_schedule(schedule)
 
     async def device_synchronize(self) -> None:
         """Wait for everything in all streams of the current device (cudaDeviceSynchronize)."""
-        driver = (await self._context()).driver
-        for stream in [*driver.streams.all]:
-            await driver.streams.synchronize(stream)
-            if (told := self._state.told) is not None:
-                told.synchronized([stream])
+        context = await self._context()
+        for stream in [*context.driver.streams.all]:
+            await context.driver.streams.synchronize(stream)
+        if (told := self._state.told) is not None:
+            told.device_synchronized(context.number)
 
     # events
 
@@ -646,8 +644,8 @@ class HostThread(CallingThread):
         check_arguments(kernel, arguments, "t.malloc(...) or t.malloc_managed(...)")
         for name, shape in (("grid", grid), ("block", block)):
             sizes = shape if isinstance(shape, tuple) else (shape,)
-            if len(sizes) > 2 or not all(is_integer(size) and size > 0 for size in sizes):
-                raise ValueError(f"{call}: {name} is {shape!r}, but must be a whole number from 1 or two (x, y)")
+            if not all(0 < size < 1 << 31 for size in sizes):
+                raise ValueError(f"{call}: {name} is {shape!r}, but must be a number from 1 to 2**31 - 1 or two (x, y)")
         (columns, rows), (width, height) = (one if isinstance(one, tuple) else (one, 1) for one in (grid, block))
         launch = kernel.launch(columns * rows, width * height, iterations, tuple(arguments))
         if library:
@@ -735,11 +733,20 @@ class HostThread(CallingThread):
 
 
 def check_host_function(call: str, function: Callable[[], object] | None, seconds: float) -> None:
-    """Raise TypeError for a coroutine function, ValueError for a time that is negative or not finite."""
-    if inspect.iscoroutinefunction(function) or not (function is None or callable(function)):
+    """Raise TypeError for a coroutine function, ValueError for a negative time."""
+    if inspect.iscoroutinefunction(function):
         raise TypeError(f"{call}: {function!r} is no plain function; a host function makes no calls")
-    if not isinstance(seconds, int | float) or not 0.0 <= seconds < math.inf:
-        raise ValueError(f"{call}: seconds is {seconds!r}, but must be finite and not negative")
+    if seconds < 0.0:
+        raise ValueError(f"{call}: seconds is {seconds!r}, but must not be negative")
+
+
+def is_in_stream_order(driver: CudaDriver, end: CopyEnd, call: str) -> bool:
+    """Tell whether copies use host memory in the order of their stream, and not before the call returns.
+
+    They use pinned and managed memory so. Raises ValueError for a strided section.
+    """
+    begin, nbytes = _range(end, call)
+    return (not isinstance(end, DeviceArray) and array_of(end).managed) or driver.pinning.covers(begin, nbytes)
 
 
 def _range(end: CopyEnd, call: str) -> tuple[int, int]:

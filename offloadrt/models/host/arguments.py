@@ -1,0 +1,72 @@
+"""Arguments of calls, checked against the annotations of their parameters (`checks_arguments`)."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from offloadrt.kernels import Kernel
+from offloadrt.kernels.integers import is_integer
+
+T = TypeVar("T")
+_NUMBERS: dict[Any, Callable[[Any], bool]] = {
+    int: lambda value: is_integer(value) and -(1 << 63) <= value < 1 << 63,
+    float: lambda value: is_integer(value) or (isinstance(value, float | np.floating) and math.isfinite(value)),
+    bool: lambda value: isinstance(value, bool | np.bool_),
+}
+_ANYTHING = (Any, object, DTypeLike, Kernel)
+"""Annotations of which a call itself tells what does not fit."""
+
+
+def checks_arguments(cls: type[T]) -> type[T]:
+    """Let the public methods of a class raise TypeError for an argument that does not fit its annotation.
+
+    Numbers of NumPy count as numbers of Python, truth values do not. Whole numbers have 64 bits, others are finite.
+    """
+    for name, method in [*vars(cls).items()]:
+        if inspect.isfunction(method) and not name.startswith("_"):
+            setattr(cls, name, _checked(method))
+    return cls
+
+
+def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
+    positional = method.__code__.co_varnames[1 : method.__code__.co_argcount]
+    # The annotations are evaluated at the first call: then all modules are there.
+    annotations = functools.cache(lambda: typing.get_type_hints(method))
+
+    @functools.wraps(method)
+    def call(self: object, /, *arguments: Any, **others: Any) -> Any:
+        for name, value in [*zip(positional, arguments, strict=False), *others.items()]:
+            if not _fits(value, takes := annotations().get(name, Any)):
+                takes = inspect.formatannotation(takes)
+                raise TypeError(f"{method.__name__}: {name} cannot be {value!r:.80}; it takes {takes}")
+        return method(self, *arguments, **others)
+
+    return call
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    """Tell whether a value is one of those that an annotation allows."""
+    kind, of = get_origin(annotation) or annotation, get_args(annotation)
+    if kind in _NUMBERS:
+        return _NUMBERS[kind](value)
+    if annotation in _ANYTHING or isinstance(kind, TypeVar):
+        return True
+    if kind in (Union, types.UnionType):
+        return any(_fits(value, each) for each in of)
+    if kind is Literal:
+        return isinstance(value, str) and value in of
+    if kind is Sequence:
+        return isinstance(value, list | tuple) and all(_fits(each, of[0]) for each in value)
+    if kind is tuple:
+        lengths = of[:1] * len(value) if of[-1] is ... and isinstance(value, tuple) else of
+        return isinstance(value, tuple) and len(value) == len(lengths) and all(map(_fits, value, lengths))
+    return callable(value) if kind is Callable else isinstance(value, kind)
