@@ -10,6 +10,8 @@ import pytest
 from cuda_rig import run_of
 from test_cuda_programs import halve
 
+from offloadrt.driver import DriverError
+
 WRONG: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
     (lambda t: t.event_record(None), "event_record: event cannot be None"),
     (lambda t: t.event_query("e"), "event_query: event cannot be 'e'"),
@@ -41,6 +43,18 @@ WRONG: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
     (lambda t: t.malloc_async(64, pool=3), "malloc_async: pool cannot be 3"),
     (lambda t: t.host_register(None), "host_register: array cannot be None"),
 ]
+
+
+@pytest.mark.parametrize("registered", [True, False])
+def test_pinned_memory_ends_as_it_began(registered: bool) -> None:
+    async def body(t: Any) -> None:
+        a = t.array("a", 4) if registered else await t.host_alloc("a", 4)
+        if registered:
+            await t.host_register(a)
+        await (t.free_host(a) if registered else t.host_unregister(a))
+
+    with pytest.raises(DriverError, match=r"that it allocates|nothing is pinned at"):
+        run_of(body)
 
 
 @pytest.mark.parametrize(("wrong", "message"), WRONG)

@@ -126,7 +126,7 @@ def test_a_device_block_is_freed_once(rig: MakeRig, allocator: str) -> None:
             await t.omp_target_free(pointer)
         blocks = [await t.omp_target_alloc(1000) for _ in range(2)]
         assert len({int(block) for block in blocks if block is not None}) == 2
-        with pytest.raises(TypeError, match="omp_target_free takes what omp_target_alloc returned, not 12345"):
+        with pytest.raises(TypeError, match="omp_target_free: pointer cannot be 12345"):
             await t.omp_target_free(12345)  # type: ignore[arg-type]  # what is tested
 
     rig(allocator=allocator).alone(body)

@@ -286,7 +286,7 @@ class Pinning:
                 address = self._memory.allocate(nbytes, self._costs.managed_alignment)
                 await self._memory.clear(nbytes, self._count(nbytes) * (self._pages.allocate + self._pages.pin))
                 self._memory.pages.insert(address, address + nbytes)
-                self._pinned.add(address, nbytes)
+                self._pinned.add(address, nbytes, allocated=True)
             return address
 
     async def free(self, address: int) -> None:
@@ -296,8 +296,8 @@ class Pinning:
         """
         with self._context.call("cuMemFreeHost") as call:
             async with self._context.locked():
-                if not (nbytes := self._pinned.remove(address)):
-                    raise DriverError(call.api, INVALID, f"no pinned memory begins at {address:#x}")
+                if not (nbytes := self._pinned.remove(address, allocated=True)):
+                    raise DriverError(call.api, INVALID, f"no pinned memory begins at {address:#x} that it allocates")
                 await self._context.work(self._malloc_host + self._count(nbytes) * self._pages.free)
                 self._memory.release(address)
 

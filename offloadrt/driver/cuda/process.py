@@ -246,10 +246,11 @@ class FreeClock:
 class PinnedRanges:
     """Registered ranges of host memory; they do not overlap."""
 
-    __slots__ = ("_ends",)
+    __slots__ = ("_allocated", "_ends")
 
     def __init__(self) -> None:
         self._ends: AddressMap[int] = AddressMap()
+        self._allocated: set[int] = set()
 
     def covers(self, address: int, nbytes: int) -> bool:
         """Return whether all of [address, address + nbytes) lies in one registered range.
@@ -264,13 +265,16 @@ class PinnedRanges:
         nearest = self._ends.before(address + nbytes - 1)
         return nearest is not None and nearest[1] > address
 
-    def add(self, address: int, nbytes: int) -> None:
-        """Register a range."""
+    def add(self, address: int, nbytes: int, *, allocated: bool = False) -> None:
+        """Register a range, which the program had before or has allocated pinned."""
         self._ends[address] = address + nbytes
+        if allocated:
+            self._allocated.add(address)
 
-    def remove(self, address: int) -> int:
-        """Unregister the range that begins at ``address``; return its bytes, 0 when there is none."""
-        end = self._ends.pop(address)
+    def remove(self, address: int, *, allocated: bool = False) -> int:
+        """Unregister the range of that kind that begins at ``address``; return its bytes, 0 when there is none."""
+        end = None if (address in self._allocated) != allocated else self._ends.pop(address)
+        self._allocated.discard(address if allocated else -1)
         return 0 if end is None else end - address
 
 

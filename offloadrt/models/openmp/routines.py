@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import attrs
 import numpy as np
@@ -22,6 +22,7 @@ from numpy.typing import DTypeLike
 from offloadrt.driver import Advice, DriverError
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine
+from offloadrt.models.host.arguments import checks_arguments
 from offloadrt.models.host.directive import Work, in_directive
 from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.models.openmp.clauses import Depend, items_of
@@ -62,6 +63,7 @@ class OmpAllocator:
     pinned: bool = False
 
 
+@checks_arguments
 class RoutineCaller(ProgramThread):
     """The part of a host thread with OpenMP's routines, and with CUDA's for managed memory, which OpenMP lacks."""
 
@@ -91,10 +93,8 @@ class RoutineCaller(ProgramThread):
             self.program.device(number, "omp_set_default_device")
         self.default_device = number
 
-    def omp_pause_resource(self, kind: str, device: int | None = None) -> int:
+    def omp_pause_resource(self, kind: Literal["soft", "hard"], device: int | None = None) -> int:
         """Request a pause of a device, `soft` or `hard`. LLVM 22 refuses: the result is 1, and 0 for the host."""
-        if kind not in ("soft", "hard"):
-            raise ValueError(f"omp_pause_resource: kind is {kind!r}; there are soft and hard")
         return 0 if is_host(self, device) else 1
 
     async def omp_target_alloc(
@@ -107,7 +107,7 @@ class RoutineCaller(ProgramThread):
         The memory has no element type: pass ``pointer.viewed(np.float64)`` to a kernel that is a loop nest. phantom:
         whether the memory has a size without bytes; by default as the program's arrays.
         """
-        if integer(nbytes, "omp_target_alloc", "its size") <= 0:
+        if nbytes <= 0:
             return None
         ghost = self.program.phantom if phantom is None else phantom
         if is_host(self, device):
@@ -133,8 +133,6 @@ class RoutineCaller(ProgramThread):
         """
         if pointer is None:
             return
-        if not isinstance(pointer, DevicePointer):
-            raise TypeError(f"omp_target_free takes what omp_target_alloc returned, not {pointer!r}")
         _on(self, "omp_target_free", pointer=(pointer, device))
         if pointer.host is not None:
             self.free(pointer.host)
@@ -149,7 +147,7 @@ class RoutineCaller(ProgramThread):
 
         await in_routine(self, "omp_target_free", pointer.device, free)
 
-    async def omp_target_is_present(self, place: HostArray | Section | None, device: int | None = None) -> bool:
+    async def omp_target_is_present(self, place: Pointer | None, device: int | None = None) -> bool:
         """Return whether the first byte is in the device's present table; False for a null or a device pointer."""
         if place is None:
             return False
@@ -159,19 +157,13 @@ class RoutineCaller(ProgramThread):
             return False
         return (await _find(self, "omp_target_is_present", place, 1, device))[0] is not None
 
-    async def omp_target_is_accessible(
-        self, place: HostArray | Section | None, nbytes: int, device: int | None = None
-    ) -> bool:
+    async def omp_target_is_accessible(self, place: Pointer | None, nbytes: int, device: int | None = None) -> bool:
         """Return whether the device can use this host memory directly."""
-        if place is not None and not isinstance(place, DevicePointer):
-            host_span(place)  # refuses what is no memory
         if is_host(self, device):
             return True
         return self.program.device(chosen(self, device), "omp_target_is_accessible").host_pointers
 
-    async def omp_get_mapped_ptr(
-        self, place: HostArray | Section | None, device: int | None = None
-    ) -> DevicePointer | None:
+    async def omp_get_mapped_ptr(self, place: Pointer | None, device: int | None = None) -> DevicePointer | None:
         """Return the device address of the first byte; on the initial device, its host address.
 
         None if it is not mapped, for a null pointer, a device pointer and a device that does not exist.
@@ -196,7 +188,7 @@ class RoutineCaller(ProgramThread):
 
         Returns 0 on success, else -1. It is always -1 for the initial device, a null pointer and 0 bytes.
         """
-        if place is None or pointer is None or integer(nbytes, "omp_target_associate_ptr", "its size") <= 0:
+        if place is None or pointer is None or nbytes <= 0:
             return OFFLOAD_FAIL
         number = pointer.device if device is None else device
         if is_host(self, number):
@@ -232,7 +224,7 @@ class RoutineCaller(ProgramThread):
         The device numbers may be left out, because a pointer knows its device. Raises ValueError for a device to which
         the pointer given with it does not belong, and OutsideArray for bytes outside of a host array.
         """
-        if integer(length, "omp_target_memcpy", "its length") == 0:
+        if length == 0:
             return OFFLOAD_SUCCESS
         if dst is None or src is None or length < 0:
             return OFFLOAD_FAIL
@@ -341,8 +333,8 @@ class RoutineCaller(ProgramThread):
         """
         call = "omp_target_memset"
         _on(self, call, pointer=(pointer, device))
-        if pointer is not None and integer(nbytes, call, "its length") > 0:
-            filled = np.full(nbytes, integer(value, call, "its value") & 0xFF, np.uint8)
+        if pointer is not None and nbytes > 0:
+            filled = np.broadcast_to(np.uint8(value & 0xFF), nbytes)
             if not on_device(pointer):
                 into, destination = _piece(self, call, pointer, 0, nbytes)
                 await _touch(self, into, destination, True)
@@ -368,8 +360,6 @@ class RoutineCaller(ProgramThread):
 
         device: the device whose library pins the array; the default device by default. Raises DriverError if it cannot.
         """
-        if not isinstance(allocator, OmpAllocator):
-            raise TypeError(f"omp_alloc: its allocator is {allocator!r}, which omp_init_allocator did not return")
         array = self.array(name, shape, dtype, fill, None, "heap", _PAGE if allocator.pinned else _ALIGNMENT)
         if allocator.pinned and array.nbytes and not is_host(self, device):
 
@@ -534,7 +524,9 @@ def chosen(t: RoutineCaller, device: int | None) -> int:
     Where the program can use no device, the initial device stands in for all of them. Raises InvalidDevice if that is
     forbidden (OMP_TARGET_OFFLOAD=mandatory).
     """
-    number = t.default_device if device is None else integer(device, "device", "its number")
+    number = t.default_device if device is None else device
+    if not is_integer(number):
+        raise TypeError(f"device: its number is {device!r}, which is no whole number")
     if number == INITIAL_DEVICE:
         return initial_device(t)
     if t.program.num_devices:
@@ -568,13 +560,6 @@ def _on(t: RoutineCaller, call: str, **given: tuple[Pointer | None, int | None])
             )
 
 
-def integer(value: int, call: str, what: str) -> int:
-    """Return `value` if it is a whole number. Raises TypeError otherwise; what: its name in the message."""
-    if not is_integer(value):
-        raise TypeError(f"{call}: {what} is {value!r}, which is no whole number")
-    return value
-
-
 def on_device(pointer: Pointer) -> TypeGuard[DevicePointer]:
     """Tell whether a pointer leads to memory of a device other than the initial one."""
     return isinstance(pointer, DevicePointer) and pointer.host is None
@@ -584,8 +569,6 @@ def host_span(pointer: Pointer) -> tuple[HostArray, int]:
     if isinstance(pointer, DevicePointer):
         assert pointer.host is not None, "a pointer of the initial device"
         return pointer.host, pointer.address
-    if not isinstance(pointer, HostArray | Section):
-        raise TypeError(f"a routine takes an array, a section or what omp_target_alloc returned, not {pointer!r}")
     return (pointer.array, pointer.begin) if isinstance(pointer, Section) else (pointer, pointer.address)
 
 
