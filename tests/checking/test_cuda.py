@@ -77,6 +77,58 @@ def test_the_host_reads_what_a_stream_has_yet_to_bring(pinned: bool) -> None:
     assert found(body("nothing")) == (HOST if pinned else [])  # a copy to pageable memory ends before the call does
 
 
+def test_managed_memory_is_copied_in_the_order_of_a_stream() -> None:
+    def body(waits: bool, to_device: bool) -> Body:
+        async def main(t: cuda.HostThread) -> None:
+            a, there, stream = (
+                await t.malloc_managed("a", N, fill=1.0),
+                await t.malloc(N, "f4"),
+                await t.stream_create(),
+            )
+            await t.memset_async(there, 0, stream=stream)
+            await (t.memcpy_async(there, a, stream=stream) if to_device else t.memcpy_async(a, there, stream=stream))
+            if waits:
+                await t.stream_synchronize(stream)
+            a[3] = 2.0
+            await t.device_synchronize()
+            await t.memcpy(there, a)  # has ended when the call returns
+            a[3] = 3.0
+
+        return main
+
+    for to_device in (True, False):
+        assert found(body(True, to_device)) == []
+        assert found(body(False, to_device)) == HOST
+
+
+@pytest.mark.parametrize("non_blocking", [True, False])
+def test_a_stream_that_is_destroyed_with_work_left(non_blocking: bool) -> None:
+    def body(waits: str) -> Body:
+        async def main(t: cuda.HostThread) -> None:
+            a, there, event = await t.host_alloc("a", N, fill=1.0), await t.malloc(N, "f4"), await t.event_create()
+            stream = await t.stream_create(non_blocking=non_blocking)
+            await t.launch_host_func(None, seconds=1e-3, stream=stream)
+            await t.memset_async(there, 0, stream=stream)
+            await t.memcpy_async(a, there, stream=stream)
+            await t.event_record(event, stream)
+            await t.stream_destroy(stream)
+            match waits:
+                case "device":
+                    await t.device_synchronize()
+                case "event":
+                    await t.event_synchronize(event)
+                case "free":
+                    await t.free(await t.malloc(16))
+            assert a[3].item() == (1.0 if waits == "nothing" else 0.0)
+            await t.device_synchronize()
+
+        return main
+
+    for waits in ("device", "event", "free"):
+        assert (waits, found(body(waits))) == (waits, [])
+    assert found(body("nothing")) == HOST
+
+
 def test_two_streams_and_an_event() -> None:
     def body(order: str, **kind: Any) -> Body:
         async def main(t: cuda.HostThread) -> None:

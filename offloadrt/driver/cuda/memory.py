@@ -11,7 +11,7 @@ from offloadrt.driver.calls import INVALID, DriverCall, DriverError, OutOfDevice
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.process import FreeRange, MemPool, PinnedRanges
 from offloadrt.driver.halting import Halting
-from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
+from offloadrt.driver.uvm.uvm import Advice, Uvm
 from offloadrt.machine import InvalidDeviceAddress, OutOfSegments, Stream
 from offloadrt.machine.messages import PrefetchPacket, WaitPacket
 from offloadrt.sim import Signal
@@ -189,13 +189,11 @@ class ManagedMemory:
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
         """Give advice on the use of managed memory (cuMemAdvise).
 
-        Raises DriverError without managed memory, and for an unknown advice.
+        Raises DriverError without managed memory, and ValueError for an unknown advice.
         """
         with self._context.call("cuMemAdvise") as call:
             call.takes(bytes=nbytes, address=address)
             uvm = self._in_use(call.api)
-            if advice not in ADVICE:
-                raise DriverError(call.api, INVALID, f"no advice {advice!r}; there are {', '.join(ADVICE)}")
             await uvm.advise(address, nbytes, advice)
 
     def _in_use(self, api: str) -> Uvm:
