@@ -525,7 +525,7 @@ def chosen(t: RoutineCaller, device: int | None) -> int:
     forbidden (OMP_TARGET_OFFLOAD=mandatory).
     """
     number = t.default_device if device is None else device
-    if not is_integer(number):
+    if device is not None and not is_integer(device):
         raise TypeError(f"device: its number is {device!r}, which is no whole number")
     if number == INITIAL_DEVICE:
         return initial_device(t)
