@@ -78,8 +78,6 @@ def timeline_command(
 
 def window_of(text: str) -> tuple[int, int] | None:
     """Return begin and end, in picoseconds, of a window written as FROM:TO; None for no text. Raises UserError."""
-    from offloadrt.study.errors import UserError
-
     if not text:
         return None
     wanted = f"--window {text}: a window is written FROM:TO in virtual time, as in 1ms:2.5ms"

@@ -25,6 +25,7 @@ from trio.lowlevel import Task, add_instrument, remove_instrument
 
 from offloadrt.extensions.checking.checked import reports_mistakes, reports_runtime_faults
 from offloadrt.extensions.exploring.schedules import CHECKED, ScheduleCase, Token, costs_with_a_range
+from offloadrt.extensions.exploring.strategies.recorded import Watched
 from offloadrt.runtime.invariants import held, unreturned, violations
 from offloadrt.sim import SimulationError, story
 from offloadrt.sim.scheduler import SELF, Actor
@@ -95,7 +96,7 @@ def failure_of(error: BaseException) -> RunOutcome:
         detail = str(inner)
     kind = type(inner).__name__
     message = (str(inner).partition("\n")[0] or detail.partition("\n")[0]).strip()
-    site = user_site(inner)
+    site = story.site(story.raised(inner.__traceback__))
     where = f" ({site})" if site else ""
     key = f"{kind} {site or _without_numbers(message)}"
     if isinstance(inner, SimulationError):  # its message says which actor waits for which; that differs
@@ -466,21 +467,12 @@ class _Departed:
 
 
 @attrs.define
-class StoryStrategy:
+class StoryStrategy(Watched):
     """Chooses as `strategy` does, and records which actors are passed over or held back, for the story of a run."""
 
-    strategy: Strategy
     departed: list[_Departed] = attrs.field(init=False, factory=list)
     sites: dict[int, str] = attrs.field(init=False, factory=dict)
     """By directive: its line in the program."""
-
-    @property
-    def name(self) -> str:
-        return self.strategy.name
-
-    @property
-    def reach(self) -> float:
-        return float(getattr(self.strategy, "reach", 0.0))
 
     def choose(self, ready: Sequence[Actor]) -> int:
         for actor in ready:
@@ -493,8 +485,7 @@ class StoryStrategy:
 
     def delay(self, actor: Actor) -> float | None:
         now, who = actor.sim.now, self._who(actor)
-        delay = getattr(self.strategy, "delay", None)
-        held: float | None = None if delay is None else delay(actor)
+        held = self._held(actor)
         for one in self.departed:
             if one.actor == actor.index:
                 if one.until > now and one.seconds is None:
@@ -546,10 +537,3 @@ def _time(seconds: float) -> str:
         if ns >= size:
             return f"{ns / size:.4g} {unit}"
     return f"{ns} ns"
-
-
-def user_site(error: BaseException) -> str:
-    """Return `FILE:LINE` of the innermost frame in a user's file through which an error came; empty if none."""
-    from offloadrt.sim import story
-
-    return story.site(story.raised(error.__traceback__))

@@ -25,25 +25,10 @@ class Chance:
 
 
 @attrs.define
-class Recorded:
-    """Chooses as ``strategy`` does, and records the choices.
-
-    A `Schedule` of ``departures`` with the same ``reach`` repeats the run exactly. ``lateness`` has a hold for each
-    time that an actor was passed over or held back, with how late it went on; it is shorter, but repeats the run only
-    approximately.
-    """
+class Watched:
+    """Chooses as ``strategy`` does; a class that derives from it records the choices."""
 
     strategy: Strategy
-    detailed: bool = False
-    """Whether `chances` is filled."""
-    departures: list[Departure] = attrs.field(init=False, factory=list)
-    lateness: list[Hold] = attrs.field(init=False, factory=list)
-    chances: list[Chance] = attrs.field(init=False, factory=list)
-    times: dict[int, int] = attrs.field(init=False, factory=dict)
-    """By actor: how often it has gone on while others could, too."""
-    steps: int = attrs.field(init=False, default=0)
-    """How many choices the run has had so far."""
-    _passed: dict[int, float] = attrs.field(init=False, factory=dict)
     _delay: Callable[[Actor], float | None] | None = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -56,6 +41,30 @@ class Recorded:
     @property
     def reach(self) -> float:
         return float(getattr(self.strategy, "reach", 0.0))
+
+    def _held(self, actor: Actor) -> float | None:
+        return None if self._delay is None else self._delay(actor)
+
+
+@attrs.define
+class Recorded(Watched):
+    """Chooses as ``strategy`` does, and records the choices.
+
+    A `Schedule` of ``departures`` with the same ``reach`` repeats the run exactly. ``lateness`` has a hold for each
+    time that an actor was passed over or held back, with how late it went on; it is shorter, but repeats the run only
+    approximately.
+    """
+
+    detailed: bool = False
+    """Whether `chances` is filled."""
+    departures: list[Departure] = attrs.field(init=False, factory=list)
+    lateness: list[Hold] = attrs.field(init=False, factory=list)
+    chances: list[Chance] = attrs.field(init=False, factory=list)
+    times: dict[int, int] = attrs.field(init=False, factory=dict)
+    """By actor: how often it has gone on while others could, too."""
+    steps: int = attrs.field(init=False, default=0)
+    """How many choices the run has had so far."""
+    _passed: dict[int, float] = attrs.field(init=False, factory=dict)
 
     def choose(self, ready: Sequence[Actor]) -> int:
         self.steps += 1
@@ -73,7 +82,7 @@ class Recorded:
         time = self.times[index] = self.times.get(index, 0) + 1
         if self.detailed:
             self.chances.append(Chance(0, 0, index, time))
-        held = None if self._delay is None else self._delay(actor)
+        held = self._held(actor)
         since = self._passed.pop(index, None)
         if held is not None:
             self.departures.append(Hold(index, time, held))
