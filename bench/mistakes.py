@@ -1,10 +1,10 @@
 """What `offloadrt check` says of real, public programs whose mistakes are known: builds, records and checks each.
 
-    python -m bench.mistakes TABLE.toml FOLDER [--work FOLDER] [--only WORD] [--part 2/5]
+    python -m bench.mistakes TABLE.toml FOLDER [--work FOLDER] [--only WORD] [--part 0,2/5]
 
 TABLE.toml and FOLDER are as in `bench/programs.py`. An entry's `notes`, or `judged.toml`, judge a program by a word of
-its name. A name that ends in `yes` or `other` has a mistake, one that ends in `no` has none. `--part 2/5` takes
-every fifth program, from the third on. Results are kept in --work.
+its name. A name that ends in `yes` or `other` has a mistake, one that ends in `no` has none. `--part 0,2/5` takes
+the first and the third of every five programs. Results are kept in --work.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bench.programs import Answer, Program, built, in_child, programs_of
+from bench.programs import Answer, Program, built, copy_sources, in_child, programs_of
 
 
 def recorded_and_checked(program: Program, folder: Path, target: Path, limit: float) -> Answer:
@@ -53,7 +53,8 @@ def judged(program: Program, work: Path, limit: float) -> Answer:
     """Build, record and check a program."""
     made = built(program, work, limit)
     if made.error:
-        return {"error": f"not built: {made.error}"}
+        error = re.sub(r"^\S+:\d+: (error: )?", "", made.error)  # without the place in the source
+        return {"error": f"not built: {error}"}
     return in_child(4 * limit + 60, made.log, recorded_and_checked, program, made.folder, made.target, limit)
 
 
@@ -69,7 +70,8 @@ def reported(answer: Answer) -> str:
     kinds: dict[str, Counter[str]] = {}
     for kind, subject, _ in answer["mistakes"]:
         kinds.setdefault(kind, Counter())[subject.removesuffix(" on device 0")] += 1
-    return "; ".join(f"{kind}: {', '.join(subjects)}" for kind, subjects in kinds.items()) or "nothing"
+    told = "; ".join(f"{kind}: {', '.join(subjects)}" for kind, subjects in kinds.items())
+    return re.sub(r"0x[0-9a-f]+", "0x…", told) or "nothing"
 
 
 def verdict(program: Program, answer: Answer) -> str:
@@ -111,16 +113,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--work", type=Path, default=Path("/tmp/offloadrt-mistakes"))
     parser.add_argument("--only", default="", help="run only programs with this regular expression in their name")
-    parser.add_argument("--part", default="0/1", help="run every m-th program from number k on, written k/m")
+    parser.add_argument("--part", default="0/1", help="of every m programs, run those of these numbers: k,l/m")
     parser.add_argument("--limit", type=float, default=60, help="seconds that a run may take")
     given = parser.parse_args()
     programs: list[Any] = list(programs_of(given.table, given.folder))
     work = given.work.resolve()
     programs = [program for program in programs if (given.folder / program.folder).is_dir()]
-    first, step = map(int, given.part.split("/"))
-    programs = programs[first::step]
+    numbers, step = given.part.split("/")
+    chosen = {int(number) for number in numbers.split(",")}
+    programs = [program for number, program in enumerate(programs) if number % int(step) in chosen]
     for folder in sorted({Path(program.folder).parts[0] for program in programs}):
-        shutil.copytree(given.folder / folder, work / "recorded" / folder, dirs_exist_ok=True, symlinks=True)
+        copy_sources(given.folder / folder, work / "recorded" / folder)
     kept = work / f"{given.table.stem}.json"
     answers: dict[str, Answer] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
     for number, program in enumerate(programs, 1):

@@ -80,6 +80,16 @@ def compilers(work: Path, kind: str) -> dict[str, str]:
     return found
 
 
+def copy_sources(folder: Path, into: Path) -> None:
+    """Copy sources, also over an earlier copy, whose links stay as they are."""
+
+    def is_there(source: str, names: list[str]) -> list[str]:
+        copied = into / Path(source).relative_to(folder)
+        return [name for name in names if (copied / name).is_symlink()]
+
+    shutil.copytree(folder, into, symlinks=True, ignore=is_there, dirs_exist_ok=True)
+
+
 def compile_plainly(language: Any, arguments: list[str]) -> None:
     """Replace this process by the compiler, with the host as device and nothing else of the recorder."""
     from offloadrt.extensions.recording.toolchain import find_compiler, rewrite
@@ -369,7 +379,7 @@ def main() -> None:
     programs = [program for program in programs if program.folder not in missing]
     work = given.work.resolve()
     for kind in ("recorded", "plain"):
-        shutil.copytree(given.folder, work / kind, dirs_exist_ok=True, symlinks=True)
+        copy_sources(given.folder, work / kind)
     import offloadrt.cli.running
     import offloadrt.extensions.recording.replay
     import offloadrt.extensions.recording.scenario  # noqa: F401 -- once here, not in each child

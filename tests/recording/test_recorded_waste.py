@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from raw_program import BEGIN, END, TO, RawProgram
+from raw_program import BEGIN, END, KERNEL, PARAM, TO, RawProgram
 from recorded_programs import built
 from test_recorded_mistakes import report_of
 
@@ -141,6 +141,25 @@ def test_a_recording_of_before_says_what_is_not_known(recording: Path, tmp_path:
     assert "has no digests of them" in report.unknown_copies
     assert {name: kinds for name, kinds in wasted(report).items() if UNREAD in kinds}.keys() == {"unused", "always"}
     assert wasted(report).get("same", {}) == {}
+
+
+def test_who_dies_as_it_exits_has_left_its_tasks_and_no_waste_is_certain(tmp_path: Path) -> None:
+    program, a = RawProgram(), 0x10000
+    for line in (1, 2):
+        program.directive(BEGIN, (a, 4096, TO), line=line, ops=[("h2d", a, 0x900000, 4096, 8, 1)])
+        if line == 1:
+            program.directive(END, (a, 4096, 0))
+    for task in (100, 101):
+        program.task_create({**program.at(0), "task": task, "parent": 0, "flags": "0x8", "dep": False})
+    program.directive(END, (a, 4096, 0))
+    program.task_schedule({**program.at(9), "prior": 0, "status": 7, "next": 100})
+    program.ret = program.op = lambda line: None
+    program.directive(KERNEL, (a, 0, PARAM), tid=9, line=3)
+    program.rare += [{"k": "end", "how": "exit", "call": 0}, {"k": "died", "signal": 11, "call": 5}]
+    report = report_of(program.recorded(tmp_path))
+    assert [mistake.kind for mistake in report.mistakes] == ["fatal error", "never awaited", "never awaited"]
+    (row,) = [waste for waste in report.wastes if waste.kind == DUPLICATE]
+    assert "died before a kernel had ended" in row.uncertain and not row.advice
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,8 @@ class Checker:
         self._old_at: dict[str, Story] = {}
         """By line of a directive that found a mapping which LLVM alone had kept: who made that."""
         self._cut = False  # the program crashed or was stopped (`ProgramCut`)
+        self._unrun: set[str] = set()
+        """Names of what regions map whose kernels did not end, for the program died before."""
         self._has_lines = True
         """Whether the program is Python, so that its stack gives the line. A recording names its lines (`SourceNamed`).
         """
@@ -192,6 +194,8 @@ class Checker:
         self._cut = True
 
     def _program_died(self, event: rec.ProgramDied) -> None:
+        if event.at_exit:
+            self._tasks.finish(died=True)
         if self._found.has("fatal error") or self._lost.has_died:
             return  # the emulated runtime has reported it too
         story = Story("the program", event.how, event.where, self.sim.now)
@@ -239,6 +243,9 @@ class Checker:
         names = {operation.name for _, operation, _ in repair.wasted} & self._found.data
         if names:
             return f"a mistake is about {min(names)}: mend it first"
+        unrun = self._tasks.some_left or any(operation.name in self._unrun for _, operation, _ in repair.wasted)
+        if self._cut and unrun:
+            return "the program died before a kernel had ended that may use it"
         unused = any(kind in ("unused allocation", "unread transfer") for kind, _, _ in repair.wasted)
         strays = unused and UNKNOWN in self._found.data
         return "a kernel fails to reach memory that is not known, which may be this: mend that first" if strays else ""
@@ -308,6 +315,8 @@ class Checker:
     def _directive_left(self, event: ev.DirectiveLeft) -> None:
         directive = self._directives[event.cause]
         directive.has_left = True
+        if self._cut and directive.name == "target" and not directive.kernel:
+            self._unrun.update([entry.name for entry in directive.entries])
         self._recorded.judge_strays(directive.strand)
         if not directive.held:
             self._flush(directive)

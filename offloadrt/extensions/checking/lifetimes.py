@@ -618,10 +618,15 @@ class Tasks:
         if task is not None:
             self._ends[task] = what
 
-    def finish(self) -> None:
-        """Report the tasks that nobody has awaited."""
-        for task, what in self._ends.items():
-            if what not in self.strands.awaited:
+    @property
+    def some_left(self) -> bool:
+        """Tell whether some tasks have not ended, or not begun."""
+        return len(self._ends) < len(self._made)
+
+    def finish(self, died: bool = False) -> None:
+        """Report the tasks that nobody has awaited. died: the program died as it exited, and tasks may not have run."""
+        for task in self._made if died else self._ends:
+            if self._ends.get(task) not in self.strands.awaited:
                 made = self._made[task]
                 advice = "Nobody waits for this task before the program ends: a taskwait would."
                 subject = f"a task of {made.where}" if made.where else f"a {made.who}"

@@ -149,11 +149,15 @@ class CopiesKnown:
 
 @attrs.frozen
 class ProgramDied:
-    """A recorded program died. how: a phrase that begins with a verb; where, message: empty if not known."""
+    """A recorded program died. how: a phrase that begins with a verb; where, message: empty if not known.
+
+    at_exit: it had come to its end, and died as what it had not waited for was taken down.
+    """
 
     how: str
     where: str
     message: str
+    at_exit: bool = False
 
 
 @attrs.frozen

@@ -17,6 +17,7 @@ from offloadrt.extensions.recording.format.calls import Assembler
 from offloadrt.extensions.recording.format.container import RunSummary, write
 from offloadrt.extensions.recording.format.launches import cost_errors
 from offloadrt.extensions.recording.format.recording import (
+    AS_IT_EXITS,
     FIELDS,
     NONE,
     Column,
@@ -239,7 +240,7 @@ def _death(assembler: Assembler, run: Mapping[str, Any]) -> Death | None:
         return None
     if number:
         known = {one.value: one.name for one in signal.Signals}
-        how = f"is ended by {known.get(number, f'signal {number}')}{' as it exits' if end else ''}"
+        how = f"is ended by {known.get(number, f'signal {number}')}{AS_IT_EXITS if end else ''}"
     elif ending.get("call"):
         code = run.get("exit") if is_own else None
         how = "exits inside of the runtime" + ("" if code is None else f" with code {code}")

@@ -364,6 +364,10 @@ class RecordedArray(msgspec.Struct, frozen=True):
         return self.origin not in ("malloc", "scratch")
 
 
+AS_IT_EXITS: Final = " as it exits"
+"""Ends the phrase on a process that died after it had come to its end, while what it left was taken down."""
+
+
 class Death(msgspec.Struct, frozen=True):
     """How a program died: by a signal, or by an exit inside the runtime."""
 
@@ -375,6 +379,11 @@ class Death(msgspec.Struct, frozen=True):
     """
     message: str = ""
     """The last message that the program or the runtime wrote."""
+
+    @property
+    def is_at_exit(self) -> bool:
+        """Tell whether the process had come to its end before it died."""
+        return self.how.endswith(AS_IT_EXITS)
 
     def __str__(self) -> str:
         where = f"{' ' if self.where.startswith('after ') else ' at '}{self.where}" if self.where else ""

@@ -116,7 +116,7 @@ class ObservedReplay:
             self._tell(VariableUnset(f"host thread {thread}", name, where))
         death = self._recording.meta.died
         if death is not None:
-            self._tell(ProgramDied(death.how, death.where, death.message))
+            self._tell(ProgramDied(death.how, death.where, death.message, death.is_at_exit))
         for what in self._unseen():
             self._tell(NotKnown(what))
 
