@@ -497,11 +497,11 @@ _PART = re.compile(r"(?P<length>\d+)")
 def plain_kernel(name: str) -> str:
     """Shorten LLVM's kernel name to function and line, `main:16` or `OMPStream::copy:90`; keep other names."""
     found = _OF_LLVM.match(name)
-    return name if found is None else f"{_function(found['function'])}:{found['line']}"
+    return name if found is None else f"{demangled(found['function'])}:{found['line']}"
 
 
-def _function(mangled: str) -> str:
-    """Demangle the name of a C++ function, without its arguments; return a name that cannot be read unchanged.
+def demangled(mangled: str) -> str:
+    """Demangle a name of C++, without a function's arguments; return a name that cannot be read unchanged.
 
     Of a name mangled by flang (``_Q…``), in which capital letters separate the scopes, return the last part.
     """

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from offloadrt.address_map import AddressMap
 from offloadrt.extensions.checking import recorded as rec
 from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Queued, Role, WatchedBlock
-from offloadrt.extensions.checking.copies import CheckedCopies
+from offloadrt.extensions.checking.copies import CheckedCopies, is_rest_of_descriptor
 from offloadrt.extensions.checking.cuda_calls import ToldCalls
 from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, RecordedFaults, Tasks
 from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistake, Mistakes, Story, Waste
@@ -30,9 +30,10 @@ from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Brought, DataOperation, Wastes
 from offloadrt.runtime import events as ev
 from offloadrt.runtime.events import HOST, MemoryUse
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.mapping.data_environment import strided_pieces
-from offloadrt.runtime.mapping.map_types import NON_CONTIG
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_types import FROM, NON_CONTIG, PTR_AND_OBJ, TO
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.sim import Simulation
 from offloadrt.trace.events import plain_kernel
@@ -90,6 +91,8 @@ class Checker:
         self._brought: dict[Strand, list[rec.KnownCopy]] = {}
         """By strand: what the recording says of the copies of the directive that the strand is in."""
         self._memories = Memories()
+        self._descriptors: dict[Strand, dict[int, int]] = {}
+        """By strand: the addresses of the descriptors that its directive maps, as flang does, with their bytes."""
         self._copies = CheckedCopies(
             sim, self._memories, self._races, self._versions, self._wastes, lifetimes, recorded
         )
@@ -182,7 +185,7 @@ class Checker:
         self._recorded.finish()
         if ended and not self._finished and not self._cut:
             self._finished = True
-            self._mappings.finish(self._memories.leaked)
+            self._mappings.finish(self._memories.leaked, self._lifetimes.freed_by)
             self._tasks.finish()
         return self._found.all(model)
 
@@ -445,7 +448,8 @@ class Checker:
         told = self._story(directive, f"maps it in {directive.name}")
         is_region = directive.name.startswith("target") and "data" not in directive.name
         may_stay = not directive.name.startswith("target")
-        self._mappings.entered(entry, told, directive, is_region, may_stay)
+        descriptor = self._descriptors.get(directive.strand, {}).get(entry.host_begin) == entry.size
+        self._mappings.entered(entry, told, directive, is_region, may_stay or descriptor)
         self._lifetimes.entered(entry, told)
         self._references.entered(event.device, entry, directive)
 
@@ -506,6 +510,8 @@ class Checker:
         if event.entry is None and event.in_place:
             return
         directive = self._directive(event.cause)
+        if event.entry is None and self._is_described(directive, event.item):
+            return
         story = self._story(directive, f"unmaps it in {directive.name}")
         if self._mappings.repeats(event, event.cause):
             directive.repeated.add(("d2h", event.begin))
@@ -523,12 +529,27 @@ class Checker:
 
     def _update_missed(self, event: ev.UpdateMissed) -> None:
         directive = self._directive(event.cause)
-        if not directive.name.startswith("target"):
+        if not directive.name.startswith("target") or self._is_described(directive, event.item):
             return  # `if_present` of OpenACC, which says so
         self._mappings.update_missed(self._story(directive, f"updates {event.item.name or 'data'}"), event.item)
 
+    def _is_described(self, directive: Directive, item: MapItem) -> bool:
+        """Tell whether an item is a descriptor or a part of one; nobody misses it where the array itself is mapped."""
+        known, rest = self._descriptors.get(directive.strand, {}), item.size + POINTER_BYTES
+        is_part = known.get(item.begin - POINTER_BYTES) == rest or (item.begin in known and item.size == POINTER_BYTES)
+        return not item.type & PTR_AND_OBJ and (is_part or known.get(item.begin) == item.size)
+
     def _items_taken(self, event: ev.ItemsTaken) -> None:
-        """Report sections with gaps for which LLVM 22 moves other bytes than OpenMP says."""
+        """Note descriptors; report sections with gaps for which LLVM 22 moves other bytes than OpenMP says.
+
+        flang maps a descriptor by an item that copies nothing, and by its parts, of which the address is attached.
+        """
+        attached = {item.base for item in event.items if item.type & PTR_AND_OBJ}
+        self._descriptors[self._strands.current()] = {
+            item.begin: item.size
+            for item in event.items
+            if item.begin in attached and not item.type & (TO | FROM) and is_rest_of_descriptor(item.size - POINTER_BYTES)
+        }
         for item in event.items:
             if item.type & NON_CONTIG and strided_pieces(item, False) != strided_pieces(item, True):
                 strand = self._strands.current()

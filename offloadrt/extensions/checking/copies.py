@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import attrs
 
 from offloadrt.extensions.checking.accesses import Directive, Memories, Role, WatchedBlock
@@ -10,7 +12,8 @@ from offloadrt.extensions.checking.races import Races
 from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Brought, DataOperation, Wastes
 from offloadrt.runtime.events import HOST, DataCopied, ItemEnded, ItemFound
-from offloadrt.runtime.mapping.present_table import Entry
+from offloadrt.runtime.host_array import POINTER_BYTES
+from offloadrt.runtime.mapping.present_table import Entry, ShadowPointer
 from offloadrt.sim import Simulation
 
 
@@ -25,6 +28,14 @@ def _changed(entry: Entry | None, begin: int, end: int) -> list[tuple[int, int]]
     return [(first, last) for first, last in (*pieces, (begin, end)) if first < last]
 
 
+def is_rest_of_descriptor(nbytes: int) -> bool:
+    """Tell whether a descriptor of Fortran has so many bytes behind the array's address.
+
+    They are 16 on the element, and 24 for each of up to 15 dimensions.
+    """
+    return nbytes % 24 == 16 and nbytes <= 16 + 15 * 24
+
+
 @attrs.frozen(eq=False)
 class CheckedCopies:
     """Passes each copy on to the state machines: races, versions, lifetimes and waste."""
@@ -36,6 +47,8 @@ class CheckedCopies:
     _wastes: Wastes
     _lifetimes: Lifetimes
     _recorded: RecordedFaults
+    _sent: WeakKeyDictionary[Entry, dict[tuple[str, int], object]] = attrs.field(factory=WeakKeyDictionary)
+    """By mapping: what was sent last to an address that may be a descriptor's, and what a pointer was attached to."""
 
     def take(
         self,
@@ -64,9 +77,15 @@ class CheckedCopies:
         told = directive.story(did, self._sim.now)
         if event.op == "attach":
             source, pointers = event.host_address, entry.shadow_pointers.values() if entry is not None else ()
-            value = next((one.device_value for one in pointers if one.device_address == begin), 0)
-            pointee = self._memories.block_at(device, value)
+            shadow = next((one for one in pointers if one.device_address == begin), None)
+            pointee = self._memories.block_at(device, 0 if shadow is None else shadow.device_value)
             self._wastes.attached(told, name, entry, device, event.cause, begin, event.nbytes, source, block, pointee)
+            if entry is not None and shadow is not None and self._is_moved(entry, shadow):
+                did = f"lets {name} on the device point to another section in {directive.name}"
+                now, maps = self._sim.now, device if directive.maps else None
+                self._races.access(
+                    directive.access(now, device, begin, end, True, True, did, name, "uses", block, maps=maps)
+                )
             self._versions.device_maybe_written(device, begin, end, entry)
             return
         if array is not None:
@@ -79,7 +98,7 @@ class CheckedCopies:
         )
         host_known = array is not None and not array.phantom and has_lines
         self._wastes.copied(copy, entry, block, brought, host_known)
-        self._with_host(directive, event, entry, block, copy)
+        self._with_host(directive, event, entry, block, copy, brought)
 
     def _with_host(
         self,
@@ -88,6 +107,7 @@ class CheckedCopies:
         entry: Entry | None,
         block: WatchedBlock | None,
         copy: DataOperation,
+        brought: Brought | None,
     ) -> None:
         """Pass on a copy between host and device: an access on both sides, and the target gets the source's version."""
         begin, host, nbytes, device = event.device_address, event.host_address, event.nbytes, event.device
@@ -101,7 +121,8 @@ class CheckedCopies:
         there = directive.access(
             now, device, begin, begin + nbytes, to_device, True, did, name, copy.role, block, maps=maps
         )  # fmt: skip
-        self._races.access(there)
+        if maps is None or not to_device or not self._is_sent_again(entry, host, nbytes, brought):
+            self._races.access(there)
         # A routine may copy between memory of which neither is the other's copy.
         is_counterpart = entry is not None and entry.host_begin - entry.device_begin == host - begin
         if event.array is None or (to_device and entry is not None and not is_counterpart):
@@ -109,8 +130,32 @@ class CheckedCopies:
                 self._versions.device_written(there, entry)
         elif to_device:
             self._versions.to_device(device, host, begin, nbytes)
+        elif self._lifetimes.is_told(entry):  # what is wrong with the bytes there now has been reported
+            self._versions.host_maybe_written(host, host + nbytes)
         else:
             self._versions.to_host(device, host, begin, nbytes, there, is_counterpart)
+
+    def _is_sent_again(self, entry: Entry | None, begin: int, nbytes: int, brought: Brought | None) -> bool:
+        """Tell whether a copy brings a part of a descriptor that the device has: flang sends it again with each region."""
+        is_rest = is_rest_of_descriptor(nbytes)
+        if entry is None or brought is None or not (is_rest or nbytes == POINTER_BYTES):
+            return False
+        is_same = self._last(entry, "sent", begin, brought.value) == brought.value
+        return is_same and begin - POINTER_BYTES * is_rest in entry.shadow_pointers
+
+    def _is_moved(self, entry: Entry, shadow: ShadowPointer) -> bool:
+        """Tell whether a pointer on the device, which is attached now, has pointed to other data of the host before.
+
+        So it does where threads map sections of one array by its descriptor, or by one structure with its address.
+        """
+        pointee = shadow.pointee.host_begin, shadow.pointee.host_end
+        return self._last(entry, "attached", shadow.host_address, pointee) not in (None, pointee)
+
+    def _last(self, entry: Entry, what: str, address: int, value: object) -> object:
+        """Remember what was sent to an address of a mapping, and return what was sent there before."""
+        known = self._sent.setdefault(entry, {})
+        last, known[what, address] = known.get((what, address)), value
+        return last
 
     def _between_devices(
         self, directive: Directive, event: DataCopied, entry: Entry | None, block: WatchedBlock | None, name: str

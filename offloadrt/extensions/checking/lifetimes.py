@@ -75,6 +75,11 @@ class Lifetimes:
             if mapping.freed is None and overlaps and entry.total != INFINITE and not self._is_left_behind(entry):
                 mapping.freed, mapping.chain, mapping.epoch = story, strand.chain, strand.epoch
 
+    def freed_by(self, entry: Entry) -> Story | None:
+        """Return who has freed the array of a mapping that still exists; None if nobody has."""
+        mapping = self._live.get(entry)
+        return None if mapping is None else mapping.freed
+
     def is_told(self, entry: Entry | None) -> bool:
         """Tell whether a use of this mapping after its array was freed has been reported already."""
         return entry is not None and (mapping := self._live.get(entry)) is not None and mapping.is_told
@@ -377,8 +382,11 @@ class Mappings:
         advice = "Its section is not wholly mapped, so the update does nothing: map it before."
         self.mistakes.add("missed update", item.name, (story,), advice, item.name)
 
-    def finish(self, blocks: list[WatchedBlock]) -> None:
-        """Report mappings and blocks of device memory that are left at the end of the program."""
+    def finish(self, blocks: list[WatchedBlock], freed_by: Callable[[Entry], Story | None]) -> None:
+        """Report mappings and blocks of device memory that are left at the end of the program.
+
+        freed_by: returns who has freed the array of a mapping.
+        """
         for mapping in self._live.values():
             entry = mapping.entry
             if (
@@ -394,7 +402,10 @@ class Mappings:
                 advice = f"Its count is {entry.total} at the end: `target exit data map(release: {name})`, or `from`."
                 if mapping.counted_down:
                     advice = f"It was mapped more often than unmapped, last at {mapping.counted_down}: {advice}"
-                self.mistakes.add("missing unmap", name, (mapping.entered,), advice, name)
+                stories, freed = (mapping.entered,), freed_by(entry)
+                if freed is not None:
+                    stories, advice = (mapping.entered, freed), f"{advice} Do so before its memory ends."
+                self.mistakes.add("missing unmap", name, stories, advice, name)
         for block in blocks:
             nbytes = block.end - block.begin
             self.mistakes.add(

@@ -129,7 +129,8 @@ def _kernels(run: Recording) -> RenderableType:
 def _arrays(run: Recording) -> RenderableType:
     shown = table_of("\narrays", "array", "size", "arrays", "origin", "items", "host", "kernels", right=(1, 2, 4))
     for array in summary.arrays_of(run):
-        users = ", ".join(map(plain_kernel, array.kernels[:_MOST_KERNELS]))
+        accesses = [kernel.rpartition(" ") for kernel in array.kernels[:_MOST_KERNELS]]
+        users = ", ".join(f"{plain_kernel(kernel)} {ways}" for kernel, _, ways in accesses)
         more = len(array.kernels) - _MOST_KERNELS
         shown.add_row(
             escape(array.name),

@@ -35,6 +35,7 @@ from offloadrt.extensions.recording.format.recording import (
 )
 from offloadrt.extensions.recording.format.repeats import RepeatsDiffer, longest_of, together
 from offloadrt.extensions.recording.format.slots import RAW_VERSION, RawProcess, events_of, processes_of
+from offloadrt.trace.events import demangled
 
 
 def convert(raw: Path, out: Path) -> list[RunSummary]:
@@ -140,7 +141,8 @@ def tables_of(
         elif line["k"] == "constant":  # items give its name: the compiler merges equal constants
             memory.arrays.allocate(int(line["at"]), int(line["size"]), "constant")
     for line in _globals(process):
-        memory.add_global(int(line["at"]), int(line["size"]), str(line["name"]), int(line.get("flags", 0)))
+        name = demangled(str(line["name"]))
+        memory.add_global(int(line["at"]), int(line["size"]), name, int(line.get("flags", 0)))
     for event in events_of(process):
         assembler.take(event)
     death = _death(assembler, run)

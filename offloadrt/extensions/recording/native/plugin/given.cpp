@@ -97,14 +97,6 @@ SmallVector<Value *, 4> givenBy(const CallBase &call) {
   return given;
 }
 
-void reportStored(CallBase &call) {
-  IRBuilder<> builder(&call);
-  auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty()}, false);
-  for (Value *argument : givenBy(call))
-    builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(Given)),
-                       {builder.CreatePtrToInt(argument, builder.getInt64Ty())});
-}
-
 // Each function that is instrumented has a variable of this name, which others find when they are linked with it.
 std::string markOf(const Function &function) { return ("__offload_watched." + function.getName()).str(); }
 
@@ -140,9 +132,10 @@ SmallVector<Value *, 4> shownBy(const CallBase &call) {
   return shown;
 }
 
-void reportShown(CallBase &call) {
-  SmallVector<Value *, 4> shown = shownBy(call);
-  if (shown.empty())
+// Tells what a call may read and write, unless the function that is called turns out to be instrumented itself.
+void reportUnwatched(CallBase &call) {
+  SmallVector<Value *, 4> shown = shownBy(call), given = givenBy(call);
+  if (shown.empty() && given.empty())
     return;
   Module &module = *call.getModule();
   Instruction *here = &call;
@@ -155,6 +148,10 @@ void reportShown(CallBase &call) {
     here = SplitBlockAndInsertIfThen(builder.CreateIsNull(mark), call.getIterator(), false);
   }
   IRBuilder<> builder(here);
+  auto *one = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty()}, false);
+  for (Value *argument : given)
+    builder.CreateCall(one, builder.CreateLoad(builder.getPtrTy(), module.getNamedGlobal(Given)),
+                       {builder.CreatePtrToInt(argument, builder.getInt64Ty())});
   auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty(), builder.getInt64Ty(), builder.getInt64Ty()}, false);
   for (Value *argument : shown) {
     const Value *object = getUnderlyingObject(argument);
@@ -197,8 +194,7 @@ bool givesAnything(const CallBase &call) { return describedBy(call) || !shownBy(
 
 void reportGiven(CallBase &call) {
   reportDescribed(call);
-  reportStored(call);
-  reportShown(call);
+  reportUnwatched(call);
 }
 
 } // namespace offload

@@ -76,46 +76,56 @@ static void put_array(const launch_t *launch, uint32_t index, run_t *const *runs
     }
 }
 
-/* Stretches of bytes that were all loaded, all stored, or all accessed atomically. Of more than so many nothing is said: the
- * pages tell of them. */
-enum { MOST_RANGES = 192, RANGES_A_SLOT = 3 };
-static const int range_kinds[] = {LOADS, STORES, ATOMIC_RANGE};
+/* Stretches of bytes that were all loaded, all stored, or all accessed atomically. Where they are too many, nothing is said of
+ * them: the pages tell of them. */
+enum { MOST_RANGES = 192, MORE_RANGES = 65536, RANGES_A_SLOT = 3, RANGE_KINDS = 3 };
+static const int range_kinds[RANGE_KINDS] = {LOADS, STORES, ATOMIC_RANGE};
+static int64_t more_ranges = MORE_RANGES;
 
 static bool is_of(unsigned bits, int kind) {
   bool loaded = bits & 1, stored = bits & 16;
   return kind == LOADS ? loaded : kind == STORES ? stored : (loaded || stored) && !(bits & 256);
 }
 
-static uint32_t ranges_of(const array_t *array, int kind, uint64_t (*ranges)[2]) {
+static bool is_touched(const array_t *array, uint64_t byte, int kind) {
+  return is_of(array->touched[byte / 4] >> byte % 4, kind);
+}
+
+/* Moves to the next stretch behind `end`; false: there is none. */
+static bool next_range(const array_t *array, int kind, uint64_t *begin, uint64_t *end) {
+  uint64_t byte = *end;
+  while (byte < array->size && !is_touched(array, byte, kind))
+    byte += array->touched[byte / 4] ? 1 : 4 - byte % 4;
+  *begin = byte;
+  while (byte < array->size && is_touched(array, byte, kind))
+    byte++;
+  *end = byte;
+  return *begin < byte;
+}
+
+static uint32_t count_ranges(const array_t *array, int kind) {
+  uint64_t begin, end = 0;
   uint32_t count = 0;
-  for (uint64_t byte = 0; byte < array->size; byte++) {
-    if (byte % 4 == 0 && !array->touched[byte / 4]) {
-      byte += 3;
-      continue;
-    }
-    if (!is_of(array->touched[byte / 4] >> byte % 4, kind))
-      continue;
-    if (count && ranges[count - 1][1] == byte)
-      ranges[count - 1][1]++;
-    else if (count == MOST_RANGES)
-      return 0;
-    else
-      ranges[count][0] = byte, ranges[count++][1] = byte + 1;
-  }
-  return count;
+  while ((count <= MOST_RANGES || count <= more_ranges) && next_range(array, kind, &begin, &end))
+    count++;
+  return tells_each(count, MOST_RANGES, &more_ranges) ? count : 0;
 }
 
 static uint32_t ranges_slots(uint32_t count) { return (count + RANGES_A_SLOT - 1) / RANGES_A_SLOT; }
 
-static void put_ranges(uint32_t index, int kind, uint64_t (*ranges)[2], uint32_t count) {
-  for (uint32_t i = 0; i < count; i += RANGES_A_SLOT) {
-    slot_t *slot = next_slot();
-    memset(slot->word, 0, sizeof slot->word);
-    for (uint32_t j = i; j < i + RANGES_A_SLOT && j < count; j++) {
-      slot->word[2 * (j - i)] = ranges[j][0];
-      slot->word[2 * (j - i) + 1] = ranges[j][1];
+static void put_ranges(uint32_t index, const array_t *array, int kind, uint32_t count) {
+  uint64_t begin, end = 0;
+  slot_t *slot = NULL;
+  for (uint32_t i = 0; i < count && next_range(array, kind, &begin, &end); i++) {
+    uint32_t place = i % RANGES_A_SLOT;
+    if (!place) {
+      slot = next_slot();
+      memset(slot->word, 0, sizeof slot->word);
     }
-    end_slot(slot, SLOT_RANGES, kind, index);
+    slot->word[2 * place] = begin;
+    slot->word[2 * place + 1] = end;
+    if (place == RANGES_A_SLOT - 1 || i == count - 1)
+      end_slot(slot, SLOT_RANGES, kind, index);
   }
 }
 
@@ -187,7 +197,7 @@ void write_launch(const launch_t *launch) {
   uint32_t slots = COUNTS_SLOTS + 1;
   run_t *(*runs)[2] = room_for(launch->array_count + 1, sizeof *runs);
   uint32_t(*run_count)[2] = room_for(launch->array_count + 1, sizeof *run_count);
-  uint64_t ranges[MOST_RANGES][2];
+  uint32_t(*range_count)[RANGE_KINDS] = room_for(launch->array_count + 1, sizeof *range_count);
   for (uint32_t i = 0; i < launch->array_count; i++) {
     const array_t *array = &launch->arrays[i];
     if (!array->load_bytes && !array->store_bytes)
@@ -197,16 +207,16 @@ void write_launch(const launch_t *launch) {
       runs[i][way] = runs_of(array->first_team[way], array->size / PAGE + 2, &run_count[i][way]);
       slots += run_count[i][way];
     }
-    for (size_t kind = 0; kind < sizeof range_kinds / sizeof *range_kinds; kind++)
-      slots += ranges_slots(ranges_of(array, range_kinds[kind], ranges));
+    for (size_t kind = 0; kind < RANGE_KINDS; kind++)
+      slots += ranges_slots(range_count[i][kind] = count_ranges(array, range_kinds[kind]));
   }
   put_launch(launch, slots + launch->race_count + launch->stray_count);
   for (uint32_t i = 0; i < launch->array_count; i++) {
     const array_t *array = &launch->arrays[i];
     if (array->load_bytes || array->store_bytes) {
       put_array(launch, i, runs[i], run_count[i]);
-      for (size_t kind = 0; kind < sizeof range_kinds / sizeof *range_kinds; kind++)
-        put_ranges(i, range_kinds[kind], ranges, ranges_of(array, range_kinds[kind], ranges));
+      for (size_t kind = 0; kind < RANGE_KINDS; kind++)
+        put_ranges(i, array, range_kinds[kind], range_count[i][kind]);
     }
   }
   put_findings(launch);

@@ -248,7 +248,7 @@ static void take_arrays(void) {
   uint64_t watched = largest_watched();
   size_t bytes = room_of(host_block_count * sizeof *known) + room_of(KNOWN * sizeof *not_hosts) +
                  room_of(FINDINGS * sizeof *launch.races) + room_of(FINDINGS * sizeof *launch.strays) +
-                 room_of((block_count + GONE) * sizeof *launch.arrays) + 2 * room_of((block_count + GONE + 1) * 2 * sizeof(void *));
+                 room_of((block_count + GONE) * sizeof *launch.arrays) + 3 * room_of((block_count + GONE + 1) * 2 * sizeof(void *));
   for (size_t i = 0; i < block_count; i++)
     bytes += bytes_for(&blocks[i]);
   for (size_t i = 0; i < GONE; i++)

@@ -71,6 +71,7 @@ void track(uint64_t address, uint64_t bytes);
 void forget(uint64_t address, uint64_t bytes);
 bool tracks_bytes(void);
 void track_image(uint64_t address, uint64_t bytes); /* tracks a variable of a device image: its table may not be there yet */
+bool tells_each(size_t count, size_t few, int64_t *more); /* whether each of so many stretches is written */
 void end_bytes(void);    /* writes which bytes it touched since, where each is told apart */
 void end_interval(void); /* writes what this thread touched since its last event */
 

@@ -168,33 +168,44 @@ static void put_touch(uint64_t begin, uint64_t end, uint32_t how) {
   end_slot(slot, SLOT_TOUCH, how, 0);
 }
 
-enum { MOST_STRETCHES = 256 }; /* of a page; of more, only their extent is written */
+enum { MOST_STRETCHES = 256, MORE_STRETCHES = 65536 };
+static int64_t more_stretches = MORE_STRETCHES;
 
+/* Whether each of so many stretches is written: few always are, many as long as the process has written few such. */
+bool tells_each(size_t count, size_t few, int64_t *more) {
+  if (count > few && (int64_t)count > __atomic_load_n(more, __ATOMIC_RELAXED))
+    return false;
+  if (count > few)
+    __atomic_sub_fetch(more, (int64_t)count, __ATOMIC_RELAXED);
+  return true;
+}
+
+/* Moves to the next stretch of bytes that were touched in a way, behind `end`; false: there is none. */
+static bool next_stretch(const bytes_t *page, int way, uint64_t *begin, uint64_t *end) {
+  const uint64_t *touched = page->touched[way];
+  uint64_t byte = *end, last = page->high * WORD_BITS;
+  while (byte < last && !(touched[byte / WORD_BITS] >> byte % WORD_BITS & 1))
+    byte += touched[byte / WORD_BITS] >> byte % WORD_BITS ? 1 : WORD_BITS - byte % WORD_BITS;
+  *begin = byte;
+  while (byte < last && touched[byte / WORD_BITS] >> byte % WORD_BITS & 1)
+    byte++;
+  *end = byte;
+  return *begin < byte;
+}
+
+/* Where the stretches of a page are too many, only their extent is written. */
 static void put_bytes(bytes_t *page, int way) {
-  uint64_t stretches[MOST_STRETCHES][2], base = (page->page - 1) << SHIFT, low = UINT64_MAX, high = 0;
+  uint64_t base = (page->page - 1) << SHIFT, first = page->low * WORD_BITS, low = 0, high = 0, begin, end = first;
   size_t count = 0;
-  for (uint64_t byte = page->low * WORD_BITS; byte < page->high * WORD_BITS; byte++) {
-    uint64_t word = page->touched[way][byte / WORD_BITS];
-    if (!word) {
-      byte |= WORD_BITS - 1;
-      continue;
-    }
-    if (!(word >> byte % WORD_BITS & 1))
-      continue;
-    low = low == UINT64_MAX ? byte : low;
-    if (byte == high && count <= MOST_STRETCHES && count)
-      stretches[count - 1][1]++;
-    else if (count < MOST_STRETCHES)
-      stretches[count][0] = byte, stretches[count++][1] = byte + 1;
-    else
-      count = MOST_STRETCHES + 1;
-    high = byte + 1;
-  }
+  int64_t none = 0;
+  while (next_stretch(page, way, &begin, &end))
+    low = count++ ? low : begin, high = end;
   uint32_t kind = (way % 2 ? STORES : LOADS) | (way / 2 ? ATOMICALLY : 0), each = exact ? EXACT : 0;
-  if (count > MOST_STRETCHES)
+  if (!tells_each(count, MOST_STRETCHES, exact ? &more_stretches : &none))
     put_touch(base + low, base + high, kind);
-  for (size_t i = 0; i < count && count <= MOST_STRETCHES; i++)
-    put_touch(base + stretches[i][0], base + stretches[i][1], kind | each);
+  else
+    for (end = first; next_stretch(page, way, &begin, &end);)
+      put_touch(base + begin, base + end, kind | each);
 }
 
 /* Loads of what the interval has not stored itself come first. */
@@ -247,6 +258,8 @@ EXPORT void offload_recorder_shown(uint64_t address, uint64_t variable, uint64_t
   if (!exact || !pages)
     return;
   show(address);
+  if (!bytes) /* flang's runtime is given an address of -1 where there is no stream */
+    return;
   for (uint64_t at = (variable + 7) & ~(uint64_t)7; at + 8 <= variable + bytes; at += 8)
     show(*(const uint64_t *)at);
 }
