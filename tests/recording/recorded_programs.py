@@ -22,6 +22,8 @@ from offloadrt.extensions.recording.toolchain import (
 PROGRAMS = Path(__file__).parent / "programs"
 LANGUAGES: dict[str, Language] = {".c": "cc", ".cpp": "cxx", ".f90": "fc"}
 
+_EXPECTED = ("offloadrt: builds ", "warning: OpenMP support for version 52 in flang is still incomplete")
+
 
 @functools.cache
 def built(source: str, folder: Path, *flags: str) -> Path:
@@ -35,7 +37,7 @@ def built(source: str, folder: Path, *flags: str) -> Path:
     program = folder / Path(source).stem
     command = [sys.executable, "-m", "offloadrt", language, "-O2", "-fopenmp", *flags, str(PROGRAMS / source)]
     done = subprocess.run([*command, "-o", str(program)], capture_output=True, text=True, cwd=folder, check=False)
-    said = [line for line in done.stderr.splitlines() if not line.startswith("offloadrt: builds ")]
+    said = [line for line in done.stderr.splitlines() if not line.startswith(_EXPECTED)]
     assert (done.returncode, said) == (0, [])
     return program
 

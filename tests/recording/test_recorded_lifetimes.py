@@ -63,7 +63,7 @@ LEFT = ("missing unmap", "a", "enter")
         (1, [(FREED, "a", "enter", "free", "release")]),
         (2, [(FREED, "a", "enter", "free", "update"), LEFT]),
         (3, []),
-        (4, [LEFT]),
+        (4, [(*LEFT, "free at last")]),
         (5, [(FREED, "a", "enter", "free", "enter"), LEFT]),
         (6, [(FREED, "a", "enter", "realloc", "from")]),
         (7, []),

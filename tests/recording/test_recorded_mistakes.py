@@ -12,7 +12,7 @@ from recorded_programs import PROGRAMS, built
 
 from offloadrt.extensions.checking.checked import CheckReport, check
 from offloadrt.extensions.checking.mistakes import Mistake
-from offloadrt.extensions.recording.format import convert
+from offloadrt.extensions.recording.format import NotARecording, convert
 from offloadrt.extensions.recording.toolchain import RecordOptions, record
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
@@ -236,3 +236,20 @@ def test_threads_of_the_host_combine_what_they_reduce_one_after_the_other(tmp_pa
 )
 def test_a_program_that_ends_behind_a_mistake_hides_it_not(tmp_path: Path, how: int, expected: set[str]) -> None:
     assert {one.kind for one in _checked("ended.c", tmp_path, how).mistakes} == expected
+
+
+def test_code_in_another_file_that_was_compiled_to_be_watched_is_watched(tmp_path: Path) -> None:
+    """What is called there is no code that may have done anything: `sum_of` reads stale data."""
+    assert built("summed.c", tmp_path, "-c").exists()
+    program = built("summed.f90", tmp_path, str((tmp_path / "summed").rename(tmp_path / "summed.o")))
+    record([str(program)], tmp_path / "raw", [1], RecordOptions(check=True))
+    convert(tmp_path / "raw", tmp_path / "program.rec")
+    report = report_of(tmp_path / "program.rec")
+    assert ([one.kind for one in report.mistakes], report.not_known) == (["stale data"], ())
+
+
+def test_a_program_that_dies_before_its_first_directive_is_said_to_have_died(tmp_path: Path) -> None:
+    program = built("early.c", tmp_path, "-g", "-O0")
+    record([str(program)], tmp_path / "raw", [1], RecordOptions(check=True))
+    with pytest.raises(NotARecording, match=r"that offloads: it is ended by SIGSEGV at \S*early\.c"):
+        convert(tmp_path / "raw", tmp_path / "program.rec")

@@ -548,7 +548,9 @@ class Checker:
         self._descriptors[self._strands.current()] = {
             item.begin: item.size
             for item in event.items
-            if item.begin in attached and not item.type & (TO | FROM) and is_rest_of_descriptor(item.size - POINTER_BYTES)
+            if item.begin in attached
+            and not item.type & (TO | FROM)
+            and is_rest_of_descriptor(item.size - POINTER_BYTES)
         }
         for item in event.items:
             if item.type & NON_CONTIG and strided_pieces(item, False) != strided_pieces(item, True):

@@ -136,7 +136,7 @@ class CheckedCopies:
             self._versions.to_host(device, host, begin, nbytes, there, is_counterpart)
 
     def _is_sent_again(self, entry: Entry | None, begin: int, nbytes: int, brought: Brought | None) -> bool:
-        """Tell whether a copy brings a part of a descriptor that the device has: flang sends it again with each region."""
+        """Tell whether a copy brings a part of a descriptor that the device has: flang sends it with each region."""
         is_rest = is_rest_of_descriptor(nbytes)
         if entry is None or brought is None or not (is_rest or nbytes == POINTER_BYTES):
             return False

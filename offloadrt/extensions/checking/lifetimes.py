@@ -76,9 +76,9 @@ class Lifetimes:
                 mapping.freed, mapping.chain, mapping.epoch = story, strand.chain, strand.epoch
 
     def freed_by(self, entry: Entry) -> Story | None:
-        """Return who has freed the array of a mapping that still exists; None if nobody has."""
+        """Return who has freed the array of a mapping that still exists; None if nobody has, or it is told already."""
         mapping = self._live.get(entry)
-        return None if mapping is None else mapping.freed
+        return None if mapping is None or mapping.is_told else mapping.freed
 
     def is_told(self, entry: Entry | None) -> bool:
         """Tell whether a use of this mapping after its array was freed has been reported already."""

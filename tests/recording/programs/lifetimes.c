@@ -46,7 +46,7 @@ static void in_order(void) {
 static void only_on_the_device(void) {
   double *a = made();
   enter(a);
-  free(a);
+  free(a); /* free at last */
 #pragma omp target
   a[1] = 1;
 }

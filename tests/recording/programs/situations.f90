@@ -13,6 +13,7 @@ end type
 type ptr
   real(8), pointer :: p(:)
 end type
+!$omp declare mapper(halves : pt :: v) map(v, v%d(1:300))
 contains
 subroutine c_sum_ok() ! ok
   real(8), allocatable :: a(:)
@@ -505,6 +506,199 @@ subroutine own(k)
   !$omp end target
   if (sum(a) /= 64 * (k + 1)) stop 1
 end subroutine
+subroutine c_dt_array() ! ok
+  type(pt), allocatable :: v(:)
+  integer :: i, j
+  allocate(v(4))
+  do j = 1, 4
+    allocate(v(j)%d(n)); v(j)%d = j
+  end do
+  do j = 1, 4
+  !$omp target map(tofrom: v(j)%d)
+  do i = 1, n
+    v(j)%d(i) = v(j)%d(i) + 1
+  end do
+  !$omp end target
+  end do
+  sink = v(1)%d(1) + v(4)%d(n)
+end subroutine
+subroutine c_parts_ok() ! ok
+  real(8), allocatable :: a(:)
+  integer :: i, t, lo, hi
+  allocate(a(8*n)); a = 1
+  !$omp target data map(tofrom: a)
+  !$omp parallel private(i, t, lo, hi) num_threads(4)
+  t = omp_get_thread_num()
+  lo = t*n + 1; hi = lo + n - 1
+  !$omp target
+  do i = lo, hi
+    a(i) = a(i) + 1
+  end do
+  !$omp end target
+  !$omp end parallel
+  !$omp end target data
+  sink = sum(a)
+end subroutine
+subroutine c_one_descriptor() ! race
+  real(8), allocatable :: a(:,:)
+  integer, volatile :: turn ! orders nothing by OpenMP's rules
+  integer :: i, j
+  allocate(a(n,3)); a = 1; turn = 0
+  !$omp target enter data map(to: a(:,3))
+  !$omp parallel private(i, j) num_threads(2)
+  j = omp_get_thread_num()
+  do while (turn /= j)
+  end do
+  !$omp target map(tofrom: a(:,j+1))
+  do i = 1, n
+    a(i,j+1) = a(i,j+1) + 1
+  end do
+  !$omp end target
+  turn = j + 1
+  !$omp end parallel
+  !$omp target exit data map(delete: a(:,3))
+  sink = sum(a)
+end subroutine
+subroutine c_sections_ok() ! ok
+  real(8), allocatable :: a(:)
+  integer :: i, k
+  allocate(a(n)); a = 1
+  !$omp target enter data map(to: a)
+  do k = 0, 2
+  !$omp target nowait
+  do i = 1 + 200*k, 200 + 200*k
+    a(i) = a(i) + 1
+  end do
+  !$omp end target
+  end do
+  !$omp taskwait
+  !$omp target exit data map(from: a)
+  sink = sum(a)
+end subroutine
+subroutine c_move_alloc_mapped() ! ok
+  real(8), allocatable :: a(:), b(:)
+  integer :: i
+  allocate(a(n)); a = 1
+  !$omp target enter data map(to: a)
+  call move_alloc(a, b)
+  !$omp target map(tofrom: b)
+  do i = 1, n
+    b(i) = b(i) + 1
+  end do
+  !$omp end target
+  !$omp target exit data map(from: b)
+  sink = sum(b)
+end subroutine
+subroutine c_move_alloc_leak() ! missing unmap
+  real(8), allocatable :: a(:), b(:)
+  integer :: i
+  allocate(a(n)); a = 1
+  !$omp target enter data map(to: a)
+  call move_alloc(a, b)
+  !$omp target map(tofrom: b)
+  do i = 1, n
+    b(i) = b(i) + 1
+  end do
+  !$omp end target
+  !$omp target update from(b)
+  sink = sum(b)
+  deallocate(b)
+end subroutine
+subroutine c_realloc_mapped() ! missing unmap+surplus unmap
+  real(8), allocatable :: a(:)
+  integer :: i
+  allocate(a(n)); a = 1
+  !$omp target enter data map(to: a)
+  a = [(real(i,8), i = 1, 2*n)]
+  !$omp target map(tofrom: a)
+  do i = 1, n
+    a(i) = a(i) + 1
+  end do
+  !$omp end target
+  !$omp target exit data map(from: a)
+  sink = a(1)
+end subroutine
+subroutine c_complex_part() ! stale data
+  complex(8), allocatable :: z(:)
+  integer :: i
+  allocate(z(n)); z = (1d0, 2d0)
+  !$omp target data map(to: z)
+  !$omp target teams distribute parallel do
+  do i = 1, n
+    z(i)%im = z(i)%re + 1
+  end do
+  sink = sum(z%im)
+  !$omp end target data
+end subroutine
+subroutine c_char_stale() ! stale data
+  character(len=8) :: t(n)
+  integer :: i, k
+  t = 'abcdefgh'
+  !$omp target data map(to: t)
+  !$omp target
+  do i = 1, n
+    t(i)(2:2) = 'x'
+  end do
+  !$omp end target
+  k = 0
+  do i = 1, n
+    k = k + ichar(t(i)(2:2))
+  end do
+  sink = k
+  !$omp end target data
+end subroutine
+subroutine c_source_stale() ! stale data
+  real(8), allocatable :: a(:), b(:)
+  integer :: i
+  allocate(a(n)); a = 1
+  !$omp target data map(to: a)
+  !$omp target
+  do i = 1, n
+    a(i) = a(i) + 1
+  end do
+  !$omp end target
+  allocate(b, source=a)
+  !$omp end target data
+  sink = sum(b)
+end subroutine
+subroutine c_mapper_out() ! outside of what is mapped
+  type(pt) :: v
+  integer :: i
+  allocate(v%d(n)); v%d = 1; v%k = 3
+  !$omp target map(mapper(halves), tofrom: v)
+  do i = 1, 301
+    v%d(i) = v%d(i) + v%k
+  end do
+  !$omp end target
+  sink = sum(v%d)
+end subroutine
+subroutine c_temporary() ! freed while mapped
+  real(8), allocatable :: a(:,:)
+  allocate(a(20,30)); a = 1
+  call enter_it(a(3,:))
+  a(5,:) = 3
+  call exit_it(a(3,:))
+  sink = sum(a)
+end subroutine
+subroutine c_each_second() ! uninitialised data
+  logical :: l(n)
+  integer :: i
+  l = .false.
+  !$omp target map(from: l)
+  do i = 1, n, 2
+    l(i) = .true.
+  end do
+  !$omp end target
+  sink = count(l)
+end subroutine
+subroutine enter_it(x)
+  real(8), intent(inout) :: x(30)
+  !$omp target enter data map(to: x)
+end subroutine
+subroutine exit_it(x)
+  real(8), intent(inout) :: x(30)
+  !$omp target exit data map(from: x)
+end subroutine
 end module
 
 program main
@@ -584,5 +778,31 @@ program main
     call c_stack_regions()
   case ('stack_tasks_own')
     call c_stack_tasks_own()
+  case ('dt_array')
+    call c_dt_array()
+  case ('parts_ok')
+    call c_parts_ok()
+  case ('one_descriptor')
+    call c_one_descriptor()
+  case ('sections_ok')
+    call c_sections_ok()
+  case ('move_alloc_mapped')
+    call c_move_alloc_mapped()
+  case ('move_alloc_leak')
+    call c_move_alloc_leak()
+  case ('realloc_mapped')
+    call c_realloc_mapped()
+  case ('complex_part')
+    call c_complex_part()
+  case ('char_stale')
+    call c_char_stale()
+  case ('source_stale')
+    call c_source_stale()
+  case ('mapper_out')
+    call c_mapper_out()
+  case ('temporary')
+    call c_temporary()
+  case ('each_second')
+    call c_each_second()
   end select
 end program

@@ -31,8 +31,14 @@ std::optional<DescribedArrays> describedBy(const CallBase &call) {
   StringRef name = callee ? callee->getName() : "";
   if (!name.consume_front("_FortranA"))
     return std::nullopt;
-  if (name.contains("Assign"))
+  if (name.contains("Assign") || name.contains("AllocateSource"))
     return DescribedArrays{1, 1, 0};
+  if (name.starts_with("AllocatableAllocate") || name.starts_with("PointerAllocate")) // components may have initial values
+    return DescribedArrays{0, -1, 0};
+  if (name.starts_with("Allocatable") || name.starts_with("Pointer") || name.starts_with("MoveAlloc"))
+    return DescribedArrays{0, -1, -1};
+  if (name.starts_with("ioInputDescriptor"))
+    return DescribedArrays{0, -1, 1};
   if (name.starts_with("MatmulDirect"))
     return DescribedArrays{1, 2, 0};
   if (name.starts_with("Matmul"))
