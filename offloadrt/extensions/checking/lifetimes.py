@@ -402,9 +402,9 @@ class Mappings:
                 advice = f"Its count is {entry.total} at the end: `target exit data map(release: {name})`, or `from`."
                 if mapping.counted_down:
                     advice = f"It was mapped more often than unmapped, last at {mapping.counted_down}: {advice}"
-                stories, freed = (mapping.entered,), freed_by(entry)
-                if freed is not None:
-                    stories, advice = (mapping.entered, freed), f"{advice} Do so before its memory ends."
+                if (freed := freed_by(entry)) is not None:
+                    advice = f"{advice} Do so before its memory ends."
+                stories = (mapping.entered,) if freed is None else (mapping.entered, freed)
                 self.mistakes.add("missing unmap", name, stories, advice, name)
         for block in blocks:
             nbytes = block.end - block.begin
