@@ -389,3 +389,25 @@ def test_an_algorithm_is_a_call_that_a_thread_invokes() -> None:
 
     run = made()
     assert play(run, body) == [(32.0, 2)]
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_with_xnack_linux_works_on_each_page_of_a_range_that_migrates(blocks: int) -> None:
+    """There and back: a kernel's first touch brings each range of 2 MiB, and the host's takes it back."""
+
+    def seconds(page: str) -> float:
+        async def body(t: std.HostThread) -> float:
+            a = await t.new_array("a", blocks << 18, align=2 << 20)
+            await t.write(a, 1.0)
+            begin = run.sim.now
+            await t.for_each_n(std.par_unseq, blocks << 18, scale, a, 2.0)
+            await t.read(a)
+            return run.sim.now - begin
+
+        implementation = attrs.evolve(std.IMPLEMENTATIONS["acpp"], prefetch=std.PrefetchMode.NEVER)
+        overrides = {"usm.shared": "migrates", "block.page_copy": page}
+        run = made("isambard-mi100", implementation, overrides, pool_gb=0)
+        found: float = play(run, body)[0]
+        return found
+
+    assert seconds("1 us") - seconds("0 us") == pytest.approx(2 * blocks * 512e-6, rel=0.01)
