@@ -371,6 +371,8 @@ class Executor:
         begin = runtime.sim.now
         if queue is None:
             await runtime.work(runtime.submit_s)
+            if runtime.wake_s:
+                await runtime.sim.sleep(runtime.wake_s)
         for written, _, given in _kernels(runtime, call):
             # The calling thread faults for all pages before the workers begin, though real workers fault as they go.
             # The overlap of faults and computing is lost, which is at most the shorter of the two.

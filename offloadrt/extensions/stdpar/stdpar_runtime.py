@@ -219,6 +219,12 @@ class SyclUsm:
         return self._device(call).driver
 
 
+_WAKE_UPS = {SubmitPath.SYCL: 3}
+"""How many sleeping threads a command for the host wakes up, one after the other.
+
+AdaptiveCpp's SYCL hands it to the thread that schedules its graph (`dag_manager.cpp`), which hands it to the thread
+of the host's queue (`omp_queue.cpp`, `async_worker.hpp`), and that one signals the thread that waits.
+"""
 _SUBMIT = {SubmitPath.DIRECT: "stdpar.submit", SubmitPath.SYCL: "sycl.submit", SubmitPath.VENDOR: "vendor.submit"}
 
 
@@ -288,6 +294,8 @@ class StdParRuntime:
         entry = _SUBMIT.get(implementation.submit)
         self.submit_s = 0.0 if entry is None else spec.value(entry)
         """Host time of one command in the implementation's own layers, in seconds."""
+        self.wake_s = _WAKE_UPS.get(implementation.submit, 0) * spec.value("driver.handover")
+        """Seconds for which a command that runs on the host waits for other threads to wake up."""
         self.dispatch_s = spec.value("stdpar.dispatch")
         self.lookup_s = spec.value("stdpar.lookup")
         self.independent_progress = spec.flag("gpu.independent_progress")
