@@ -49,7 +49,7 @@ from offloadrt.extensions.recording.format.slots import (
     signed,
     user_of_helper,
 )
-from offloadrt.extensions.recording.format.threads import InitialTasks, RunningThread
+from offloadrt.extensions.recording.format.threads import HeldMutexes, InitialTasks, RunningThread
 from offloadrt.runtime.mapping.map_types import ATTACH, FIRST_MEMBER, LITERAL, MEMBER_OF, NON_CONTIG, PTR_AND_OBJ
 
 _KERNELS: Final = (7, 8)
@@ -487,7 +487,7 @@ _BARRIERS: Final = (1, 2, 3, 8)
 _REGION_END, _TASKWAIT, _TASKGROUP = 9, 5, 6
 _BEGIN, _END = 1, 2
 _ACQUIRED, _RELEASED = 2, 3
-_ATOMIC = 6
+_ATOMIC, _POSIX = 6, 9
 _DETACHED, _FULFILLED = 4, (5, 6)
 """OMPT's numbers of what becomes of a task whose event is not fulfilled, and of one whose event is."""
 _TARGET_TASK, _TASKWAIT_TASK, _UNDEFERRED = 0x8, 0x10, 0x08000000
@@ -514,6 +514,7 @@ class Assembler:
     _detached: dict[int, tuple[TaskRow, int]] = attrs.field(factory=dict)
     """By identifier of a task whose event is not fulfilled yet: the record at its end, as (task, place)."""
     _fulfilled: set[int] = attrs.field(factory=set)
+    _mutexes: HeldMutexes = attrs.field(factory=HeldMutexes)
     initial: InitialTasks = attrs.field(factory=InitialTasks)
     calls: RuntimeCalls = attrs.field(init=False)
     touches: bool = True
@@ -669,7 +670,9 @@ class Assembler:
         thread.since = row[4]
         thread.below.append(thread.task)
         initial = row[6] & 0xF == _INITIAL_TASK
-        if initial and self.ranks.begins_in(thread.task):  # it called MPI before OpenMP reported the thread
+        known = thread.task
+        if initial and known is not None and (thread.orders or self.ranks.begins_in(known)):
+            self._by_identifier[row[3]] = known  # it called MPI, or locked, before OpenMP reported the thread
             return
         task = self.make_task(TaskKind.INITIAL if initial else TaskKind.IMPLICIT, thread.number, row[3])
         if not initial:
@@ -758,14 +761,21 @@ class Assembler:
         phase, kind = a_of(row), b_of(row)
         if kind == _ATOMIC:
             return
+        thread.orders = thread.orders or not thread.below
         if phase == _ACQUIRED:
             lock, turn = self._lock(row[2], kind), row[5] if kind == FLAG else NONE
-            if kind == ORDERED:
+            if kind == _POSIX:
+                thread.worked(row[4])
+                if not self._mutexes.take(lock, thread.number):
+                    return
+            if kind == ORDERED or (kind != FLAG and self.exact):
                 turn = self._turns[lock] = self._turns.get(lock, -1) + 1
             self.add(thread, Step.ACQUIRE, lock, turn)
             thread.since = row[4]
             return
         thread.worked(row[4])
+        if kind == _POSIX and not self._mutexes.give_back(self._lock(row[2], kind), thread.number):
+            return
         if phase == _RELEASED:
             self.add(thread, Step.RELEASE, self._lock(row[2], kind), row[5] if kind == FLAG else NONE)
 

@@ -46,8 +46,9 @@ class Step(enum.IntEnum):
     GROUP_BEGIN = 5
     GROUP_END = 6
     ACQUIRE = 7
-    """subject: number of the lock; detail: for an ordered region its turn, for a flag the number of releases to wait
-    for; NONE: the task is complete when the flag is released, which stands for the event of its `detach` clause.
+    """subject: number of the lock; detail: for an ordered region, and in a recording for a check for each lock, its
+    turn; for a flag the number of releases to wait for, or NONE: the task is complete when the flag is released, which
+    stands for the event of its `detach` clause.
     """
     RELEASE = 8
     """subject: number of the lock; detail: for a flag the number of this release, from 1 on; NONE: the next one."""

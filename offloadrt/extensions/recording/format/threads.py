@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from offloadrt.extensions.recording.format.recording import TaskRow
+from offloadrt.extensions.recording.format.recording import NONE, TaskRow
 
 _FIRST: Final = 4
 """How many initial tasks are considered for the program's first one: libraries may have made some before it."""
@@ -62,6 +62,8 @@ class RunningThread:
     work: int = 0
     moving: list[tuple[TaskRow, int, int, int]] = attrs.field(factory=list)
     """Records of its last free, maybe by a realloc: (task, place, address of the block, number of its end)."""
+    orders: bool = False
+    """Whether it has locked or unlocked something before OpenMP reported it."""
     deferring: int = 0
     """The call of a routine in which it is and that is about to make a deferred task; 0: none."""
 
@@ -75,3 +77,30 @@ class RunningThread:
     def take_work(self) -> int:
         work, self.work = self.work, 0
         return work
+
+
+@attrs.define(eq=False)
+class HeldMutexes:
+    """The mutexes of POSIX and C that threads hold, each with its thread and how often that has locked it.
+
+    Code that the compiler plugin did not see may lock or unlock one. What is recorded is balanced nevertheless.
+    """
+
+    _held: dict[int, tuple[int, int]] = attrs.field(factory=dict)
+
+    def take(self, mutex: int, thread: int) -> bool:
+        """Note that a thread locks a mutex; tell whether it does so for the first time, and nobody else has it."""
+        holder, times = self._held.get(mutex, (thread, 0))
+        if holder == thread:
+            self._held[mutex] = thread, times + 1
+        return holder == thread and not times
+
+    def give_back(self, mutex: int, thread: int) -> bool:
+        """Note that a thread unlocks a mutex; tell whether it had it, and has it no longer."""
+        holder, times = self._held.get(mutex, (NONE, 0))
+        if holder != thread:
+            return False
+        self._held[mutex] = thread, times - 1
+        if times == 1:
+            del self._held[mutex]
+        return times == 1

@@ -179,7 +179,7 @@ class ReplayTeam:
         """End a thread's part with the region's last barrier. awaits: False if the program has no barrier there."""
         self._ended += 1
         self._open_barrier()
-        self._wake()
+        self.wake()
         await self.work_until(lambda: self._ended == self.size and not self._unfinished)
         if self.helpers.tell is not None and awaits:
             self._tell_awaited(self.helpers.tell)
@@ -277,7 +277,7 @@ class ReplayTeam:
         if task.group is not None:
             task.group.unfinished -= 1
         self._open_barrier()
-        self._wake()
+        self.wake()
 
     def _start(self, task: TeamTask) -> None:
         if task.on_helpers:
@@ -286,16 +286,16 @@ class ReplayTeam:
             self._ready.append(task)
             task.maker.ready.append(task)
             self._ready_count += 1
-            self._wake()
+            self.wake()
 
     def _open_barrier(self) -> None:
         """Let the threads pass the barrier if all have arrived and no task is unfinished."""
         if self._arrived and self._arrived + self._ended == self.size and not self._unfinished:
             self._arrived = 0
             self._barriers += 1
-            self._wake()
+            self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """Wake the threads that wait in `work_until`, because a task is ready or something has ended."""
         if self._changed is not None:
             changed, self._changed = self._changed, None
@@ -345,7 +345,8 @@ class TaskWalk:
         kinds = self._columns["lock.kind"].tolist()
         self._locks = {number: Lock(self._sim, f"lock {number} of the program") for number in range(len(kinds))}
         self._turns = {number: OrderedTurns(self._sim) for number, kind in enumerate(kinds) if kind == ORDERED}
-        self._flags = {number: Flag(self._sim) for number, kind in enumerate(kinds) if kind == FLAG}
+        self._flags = {number: Flag() for number, kind in enumerate(kinds) if kind == FLAG}
+        self._locked = {number: Flag() for number in self._locks}
         self._exclusions = ["ordered" if kind == ORDERED else "flag" if kind == FLAG else "lock" for kind in kinds]
         self._uses_all_memory = bool(np.isin(self._columns["dependence.kind"], _ALL_MEMORY).any())
         self._tree = TaskTree(self._columns)
@@ -485,21 +486,22 @@ class TaskWalk:
                 self._turns[subject].give_up()
             else:
                 self._locks[subject].release()
+                self._locked[subject].release()
 
     async def _acquire(self, running: RunningTask, lock: int, turn: int) -> None:
-        since = self._sim.now
-        running.locks += lock not in self._flags
-        if lock in self._flags and turn == NONE:
-            if not self._flags[lock].releases:
-                running.event = self._flags[lock]
-        elif lock in self._flags:
+        flag = self._flags.get(lock)
+        if flag is not None and turn == NONE:
+            running.event = None if flag.releases else flag
+        elif lock not in self._turns and running.may_wait and not running.locks and self._repeats is None:
             # A thread that holds a lock or runs a task might wait for what only follows it in this run.
-            if running.may_wait and not running.locks and self._repeats is None:
-                await self._flags[lock].wait_for(turn)
-        elif lock in self._turns:
+            counted, team = flag or self._locked[lock], running.team
+            await team.work_until(lambda: counted.has_come(turn, team.wake))
+        since = self._sim.now
+        if lock in self._turns:
             await self._turns[lock].take(turn)
-        else:
+        elif flag is None:
             await self._locks[lock].acquire()
+        running.locks += flag is None
         if (tell := self._offload.tell) is not None:
             tell(Awaited((self, lock)))
         self._host_time.add("threads", self._sim.now - since)

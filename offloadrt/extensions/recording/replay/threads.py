@@ -48,25 +48,23 @@ class ThreadsBeside:
 
 @attrs.define(eq=False)
 class Flag:
-    """An atomic variable of the program by which threads synchronize: counts its releases.
+    """An atomic variable or a lock of the program by which threads synchronize: counts its releases.
 
     They have the numbers of the recording, and others may come earlier here. So what is counted is how many of the
     first ones have come.
     """
 
-    sim: Simulation
     releases: int = 0
     detached: Callable[[], None] | None = None
     """Completes the task that has ended without it, if the flag stands for the event of a `detach` clause."""
     _early: set[int] = attrs.field(factory=set)
-    _changed: Signal | None = None
+    _waiting: dict[Callable[[], None], None] = attrs.field(factory=dict)
 
-    async def wait_for(self, releases: int) -> None:
-        """Wait until the first releases, this many, have come."""
-        while self.releases < releases:
-            if self._changed is None:
-                self._changed = Signal(self.sim, "a flag of the program")
-            await self._changed.wait()
+    def has_come(self, releases: int, wake: Callable[[], None]) -> bool:
+        """Tell whether the first releases, this many, have come; if not, the next one calls `wake`."""
+        if self.releases < releases:
+            self._waiting[wake] = None
+        return self.releases >= releases
 
     def release(self, number: int = NONE) -> None:
         """Release the flag, the time of this number; NONE: the next time."""
@@ -77,9 +75,9 @@ class Flag:
         if self.detached is not None:
             self.detached()
             self.detached = None
-        if self._changed is not None:
-            changed, self._changed = self._changed, None
-            changed.set()
+        waiting, self._waiting = self._waiting, {}
+        for wake in waiting:
+            wake()
 
 
 @attrs.define(eq=False)

@@ -1,100 +1,56 @@
-// By what host code orders its threads beside OpenMP: atomic variables, and the locks, condition variables and semaphores of POSIX and C++.
+// By what host code orders its threads beside OpenMP: atomic variables, and the locks, condition variables, barriers and semaphores of POSIX and C++.
 // The recorder is told what each lets others know, before it, and what its thread comes to know, behind it.
 #include "plugin.h"
 #include "../slots.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/Support/AtomicOrdering.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include <optional>
 
 using namespace llvm;
 
 namespace offload {
-namespace {
 
-enum { Releases = 1, Acquires = 2, WithMutex = 4 /* it waits, while the mutex that is its second argument is given back */, WithHolder = 8 /* of C++: a std::unique_lock */ };
-
-struct Routine {
-  StringRef name;
-  unsigned does; // with what its first argument points to
-};
-
-constexpr Routine Routines[] = {
-    {"pthread_mutex_lock", Acquires}, {"pthread_mutex_trylock", Acquires}, {"pthread_mutex_timedlock", Acquires},
-    {"pthread_mutex_clocklock", Acquires}, {"pthread_mutex_unlock", Releases}, {"pthread_rwlock_rdlock", Acquires},
-    {"pthread_rwlock_wrlock", Acquires}, {"pthread_rwlock_tryrdlock", Acquires}, {"pthread_rwlock_trywrlock", Acquires},
-    {"pthread_rwlock_unlock", Releases}, {"pthread_spin_lock", Acquires}, {"pthread_spin_trylock", Acquires}, {"pthread_spin_unlock", Releases},
-    {"pthread_barrier_wait", Releases | Acquires}, {"sem_wait", Acquires}, {"sem_trywait", Acquires}, {"sem_timedwait", Acquires},
-    {"sem_clockwait", Acquires}, {"sem_post", Releases}, {"mtx_lock", Acquires}, {"mtx_trylock", Acquires}, {"mtx_unlock", Releases},
-    {"cnd_signal", Releases}, {"cnd_broadcast", Releases}, {"cnd_wait", Acquires | WithMutex},
-    {"pthread_cond_signal", Releases}, {"pthread_cond_broadcast", Releases}, {"pthread_cond_wait", Acquires | WithMutex},
-    {"pthread_cond_timedwait", Acquires | WithMutex}, {"pthread_cond_clockwait", Acquires | WithMutex},
-    {"__cxa_guard_acquire", Acquires}, {"__cxa_guard_release", Releases}, // around the beginning of a function's static variable
-    {"_ZNSt18condition_variable10notify_oneEv", Releases}, {"_ZNSt18condition_variable10notify_allEv", Releases},
-    {"_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE", Acquires | WithHolder},
-};
-
-const Routine *routineOf(const Instruction &instruction) {
-  auto *call = dyn_cast<CallBase>(&instruction);
-  const Function *called = call ? call->getCalledFunction() : nullptr;
-  if (!called || !called->isDeclaration() || !call->arg_size())
-    return nullptr;
-  auto *found = find_if(Routines, [&](const Routine &one) { return one.name == called->getName(); });
-  return found == std::end(Routines) ? nullptr : found;
-}
-
-// `pointer`: null for a fence
-void report(Instruction &before, Value *pointer, unsigned what) {
-  IRBuilder<> builder(&before);
+// Calls the recorder before an instruction; without an address it is a fence.
+static void report(Instruction *before, Value *pointer, unsigned what) {
+  IRBuilder<> builder(before);
   auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty(), builder.getInt32Ty()}, false);
   Value *address = pointer ? builder.CreatePtrToInt(pointer, builder.getInt64Ty()) : builder.getInt64(0);
-  builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), before.getModule()->getNamedGlobal(Flag)), {address, builder.getInt32(what)});
+  builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), before->getModule()->getNamedGlobal(Flag)), {address, builder.getInt32(what)});
 }
+
+static bool acquires(AtomicOrdering order) { return isAcquireOrStronger(order); }
+static bool releases(AtomicOrdering order) { return isReleaseOrStronger(order); }
 
 // Reports a release, before the access. One that leaves the value as it is, as in a loop that waits for a lock, lets others know nothing:
 // where that is expected the report comes behind the access, and only if the value has changed.
-void reportRelease(Instruction &access, Value *pointer, function_ref<void(Instruction *)> report) {
+static void reportRelease(Instruction &access, Value *pointer, function_ref<void(Instruction *)> report) {
   auto *exchange = dyn_cast<AtomicCmpXchgInst>(&access);
   auto *update = dyn_cast<AtomicRMWInst>(&access);
-  Value *kept = exchange ? exchange->getCompareOperand() : update && update->getOperation() == AtomicRMWInst::Xchg ? update->getValOperand() : nullptr;
-  if (!kept || !(kept->getType()->isIntegerTy() || kept->getType()->isPointerTy()))
+  Type *type = exchange ? exchange->getCompareOperand()->getType() : access.getType();
+  bool keeps = exchange || (update && (update->getOperation() == AtomicRMWInst::Xchg || update->getOperation() == AtomicRMWInst::Or));
+  if (!keeps || !(type->isIntegerTy() || type->isPointerTy()))
     return report(&access);
+  auto changes = [&](IRBuilder<> &builder, Value *from) { // whether the access changes this value
+    if (exchange)
+      return builder.CreateICmpEQ(from, exchange->getCompareOperand());
+    Value *operand = update->getValOperand();
+    return builder.CreateICmpNE(from, update->getOperation() == AtomicRMWInst::Or ? builder.CreateOr(from, operand) : operand);
+  };
   IRBuilder<> builder(&access);
-  LoadInst *there = builder.CreateAlignedLoad(kept->getType(), pointer, exchange ? exchange->getAlign() : update->getAlign());
+  LoadInst *there = builder.CreateAlignedLoad(type, pointer, exchange ? exchange->getAlign() : update->getAlign());
   there->setAtomic(AtomicOrdering::Monotonic);
-  Value *same = builder.CreateICmpEQ(there, kept), *changes = exchange ? same : builder.CreateNot(same);
-  report(SplitBlockAndInsertIfThen(changes, access.getIterator(), false));
+  Value *expected = changes(builder, there);
+  report(SplitBlockAndInsertIfThen(expected, access.getIterator(), false));
   builder.SetInsertPoint(access.getNextNode());
-  Value *changed = exchange ? builder.CreateExtractValue(exchange, 1) : builder.CreateICmpNE(update, kept);
-  Value *late = builder.CreateAnd(changed, builder.CreateNot(changes));
+  Value *changed = exchange ? builder.CreateExtractValue(exchange, 1) : changes(builder, update);
+  Value *late = builder.CreateAnd(changed, builder.CreateNot(expected));
   report(SplitBlockAndInsertIfThen(late, builder.GetInsertPoint(), false));
 }
 
-void reportCall(CallBase &call, unsigned does) {
-  auto *invoke = dyn_cast<InvokeInst>(&call);
-  Instruction *behind = invoke ? &*invoke->getNormalDest()->getFirstInsertionPt() : call.getNextNode();
-  Value *mutex = nullptr;
-  if (does & (WithMutex | WithHolder)) {
-    mutex = call.getArgOperand(1);
-    if (does & WithHolder) // its first member
-      mutex = IRBuilder<>(&call).CreateLoad(PointerType::get(call.getContext(), 0), mutex);
-    report(call, mutex, FLAG_RELEASES);
-  }
-  if (does & Releases)
-    report(call, call.getArgOperand(0), FLAG_RELEASES);
-  if (does & Acquires && (!invoke || invoke->getNormalDest()->getSinglePredecessor())) {
-    report(*behind, call.getArgOperand(0), FLAG_ACQUIRES);
-    if (mutex)
-      report(*behind, mutex, FLAG_ACQUIRES);
-  }
-}
-
-} // namespace
-
-bool ordersThreads(const Instruction &instruction) { return instruction.isAtomic() || routineOf(instruction); }
-
-void reportFlag(Instruction &access) {
-  if (const Routine *routine = routineOf(access))
-    return reportCall(cast<CallBase>(access), routine->does);
+// Says what an atomic access lets others know, before it, and what it comes to know, behind it.
+static void reportAtomic(Instruction &access) {
   bool stores = !isa<LoadInst>(access), loads = !isa<StoreInst>(access) && !isa<FenceInst>(access);
   Value *pointer = nullptr;
   AtomicOrdering order = AtomicOrdering::NotAtomic;
@@ -111,9 +67,66 @@ void reportFlag(Instruction &access) {
   if (order == AtomicOrdering::NotAtomic || (isa<FenceInst>(access) && cast<FenceInst>(access).getSyncScopeID() == SyncScope::SingleThread))
     return;
   if (stores)
-    reportRelease(access, pointer, [&](Instruction *before) { report(*before, pointer, FLAG_RELEASES | (isReleaseOrStronger(order) ? 0 : FLAG_WEAK)); });
+    reportRelease(access, pointer, [&](Instruction *before) { report(before, pointer, FLAG_RELEASES | (releases(order) ? 0 : FLAG_WEAK)); });
   if (loads && !access.isTerminator())
-    report(*access.getNextNode(), pointer, FLAG_ACQUIRES | (isAcquireOrStronger(order) ? 0 : FLAG_WEAK));
+    report(access.getNextNode(), pointer, FLAG_ACQUIRES | (acquires(order) ? 0 : FLAG_WEAK));
+}
+
+namespace {
+// What a function does with the argument `place`: lets it go before the call, and has it behind the call.
+struct Order {
+  unsigned place, what; // of enum flag
+};
+} // namespace
+
+static std::optional<Order> orderOf(const Instruction &instruction) {
+  constexpr unsigned Lock = FLAG_ACQUIRES | FLAG_MUTEX, Unlock = FLAG_RELEASES | FLAG_MUTEX, Wait = Lock | Unlock;
+  using Known = std::optional<Order>;
+  auto *call = dyn_cast<CallBase>(&instruction);
+  const Function *callee = call ? call->getCalledFunction() : nullptr;
+  Known known = !callee || !callee->isDeclaration() ? std::nullopt : StringSwitch<Known>(callee->getName())
+    .Cases("pthread_mutex_lock", "pthread_mutex_trylock", "pthread_mutex_timedlock", "pthread_mutex_clocklock", Order{0, Lock})
+    .Cases("pthread_spin_lock", "pthread_spin_trylock", "mtx_lock", "mtx_trylock", "mtx_timedlock", Order{0, Lock})
+    .Cases("pthread_mutex_unlock", "pthread_spin_unlock", "mtx_unlock", Order{0, Unlock})
+    .Cases("pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait", "cnd_wait", "cnd_timedwait", Order{1, Wait})
+    .Case("_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE", Order{1, Wait})
+    .Cases("pthread_rwlock_rdlock", "pthread_rwlock_tryrdlock", "pthread_rwlock_timedrdlock", "pthread_rwlock_clockrdlock", Order{0, FLAG_ACQUIRES})
+    .Cases("pthread_rwlock_wrlock", "pthread_rwlock_trywrlock", "pthread_rwlock_timedwrlock", "pthread_rwlock_clockwrlock", Order{0, FLAG_ACQUIRES | FLAG_WRITER})
+    .Case("pthread_rwlock_unlock", Order{0, FLAG_RELEASES | FLAG_WRITER})
+    .Cases("sem_wait", "sem_trywait", "sem_timedwait", "sem_clockwait", "__cxa_guard_acquire", Order{0, FLAG_ACQUIRES})
+    .Cases("sem_post", "__cxa_guard_release", Order{0, FLAG_RELEASES})
+    .Case("pthread_barrier_wait", Order{0, FLAG_RELEASES | FLAG_ACQUIRES})
+    .Default(std::nullopt);
+  return known && call->arg_size() > known->place && call->getArgOperand(known->place)->getType()->isPointerTy() ? known : std::nullopt;
+}
+
+bool ordersThreads(const Instruction &instruction) { return instruction.isAtomic() || orderOf(instruction); }
+
+static void reportCall(CallBase &call, Order order) {
+  Value *pointer = call.getArgOperand(order.place);
+  bool locks = !(order.what & FLAG_RELEASES) && !call.getCalledFunction()->getName().starts_with("__cxa");
+  if (call.getCalledFunction()->getName().starts_with("_ZNSt18condition_variable")) { // a std::unique_lock begins with the address of its mutex
+    IRBuilder<> builder(&call);
+    pointer = builder.CreateLoad(builder.getPtrTy(), pointer);
+  }
+  if (order.what & FLAG_RELEASES)
+    report(&call, pointer, order.what & ~unsigned(FLAG_ACQUIRES));
+  auto *invoke = dyn_cast<InvokeInst>(&call);
+  if (!(order.what & FLAG_ACQUIRES) || (!invoke && call.isTerminator()) || (invoke && !invoke->getNormalDest()->getSinglePredecessor()))
+    return;
+  Instruction *behind = invoke ? &*invoke->getNormalDest()->getFirstInsertionPt() : call.getNextNode();
+  if (locks && call.getType()->isIntegerTy()) { // it has it if it returns 0
+    IRBuilder<> builder(behind);
+    behind = SplitBlockAndInsertIfThen(builder.CreateIsNull(&call), behind->getIterator(), false);
+  }
+  report(behind, pointer, order.what & ~unsigned(FLAG_RELEASES));
+}
+
+void reportFlag(Instruction &instruction) {
+  if (std::optional<Order> order = orderOf(instruction))
+    reportCall(cast<CallBase>(instruction), *order);
+  else
+    reportAtomic(instruction);
 }
 
 } // namespace offload

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { FLAGS = 4096, SEEN = 8, MOST = 1 << 16 /* slots of a thread: a program may count by atomics all day */ };
+enum { FLAGS = 4096, SEEN = 8, MOST = 1 << 18 /* slots of a thread: a program may count by atomics all day */ };
 
 static _Atomic uint64_t addresses[FLAGS];
 static atomic_uint releases[FLAGS];
@@ -65,12 +65,31 @@ static void flush(void) {
   seen_count = 0;
 }
 
-/* Called by instrumented code around an atomic access, or with no address at a fence. */
+/* A lock of readers and writers: two flags, as a reader comes behind writers only. */
+static void shared(uint64_t lock, bool is_end) {
+  enum { WRITING = 8 };
+  static __thread uint64_t writing[WRITING];
+  uint64_t *own = &writing[lock / 64 % WRITING];
+  if (is_end) {
+    released(*own == lock ? lock : lock + 1);
+    *own = *own == lock ? 0 : *own;
+    return;
+  }
+  *own = lock;
+  acquire(lock);
+  acquire(lock + 1);
+}
+
+/* Called by instrumented code around an atomic access or what a mutex is locked by, or with no address at a fence. */
 EXPORT void offload_recorder_flag(uint64_t address, uint32_t what) {
   if (!tracks_bytes() || !recording())
     return;
   if (!address)
     flush();
+  else if (what & FLAG_MUTEX)
+    put_posix_mutex(address, what & FLAG_RELEASES);
+  else if (what & FLAG_WRITER)
+    shared(address, what & FLAG_RELEASES);
   else if (what & FLAG_RELEASES) {
     if (!(what & FLAG_WEAK) || flushed)
       released(address);

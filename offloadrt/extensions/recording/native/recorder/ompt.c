@@ -264,6 +264,8 @@ static void on_released(ompt_mutex_t kind, ompt_wait_id_t wait, const void *code
   put_mutex(RELEASED, kind, wait);
 }
 
+void put_posix_mutex(uint64_t address, bool is_release) { put_mutex(is_release ? RELEASED : ACQUIRED, (ompt_mutex_t)MUTEX_POSIX, address); }
+
 void put_flag(uint64_t address, bool is_release, uint32_t count) {
   end_interval();
   slot_t *slot = host_slot(address, this_thread()->task);

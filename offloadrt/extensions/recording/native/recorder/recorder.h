@@ -59,6 +59,7 @@ void died_end(void);
 
 /* ---- ompt.c ---- */
 void put_flag(uint64_t address, bool is_release, uint32_t count);
+void put_posix_mutex(uint64_t address, bool is_release);
 
 /* ---- flags.c ---- */
 EXPORT void offload_recorder_flag(uint64_t address, uint32_t what); /* called by instrumented code as well: an enum flag */
