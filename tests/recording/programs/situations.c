@@ -1,6 +1,8 @@
 /* Situations of programs that offload. Behind the name of each stands what a check has to say of it: `ok`, `lost` (a result that
  * nobody uses), or kinds of mistakes; `|` separates what may be said instead, where chance decides. */
 #include <omp.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -2189,6 +2191,96 @@ NI void c_nested_frames_race(void) { /* race */
     }
     sink=sum(x,N); }
 }
+static pthread_mutex_t mu=PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cv=PTHREAD_COND_INITIALIZER;
+static pthread_barrier_t bar;
+static int ready;
+static void *body_mutex(void*p){ double*a=p; for(int k=0;k<5;k++){ pthread_mutex_lock(&mu); dev(a,N); a[0]+=1; pthread_mutex_unlock(&mu); } return 0; }
+static void *body_cond(void*p){ pthread_mutex_lock(&mu); while(!ready) pthread_cond_wait(&cv,&mu); pthread_mutex_unlock(&mu); dev(p,N); return 0; }
+NI void c_pthread_mutex_ok(void) { /* ok */
+  double *a=mk(N,1); pthread_t t[3]; for(int i=0;i<3;i++) pthread_create(&t[i],0,body_mutex,a); body_mutex(a); for(int i=0;i<3;i++) pthread_join(t[i],0); sink=sum(a,N); free(a);
+}
+NI void c_pthread_cond_ok(void) { /* ok */
+  double *a=mk(N,1); pthread_t t; ready=0; pthread_create(&t,0,body_cond,a); inc(a,N); pthread_mutex_lock(&mu); ready=1; pthread_cond_signal(&cv); pthread_mutex_unlock(&mu); pthread_join(t,0); sink=sum(a,N); free(a);
+}
+NI void c_mutex_in_parallel_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+  { pthread_mutex_lock(&mu); dev(a,N); a[0]+=1; pthread_mutex_unlock(&mu); }
+  sink=sum(a,N); free(a);
+}
+NI void c_mutex_in_parallel_race(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+  { pthread_mutex_lock(&mu); dev(a,N); pthread_mutex_unlock(&mu); a[0]+=1; }
+  sink=sum(a,N); free(a);
+}
+NI void c_rwlock_ok(void) { /* ok */
+  double *a=mk(N,1); pthread_rwlock_t l; pthread_rwlock_init(&l,0);
+#pragma omp parallel num_threads(4)
+  { if(omp_get_thread_num()==0){ pthread_rwlock_wrlock(&l); dev(a,N); pthread_rwlock_unlock(&l); } else { pthread_rwlock_rdlock(&l); sink=sum(a,N); pthread_rwlock_unlock(&l);} }
+  sink=sum(a,N); free(a);
+}
+NI void c_rwlock_race(void) { /* race */
+  double *a=mk(N,1); pthread_rwlock_t l; pthread_rwlock_init(&l,0);
+#pragma omp parallel num_threads(4)
+  { pthread_rwlock_rdlock(&l); a[0]+=1; pthread_rwlock_unlock(&l); }
+  dev(a,N); sink=sum(a,N); free(a);
+}
+NI void c_cond_in_parallel_ok(void) { /* ok */
+  double *a=mk(N,1); ready=0;
+#pragma omp parallel num_threads(2)
+  { if(omp_get_thread_num()==0){ inc(a,N); pthread_mutex_lock(&mu); ready=1; pthread_cond_broadcast(&cv); pthread_mutex_unlock(&mu);} else body_cond(a); }
+  sink=sum(a,N); free(a);
+}
+NI void c_pbarrier_in_parallel_ok(void) { /* ok */
+  double *a=mk(N,1); pthread_barrier_init(&bar,0,2);
+#pragma omp parallel num_threads(2)
+  { if(omp_get_thread_num()==0) dev(a,N); pthread_barrier_wait(&bar); if(omp_get_thread_num()==1) inc(a,N); }
+  sink=sum(a,N); free(a);
+}
+NI void c_poll_critical_ok(void) { /* ok */
+  double *a=mk(N,1); int f=0;
+#pragma omp parallel num_threads(2)
+  { if(omp_get_thread_num()==1){ sink=work(); inc(a,N);
+#pragma omp critical
+      f=1;
+    } else { int s;
+      do {
+#pragma omp critical
+        s=f;
+      } while(!s);
+      dev(a,N); } }
+  sink=sum(a,N); free(a);
+}
+NI void c_mutex_in_tasks_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  for(int k=0;k<8;k++){
+#pragma omp task shared(a)
+    { pthread_mutex_lock(&mu); a[0]+=1; dev(a,N); pthread_mutex_unlock(&mu); }
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_recursive_mutex_ok(void) { /* ok */
+  double *a=mk(N,1); pthread_mutexattr_t at; pthread_mutexattr_init(&at); pthread_mutexattr_settype(&at,PTHREAD_MUTEX_RECURSIVE); pthread_mutex_t m; pthread_mutex_init(&m,&at);
+#pragma omp parallel num_threads(4)
+  { pthread_mutex_lock(&m); pthread_mutex_lock(&m); dev(a,N); pthread_mutex_unlock(&m); a[0]+=1; pthread_mutex_unlock(&m); }
+  sink=sum(a,N); free(a);
+}
+NI void c_fetch_or_lock_ok(void) { /* ok */
+  double *a=mk(N,1); int l=0;
+#pragma omp parallel num_threads(4)
+  { while(__atomic_fetch_or(&l,1,__ATOMIC_ACQ_REL)&1) ; sink=work(); dev(a,N); a[0]+=1; __atomic_fetch_and(&l,~1,__ATOMIC_RELEASE); }
+  sink=sum(a,N); free(a);
+}
+NI void c_semaphore_ok(void) { /* ok */
+  double *a=mk(N,1); sem_t s; sem_init(&s,0,0);
+#pragma omp parallel num_threads(2)
+  { if(omp_get_thread_num()==1){ sink=work(); inc(a,N); sem_post(&s); } else { sem_wait(&s); dev(a,N); } }
+  sink=sum(a,N); free(a);
+}
 
 #define CASE(name) {#name, c_##name}
 static const struct {
@@ -2386,6 +2478,19 @@ static const struct {
     CASE(sync_lock_ok),
     CASE(nested_frames_ok),
     CASE(nested_frames_race),
+    CASE(pthread_mutex_ok),
+    CASE(pthread_cond_ok),
+    CASE(mutex_in_parallel_ok),
+    CASE(mutex_in_parallel_race),
+    CASE(rwlock_ok),
+    CASE(rwlock_race),
+    CASE(cond_in_parallel_ok),
+    CASE(pbarrier_in_parallel_ok),
+    CASE(poll_critical_ok),
+    CASE(mutex_in_tasks_ok),
+    CASE(recursive_mutex_ok),
+    CASE(fetch_or_lock_ok),
+    CASE(semaphore_ok),
 };
 
 int main(int count, char **arguments) {

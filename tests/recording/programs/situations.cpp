@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <thread>
 #include <vector>
 #pragma clang diagnostic ignored "-Wopenmp-mapping" // a vector is mapped as such, which is one of the mistakes
@@ -242,6 +243,28 @@ NI void c_thread_reads_old(void) { /* stale data */
   }
   sink=s;
 }
+NI void c_tasks_guard_ok(void) { /* ok */
+  std::vector<double> v(N,1); double*a=v.data(); std::mutex m;
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  for(int k=0;k<8;k++){
+#pragma omp task firstprivate(k)
+    { std::lock_guard<std::mutex> g(m); a[k]+=1; add_one(a); }
+  }
+  sink=sum(a,N);
+}
+NI void c_shared_mutex_ok(void) { /* ok */
+  std::vector<double> v(N,1); double*a=v.data(); std::shared_mutex m;
+#pragma omp parallel num_threads(4)
+  { if(omp_get_thread_num()==0){ std::unique_lock g(m); add_one(a); } else { std::shared_lock g(m); sink=sum(a,N); } }
+  sink=sum(a,N);
+}
+NI void c_shared_mutex_race(void) { /* race */
+  std::vector<double> v(N,1); double*a=v.data(); std::shared_mutex m;
+#pragma omp parallel num_threads(4)
+  { std::shared_lock g(m); a[3]+=1; }
+  add_one(a); sink=sum(a,N);
+}
 
 #define CASE(name) {#name, c_##name}
 static const struct {
@@ -274,6 +297,9 @@ static const struct {
     CASE(threads_condition),
     CASE(threads_once),
     CASE(thread_reads_old),
+    CASE(tasks_guard_ok),
+    CASE(shared_mutex_ok),
+    CASE(shared_mutex_race),
 };
 
 int main(int count, char **arguments) {
