@@ -72,6 +72,14 @@ static void unset(double *a, int n) {
     s += g.both(); /* unset */
     Part r, &of = r;
     s += of.y; /* unset */
+    double t;
+    auto more = [&](double v) {
+      t += v; /* unset */
+    };
+    more(1);
+    Part h;
+#pragma omp parallel firstprivate(h) reduction(+ : s)
+    s += h.y; /* unset */
   }
 #pragma omp target teams distribute parallel for private(p) reduction(+ : s)
   for (int i = 0; i < n; i++)
@@ -95,6 +103,9 @@ static void unset(double *a, int n) {
     c.add(i); /* unset */
     s += c.s;
   }
+  Part here;
+#pragma omp parallel firstprivate(here) reduction(+ : s)
+  s += here.both(); /* unset */
   std::printf("%d\n", s == 0);
 }
 
@@ -121,6 +132,24 @@ static void written(double *a, int n) {
     auto set = [](Part &one) { one.y = 5; };
     set(q);
     s += q.both();
+    double t;
+    auto put = [&](double v) { t = v; };
+    put(1);
+    s += t;
+    Part h;
+#pragma omp parallel firstprivate(h) reduction(+ : s)
+    {
+      Part own = h;
+      own.y = h.x;
+      h.y = 1;
+      s += h.both() + own.both();
+    }
+  }
+  Part here;
+#pragma omp parallel firstprivate(here) reduction(+ : s)
+  {
+    here.y = here.x;
+    s += here.both();
   }
 #pragma omp target teams distribute parallel for firstprivate(p) reduction(+ : s) map(tofrom : a[0 : n])
   for (int i = 0; i < n; i++) {

@@ -76,6 +76,7 @@ void markLeagues(llvm::Module &);
 void tellLost(llvm::Module &); // what kernels compute in copies of their own, and nobody uses
 
 // received.cpp
+bool isReference(const llvm::StoreInst &); // whether it only puts an address into a place on the stack, which nobody else writes
 llvm::Argument *received(llvm::CallBase &, llvm::Value *address);
 std::pair<llvm::CallBase *, llvm::SmallVector<llvm::Value *, 4>> receivedInField(llvm::StoreInst &);
 

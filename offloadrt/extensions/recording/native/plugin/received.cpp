@@ -7,6 +7,14 @@ using namespace llvm;
 
 namespace offload {
 
+bool isReference(const StoreInst &store) {
+  auto *place = dyn_cast<AllocaInst>(store.getPointerOperand());
+  return place && all_of(place->users(), [&](const User *user) {
+           auto *load = dyn_cast<LoadInst>(user);
+           return user == &store || (load && !load->isVolatile()) || isa<LifetimeIntrinsic>(user);
+         });
+}
+
 // The only function that an instruction gives the address to, and the parameter that has it there; nobody else calls the function.
 Argument *received(CallBase &call, Value *address) {
   Function *called = call.getCalledFunction();
@@ -36,7 +44,7 @@ Argument *received(CallBase &call, Value *address) {
   return found;
 }
 
-// A call that gets a structure with the address in one field, as flang's regions do: the addresses that its function loads from that field.
+// A call that gets a structure with the address in one field, as flang's regions and lambdas do: the addresses that its function loads from that field.
 std::pair<CallBase *, SmallVector<Value *, 4>> receivedInField(StoreInst &store) {
   const DataLayout &layout = store.getModule()->getDataLayout();
   APInt offset(64, 0);
@@ -56,20 +64,27 @@ std::pair<CallBase *, SmallVector<Value *, 4>> receivedInField(StoreInst &store)
     if (!argument || found.first)
       return {};
     found.first = call;
-    for (User *field : argument->users()) {
-      APInt other(64, 0);
-      Value *base = isa<GetElementPtrInst>(field) ? field->stripAndAccumulateConstantOffsets(layout, other, true) : argument;
-      if (isa<StoreInst>(field) || base != argument)
-        return {};
-      if (other == offset && isa<LoadInst>(field))
-        found.second.push_back(field);
-      else if (other == offset && isa<GetElementPtrInst>(field))
-        for (User *load : field->users()) {
-          if (!isa<LoadInst>(load))
-            return {};
-          found.second.push_back(load);
-        }
-    }
+    SmallVector<Value *, 4> bases = {argument};
+    for (User *user : argument->users())
+      if (auto *kept = dyn_cast<StoreInst>(user); kept && isReference(*kept))
+        copy_if(kept->getPointerOperand()->users(), std::back_inserter(bases), [](User *again) { return isa<LoadInst>(again); });
+    for (Value *inside : bases)
+      for (User *field : inside->users()) {
+        if (auto *kept = dyn_cast<StoreInst>(field); kept && inside == argument && isReference(*kept))
+          continue;
+        APInt other(64, 0);
+        Value *base = isa<GetElementPtrInst>(field) ? field->stripAndAccumulateConstantOffsets(layout, other, true) : inside;
+        if (isa<StoreInst>(field) || base != inside)
+          return {};
+        if (other == offset && isa<LoadInst>(field))
+          found.second.push_back(field);
+        else if (other == offset && isa<GetElementPtrInst>(field))
+          for (User *load : field->users()) {
+            if (!isa<LoadInst>(load))
+              return {};
+            found.second.push_back(load);
+          }
+      }
   }
   return found;
 }

@@ -101,6 +101,7 @@ struct Uses {
   std::vector<Use> reads, writes;
   std::vector<Inside> calls;
   std::vector<Place> returned; // an address in it is what the function returns
+  SmallPtrSet<Instruction *, 2> copies; // of all of it into a variable of the function, which stands for it from then on
   bool isKnown = true;
 };
 
@@ -110,7 +111,7 @@ public:
   // The first reads, before any write, of a variable of a function; and of what functions do with it that nobody else calls.
   std::vector<Use> of(AllocaInst &variable) {
     std::vector<Use> found;
-    look({{&variable, 0}}, *variable.getFunction(), found, 0);
+    look({{&variable, 0}}, *variable.getFunction(), found, {}, 0);
     return found;
   }
 
@@ -131,32 +132,42 @@ private:
     return found->second;
   }
 
-  void look(SmallVector<Place, 4> places, Function &function, std::vector<Use> &found, unsigned depth) {
+  // set: what may be set before the function is called
+  void look(SmallVector<Place, 4> places, Function &function, std::vector<Use> &found, const std::vector<Bytes> &set, unsigned depth) {
     Uses uses = usesOf(std::move(places), function, depth);
     if (!uses.isKnown || (uses.reads.empty() && uses.calls.empty()))
       return;
     DominatorTree &tree = treesOf(function).first;
     std::vector<Use> first;
-    copy_if(uses.reads, std::back_inserter(first), [&](const Use &read) { return isFirst(read, uses, tree); });
+    copy_if(uses.reads, std::back_inserter(first), [&](const Use &read) {
+      return isFirst(read, uses, tree) && none_of(set, [&](const Bytes &bytes) { return bytes.meet(read.bytes); });
+    });
     for (size_t i = 0; i < first.size(); i++) // what reads the same again says nothing new
       if (none_of(first, [&](const Use &other) {
             return other.bytes.meet(first[i].bytes) && (tree.dominates(other.by, first[i].by) || (other.by == first[i].by && &other < &first[i]));
           }))
         found.push_back(first[i]);
-    for (Inside &inside : uses.calls)
-      if (!inside.places.empty() && isFirst({inside.call, {}}, uses, tree)) {
-        Value *address = inside.places[0].address;
-        auto *argument = dyn_cast<Argument>(address);
-        look(inside.places, argument ? *argument->getParent() : *cast<Instruction>(address)->getFunction(), found, depth + 1);
-      }
+    for (Inside &inside : uses.calls) {
+      if (inside.places.empty() || !tree.isReachableFromEntry(inside.call->getParent()))
+        continue;
+      std::vector<Bytes> then = set;
+      for (const Use &write : uses.writes)
+        if (comesBefore(write, *inside.call, tree))
+          then.push_back(write.bytes);
+      Value *address = inside.places[0].address;
+      auto *argument = dyn_cast<Argument>(address);
+      look(inside.places, argument ? *argument->getParent() : *cast<Instruction>(address)->getFunction(), found, then, depth + 1);
+    }
   }
 
-  // Whether no write of the same bytes can come before an access.
+  // Whether a write can come before an access when that first runs.
+  static bool comesBefore(const Use &write, const Instruction &access, DominatorTree &tree) {
+    return write.by != &access && !tree.dominates(&access, write.by) && isPotentiallyReachable(write.by, &access, nullptr, &tree);
+  }
+
   static bool isFirst(const Use &read, const Uses &uses, DominatorTree &tree) {
-    return tree.isReachableFromEntry(read.by->getParent()) && all_of(uses.writes, [&](const Use &write) {
-             return write.by == read.by || !write.bytes.meet(read.bytes) || tree.dominates(read.by, write.by) ||
-                    !isPotentiallyReachable(write.by, read.by, nullptr, &tree);
-           });
+    return tree.isReachableFromEntry(read.by->getParent()) &&
+           none_of(uses.writes, [&](const Use &write) { return write.bytes.meet(read.bytes) && comesBefore(write, *read.by, tree); });
   }
 
   Uses usesOf(SmallVector<Place, 4> places, Function &function, unsigned depth) {
@@ -201,7 +212,7 @@ private:
             }
           }
         } else if (auto *memory = dyn_cast<MemIntrinsic>(instruction))
-          addCopy(*memory, address, offset, uses, depth);
+          addCopy(*memory, address, offset, uses, places, depth);
         else if (isa<LifetimeIntrinsic>(instruction))
           continue;
         else if (auto *call = dyn_cast<CallBase>(instruction))
@@ -213,11 +224,20 @@ private:
     return uses;
   }
 
-  // A copy that the compiler makes, or a fill. Only what is set of the one variable is set in the other one then.
-  void addCopy(MemIntrinsic &memory, Value *address, Offset offset, Uses &uses, unsigned depth) {
-    if (memory.getRawDest() != address)
-      return;
+  // A copy that the compiler makes, or a fill. Only what is set of the one variable is set in the other one then. What a function copies that
+  // one of its parameters points to, as a firstprivate object, is looked at as if it were that itself.
+  void addCopy(MemIntrinsic &memory, Value *address, Offset offset, Uses &uses, SmallVectorImpl<Place> &places, unsigned depth) {
     auto *length = dyn_cast<ConstantInt>(memory.getLength());
+    if (memory.getRawDest() != address) {
+      auto *own = dyn_cast<AllocaInst>(memory.getRawDest());
+      if (depth && own && length && own->getAllocationSize(memory.getDataLayout()) == TypeSize::getFixed(length->getZExtValue())) {
+        uses.copies.insert(&memory);
+        places.push_back({own, offset});
+      }
+      return;
+    }
+    if (uses.copies.contains(&memory))
+      return;
     Bytes bytes = length ? bytesAt(offset, length->getZExtValue()) : Bytes();
     auto *copy = dyn_cast<MemTransferInst>(&memory);
     const DataLayout &layout = memory.getModule()->getDataLayout();
@@ -302,18 +322,9 @@ private:
       return false;
     return all_of(load.users(), [](const User *user) { return isa<CallBase>(user) || isa<ReturnInst>(user); });
   }
-
-  // Whether a store only puts an address into a place on the stack, which nobody else writes.
-  static bool isReference(const StoreInst &store) {
-    auto *place = dyn_cast<AllocaInst>(store.getPointerOperand());
-    return place && all_of(place->users(), [&](const User *user) {
-             auto *load = dyn_cast<LoadInst>(user);
-             return user == &store || (load && !load->isVolatile()) || isa<LifetimeIntrinsic>(user);
-           });
-  }
 };
 
-// The body of a region: of the host's code only these are looked at, for compilers warn of other variables.
+// The body of a region: of the host's code only what these read is told, for compilers warn of other variables.
 bool isRegion(const Function &function) {
   return function.getName().contains("omp_outlined") || function.getName().contains("omp_par") || function.getName().contains("omp_offloading");
 }
@@ -325,13 +336,14 @@ void tellUnset(Module &module, bool isDevice) {
   std::vector<std::pair<Instruction *, std::string>> reads;
   UnsetReads unset;
   for (Function &function : module) {
-    if (function.isDeclaration() || !(isDevice || isRegion(function)))
+    if (function.isDeclaration())
       continue;
+    bool isWhole = isDevice || isRegion(function); // of other code, only what a region reads of an object
     for (Instruction &instruction : instructions(function))
-      if (auto *variable = dyn_cast<AllocaInst>(&instruction))
+      if (auto *variable = dyn_cast<AllocaInst>(&instruction); variable && (isWhole || variable->getAllocatedType()->isStructTy()))
         if (std::string name = sourceName(*variable); !name.empty())
           for (const Use &read : unset.of(*variable))
-            if (read.by->getDebugLoc() && read.by->getDebugLoc()->getLine())
+            if ((isWhole || isRegion(*read.by->getFunction())) && read.by->getDebugLoc() && read.by->getDebugLoc()->getLine())
               reads.push_back({read.by, name});
   }
   std::map<std::string, Constant *> texts;
