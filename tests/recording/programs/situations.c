@@ -2281,6 +2281,81 @@ NI void c_semaphore_ok(void) { /* ok */
   { if(omp_get_thread_num()==1){ sink=work(); inc(a,N); sem_post(&s); } else { sem_wait(&s); dev(a,N); } }
   sink=sum(a,N); free(a);
 }
+#pragma omp declare target
+static omp_nest_lock_t nl;
+static void deeper(double*h,int k){ omp_set_nest_lock(&nl); if(k) deeper(h,k-1); h[k]+=1; omp_unset_nest_lock(&nl); }
+#pragma omp end declare target
+NI void c_k_nest_ok(void) { /* ok */
+  double h[64]; set(h,64,0);
+#pragma omp target parallel num_threads(8) map(tofrom:h)
+  {
+#pragma omp single
+    omp_init_nest_lock(&nl);
+    deeper(h,3);
+  }
+  sink=h[0];
+}
+NI void c_k_nest_outside(void) { /* race */
+  double h[64]; set(h,64,0);
+#pragma omp target parallel num_threads(8) map(tofrom:h)
+  {
+#pragma omp single
+    omp_init_nest_lock(&nl);
+    deeper(h,3);
+    h[0]+=1;
+  }
+  sink=h[0];
+}
+NI void c_k_taskloop_ok(void) { /* ok */
+  double h[64]; set(h,64,0);
+#pragma omp target map(tofrom:h)
+#pragma omp parallel num_threads(8)
+#pragma omp single
+#pragma omp taskloop grainsize(strict:10)
+  for(int i=0;i<64;i++) h[i]+=1;
+  sink=h[0];
+}
+NI void c_turns_outside_lock_ok(void) { /* ok */
+  double *a=mk(N,1); omp_lock_t l; omp_init_lock(&l); int turn=0;
+#pragma omp parallel num_threads(2)
+  { int me=omp_get_thread_num();
+    for(int r=0;r<4;r++){ int go=0;
+      while(!go){ omp_set_lock(&l); go=turn%2==me; omp_unset_lock(&l); }
+      dev(a,N); a[0]+=1;
+      omp_set_lock(&l); turn++; omp_unset_lock(&l); } }
+  sink=sum(a,N); free(a);
+}
+NI void c_turns_forgotten(void) { /* race */
+  double *a=mk(N,1); omp_lock_t l; omp_init_lock(&l); int turn=0;
+#pragma omp parallel num_threads(2)
+  { int me=omp_get_thread_num();
+    for(int r=0;r<4;r++){ omp_set_lock(&l); turn++; omp_unset_lock(&l);
+      dev(a,N); a[me]+=1; } }
+  sink=sum(a,N); free(a);
+}
+NI void c_taskloop_strict_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp taskloop grainsize(strict:70) shared(a)
+    for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp taskloop num_tasks(strict:7) shared(a)
+    for(int i=0;i<N;i++) a[i]+=1;
+    dev(a,N);
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_doacross_target_ok(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel for ordered(1) num_threads(4) schedule(static,1)
+  for(int k=1;k<9;k++){
+#pragma omp ordered depend(sink:k-1)
+    dev(a,N);
+#pragma omp ordered depend(source)
+  }
+  sink=a[0]; free(a);
+}
 
 #define CASE(name) {#name, c_##name}
 static const struct {
@@ -2491,6 +2566,13 @@ static const struct {
     CASE(recursive_mutex_ok),
     CASE(fetch_or_lock_ok),
     CASE(semaphore_ok),
+    CASE(k_nest_ok),
+    CASE(k_nest_outside),
+    CASE(k_taskloop_ok),
+    CASE(turns_outside_lock_ok),
+    CASE(turns_forgotten),
+    CASE(taskloop_strict_ok),
+    CASE(doacross_target_ok),
 };
 
 int main(int count, char **arguments) {

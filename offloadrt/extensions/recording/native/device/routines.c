@@ -66,11 +66,47 @@ DEVICE void omp_set_lock(void *lock) { take(lock); }
 DEVICE void omp_unset_lock(void *lock) { give_back(lock); }
 DEVICE int omp_test_lock(void *lock) {
   int32_t *word = lock;
-  if (*word)
+  if (*word) {
+    give_turn(); /* a loop may wait for it so */
     return 0;
+  }
   take(word);
   return 1;
 }
+
+/* ---- locks that nest: who has one, and how often ---- */
+typedef struct {
+  uint32_t owner, depth;
+} nest_lock_t;
+
+static uint32_t oneself(void) { return this_team()->number * 1024 + this_grid()->current->thread + 1; }
+
+DEVICE int omp_test_nest_lock(nest_lock_t *lock) {
+  if (lock->owner && lock->owner != oneself()) {
+    give_turn();
+    return 0;
+  }
+  if (!lock->owner)
+    synchronize_team(lock, true, false);
+  lock->owner = oneself();
+  return (int)++lock->depth;
+}
+DEVICE void omp_set_nest_lock(nest_lock_t *lock) {
+  while (!omp_test_nest_lock(lock))
+    ;
+}
+DEVICE void omp_unset_nest_lock(nest_lock_t *lock) {
+  if (--lock->depth)
+    return;
+  synchronize_team(lock, false, true);
+  lock->owner = 0;
+}
+DEVICE void omp_init_nest_lock(nest_lock_t *lock) { *lock = (nest_lock_t){0, 0}; }
+DEVICE void omp_init_nest_lock_with_hint(nest_lock_t *lock, uintptr_t hint) {
+  (void)hint;
+  omp_init_nest_lock(lock);
+}
+DEVICE void omp_destroy_nest_lock(nest_lock_t *lock) { (void)lock; }
 
 DEVICE void __kmpc_ordered(void *location, int32_t thread) {
   (void)location, (void)thread;
@@ -160,6 +196,14 @@ DEVICE void __kmpc_taskloop(void *location, int32_t thread, task_t *task, int32_
   if (copy)
     copy(task, task, 1);
   __kmpc_omp_task(location, thread, task);
+}
+
+/* With `strict`. */
+DEVICE void __kmpc_taskloop_5(void *location, int32_t thread, task_t *task, int32_t condition, uint64_t *lower,
+                              uint64_t *upper, int64_t step, int32_t nogroup, int32_t schedule, uint64_t grain,
+                              int32_t modifier, void (*copy)(task_t *, task_t *, int32_t)) {
+  (void)modifier;
+  __kmpc_taskloop(location, thread, task, condition, lower, upper, step, nogroup, schedule, grain, copy);
 }
 
 DEVICE void __kmpc_omp_task_begin_if0(void *location, int32_t thread, task_t *task) { (void)location, (void)thread, (void)task; }
