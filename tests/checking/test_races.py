@@ -24,6 +24,23 @@ def test_an_update_races_with_a_kernel_that_nobody_waited_for() -> None:
     assert update.where.startswith("test_races.py:") and "taskwait" in race.advice
 
 
+@pytest.mark.parametrize("first", ["double", "fill"])
+def test_a_read_before_a_racing_write_is_the_race_and_no_uninitialised_data_beside_it(first: str) -> None:
+    """Each is one mistake: with an order, the data would be written. What nobody writes is told beside a race."""
+
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", N, fill=1.0), t.array("b", N, fill=1.0)
+        async with t.target_data(omp.map(alloc=[a, b])):
+            await t.target(double if first == "double" else fill, a, N, nowait=True)
+            await t.target(double, a, N)
+            await t.target(double, b, N)
+            await t.taskwait()
+
+    told = found(body)
+    assert ("race", "a on device 0") in told and ("uninitialised data", "b") in told
+    assert (("uninitialised data", "a") in told) == (first == "double")
+
+
 @pytest.mark.parametrize("delay_us", [0, 1, 10, 100, 1000])
 def test_a_race_is_reported_whichever_comes_first(delay_us: int) -> None:
     async def body(t: omp.HostThread) -> None:

@@ -272,7 +272,7 @@ class Checker:
 
     def _task_made(self, event: ev.TaskMade) -> None:
         strand = self._strands.current()
-        self._tasks.made(event.what, event.name, self._line(strand) if self._has_lines else "")
+        self._tasks.made(event.what, self._line(strand) if self._has_lines else "")
 
     def _line(self, strand: Strand) -> str:
         """Return the line of the program that a strand has reached."""

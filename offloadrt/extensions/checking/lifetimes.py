@@ -567,7 +567,9 @@ class RecordedFaults:
         strand, name = self.strands.current(), event.name
         did = f"maps {event.nbytes} bytes of {name}, which has {max(0, event.there)} there"
         told = Story(strand.name, did, strand.source, self.strands.sim.now)
-        self.mistakes.add("map beyond the array", name, (told,), "The copy reads or writes what lies behind it.", name)
+        copied = "The copy reads or writes what lies behind it."
+        advice = copied if event.copies else "OpenMP allows no section beyond the end of an array."
+        self.mistakes.add("map beyond the array", name, (told,), advice, name)
 
     def constant_known(self, event: ConstantKnown) -> None:
         """Remember a constant of the program; a copy to it is a mistake (`copied_back`)."""
@@ -604,11 +606,11 @@ class Tasks:
     _running: dict[Strand, Hashable] = attrs.field(factory=dict)
     _ends: dict[Hashable, Hashable] = attrs.field(factory=dict)
 
-    def made(self, task: Hashable, name: str, where: str) -> None:
+    def made(self, task: Hashable, where: str) -> None:
         """Note that the running strand makes a task."""
         maker = self.strands.current()
         who = maker.name if maker.deferred else f"task of {maker.name}"
-        self._made[task] = Story(who, f"is {name}", where, self.strands.sim.now)
+        self._made[task] = Story(who, "is made", where, self.strands.sim.now)
         self.strands.signalled(task)
         self.strands.concurrent = True
 

@@ -227,22 +227,30 @@ class Mistakes:
 def _without_consequences(found: list[Mistake]) -> list[Mistake]:
     """Leave out mistakes that disappear when a reported race is mended.
 
-    These are a use of memory whose free races with it, and a read that came too early for a racing copy.
+    These are a use of memory whose free races with it, a read that came too early for a racing copy, and a read of what
+    nobody had written, if another thread or task of the host writes it without an order and reads nothing of it.
     """
+    reads = {story.did for one in found if one.kind in ("race", "uninitialised data") for story in one.stories}
     freed: set[tuple[str, str]] = set()
     early: set[tuple[str, str]] = set()
+    unwritten: set[tuple[str, str]] = set()
     for race in [one for one in found if one.kind == "race"]:
         first, second = [(story.did, story.where) for story in race.stories]
+        of_strands = len({story.who for story in race.stories if not story.who.startswith("thread ")}) == 2
         for one, other in ((first, second), (second, first)):
             if one[0].startswith("frees "):
                 freed.add(one)
             if one[0].startswith("copies "):
                 early.add(other)
+            if of_strands and one[0].startswith("writes ") and f"reads{one[0].removeprefix('writes')}" not in reads:
+                unwritten.add(other)
 
     def is_consequence(one: Mistake) -> bool:
         places = [(story.did, story.where) for story in one.stories]
         if one.kind == "use after free":
             return len(places) > 1 and places[0] in freed
+        if one.kind == "uninitialised data" and places[-1] in unwritten:
+            return True
         return one.kind in ("stale data", "uninitialised data") and places[-1] in early
 
     return [one for one in found if not is_consequence(one)]

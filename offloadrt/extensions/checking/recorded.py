@@ -97,11 +97,15 @@ class VariableUnset:
 
 @attrs.frozen
 class MapStrayed:
-    """The running strand maps `nbytes` bytes of a host array, of which only `there` bytes exist."""
+    """The running strand maps `nbytes` bytes of a host array, of which only `there` bytes exist.
+
+    copies: whether the map type asks for copies.
+    """
 
     name: str
     nbytes: int
     there: int
+    copies: bool
 
 
 @attrs.frozen

@@ -216,9 +216,9 @@ class ObservedReplay:
         self._tell(DirectiveLeft(cause, device, call))
         self.leaves()
 
-    def maps_beyond(self, name: str, nbytes: int, there: int) -> None:
+    def maps_beyond(self, name: str, nbytes: int, there: int, copies: bool) -> None:
         """Report that the running thread maps `nbytes` bytes where the array has only `there` left."""
-        self._tell(MapStrayed(name, nbytes, there))
+        self._tell(MapStrayed(name, nbytes, there, copies))
 
     def maps_freed(self, address: int) -> None:
         """Report that the running thread maps memory at an address that the program has freed."""

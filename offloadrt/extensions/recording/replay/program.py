@@ -43,7 +43,7 @@ from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.events import MemoryUse
 from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.mapping.map_item import MapItems
-from offloadrt.runtime.mapping.map_types import ATTACH, LITERAL, NON_CONTIG, PTR_AND_OBJ
+from offloadrt.runtime.mapping.map_types import ATTACH, FROM, LITERAL, NON_CONTIG, PTR_AND_OBJ, TO
 from offloadrt.study.running.statistics import StepSampler
 
 if TYPE_CHECKING:  # most programs do not use MPI
@@ -706,7 +706,7 @@ class ReplayedProgram:
         nbytes = int(columns["item.size"][place])
         there = array.address + (array.own or array.nbytes) - int(columns["item.begin"][place])
         if nbytes > there:
-            self._observed.maps_beyond(array.name, nbytes, there)
+            self._observed.maps_beyond(array.name, nbytes, there, bool(form.type & (TO | FROM)))
 
     def _items(self, site: Site, number: int) -> MapItems:
         columns, forms = self.recording.columns, site.items
