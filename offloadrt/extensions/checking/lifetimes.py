@@ -240,9 +240,10 @@ class Mappings:
         mapping, flags = None if event.entry is None else self._live.get(event.entry), event.item.flags
         if mapping is None or flags.always:
             return False
+        others = len(mapping.begun_by) - len(mapping.ended_by)
         if isinstance(event, ItemEnded):
-            return not flags.counted_down and len(mapping.begun_by) > len(mapping.ended_by | {directive})
-        return not flags.counted and len(mapping.begun_by - {directive}) > len(mapping.ended_by)
+            return not flags.counted_down and others > (directive not in mapping.ended_by)
+        return not flags.counted and others > (directive in mapping.begun_by)
 
     def found(self, event: ItemFound, directive: Directive, may_be_absent: bool) -> None:
         """Note a directive that takes a reference to a mapping, or that needs it without being ordered behind a map.
