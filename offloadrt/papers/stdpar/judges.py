@@ -263,9 +263,11 @@ Ratios = dict[str, dict[str, float]]
 def babelstream_on_the_host(grid: ApplicationGrid) -> Hearing:
     rates = yield from _triads(grid, MILAN, "acpp", "sycl")
     emulated = (
-        f"{rates['acpp']:.4g} and {rates['sycl']:.4g} GB/s; SYCL's layers take longer, an input, on equal kernels"
+        f"{rates['acpp']:.4g} and {rates['sycl']:.4g} GB/s; SYCL's layers take longer, an input, and wake three threads"
     )
-    return Reading(emulated, rates["acpp"] / rates["sycl"], "submissions cost as much")
+    return Reading(
+        emulated, rates["acpp"] / rates["sycl"], "what a submission takes longer is little beside the kernel"
+    )
 
 
 @bench.judge("acpp.babel.roc")
@@ -361,8 +363,9 @@ def icpx(grid: ApplicationGrid, large: float, near: float) -> Hearing:
     holds = ratio["minibude"] <= near and min(ratio["cloverleaf"], ratio["tealeaf"]) >= large
     emulated = ", ".join(f"{name} {value:.3g}" for name, value in ratio.items())
     reason = (
-        "a wait behind each algorithm is all that icpx has more here; the paper suspects its memory interposition, of "
-        "which nothing is known, and shared memory that has moved to the device costs no more than device memory"
+        "a wait behind each algorithm is all that icpx has more here; the paper suspects its memory interposition, but "
+        "recordings do not say what the host does with memory that no kernel uses, and shared memory that has moved to "
+        "the device costs no more than device memory"
     )
     return Judgement(emulated, holds, reason)
 
