@@ -36,6 +36,16 @@ def is_rest_of_descriptor(nbytes: int) -> bool:
     return nbytes % 24 == 16 and nbytes <= 16 + 15 * 24
 
 
+def _may_be_of_descriptor(nbytes: int) -> bool:
+    return nbytes == POINTER_BYTES or is_rest_of_descriptor(nbytes)
+
+
+def _is_of_descriptor(entry: Entry, begin: int, nbytes: int) -> bool:
+    """Tell whether a range of the host is the address in a descriptor that is mapped, or what stands behind it."""
+    before = POINTER_BYTES if is_rest_of_descriptor(nbytes) else 0
+    return _may_be_of_descriptor(nbytes) and begin - before in entry.shadow_pointers
+
+
 @attrs.frozen(eq=False)
 class CheckedCopies:
     """Passes each copy on to the state machines: races, versions, lifetimes and waste."""
@@ -114,6 +124,14 @@ class CheckedCopies:
         to_device, now = event.op == "h2d", self._sim.now
         did, name = copy.story.did, copy.name
         maps = device if entry is not None and directive.maps else None
+        changes = brought is not None and brought.nothing is False
+        if (
+            entry is not None
+            and maps is not None
+            and not (to_device or changes)
+            and _is_of_descriptor(entry, host, nbytes)
+        ):
+            return  # the program asks for no copy of a descriptor
         if event.array is not None:
             for first, last in [(host, host + nbytes)] if to_device else _changed(entry, host, host + nbytes):
                 here = directive.access(now, HOST, first, last, not to_device, True, did, name, maps=maps)
@@ -137,11 +155,10 @@ class CheckedCopies:
 
     def _is_sent_again(self, entry: Entry | None, begin: int, nbytes: int, brought: Brought | None) -> bool:
         """Tell whether a copy brings a part of a descriptor that the device has: flang sends it with each region."""
-        is_rest = is_rest_of_descriptor(nbytes)
-        if entry is None or brought is None or not (is_rest or nbytes == POINTER_BYTES):
+        if entry is None or brought is None or not _may_be_of_descriptor(nbytes):
             return False
         is_same = self._last(entry, "sent", begin, brought.value) == brought.value
-        return is_same and begin - POINTER_BYTES * is_rest in entry.shadow_pointers
+        return is_same and _is_of_descriptor(entry, begin, nbytes)
 
     def _is_moved(self, entry: Entry, shadow: ShadowPointer) -> bool:
         """Tell whether a pointer on the device, which is attached now, has pointed to other data of the host before.
@@ -180,7 +197,7 @@ class CheckedCopies:
     def may_be_made(self, event: ItemFound, directive: Directive, how: str) -> None:
         """Compare with other accesses the host's side of a copy that a map makes in another order of the program."""
         entry, item, begin, end = event.entry, event.item, event.begin, event.begin + event.nbytes
-        if entry is None or not entry.owned or item.array is None:
+        if entry is None or not entry.owned or item.array is None or _is_of_descriptor(entry, begin, event.nbytes):
             return
         back, now = isinstance(event, ItemEnded), self._sim.now
         did = f"copies {item.name} {how.format(directive.name)}"
