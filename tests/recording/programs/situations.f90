@@ -691,6 +691,41 @@ subroutine c_each_second() ! uninitialised data
   !$omp end target
   sink = count(l)
 end subroutine
+subroutine c_enter_by_threads_ok() ! ok
+  real(8), allocatable :: a(:)
+  integer :: i, t
+  allocate(a(n)); a = 1
+  !$omp parallel private(i, t) num_threads(4)
+  t = omp_get_thread_num()
+  !$omp target enter data map(to: a)
+  !$omp target
+  do i = 1 + t, n, 4
+    a(i) = a(i) + 1
+  end do
+  !$omp end target
+  !$omp barrier
+  !$omp target exit data map(from: a)
+  !$omp end parallel
+  sink = sum(a)
+end subroutine
+subroutine c_swapped() ! stale data
+  real(8), pointer :: p(:), q(:), r(:)
+  integer :: i, k
+  allocate(p(n), q(n)); p = 1; q = 2
+  !$omp target enter data map(to: p, q)
+  do k = 1, 3
+    !$omp target map(p, q)
+    do i = 1, n
+      q(i) = p(i) + 1
+    end do
+    !$omp end target
+    r => p; p => q; q => r
+  end do
+  ! LLVM brings the pointers back that it has attached
+  !$omp target exit data map(from: p, q)
+  sink = sum(p) + sum(q)
+  deallocate(p, q)
+end subroutine
 subroutine enter_it(x)
   real(8), intent(inout) :: x(30)
   !$omp target enter data map(to: x)
@@ -804,5 +839,9 @@ program main
     call c_temporary()
   case ('each_second')
     call c_each_second()
+  case ('enter_by_threads_ok')
+    call c_enter_by_threads_ok()
+  case ('swapped')
+    call c_swapped()
   end select
 end program
