@@ -50,7 +50,7 @@ def lazy(package: str, *sources: Source) -> tuple[list[str], Callable[[], list[s
 
 
 def entry_points(kind: str, group: str) -> Source:
-    """Return a source of what packages offer in a group of entry points."""
+    """Return a source of the objects that installed packages offer as entry points of one group."""
 
     def load(name: str) -> Any:
         from offloadrt.registry import Registry

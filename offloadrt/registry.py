@@ -62,7 +62,7 @@ class Registry(Generic[T]):
         return _groups().get(self.group, {})
 
     def others(self) -> Mapping[str, EntryPoint]:
-        """Return the entry points that packages add, by name."""
+        """Return the entry points that other packages add, by name."""
         return {name: point for name, point in self.points().items() if not _is_own(point)}
 
     def load(self, text: str) -> Any:
@@ -98,7 +98,10 @@ class Registry(Generic[T]):
                 yield self.find(name)
 
     def checked(self, thing: Any) -> T:
-        """Return `thing` if it has the attributes `needs`. Raises ValueError if it lacks one, or is a class."""
+        """Return `thing` if it has all required attributes (`needs`).
+
+        Raises ValueError if one is missing, or for a class.
+        """
         lacking = [name for name in self.needs if not hasattr(thing, name)]
         if lacking or isinstance(thing, type):
             what = "is a class: give an object of it" if isinstance(thing, type) else f"lacks {', '.join(lacking)}"

@@ -97,7 +97,7 @@ def _complain(message: str) -> int:
 
 
 def as_meant(tokens: Sequence[str], error: UnknownOptionError) -> list[str]:
-    """Return the tokens with the unknown option of `error`, such as `--threads 8`, as a parameter: `threads=8`.
+    """Rewrite the unknown option of `error`, such as `--threads 8`, as a parameter, `threads=8`; return all tokens.
 
     Raises UserError, with a hint, if the scenario has no such parameter, and `error` if no scenario is named.
     """
@@ -127,7 +127,7 @@ def as_meant(tokens: Sequence[str], error: UnknownOptionError) -> list[str]:
 
 
 def as_option(tokens: Sequence[str], error: UnknownParameter) -> str:
-    """Return a hint for an unknown parameter that is the name of an option of the command, else the empty string."""
+    """Return a hint if an unknown parameter is in fact the name of a command-line option; else return ""."""
     from offloadrt.study.spec import options
 
     name = error.parameter
@@ -137,7 +137,7 @@ def as_option(tokens: Sequence[str], error: UnknownParameter) -> str:
 
 
 def said_of(tokens: Sequence[str], error: CycloptsError) -> str:
-    """Write the message for a command line that cyclopts refuses: what is wrong, and how to get help."""
+    """Write the message for a command line that the parser (cyclopts) rejects: what is wrong, and how to get help."""
     from cyclopts import MissingArgumentError, RepeatArgumentError, UnusedCliTokensError
 
     command = " ".join(error.command_chain or ())

@@ -36,7 +36,7 @@ Json = Annotated[
 
 
 def not_negative(kind: object, value: int | None) -> None:
-    """Raise UserError for a number of draws below 0; a validator of cyclopts, which passes the type as `kind`."""
+    """Raise UserError for a negative number of draws. cyclopts calls this, and passes the type as `kind`."""
     if value is not None and value < 0:
         raise UserError(f"--draws {value}: it cannot be negative")
 
@@ -72,14 +72,14 @@ DEFAULTS = RunSpec()
 
 
 def several(spec: RunSpec) -> tuple[RunSpec, dict[str, tuple[str, ...]]]:
-    """Split fields with several values (`h100,mi300a`) off a spec; return the rest, and the values by field name."""
+    """Take the fields with several values (`h100,mi300a`) out of a spec; return the rest, and these values by field."""
     axes = {name: texts for name in AXES if len(texts := _values(getattr(spec, name))) > 1}
     none: dict[str, Any] = dict.fromkeys(axes)
     return attrs.evolve(spec, **none), axes
 
 
 def single(spec: RunSpec) -> RunSpec:
-    """Return `spec` unchanged, if it is one of a single run. Raises UserError if a field has several values."""
+    """Return `spec` unchanged if it describes a single run. Raises UserError if a field has several values."""
     for name in several(spec)[1]:
         option = f"--{name.replace('_', '-')} {getattr(spec, name)}"
         raise UserError(f"{option}: one run takes one; compare, sweep and report take several")
@@ -107,7 +107,7 @@ _BEGINS = {
 
 
 def check_files(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
-    """Check the files that a command will write. outputs: by the option that names each; inputs: files that it reads.
+    """Check the files that a command will write. outputs: by option name; inputs: files that the command reads.
 
     Raises UserError for an output that names another output, an input, a source, a folder, or a file of another kind.
     """
@@ -154,7 +154,7 @@ def check_folder(out: Path) -> None:
 
 
 def read_by(scenario: Scenario, given: Mapping[str, Any], *profiles: str | None) -> list[str | Path | None]:
-    """Return texts and paths that may be files that a run reads: its script, texts in its parameters, its profiles."""
+    """Return the texts and paths that may name files which a run reads: its script, parameters and profiles."""
     return [scenario.path, *(value for value in given.values() if isinstance(value, str)), *profiles]
 
 

@@ -57,7 +57,7 @@ class ScenarioRecord:
 
     @classmethod
     def of(cls, scenario: Scenario) -> ScenarioRecord:
-        """Make the record of a scenario."""
+        """Convert a scenario to the record that `--json` prints."""
         parameters = [
             ParameterRecord(
                 found.name, found.type.__name__, list(found.choices), found.range.low, found.range.high,
@@ -78,7 +78,7 @@ class ScenarioRecord:
 
 @attrs.frozen
 class SweepFailure:
-    """A run of a sweep that failed; `of_program`: the program raised, otherwise the run could not be made."""
+    """A failed run of a sweep; `of_program` tells whether the program raised, or else the run could not be made."""
 
     parameters: dict[str, Value]
     message: str
@@ -87,7 +87,7 @@ class SweepFailure:
 
 @attrs.frozen
 class SweepRecord:
-    """The outcome of `sweep`: numbers of all runs, of finished ones, and of those kept from earlier; the files written.
+    """The outcome of `sweep`: how many runs were asked for, finished, and kept from earlier, and the files written.
 
     `draws` is the number of draws of each point; the tables have the intervals. `order_effects` describes steps from
     one value of an axis to the next that make runs faster in some draws and slower in others.
@@ -104,7 +104,7 @@ class SweepRecord:
 
     @classmethod
     def of(cls, scenario: str, outcome: SweepOutcome, written: list[Any]) -> SweepRecord:
-        """Make the record of a sweep; written: the paths of the files that it wrote."""
+        """Convert a sweep to the record that `--json` prints; written: the paths of the files that it wrote."""
         failures = [
             SweepFailure(failure.point.axis_values, failure.message, failure.of_program) for failure in outcome.failures
         ]
@@ -132,7 +132,7 @@ def table_of(title: str, *columns: str, right: Iterable[int] = ()) -> Table:
 
 @attrs.frozen
 class Fitting:
-    """Prints the first of several tables that fits into the console's width, or else the last one."""
+    """Prints the first of several tables that fits into the console's width; if none fits, prints the last one."""
 
     tables: Sequence[Table]
 
@@ -173,7 +173,7 @@ def scenario(chosen: Scenario) -> Iterable[RenderableType]:
 
 
 def changed(run: Result) -> str:
-    """Write those options of a run that are not at their defaults: `, alloc.cudaFree = 20us, strategy = random`."""
+    """Write the options of a run that differ from their defaults: `, alloc.cudaFree = 20us, strategy = random`."""
     words = []
     for name, value in run.options.items():
         if isinstance(value, str):
@@ -194,7 +194,7 @@ def slowdown(elapsed_s: float, took_s: float) -> str:
 
 
 def result(run: Result) -> Iterable[RenderableType]:
-    """Show a run: its figures, where its time went, and what it waited for."""
+    """Show a run: its measured figures, how the host threads spent their time, and what the run waited for."""
     how = f"on {where(run)}, seed {run.seed}{changed(run)}"
     yield f"[bold]{run.scenario}[/] {escape(named(run.parameters))}  {escape(how)}"
     given = {**run.parameters, **run.inputs}

@@ -87,7 +87,7 @@ def warn(results: Sequence[Result], *, sampled: bool = False) -> None:
 
 @contextlib.contextmanager
 def interruptible(what: str) -> Iterator[None]:
-    """Let Ctrl-C end only the body, an optional part of the work; print a note that `what` is left out."""
+    """Let Ctrl-C end only the body, an optional part of the work, and then print that `what` is left out."""
     try:
         yield
     except KeyboardInterrupt:
@@ -149,7 +149,7 @@ class StepProgress:
         self._begun = time.monotonic()
 
     def reached(self, title: str, done: int, total: int) -> None:
-        """Note that `done` of `total` steps are over. What was done before the first report of a stage took no time."""
+        """Note that `done` of `total` steps are over. Steps done before a stage's first report count as free."""
         if title != self.title or done < self._done:
             self.title, self._first, self._begun = title, done, time.monotonic()
         self._done, self._total = done, total
@@ -164,7 +164,7 @@ class StepProgress:
 
 
 def duration(seconds: float) -> str:
-    """Write a time of waiting for people: `40 s`, `3 min`, `2.5 h`."""
+    """Write a duration of real time for people: `40 s`, `3 min`, `2.5 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -230,7 +230,7 @@ class _NoBars:
 
 @contextlib.contextmanager
 def stages(title: str) -> Iterator[Any]:
-    """Show the progress of work in stages: a bar each on a terminal, else a line at its begin and every few seconds."""
+    """Show progress stage by stage: a bar each on a terminal, else a line at the start and every few seconds."""
     from offloadrt.study.reporting.words import counted_runs
 
     steps, tasks = StepProgress(), dict[str, Any]()

@@ -35,7 +35,7 @@ from offloadrt.sim import LockStatistics
 
 
 class BlockCalls(Protocol):
-    """The calls for blocks of the device, which allocators make."""
+    """The calls by which the runtime's allocators obtain and free blocks of device memory."""
 
     async def alloc(self, nbytes: int, phantom: bool = False) -> int: ...
     async def free(self, address: int) -> None: ...
@@ -46,7 +46,7 @@ class ManagedCalls(Protocol):
 
     @property
     def uvm(self) -> Uvm | None:
-        """Return the unified-memory driver, once the program uses managed memory."""
+        """Return the unified-memory driver; None until the program uses managed memory."""
 
     def start(self) -> Uvm:
         """Begin to use managed memory, and spawn its actors; called by a running actor."""
@@ -60,7 +60,10 @@ class ManagedCalls(Protocol):
 
 
 class PinningCalls(Protocol):
-    """The calls for pinned host memory, whose copies need no staging; DriverError if pinning is not emulated."""
+    """The calls for pinned host memory, whose copies need no staging.
+
+    They raise DriverError if pinning is not emulated.
+    """
 
     async def register(self, address: int, nbytes: int) -> None: ...
     async def unregister(self, address: int) -> None: ...

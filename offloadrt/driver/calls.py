@@ -190,7 +190,7 @@ class FailingCalls:
         return DriverError(call, code, f"fault {fault.text}")
 
     def end(self, call: str) -> DriverError | None:
-        """Return the error of a call that returns while its device is broken; else None."""
+        """Return the error of a call that returns while its device is broken; None if the device works."""
         failure = self._injector.failures.get(self._device)
         if failure is None:
             return None
@@ -199,7 +199,7 @@ class FailingCalls:
 
 
 class CallAccounts:
-    """Accounts for the calls on one device; ``names`` maps CUDA's names of calls and codes to another library's."""
+    """Accounts for the calls on one device; ``names`` translates CUDA's names into those of another library."""
 
     def __init__(self, machine: Machine, device: Device, names: Mapping[str, str]) -> None:
         self.sim = machine.sim
@@ -275,7 +275,7 @@ class DriverCall(msgspec.Struct, eq=False):
 
 @attrs.frozen(eq=False)
 class Touching:
-    """The memory outside the device's blocks that a kernel accesses; becomes fields of its ``KernelPacket``."""
+    """The memory outside the device's blocks that a kernel accesses; it becomes fields of the ``KernelPacket``."""
 
     ranges: tuple[tuple[int, int], ...] = ()
     """(address, bytes) of host memory; pass the same tuple again for the same kernel, for a quick check."""

@@ -117,7 +117,7 @@ class MmapLock:
 
 @attrs.frozen
 class AddressSpace:
-    """The parts of a process that the service of a fault needs."""
+    """The parts of a process that are needed to serve its page faults."""
 
     host_pages: PageTable
     """The CPU's page table."""
@@ -330,7 +330,7 @@ class Kfd:
         return self.machine.host_memory.allocate(nbytes)
 
     async def free_host(self) -> None:
-        """Free memory of the host's pool."""
+        """Free memory that was allocated from the host's pool."""
         await self.in_kernel(self.costs.free)
 
     async def free(self, address: int) -> Block:

@@ -41,7 +41,7 @@ from offloadrt.trace import events
 
 @attrs.frozen
 class RocrCosts:
-    """Seconds of host time of each call, and the size from which on copies take another way.
+    """Seconds of host time of each call, and the size in bytes from which copies are made in another way.
 
     The kernel driver's work in a call costs extra (``KfdCosts``).
     """
@@ -124,7 +124,7 @@ class RocrLoading:
 
 
 class HsaSignal(Signal):
-    """The completion of a command of ``stream``."""
+    """The HSA signal that is set when a command of ``stream`` completes."""
 
     __slots__ = ("stream",)
 
@@ -229,7 +229,7 @@ class RocrCopies:
 
 
 class RunHandler(msgspec.Struct, frozen=True, eq=False):
-    """Copy ``nbytes`` from or to host memory, call ``move``, then set ``done``."""
+    """Asks the handler thread to copy ``nbytes`` from or to host memory, call ``move``, and then set ``done``."""
 
     nbytes: int
     move: Callable[[], None] | None
@@ -240,7 +240,7 @@ class RunHandler(msgspec.Struct, frozen=True, eq=False):
 
 
 class HandlerAdded(msgspec.Struct, frozen=True):
-    """A handler has been added to the list of new ones, and the thread was idle: the signal that wakes it is set."""
+    """Reports that a handler was added to the new ones while the thread was idle, so that the thread must be woken."""
 
 
 MESSAGES = (RunHandler, HandlerAdded)
@@ -248,7 +248,7 @@ MESSAGES = (RunHandler, HandlerAdded)
 
 @attrs.frozen
 class HandlerSpec:
-    """The costs of the handler thread, and its ablation."""
+    """The costs of the thread that runs handlers of HSA signals, and whether every handler finds an idle thread."""
 
     cost: Annotated[float, "signal.handler"]
     """Seconds that each handler takes in addition to its copy."""
@@ -430,7 +430,7 @@ class RocrQueues:
         self._fits: Memo[int, Launch] = Memo()  # by id
 
     def take(self, stream: Stream) -> None:
-        """Give a stream a queue to submit to; a new one is created with the first packet."""
+        """Give a stream a queue to submit to; with the first packet a new queue is created."""
         self._device.hsa_queues.take(stream)
 
     async def dispatch(
@@ -680,7 +680,7 @@ class Rocr:
 
     @classmethod
     def open(cls, views: Sequence[Machine], devices: int) -> list[list[Rocr]]:
-        """Return the libraries of each process (``views``: their views of the machine) on its first devices."""
+        """Open the library on the first ``devices`` devices for each process, which has a view of its machine."""
         first = [cls.of(views[0], number) for number in range(devices)]
         return [first, *([cls.of(view, number, first[number]) for number in range(devices)] for view in views[1:])]
 

@@ -82,7 +82,7 @@ class Probability:
 
     @property
     def plain(self) -> tuple[Probability, bool]:
-        """Return the condition without a leading `not`, and whether there was a `not`."""
+        """Remove a leading `not` from the condition; return the rest, and whether there was a `not`."""
         if self.kind != "not":
             return self, False
         plain, negated = self.parts[0].plain
@@ -144,23 +144,23 @@ def loops_of(path: Path) -> tuple[Loop, ...]:
 
 
 def guessed_branch(line: int) -> str:
-    """Return the message about the probability that is assumed for a branch."""
+    """Return the message that the probability of a branch was assumed, not known."""
     return f"line {line}: the branch is taken with probability {BRANCH}"
 
 
 def guessed_loop(loop: Loop) -> str:
-    """Return the message about the iterations that are assumed for a loop whose bounds are data."""
+    """Return the message that a loop's number of iterations was assumed, because its bounds are data."""
     return f"line {loop.line}: the loop over {loop.name} runs {UNKNOWN_LOOP:g} times"
 
 
 def static_trips(loop: Loop) -> float:
-    """Return the iterations that a compiler assumes for a loop."""
+    """Return how many iterations of a loop a compiler assumes."""
     known = loop.literal_trips
     return UNKNOWN_LOOP if known is None else float(known)
 
 
 def static_probability(hint: Hint) -> float:
-    """Return the probability that a compiler assumes for a branch."""
+    """Return the probability with which a compiler assumes that a branch is taken."""
     return float(hint) if isinstance(hint, int | float) else BRANCH
 
 
@@ -222,7 +222,7 @@ class ArrayAccess:
 
 @attrs.frozen(eq=False)
 class Work:
-    """Operations of one expression."""
+    """Counts the operations of one expression in a kernel, and says under which loops and branches it stands."""
 
     operations: int
     path: Path
@@ -243,7 +243,7 @@ class Reduction:
 
 @attrs.define
 class Walk:
-    """The result of the walk through a nest."""
+    """Collects what the walk through a loop nest has found: its loops, accesses, operations and reductions."""
 
     accesses: list[ArrayAccess] = attrs.field(factory=list)
     work: list[Work] = attrs.field(factory=list)
@@ -269,7 +269,7 @@ Frequency = Callable[[ArrayAccess, Callable[[Loop], bool]], float]
 
 
 def same_elements(accesses: Iterable[ArrayAccess]) -> list[list[ArrayAccess]]:
-    """Group the accesses to one array so that a group's accesses walk the same elements."""
+    """Group accesses to one array such that all accesses of a group visit the same elements."""
     groups: list[list[ArrayAccess]] = []
     alike: dict[object, list[list[ArrayAccess]]] = {}
     for access in accesses:

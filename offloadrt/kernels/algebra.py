@@ -148,7 +148,7 @@ FAR = 1 << 100
 
 @attrs.frozen
 class Cut:
-    """The iterations in which an index without a constant term lies between two bounds, both inclusive."""
+    """Restricts iterations: an index, which has no constant term, must lie between two bounds, both included."""
 
     index: Polynomial
     low: int
@@ -171,7 +171,7 @@ EVERYWHERE: Share = {(): 1.0}
 
 
 def both(first_share: Share, other: Share) -> Share:
-    """Return the share in which both conditions hold."""
+    """Return the share of iterations in which two conditions hold together, given the share of each."""
     total: Share = {}
     for first, weight in first_share.items():
         for second, factor in other.items():
@@ -182,7 +182,7 @@ def both(first_share: Share, other: Share) -> Share:
 
 
 def neither(share: Share) -> Share:
-    """Return the share in which a condition does not hold."""
+    """Return the share of iterations in which a condition does not hold, given the share in which it holds."""
     left = {cuts: -weight for cuts, weight in share.items() if cuts}
     return {(): 1.0 - share.get((), 0.0), **left}
 
@@ -235,7 +235,7 @@ Range = tuple[float, float]
 
 @attrs.frozen
 class SymbolicOperation:
-    """An operator or a function with its operands."""
+    """An operator or a function with its operands, kept as a symbol because its result is no polynomial."""
 
     name: str
     operands: tuple[Polynomial | SymbolicOperation, ...]

@@ -44,7 +44,7 @@ def _not_negative(use: ArrayUse, attribute: attrs.Attribute[float], value: float
 
 @attrs.frozen
 class ArrayUse:
-    """Accesses of a kernel to one array, as counts per iteration of the distributed loop.
+    """Counts a kernel's accesses to one array for each iteration of the distributed loop.
 
     OTM's compiler passes ``laf`` to its runtime, which computes a density from it.
     """

@@ -50,7 +50,7 @@ from offloadrt.kernels.walk import complex_names, element_size, walk
 
 @attrs.frozen
 class ArrayCounts:
-    """Counts of what a launch does with one array."""
+    """Counts what one launch of a kernel does with one array."""
 
     name: str
     position: int
@@ -110,7 +110,7 @@ class ArrayCounts:
 
 @attrs.frozen
 class AtomicCounts:
-    """Atomic operations of a launch on one array."""
+    """Counts the atomic operations of a launch on one array."""
 
     array: str
     scope: str
@@ -125,7 +125,7 @@ class AtomicCounts:
 
 @attrs.frozen
 class LaunchCounts:
-    """Counts of one launch of a kernel."""
+    """Counts the iterations, accesses, flops and bytes of one launch of a kernel."""
 
     iterations: int
     flops: float
@@ -161,7 +161,7 @@ class LaunchCounts:
 
 @attrs.frozen
 class Places:
-    """How a launch's elements lie in memory, by name of the array, where indices are data or are not affine."""
+    """Says how a launch's elements lie in memory, by array name, where indices are data or not affine in the loops."""
 
     moved: Mapping[str, tuple[float, float]]
     """For each array, bytes moved per byte of its elements: to the SMs, warp by warp; and from memory."""
@@ -266,7 +266,7 @@ def launch_key(arguments: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def plain_number(argument: Any) -> Any:
-    """Convert a NumPy number to a Python number; return anything else unchanged."""
+    """Convert a NumPy number to a Python number; return any other object unchanged."""
     return argument.item() if isinstance(argument, np.generic | np.ndarray) and not argument.ndim else argument
 
 
@@ -432,7 +432,7 @@ class KernelAnalysis:
 
     @functools.cached_property
     def without_form(self) -> frozenset[str]:
-        """Return the arrays with an index that is data or is computed in a non-affine way."""
+        """Return the arrays with an index that comes from data or is not affine in the loop variables."""
         return frozenset([each.array for each in self.accesses if each.pattern in ("irregular", "indirect")])
 
     @property
@@ -455,7 +455,7 @@ class KernelAnalysis:
 
     @property
     def guessed(self) -> tuple[str, ...]:
-        """Name the branches and loops whose frequency no launch can determine without a hint of `expect`."""
+        """Name the branches and loops whose frequency stays a guess at a launch, for lack of an `expect`."""
         branches = [(part.line, guessed_branch(part.line)) for part in self._branches if part.probability.guessed]
         loops = [loop for loop in self.loops if loop.trips is None and (loop.start is None or loop.stop is None)]
         return tuple(

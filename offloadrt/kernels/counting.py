@@ -104,7 +104,7 @@ def exact(function: Callable[[int], int], count: int, breaks: tuple[int, Sequenc
 
 
 def sampled(function: Callable[[int], int], count: int) -> int:
-    """Estimate function(0) + … + function(count - 1) from samples."""
+    """Estimate the sum function(0) + … + function(count - 1) from some of its terms."""
     samples = [number * count // _ADDED_AT_MOST for number in range(_ADDED_AT_MOST)]
     return sum(function(sample) for sample in samples) * count // _ADDED_AT_MOST
 
@@ -271,11 +271,11 @@ class Counting:
         return EVERYWHERE if cut.low <= 0 <= cut.high else {}
 
     def exact(self, path: Path) -> bool:
-        """Tell whether bounds of loops and ranges of indices alone determine how often a block runs."""
+        """Tell whether loop bounds and index ranges alone, without data, determine how often a block runs."""
         return self.decides(path) and all(map(self.counted, loops_of(path)))
 
     def decides(self, path: Path) -> bool:
-        """Tell whether ranges of indices alone determine in which iterations a block runs."""
+        """Tell whether index ranges alone, without data, determine in which iterations a block runs."""
         for depth, part in enumerate(path):
             if isinstance(part, Branch) and (
                 not part.probability.exact

@@ -64,7 +64,7 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
 
 @attrs.frozen(eq=False)
 class Visits:
-    """Elements of one array that lanes access."""
+    """The elements of one array that the lanes (threads) of a launch access, moment by moment."""
 
     array: str
     stores: bool
@@ -118,7 +118,7 @@ class ElementTrace:
 
     @property
     def walks(self) -> bool:
-        """Tell whether loops within a thread take the thread further than a grain through one of the arrays."""
+        """Tell whether the loops within a thread move it further than one grain of memory through some array."""
         for access in self.analysis.accesses:
             if access.array in self.wanted and access.pattern == "affine":
                 for loop in loops_of(access.path):
@@ -142,7 +142,7 @@ class ElementTrace:
 
     @functools.cached_property
     def together(self) -> int:
-        """Count the neighbouring iterations that stay within a grain of each array, so that one can stand for all."""
+        """Count the neighbouring iterations that stay in one grain of each array, so that one stands for all."""
         if any(access.through or access.pattern == "irregular" for access in self.analysis.accesses):
             return 1
         assert self.shape is not None
@@ -179,7 +179,7 @@ class ElementTrace:
 
     @property
     def is_known(self) -> bool:
-        """Tell whether all arrays that determine a wanted index have numbers that the kernel does not change."""
+        """Tell whether every array that determines a wanted index has values and is not changed by the kernel."""
         return self.with_known_indices == self.wanted
 
     @functools.cached_property
@@ -192,7 +192,7 @@ class ElementTrace:
 
     @functools.cached_property
     def strides(self) -> dict[str, int]:
-        """Return how many trips count as one, for each loop within a thread that contains wanted accesses."""
+        """Return, for each loop within a thread with wanted accesses, how many iterations are counted as one."""
         strides: dict[str, int] = {}
         for access in sorted(self.analysis.accesses, key=lambda each: each.array not in self.wanted):
             for symbol, stride in self.strides_of(access).items():

@@ -28,7 +28,7 @@ from offloadrt.kernels.loop_subset import MATH, LoopNest, called
 
 
 class BadAccess(Exception):
-    """Raised inside a kernel; the host thread gets an `IllegalAddress` with the whole story when it synchronizes."""
+    """Raised inside a kernel for an illegal access; the host thread gets an `IllegalAddress` when it synchronizes."""
 
     def __init__(self, array: str, what: str) -> None:
         self.array = array
@@ -41,7 +41,7 @@ class OutsideSection(Exception):
 
 @attrs.frozen(eq=False)
 class MappedSection(NDArrayOperatorsMixin):
-    """A partly mapped array. Using all of it at once raises BadAccess, since the device lacks some elements."""
+    """Stands for a partly mapped array. Using all of it at once raises BadAccess, as the device lacks some elements."""
 
     name: str
     shape: tuple[int, ...]
@@ -255,7 +255,7 @@ def interpreted() -> Functions:
 
 @functools.cache
 def compiled() -> Functions:
-    """Return the functions that a compiled body calls, as `interpreted`. Raises ImportError without Numba."""
+    """Return the functions that a compiled body calls, as `interpreted` does. Raises ImportError without Numba."""
     import numba
 
     own = numba.njit(error_model="python")

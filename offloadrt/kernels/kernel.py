@@ -143,7 +143,7 @@ class Kernel:
 
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
-        """Return the smallest and the largest number of arguments of the body (an analysis checks those of a nest)."""
+        """Return the least and the greatest number of arguments of the body (the analysis checks loop nests)."""
         if self.body is None or self.analysis is not None:
             return 0, math.inf
         try:
@@ -229,7 +229,7 @@ class Launch:
     """The two-dimensional shape of the teams; None for one dimension."""
 
     def slower(self, factor: float) -> Launch:
-        """Return the launch with code that takes `factor` times as long.
+        """Return the launch with code that takes ``factor`` times as long.
 
         A factor of time does not say which part of the code is worse. So all inputs of the kernel's time are scaled
         alike: operations, bytes, and dependent accesses. Alone on the device, the kernel then takes `factor` times as
@@ -325,7 +325,7 @@ def of_source(kernel: Kernel, source: Source, collapse: int) -> Kernel:
 
 
 class KernelFields(TypedDict, total=False):
-    """The fields of a `Kernel` that callers may give; an omitted field has the default of the class."""
+    """The fields of a `Kernel` that callers may pass by name; an omitted field takes the default of the class."""
 
     name: str
     flops_per_iteration: float

@@ -215,7 +215,7 @@ def _mentions(node: ast.AST, name: str) -> bool:
 
 
 def reads_first(body: Sequence[Statement], name: str) -> bool:
-    """Tell whether an iteration can read the scalar `name` before it assigns it."""
+    """Tell whether an iteration may read the scalar `name` before it has assigned to it."""
     return _run(body, name, False)[0]
 
 
@@ -265,7 +265,7 @@ _COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 
 @attrs.frozen(eq=False)
 class LoopNest:
-    """A function's source that was checked to be in the subset."""
+    """The source of a function, checked to be in the subset of Python that can be analysed."""
 
     source: Source
     arrays: tuple[str, ...]
@@ -299,7 +299,7 @@ def read(source: Source, collapse: int = 1) -> LoopNest:
 
 
 def called(source: Source, call: ast.Call) -> str | None:
-    """Return the name of the called function of the subset; None for any other function."""
+    """Return the name of the called function if it is in the subset; None for any other function."""
     function = call.func
     target: object = None
     if isinstance(function, ast.Name):

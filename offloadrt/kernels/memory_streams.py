@@ -49,7 +49,7 @@ Order = Literal["swept", "in order", "random"]
 
 @attrs.frozen
 class AccessStream:
-    """The elements of one array that a launch moves in one order."""
+    """A set of elements of one array that a launch moves in one order."""
 
     order: Order
     level: int
@@ -269,7 +269,7 @@ _WINDOW = 1 << 12
 
 @attrs.frozen(eq=False)
 class Moved:
-    """Elements of one array that a launch loads, or stores, in one order."""
+    """The elements of one array that a launch loads, or stores, in one order."""
 
     nbytes: float
     """Bytes of the elements alone, without the rest of their sectors."""
@@ -311,7 +311,7 @@ class Moves:
         return [moved for moved in self._find() if moved.nbytes]
 
     def at(self, places: Mapping[str, tuple[float, float]]) -> Moves:
-        """Return the moves at a launch whose index arrays have values; `places` is what those show (`Moved.known`)."""
+        """Return the moves of a launch with known index arrays; `places` says where their elements lie."""
         return Moves(lambda: [attrs.evolve(part, known=places.get(part.name)) for part in self._moved])
 
     def per_byte(self, sector: int, cache: float) -> float:
@@ -414,7 +414,7 @@ SECTOR = 32
 
 @attrs.frozen
 class Waits:
-    """Loads from memory, and the number of times that a thread waits for some of them."""
+    """Counts a kernel's loads from memory, and how often a thread must wait for some of them."""
 
     loads: float
     waits: float

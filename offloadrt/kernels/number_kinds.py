@@ -27,7 +27,7 @@ _NONE: frozenset[str] = frozenset()
 
 @attrs.frozen
 class Kind:
-    """The kind of a number: complex; float (bool) if an argument of `floating` (`truth`) is one; else whole."""
+    """The kind of a number: complex; else float (bool) if one of the arguments `floating` (`truth`) is; else whole."""
 
     floating: frozenset[str] = _NONE
     truth: frozenset[str] = _NONE

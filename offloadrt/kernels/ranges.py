@@ -39,7 +39,7 @@ from offloadrt.kernels.counting import Counting
 
 @attrs.frozen
 class Outside:
-    """An access that leaves its array; its index certainly covers ``low`` to ``high``."""
+    """Describes an access that leaves its array; the index certainly covers ``low`` to ``high``."""
 
     array: str
     position: int
@@ -91,7 +91,7 @@ def outside(
 
 
 def happens(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
-    """Tell whether at least one of these accesses certainly happens."""
+    """Tell whether at least one of these accesses certainly takes place in the launch."""
     for access in accesses:
         if access.guarded:
             if counting.exact(access.path) and counting.runs(access.path):
@@ -265,7 +265,7 @@ MOST_RUNS = 1 << 20
 
 @attrs.frozen(eq=False)
 class Runs:
-    """Runs of contiguous elements, each of the same length."""
+    """Runs of contiguous elements: the element at which each run starts, and the length that all runs have."""
 
     starts: Whole
     length: int
@@ -313,13 +313,13 @@ def union(several: list[Runs]) -> int:
 
 
 def ends(several: list[Runs]) -> tuple[Whole, Whole]:
-    """Return the first element of each run, and the element after its last one."""
+    """Return the first element of each run, and the element after the last one of each run."""
     starts = np.concatenate([run.starts for run in several])
     return starts, np.concatenate([run.starts + run.length for run in several])
 
 
 def covered(starts: Whole, after: Whole) -> int:
-    """Count the whole numbers in the union of intervals from `starts` to `after`, which is exclusive."""
+    """Count the whole numbers in the union of the intervals [`starts`, `after`)."""
     order = np.argsort(starts, kind="stable")
     starts, after = starts[order], np.maximum.accumulate(after[order])
     begin = np.maximum(starts[1:], after[:-1])

@@ -77,7 +77,7 @@ class Source:
 
     @functools.cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """Return all nodes of the tree, outer nodes first."""
+        """Return all syntax nodes of the function, outer nodes before inner ones."""
         return tuple(ast.walk(self.tree))
 
     @property
@@ -88,7 +88,7 @@ class Source:
         return rest if is_text and isinstance(first.value.value, str) else self.tree.body  # type: ignore[attr-defined]
 
     def refuse(self, node: ast.AST, what: str, instead: str) -> NoReturn:
-        """Raise SourceRefused at `node`."""
+        """Raise SourceRefused with the line of `node`; the message says `what` is wrong and what to write `instead`."""
         raise SourceRefused(self.file, getattr(node, "lineno", self.tree.lineno), self.who, what, instead) from None
 
 
@@ -147,7 +147,7 @@ def symbol_of(loop: ast.For) -> str:
 
 
 def text(node: ast.AST) -> str:
-    """Write a syntax node as source text on one line."""
+    """Write a syntax node back as source text on one line."""
     return node.id if isinstance(node, ast.Name) else ast.unparse(node)
 
 

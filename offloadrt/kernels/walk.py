@@ -72,7 +72,7 @@ _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 
 @attrs.frozen
 class Value:
-    """What is known of a number in a kernel."""
+    """Collects what the source says about a number in a kernel."""
 
     polynomial: Polynomial | None = None
     """Polynomial over loop variables, scalars and lengths; None when the number has none."""

@@ -94,7 +94,7 @@ def fault_spec(spec: MachineSpec) -> FaultSpec:
 
 
 class Statistics(Protocol):
-    """What each part of a machine reports of its time, in virtual seconds up to now.
+    """Attributes that the statistics of every part of a machine have; times are virtual seconds up to now.
 
     The statistics class of each part says what it counts.
     """
@@ -198,7 +198,7 @@ class Device(ABC):
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:
-        """Return the use of the program's managed memory, by the name of the object; empty without such memory."""
+        """Return how the program's managed memory was used, by the name of the object; empty without such memory."""
         return {} if self.managed is None else self.managed.pages.usage
 
     def inject(self, injector: Injector) -> None:

@@ -33,7 +33,7 @@ from offloadrt.trace import HostTime
 
 @attrs.frozen
 class CoreStatistics:
-    """Statistics of the cores so far; times in virtual seconds, summed over cores or threads.
+    """Statistics of the cores so far; times are in virtual seconds, summed over cores or threads.
 
     busy_s + idle_s is the time elapsed times the number of cores.
     """
@@ -144,7 +144,7 @@ class Cores:
             self._pinned[actor] = self._own[core]
 
     def inherit(self, actors: Iterable[Actor], parent: Actor) -> None:
-        """Pin new threads to the core of the thread that makes them, if that thread is pinned."""
+        """Pin new threads to the core of the thread that creates them, if that thread itself is pinned."""
         if (own := self._pinned.get(parent)) is not None:
             self._pinned |= dict.fromkeys(actors, own)
 
@@ -243,7 +243,7 @@ class Cores:
 # ---------------------------------------------------------------------- arrays by their addresses
 # The program's arrays by their host addresses, for a device that follows pointers into host memory.
 class HostArrayLike(Protocol):
-    """A named piece of host memory; ``bytes`` is None for a phantom."""
+    """A named piece of host memory; ``bytes`` is None for a phantom, which has no data."""
 
     name: str
     address: int
@@ -315,7 +315,7 @@ _HEADER = 16
 
 @attrs.frozen
 class HostMemoryStatistics:
-    """Statistics of copies within the host; virtual seconds. busy_s + idle_s is the time elapsed."""
+    """Statistics of copies within the host; times are in virtual seconds. busy_s + idle_s is the time elapsed."""
 
     busy_s: float
     """Time with a copy in progress, so far."""
@@ -516,7 +516,7 @@ class HostMemory:
         return faults
 
     async def clear(self, nbytes: int, besides: float = 0.0) -> None:
-        """Clear ``nbytes`` bytes in the calling thread, whose core works ``besides`` seconds longer, as on faults."""
+        """Clear ``nbytes`` bytes in the calling thread, which works ``besides`` seconds more, as for page faults."""
         arrival, seconds = self._sim.now, besides + nbytes / self.population.clear_rate
         # A byte that is cleared is written, one that is copied is read and written: half of the memory's work.
         work = nbytes / 2
@@ -551,7 +551,7 @@ class HostMemory:
 # within the host share the memory's bandwidth with them.
 @attrs.frozen
 class HostWorkersSpec:
-    """Rates of the host's cores in an algorithm: flop/s and bytes/s; times in seconds."""
+    """The host's cores as an algorithm uses them: rates in flop/s and bytes/s, and times in seconds."""
 
     cores: Annotated[int, "cpu.cores"]
     flops: Annotated[float, "cpu.fp64_core"]
@@ -572,7 +572,7 @@ class HostWorkersSpec:
 
 @attrs.frozen
 class HostWorkersStatistics:
-    """Statistics of algorithms on the host; virtual seconds. busy_s + idle_s is the time elapsed."""
+    """Statistics of algorithms on the host; times are in virtual seconds. busy_s + idle_s is the time elapsed."""
 
     busy_s: float
     """Time with an algorithm in progress, so far."""

@@ -87,7 +87,7 @@ class RandomFaults:
 
 @attrs.frozen
 class FaultPlan:
-    """The faults of a run, in the order in which they were written; ``at_random`` adds random faults."""
+    """The faults to inject into a run, in the order in which they were written; ``at_random`` adds random faults."""
 
     faults: tuple[InjectedFault, ...] = ()
     at_random: tuple[RandomFaults, ...] = ()
@@ -98,7 +98,7 @@ class FaultPlan:
 
 @attrs.frozen
 class DeviceFailure:
-    """Why a device does no more work for the process that used it."""
+    """Says why a device does no more work for the process that used it."""
 
     kind: FaultKind
     """The kind: kernel, page_fault, device, or call, for a call that returned a sticky error."""

@@ -27,7 +27,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Backing:
-    """Arrays of bytes by base address; they do not overlap.
+    """Holds the contents of memory as arrays of bytes, by base address; the arrays do not overlap.
 
     Unwritten memory holds ``fill`` (0 by default); another value exposes programs that read unwritten memory.
     """
@@ -123,7 +123,7 @@ class Holes:
         return bool(self._by_size) and self._by_size[-1][0] >= size
 
     def give(self, address: int, size: int, low: int, high: int) -> tuple[int, int]:
-        """Return a range to the holes, merged with neighbours in [low, high); return the hole as (address, size)."""
+        """Give a range back, merged with the holes beside it in [low, high); return the hole as (address, size)."""
         end = address + size
         if end < high and (after := self._by_address.get(end)) is not None:
             self.remove(end, after)

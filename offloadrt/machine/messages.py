@@ -48,7 +48,7 @@ class StreamCommand(Protocol):
 
 
 class PacketQueue(Protocol):
-    """The queue of a stream: a hardware queue, or on an APU the HSA queue that the stream holds at the time."""
+    """The queue into which a stream puts packets: a hardware queue, or on an APU the HSA queue that it holds now."""
 
     number: int
 
@@ -234,7 +234,7 @@ class PrefetchPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class BarrierPacket(msgspec.Struct, frozen=True, eq=False):
-    """Hold up what comes after this packet in its HSA queue until ``depends`` is set; sent to an HSA queue."""
+    """Hold up what follows in an HSA queue until ``depends`` is set; sent to that queue."""
 
     cause: int
     depends: Signal
@@ -266,7 +266,7 @@ PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket, PeerPacket)
 
 
 class DrainKernels(msgspec.Struct, frozen=True):
-    """Start no new kernel of a process until ResumeKernels; the reply comes when no kernel of it is running.
+    """Start no new kernel of a process until ResumeKernels; reply when none of its kernels is running any more.
 
     Sent to the compute units.
     """
@@ -277,7 +277,7 @@ class DrainKernels(msgspec.Struct, frozen=True):
 
 
 class SuspendKernels(msgspec.Struct, frozen=True):
-    """Stop all kernels, of whatever process, and start no new one until ResumeKernels.
+    """Stop the kernels of all processes, and start no new one until ResumeKernels.
 
     The reply comes when they have stopped.  Sent to the compute units.
     """
@@ -287,7 +287,7 @@ class SuspendKernels(msgspec.Struct, frozen=True):
 
 
 class ResumeKernels(msgspec.Struct, frozen=True):
-    """Take back one DrainKernels (``suspended=False``) or one SuspendKernels; sent to the compute units."""
+    """Undo one DrainKernels (``suspended=False``) or one SuspendKernels; sent to the compute units."""
 
     reason: str
     suspended: bool
@@ -309,7 +309,7 @@ class QueueReady(msgspec.Struct, frozen=True):
 
 
 class RunContexts(msgspec.Struct, frozen=True):
-    """Run only kernels of these processes, and stop those of others where they are.
+    """Run only the kernels of these processes, and stop the kernels of other processes where they are.
 
     The reply comes when they have stopped.  Sent to the compute units.
     """
@@ -338,7 +338,7 @@ class FaultServed(msgspec.Struct, frozen=True):
 
 
 class ManagedFault(msgspec.Struct, frozen=True, gc=False):
-    """Pages of managed memory without translation that a kernel accessed at one time; sent to the fault buffer."""
+    """The pages of managed memory that a kernel accessed at one time and cannot translate; sent to the fault buffer."""
 
     pages: PageSets
     """The pages, in the order in which the GPU reports them."""

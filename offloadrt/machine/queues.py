@@ -41,7 +41,7 @@ from offloadrt.sim import TIMED_OUT, Mailbox, Signal, Simulation
 # streams.
 @attrs.frozen
 class QueueStatistics:
-    """Statistics of a hardware queue; virtual seconds so far. busy_s + idle_s is the time elapsed."""
+    """Statistics of a hardware queue; times are virtual seconds so far. busy_s + idle_s is the time elapsed."""
 
     packets: int
     """Packets that the queue took."""

@@ -18,7 +18,7 @@ from offloadrt.sim import Actor, Mailbox, Simulation
 # ---------------------------------------------------------------------- levels
 # How many of something there are over virtual time, for the statistics of what contends.
 class LevelOverTime:
-    """A number that rises and falls by one, and its sums over time so far.
+    """A number that rises and falls by one, and its integrals over virtual time so far.
 
     ``total_s`` is the integral of the number over time, ``some_s`` the seconds in which the number was not 0.
     """
@@ -32,12 +32,12 @@ class LevelOverTime:
         self.number = 0
 
     def rise(self) -> None:
-        """Count one more from now on."""
+        """Raise the number by one, from now on."""
         self._account()
         self.number += 1
 
     def fall(self) -> None:
-        """Count one fewer from now on."""
+        """Lower the number by one, from now on."""
         self._account()
         self.number -= 1
 
@@ -117,7 +117,7 @@ class Servers(Generic[M]):
             self.queued.rise()
 
     def claim(self) -> bool:
-        """Claim an idle server until ``done``; return False when there is none."""
+        """Reserve an idle server until ``done`` is called; return False when no server is idle."""
         if self.idle <= 0:
             if not self._grow:
                 return False

@@ -36,7 +36,7 @@ Without this tolerance the user would set another timer, of less than the clock 
 
 
 class Ticket(msgspec.Struct, eq=False):
-    """One user of a shared resource, from its arrival to its departure."""
+    """Represents one user of a shared resource, from its arrival to its departure."""
 
     group: _Class
     """The group of all users with the same cap."""
@@ -95,7 +95,7 @@ class FairShare:
 
     @property
     def serves(self) -> bool:
-        """Return whether some user is served now."""
+        """Tell whether any user is being served now."""
         return self._used > 0.0
 
     def rate(self, ticket: Ticket) -> float:
@@ -194,7 +194,7 @@ class FairShare:
         self._now = now
 
     def first(self) -> tuple[Ticket | None, float]:
-        """Return the user who finishes first, and when, if nobody comes or goes; (None, inf) when nobody can."""
+        """Return the user who finishes first if nobody comes or goes, and when; (None, inf) if nobody can finish."""
         best: Ticket | None = None
         soonest = math.inf
         for group in self._classes:

@@ -155,7 +155,7 @@ class DeviceOptions:
 
 
 class Placement(enum.Enum):
-    """The treatment of a section that is not in the present table yet."""
+    """Says how a device will reach a section that is not in the present table yet."""
 
     DEVICE_COPY = "device copy"
     """Allocate a device block, enter it in the table, and transfer the data."""
@@ -164,7 +164,7 @@ class Placement(enum.Enum):
 
 
 class HostAccess(enum.Enum):
-    """How a device accesses host memory of which nothing is mapped."""
+    """Says how a device accesses host memory that no map covers."""
 
     SEPARATE = "separate"
     """The device cannot access host memory."""
@@ -186,7 +186,7 @@ class MapRequest:
 
 @attrs.frozen
 class ResultSection:
-    """A memory configuration's own figures of a run, as a section of the result.
+    """The figures that a memory configuration adds to the result of a run, as one section.
 
     figures: the section's content in the result's JSON; attrs objects become dicts. title, columns, rows: the table
     that `offloadrt run` prints, without rows none; ints in it are bytes. right: numbers of the right-aligned columns.
@@ -201,7 +201,7 @@ class ResultSection:
 
 @attrs.frozen(kw_only=True, eq=False)
 class MapHooks:
-    """A memory configuration's own actions on one device, at the steps of LLVM's algorithms.
+    """Actions that a memory configuration adds to the steps of LLVM's mapping algorithms on one device.
 
     A hook that is None is not called. The hooks may use `queue.kept` to store what they need until the directive ends.
     """
@@ -256,7 +256,7 @@ class MemoryConfiguration(ABC):
 
     @abstractmethod
     def place(self, request: MapRequest) -> Placement:
-        """Decide what to do for a section of which nothing is mapped; as in LLVM, before `present` is checked."""
+        """Decide how to map a section that no entry covers; as in LLVM, before `present` is checked."""
 
     def place_global(self) -> Placement:
         """Decide where a global of declare target lies.
@@ -489,7 +489,7 @@ class OffloadDevice:
         return self._work(dt, "runtime") if dt else PASSED
 
     def lock_entry(self, entry: Entry) -> Awaitable[None]:
-        """Wait for an entry's lock. The caller holds the table, or no other thread can know the entry."""
+        """Wait for an entry's lock. The caller holds the table's lock, or no other thread can know the entry."""
         if self.entries_uncontended:
             return PASSED
         return take(entry.lock, self.machine.host_time, "entry lock")

@@ -41,7 +41,7 @@ class WorkQueue(Protocol):
 
 @attrs.frozen
 class Signalled:
-    """The running strand publishes everything that it has done to all strands that await the same object."""
+    """The running strand (host thread or task) makes all it has done known to strands that await the same object."""
 
     what: Hashable
 
@@ -56,7 +56,7 @@ class TaskMade:
 
 @attrs.frozen
 class Awaited:
-    """The running strand comes after everything that has signalled `what`.
+    """The running strand (host thread or task) comes after everything that has signalled `what`.
 
     With a queue, later work of that queue comes after it, instead of the strand.
     """
@@ -88,7 +88,7 @@ class StrandEnded:
 
 @attrs.frozen
 class QueueMarked:
-    """What is in a queue so far comes before whatever awaits `what`, which had been nothing else's since."""
+    """All work now in a queue comes before whatever awaits `what`; earlier signals of `what` are forgotten."""
 
     queue: WorkQueue
     what: Hashable
@@ -96,7 +96,7 @@ class QueueMarked:
 
 @attrs.frozen
 class NodeMade:
-    """The running strand describes work for later, to be done any number of times: a node of a CUDA graph."""
+    """The running strand makes a node of a CUDA graph: work that may be executed later, any number of times."""
 
     node: Hashable
 
@@ -131,7 +131,7 @@ class DirectiveLeft:
 
 @attrs.define
 class QueueAwaited:
-    """All that is in a queue comes before what a directive does from now on; without one (0), what the strand does."""
+    """All work in a queue comes before what directive `cause` does from now on; if 0, before what the strand does."""
 
     queue: WorkQueue
     cause: int = 0
@@ -270,7 +270,7 @@ class ItemFound:
 
 @attrs.define
 class ItemEnded(ItemFound):
-    """An item that is unmapped was looked up. Told before it is counted down.
+    """An item was looked up to be unmapped. The event comes before the reference count is decremented.
 
     in_place: the device uses the host's memory for what has no entry.
     """
@@ -332,7 +332,7 @@ class PointerAssociated:
 
 @attrs.define
 class PointerDisassociated:
-    """The program ends such an association."""
+    """The program ends an association that `PointerAssociated` has reported."""
 
     device: int
     begin: int
@@ -340,7 +340,7 @@ class PointerDisassociated:
 
 @attrs.define
 class FreedCopied:
-    """A copy of a mapping is not made, because it would access a host array that was freed."""
+    """A copy of a mapping is omitted, because it would access a host array that was freed."""
 
     cause: int
     device: int
@@ -351,7 +351,7 @@ class FreedCopied:
 
 @attrs.define
 class UpdateMissed:
-    """An update does nothing, because its section is not, or not completely, mapped."""
+    """A `target update` does nothing, because its section is not, or not completely, mapped."""
 
     cause: int
     device: int

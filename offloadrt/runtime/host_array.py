@@ -78,7 +78,7 @@ class HostArray:
 
     @property
     def bytes(self) -> Bytes | None:
-        """Return all bytes as a flat view, None for a phantom."""
+        """Return all bytes as a flat view, None for a phantom, which has no data."""
         return None if self.values is None else self.values.reshape(-1).view(np.uint8)
 
     @property

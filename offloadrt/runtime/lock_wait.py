@@ -9,7 +9,7 @@ from offloadrt.trace import HostTime
 
 
 def no_work() -> Awaitable[None]:
-    """Return an awaitable for callers that have nothing to wait for."""
+    """Return an awaitable that ends at once, for callers that have nothing to wait for."""
     return PASSED
 
 

@@ -14,15 +14,15 @@ class SimulationError(RuntimeError):
 
 
 class Deadlock(SimulationError):
-    """Actors wait, nothing is ready and no timer is pending: they would wait for ever."""
+    """Raised when actors wait for ever: no actor is ready and no timer is pending."""
 
 
 class Livelock(SimulationError):
-    """Actors made many steps and virtual time did not advance."""
+    """Raised when actors made many steps without virtual time advancing."""
 
 
 class BadChoice(SimulationError):
-    """A strategy made no valid choice: ``choose`` raised, or it returned no index of an actor that is ready."""
+    """Raised when a strategy chose badly: ``choose`` raised, or did not return the index of a ready actor."""
 
 
 class UncontrolledNondeterminism(SimulationError):
@@ -30,11 +30,11 @@ class UncontrolledNondeterminism(SimulationError):
 
 
 class RealInputOutput(SimulationError):
-    """A task of the run waits for something outside virtual time: a thread, a socket, a process, a signal."""
+    """Raised when a task waits for something outside virtual time: a thread, a socket, a process, a signal."""
 
 
 class UnregisteredTask(SimulationError):
-    """A primitive of ``offloadrt.sim`` was awaited in a task that is not an actor of this run."""
+    """Raised when a task that is no actor of this run awaits a primitive of ``offloadrt.sim``."""
 
 
 class DetachedTrioCall(SimulationError):
@@ -42,18 +42,18 @@ class DetachedTrioCall(SimulationError):
 
 
 class SimTimeout(SimulationError):
-    """The body of ``sim.fail_after(dt)`` took longer than ``dt`` virtual seconds."""
+    """Raised when the body of ``sim.fail_after(dt)`` took longer than ``dt`` virtual seconds."""
 
 
 class ReturnToTrio(Exception):
-    """Control signal inside the clock hook: leave it, Trio has something to run. Never seen by users.
+    """Raised inside the clock hook to leave it, because Trio has something to run. Users never see it.
 
     Raised as a class: an instance that is raised again and again would grow its traceback for ever.
     """
 
 
 class Expired(BaseException):
-    """Control signal of ``move_on_after`` and ``fail_after``; one instance per scope. Never seen by users."""
+    """Raised by ``move_on_after`` and ``fail_after`` when the time is up, one instance a scope. Users never see it."""
 
 
 def no_duration(call: str, given: object) -> Exception:

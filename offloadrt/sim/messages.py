@@ -67,7 +67,7 @@ class Signal:
             self._callback()
 
     def set_callback(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when the signal is set, or now if it is. RuntimeError if there is a callback already."""
+        """Call `callback` once the signal is set (at once if it is). RuntimeError if there is a callback already."""
         if self._callback is not None:
             raise RuntimeError(f"signal {self.name!r} has a callback already")
         self._callback = callback
@@ -146,7 +146,7 @@ class Request:
         return list(self.box.served_for())
 
     def forget(self, actor: Actor) -> bool:
-        """Stop waiting for the reply; return False if it has arrived already."""
+        """Stop waiting for the reply; return False if the reply has already arrived."""
         was_open, self.open = self.open, False
         return was_open
 
@@ -184,7 +184,7 @@ class Mailbox:
         sim.primitives.append(self)
 
     def forget(self, actor: Actor) -> bool:
-        """Remove a getter from the queue; return False if a message has been handed to it already."""
+        """Remove a waiting actor from the queue; return False if a message has been handed to it already."""
         if actor not in self.getters:
             return False
         self.getters.remove(actor)
@@ -213,7 +213,7 @@ class Mailbox:
 
     @uninterrupted
     def get(self) -> Awaitable[Any]:
-        """Wait for the next message, and return it. Await it at once."""
+        """Wait for the next message, and return it. Await the result at once."""
         sim = self.sim
         me = sim.running or sim.current
         if self.items:
@@ -258,7 +258,7 @@ class Mailbox:
 
     @uninterrupted
     def call(self, message: Any) -> Awaitable[Any]:
-        """Send ``message`` in a Request, wait for the reply, and return its value. Await it at once."""
+        """Send ``message`` in a Request, wait for the reply, and return its value. Await the result at once."""
         sim = self.sim
         me = sim.running or sim.current
         # No other actor runs between the put and the wait, so the reply cannot come too early.

@@ -52,7 +52,7 @@ class Resource:
         sim.primitives.append(self)
 
     def forget(self, actor: Actor) -> bool:
-        """Remove a waiter from the queue; return False if it has been handed what it waited for."""
+        """Remove a waiter from the queue; return False if it has already been handed what it waited for."""
         if actor not in self.waiters:
             return False
         self.waiters.remove(actor)

@@ -319,7 +319,7 @@ class Actor:
 
 
 class LateCancel:
-    """A cancellation of a detached actor that was resumed already; it becomes the trap that the actor yields next."""
+    """A cancellation of a detached actor that was already resumed; it takes effect when the actor yields next."""
 
     __slots__ = ("actor", "raise_cancel")
 
@@ -333,7 +333,7 @@ class LateCancel:
 
 
 class Scheduler:
-    """The state that all parts of a run share, and the operations from which primitives are built.
+    """The state that all parts of a run share, and the operations from which waiting primitives are built.
 
     `Simulation` steps the actors over it. Actors, scopes, nurseries, the ready queue and the watch read and write these
     fields directly: a method for each access would cost a call in every step.
@@ -566,7 +566,7 @@ def _suspended(me: Actor) -> Generator[Any, Any, None]:
 
 
 class Paused:
-    """What an actor is parked on while Trio handles signals and cancellations (`Scheduler.pause`)."""
+    """Stands for what an actor waits on while Trio handles signals and cancellations (`Scheduler.pause`)."""
 
     name = "its turn"
 

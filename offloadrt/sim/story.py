@@ -44,7 +44,7 @@ def awaited(coroutine: Any) -> Iterator[tuple[FrameType, int]]:
 
 
 def running(frame: FrameType | None) -> Frames:
-    """Return the frames of the calls that are in progress, `frame` as the innermost."""
+    """Return the frames of the calls in progress, from the outermost one to `frame`."""
     frames = []
     while frame is not None:
         frames.append((frame, frame.f_lineno))
@@ -140,7 +140,7 @@ def held(sim: Scheduler, actor: Actor) -> list[str]:
 
 
 def report(sim: Scheduler, actor: Actor) -> str:
-    """Describe in one line what an actor waits for, what it holds, and its last waits."""
+    """Describe in one line what an actor waits for, what locks it holds, and its last waits."""
     parts = [waiting(actor)]
     if names := held(sim, actor):
         parts.append(f"holds {', '.join(names)}")
@@ -218,7 +218,7 @@ def explained(sim: Scheduler, actor: Actor, error: BaseException) -> BaseExcepti
 
 
 def add(sim: Scheduler, actor: Actor, error: BaseException) -> None:
-    """Add notes to an error: which actor raised it, when, and what the other actors did."""
+    """Add notes to an error: which actor raised it, at which virtual time, and what the other actors did."""
     if getattr(error, "__notes__", None):
         return
     error.add_note(f"raised in {actor.name} at t={sim.now:g} s of virtual time")

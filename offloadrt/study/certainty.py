@@ -38,7 +38,7 @@ def clock_of(jobs: int) -> Callable[[], float]:
 
 @attrs.frozen
 class Effort:
-    """How many draws to make: a number, or as many as fit into a budget of real time in seconds."""
+    """Says how many draws of uncertain entries to run: a number, or as many as fit into a budget of real seconds."""
 
     draws: int | None = None
     """Number of draws; None: as many as the budget allows, up to `most`; 0: none."""
@@ -64,7 +64,7 @@ class Effort:
         return cls(draws, budget_s)
 
     def is_hopeless(self, draw_s: float) -> bool:
-        """Tell whether fewer than `LEAST` draws fit into the budget if one draw takes `draw_s` seconds."""
+        """Tell whether fewer than `LEAST` draws fit into the budget, if one draw takes `draw_s` seconds."""
         return self.draws is None and LEAST * draw_s > self.budget_s
 
 
@@ -94,7 +94,7 @@ class Decider:
 
 @attrs.frozen
 class RankedVariant:
-    """One variant in a ranking of variants that were run at the same draws."""
+    """One variant in a ranking of variants, which were all run with the same draws of the uncertain entries."""
 
     number: int
     """The variant's index among the compared variants, the baseline first."""
@@ -115,7 +115,7 @@ class RankedVariant:
 
 @attrs.frozen
 class Ranking:
-    """Variants in the order that holds in most draws, the fastest first."""
+    """Ranks variants, the fastest first, by the order that holds in most draws of the uncertain entries."""
 
     draws: int
     seed: int
@@ -140,7 +140,7 @@ class Ranking:
     """What the draws do not know about the order of different machines, as a text; empty if all variants share one."""
 
     def nearest(self) -> tuple[int, int] | None:
-        """Return the ranks of the neighbours that are hardest to tell apart; None where no draw changes an order."""
+        """Return the ranks of the neighbours that are hardest to tell apart; None if no draw changes the order."""
         pairs = enumerate(itertools.pairwise(self.ranked))
         unsure = [(a.ahead, rank) for rank, (a, b) in pairs if a.ahead < 1.0 and a.elapsed.values != b.elapsed.values]
         return (min(unsure)[1], min(unsure)[1] + 1) if unsure else None

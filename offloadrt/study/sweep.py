@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Point:
-    """One run of a sweep."""
+    """Describes one run of a sweep: its scenario, parameters and options."""
 
     scenario: str
     """The scenario as a text that `registry.find` accepts."""
@@ -198,10 +198,10 @@ EXECUTORS: Final = Registry[Any]("executor", "offloadrt.executors")
 
 
 class InProcess(Executor):
-    """Runs each call at once in this process: one job needs no pool, and a debugger can follow it."""
+    """Runs each call immediately in this process: a single job needs no pool, and a debugger can follow it."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run the call, and return a completed future."""
+        """Run the call immediately, and return a future that is already completed."""
         future: Future[T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -211,7 +211,7 @@ class InProcess(Executor):
 
 
 class Processes(Executor):
-    """A pool of processes that replaces itself when a process has died, unlike ProcessPoolExecutor.
+    """A pool of processes that is replaced when one of them dies, unlike ProcessPoolExecutor.
 
     The calls that the old pool had fail with BrokenExecutor.
     """
@@ -242,7 +242,7 @@ class Processes(Executor):
 
 
 def killed_its_workers(error: Exception) -> bool:
-    """Tell whether a cluster gave a call up because workers repeatedly died under it (Dask's KilledWorker)."""
+    """Tell whether a Dask cluster gave up on a call because it killed several workers (KilledWorker)."""
     distributed = sys.modules.get("distributed.scheduler")
     return distributed is not None and isinstance(error, distributed.KilledWorker)
 
@@ -321,7 +321,7 @@ def _terminated_in_order() -> Iterator[None]:
 
 @attrs.frozen
 class Failure:
-    """A point that could not be run, with the reason."""
+    """A point of a sweep that could not be run, with the reason."""
 
     point: Point
     message: str

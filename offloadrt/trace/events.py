@@ -134,7 +134,7 @@ class DirectiveBegin(Event):
 
 @event
 class DirectiveEnd(Event):
-    """The directive returned to the program; written by the actor that wrote its begin."""
+    """A directive returned to the program; written by the actor that wrote the directive's begin."""
 
     directive: int
     name: str
@@ -338,7 +338,7 @@ class CopyBegin(Event):
 
 @event
 class CopyEnd(Event):
-    """The transfer is complete; the bytes have arrived."""
+    """A copy engine has completed a transfer, whose bytes have arrived."""
 
     sizes: ClassVar[tuple[str, ...]] = ("bytes",)
     copy: int
@@ -377,7 +377,7 @@ class KernelEnd(Event):
 
 @event
 class Drain(Event):
-    """The driver stopped the device's compute units from starting, or from going on with, kernels."""
+    """The driver stopped the device's compute units from starting or continuing kernels."""
 
     reason: str
     """The driver call that stopped the compute units, as "cuMemFree"."""
@@ -385,7 +385,7 @@ class Drain(Event):
 
 @event
 class Resume(Event):
-    """The compute units go on after a drain."""
+    """The compute units run kernels again after a drain."""
 
     reason: str
 
@@ -419,7 +419,7 @@ class PageFaultBegin(Event):
 
 @event
 class PageFaultEnd(Event):
-    """The stalled kernel goes on."""
+    """A kernel that stalled at a page fault goes on."""
 
     sizes: ClassVar[tuple[str, ...]] = ("pages",)
     kernel: int
@@ -447,7 +447,7 @@ class FaultPhaseBegin(Event):
 
 @event
 class FaultPhaseEnd(Event):
-    """The phase is over; the actor that wrote its begin writes this event."""
+    """The phase of serving faults is over; the actor that wrote its begin writes this event."""
 
     counts: ClassVar[bool] = False
     phase: str

@@ -52,7 +52,7 @@ LONGEST_S = 9.2e6
 
 
 class Sink(Protocol):
-    """A destination of rows besides memory: a log, a Perfetto file, statistics."""
+    """Receives the rows of a trace and keeps them outside of memory: a log, a Perfetto file, statistics."""
 
     def write(self, rows: Sequence[Row], /) -> None:
         """Take some rows, in order; the recorder passes every row once."""
@@ -63,7 +63,7 @@ class Sink(Protocol):
 
 @attrs.frozen
 class Events(Sequence[Event]):
-    """Recorded rows as typed events; each event is decoded when it is accessed."""
+    """Gives recorded rows as typed events; each event is decoded when it is accessed."""
 
     rows: Sequence[Row]
 
@@ -366,7 +366,7 @@ def doing(trace: Trace | None, actor: Actor, activity: str) -> AbstractContextMa
 
 @attrs.define(eq=False)
 class FaultPhase:
-    """A phase of serving faults; the running actor is in this phase until `end`."""
+    """A phase in which the running actor serves faults; it lasts until `end`."""
 
     _trace: Trace
     _sim: Simulation

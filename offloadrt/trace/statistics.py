@@ -12,7 +12,7 @@ import attrs
 
 @attrs.frozen
 class CallStatistics:
-    """All calls of one driver or runtime function, under its real name; times are virtual seconds."""
+    """All calls of one function of the driver or runtime, by its real name; times are virtual seconds."""
 
     count: int
     total_s: float
@@ -43,7 +43,7 @@ class _Tally:
 
 
 class Calls:
-    """Counts and times of API calls by name."""
+    """Counts calls of the API and their times, by name of the function."""
 
     __slots__ = ("_tallies",)
 

@@ -160,7 +160,7 @@ class Capture:
         self.tails[stream] = (len(self.nodes) - 1,)
 
     def unjoined(self) -> bool:
-        """Tell whether the origin stream does not wait for some node."""
+        """Tell whether the capture has a node for which the capture's first stream does not wait."""
         joined: set[int] = set()
         front = [*self.tails[self.origin]]
         while front:
@@ -172,7 +172,7 @@ class Capture:
 
 @attrs.frozen(eq=False)
 class CapturedMark:
-    """The position of an event that was recorded in a capture: the nodes before it."""
+    """The position of an event that was recorded during a capture: the nodes that come before the event."""
 
     capture: Capture
     after: tuple[int, ...]
@@ -180,7 +180,7 @@ class CapturedMark:
 
 @attrs.frozen
 class Violation:
-    """The violation of a capture by a call: the error code and the reason."""
+    """Describes how a call violates a stream capture: the error code and the reason."""
 
     code: str
     why: str
@@ -205,7 +205,7 @@ class Captures:
             self.streams.pop(stream, None)
 
     def check_call(self, api: str, stream: Stream | None, thread: str) -> Violation | None:
-        """Return why a call is forbidden during captures, and invalidate the captures that it violates; else None."""
+        """Return why a call is forbidden during captures, and invalidate those it violates; None if allowed."""
         if stream is not None and (capture := self.streams.get(stream)) is not None and api != _END:
             if capture.broken is not None:
                 return Violation(INVALIDATED, f"the capture of stream {stream.index} is invalid: {capture.broken}")
@@ -344,7 +344,7 @@ class PinningCosts:
 
 @attrs.frozen
 class DriverCosts:
-    """Seconds of host time of each call; sizes in bytes."""
+    """Seconds of host time that each driver call costs; sizes are in bytes."""
 
     init: Annotated[float, "init.library"]
     init_device: Annotated[float, "init.device"]
@@ -411,7 +411,7 @@ class DriverCosts:
     enable_peer_access: Annotated[float, "p2p.enable_access"]
 
     def give_back_s(self, segments: int) -> float:
-        """Return the additional seconds of a call that gives segments back to the kernel driver."""
+        """Return the extra seconds that a call takes to give segments of memory back to the kernel driver."""
         if segments > 1 and self.free_further:
             return self.free_segment + (segments - 1) * self.free_further
         return segments * self.free_segment
@@ -423,7 +423,7 @@ Schedule = Literal["auto", "spin", "yield", "blocking_sync"]
 
 @attrs.frozen
 class WaitingCosts:
-    """The costs of spinning and sleeping; read when a program first requests either."""
+    """Costs of spinning and sleeping; they are read from the profile when a program first requests either."""
 
     time_slice: Annotated[float, "stream.time_slice"]
     """Seconds after which the operating system gives a spinning thread's core to another thread that waits for one."""
@@ -432,7 +432,7 @@ class WaitingCosts:
 
 
 class Waiting:
-    """The ways in which the threads of one context wait for the device.
+    """Lets the threads of one context wait for the device: by spinning, by yielding the core, or asleep.
 
     ``auto`` and ``yield``: a thread has no core while it waits, and returns ``sync.latency`` after the completion, as
     soon as a core is idle.  CUDA's auto spins while a process has no more contexts than the host has cores: as long as
@@ -450,7 +450,7 @@ class Waiting:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether a thread only waits and then wakes up, so that callers need not use ``until``."""
+        """Tell whether a thread just waits and then wakes up, so that its caller can do without ``until``."""
         return self.schedule == "yield" or (
             self.schedule == "auto" and not self._machine.cores.is_pinned(self._sim.current)
         )
@@ -501,7 +501,7 @@ class Locked:
 
 
 class Context:
-    """The state that all calls on one device share.
+    """The state that all calls on one device share: the context lock, the streams and the costs.
 
     ``lock`` is taken for the work of every call.  A thread that had to wait needs ``driver.handover`` to wake up, and
     ``driver.handoff`` says whether others can take the lock meanwhile.
@@ -569,7 +569,7 @@ class Context:
         return self.machine.spec.value("graph.capture")
 
     def refuse(self, call: DriverCall, violation: Violation | None) -> None:
-        """Raise DriverError for a violation of a capture; do nothing for None."""
+        """Raise the DriverError of a call that violates a capture; do nothing if ``violation`` is None."""
         if violation is not None:
             raise DriverError(call.api, violation.code, violation.why)
 
@@ -641,7 +641,7 @@ class Context:
             await self.settled(stream, first)
 
     async def settled(self, stream: Stream, done: Signal) -> None:
-        """Wait within a call until a command of a stream has completed; no wake-up time is charged."""
+        """Wait inside a call until a command of a stream has completed; charge no time for waking the thread up."""
         begin = self.sim.now
         await done.wait()
         self.machine.host_time.add_wait(begin, self.sim.now, stream.spans())
@@ -662,7 +662,7 @@ class Context:
         return error
 
     async def wait(self, stream: Stream, done: Signal, *, blocking_sync: bool = False) -> None:
-        """Wait for a completion in a stream, then pay for waking up; ``blocking_sync`` makes the thread sleep."""
+        """Wait for a completion in a stream, then charge the wake-up; with ``blocking_sync`` the thread sleeps."""
         machine = self.machine
         sim, trace, cause = machine.sim, machine.trace, machine.sim.current.cause
         begin = sim.now

@@ -32,7 +32,7 @@ DeviceBytes = Callable[[int, int], Bytes]
 
 
 class Steps(Protocol):
-    """The two steps of staging one piece of a copy; ``Copies`` provides them."""
+    """The two steps by which one piece of a copy passes through staging memory; ``Copies`` provides them."""
 
     def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
@@ -71,7 +71,7 @@ class Staging:
         target: DeviceBytes | None,
         nbytes: int,
     ) -> None:
-        """Copy from the host to the device; ``source`` and ``target`` are None for phantoms."""
+        """Copy from the host to the device; ``source`` and ``target`` are None for arrays without data (phantoms)."""
         for offset in range(0, nbytes, self.chunk):
             size = min(self.chunk, nbytes - offset)
             while self.uploads and (self.uploads[0][1].is_set or self.used + size > self.capacity):
@@ -102,7 +102,7 @@ class Staging:
         source: DeviceBytes | None,
         nbytes: int,
     ) -> None:
-        """Copy from the device to the host; ``target`` and ``source`` are None for phantoms."""
+        """Copy from the device to the host; ``target`` and ``source`` are None for arrays without data (phantoms)."""
         # Transfers are submitted as far ahead as the staging memory reaches, so the engine works while the thread
         # copies: a long copy takes the slower of the two, not their sum.
         pieces: deque[tuple[int, int, Bytes | None, Signal]] = deque()
@@ -225,7 +225,7 @@ class _LockingSteps:
 
 
 async def holding(lock: HostLock, work: Coroutine[Any, Any, None]) -> None:
-    """Take a lock, await ``work``, and release the lock; close ``work`` if the lock cannot be taken."""
+    """Take a lock, await ``work``, and release the lock; if the lock cannot be taken, close the coroutine ``work``."""
     try:
         await lock.enter(0.0)
     except BaseException:
@@ -241,7 +241,7 @@ _PAGEABLE = "its host memory is pageable, whose staging is not emulated in graph
 
 
 class HostRange(Protocol):
-    """The host's end of a copy: ``bytes`` is None for a phantom."""
+    """The host's end of a copy: ``bytes`` is None for a phantom, which has no data."""
 
     @property
     def address(self) -> int: ...
@@ -447,7 +447,10 @@ class Copies:
     def of_node(
         self, api: str, to: HostRange | int, begin: HostRange | int, nbytes: int, stream: Stream, cause: int
     ) -> CopyPacket:
-        """Return the packet of a graph's copy; an int is a device address. Raises DriverError for pageable memory."""
+        """Return the packet of a copy in a graph; an int means a device address.
+
+        Raises DriverError for pageable memory.
+        """
         for end in (to, begin):
             if not isinstance(end, int) and not self._is_pinned(end.address, nbytes):
                 raise DriverError(api, UNSUPPORTED, _PAGEABLE)

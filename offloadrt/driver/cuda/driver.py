@@ -26,7 +26,7 @@ from offloadrt.sim import LockStatistics
 
 @attrs.frozen
 class DriverStatistics:
-    """Counts of one device's driver library."""
+    """Counts of what one device's driver library has done."""
 
     streams: int
     """Number of streams that the context has now."""
@@ -114,7 +114,7 @@ class CudaDriver:
         """Stream-ordered allocations."""
 
     async def call_copy(self, stream: Stream | None = None) -> None:
-        """Charge what HIP's library does for a copy before it calls HSA. LLVM's plugin calls HSA directly."""
+        """Charge the time that HIP's library spends before it calls HSA for a copy. LLVM calls HSA directly."""
         if self.costs.copy_library and stream not in self.context.captures.streams:
             await self.context.work(self.costs.copy_library)
 
@@ -125,7 +125,7 @@ class CudaDriver:
 
     @classmethod
     def open(cls, views: Sequence[Machine], devices: int) -> list[list[CudaDriver]]:
-        """Return the drivers of each process (``views``: their views of the machine) on its first devices."""
+        """Open the driver on the first ``devices`` devices for each process; each process has a view of its machine."""
         processes: list[DriverProcess] = []
         for view in views:
             same = (process for process in processes if process.instance == view.devices[0].index)

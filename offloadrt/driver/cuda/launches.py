@@ -43,7 +43,7 @@ from offloadrt.trace import events
 
 @attrs.frozen
 class Computed:
-    """Stands for a kernel's arguments where the caller supplies a function that computes the result."""
+    """Stands in place of a kernel's arguments when the caller supplies a function that computes the kernel's result."""
 
     run: Move | None
 
@@ -167,7 +167,7 @@ BEGIN, END, LAUNCH = "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphLaunc
 
 @attrs.frozen
 class GraphCosts:
-    """Host time of the driver calls for graphs."""
+    """Seconds of host time that the driver's calls for graphs cost."""
 
     instantiate: Annotated[float, "graph.instantiate"]
     instantiate_node: Annotated[float, "graph.instantiate_node"]

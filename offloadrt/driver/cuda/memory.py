@@ -228,7 +228,7 @@ class Pinning:
         return self._context.process.pinned_for(self._context.number)
 
     def covers(self, address: int, nbytes: int) -> bool:
-        """Tell whether copies reach a range of host memory without staging."""
+        """Tell whether a range of host memory is pinned, so that copies need no staging."""
         return self._pinned.covers(address, nbytes)
 
     async def register(self, address: int, nbytes: int) -> None:
@@ -302,7 +302,7 @@ class Pinning:
 
 @attrs.frozen
 class PoolCosts:
-    """Host time of the driver calls for memory pools."""
+    """Seconds of host time that the driver's calls for memory pools cost."""
 
     allocate: Annotated[float, "mempool.alloc"]
     """Time of an allocation from memory that the pool holds; new memory costs extra."""

@@ -26,7 +26,7 @@ from offloadrt.sim import Signal
 
 @attrs.define
 class ReusePolicies:
-    """Which memory of other streams an allocation may reuse (cudaMemPoolReuse…)."""
+    """Says which memory that other streams have freed an allocation may reuse (cudaMemPoolReuse…)."""
 
     follow_event_dependencies: bool = True
     """Whether it may reuse memory of another stream when its stream has waited for an event recorded after the free."""
@@ -102,7 +102,7 @@ class MemPool:
 
     @property
     def reserved(self) -> int:
-        """Return the bytes that the pool has from the driver."""
+        """Return how many bytes the pool has obtained from the driver."""
         total = 0
         for size in self._chunks.values():
             total += size
@@ -114,7 +114,7 @@ class MemPool:
         return self.reserved - self._used
 
     def has(self, address: int) -> bool:
-        """Tell whether an allocation of the pool begins at an address."""
+        """Tell whether one of the pool's allocations begins at an address."""
         return address in self._allocated
 
     def add_chunk(self, address: int, size: int) -> None:
@@ -155,7 +155,7 @@ class MemPool:
         return address
 
     def give(self, address: int, stream: Stream | None, done: Signal | None, order: int) -> bool:
-        """Free an allocation as free number ``order`` of ``stream``, when ``done`` is set; False if none is there."""
+        """Free an allocation, as free number ``order`` of ``stream``, when ``done`` is set; False if there is none."""
         size, chunk = self._allocated.pop(address, (0, 0))
         if size:
             self._used -= size
@@ -214,7 +214,7 @@ class MemPool:
 
 
 class FreeClock:
-    """Counts the frees of each stream, and tracks how many frees of other streams precede each stream."""
+    """Counts the frees of each stream, and tracks which frees of other streams come before a stream's next command."""
 
     __slots__ = ("_before", "_counts")
 
@@ -232,7 +232,7 @@ class FreeClock:
         return self._before.get(stream.index, {})
 
     def at(self, stream: Stream) -> Mapping[int, int]:
-        """Count, by stream, the frees that come before a mark (such as an event) if it is put into a stream now."""
+        """Return, for each stream, how many frees would come before a mark (such as an event) put into a stream now."""
         own = {stream.index: frees} if (frees := self._counts.get(stream.index)) else {}
         return {**self.before(stream), **own}
 
@@ -280,7 +280,7 @@ class PinnedRanges:
 
 @attrs.frozen
 class ProcessLockSpec:
-    """The rules by which calls on different devices exclude one another."""
+    """Parameters of the lock by which calls on different devices exclude one another."""
 
     part: Annotated[float, "process.driver_lock"]
     """The part of a call's work under the context lock that is also done under the process lock."""
@@ -316,7 +316,7 @@ class ProcessLock:
 
 @attrs.frozen
 class PageLockingSpec:
-    """When a copy of pageable memory locks the program's pages, as HIP's library does, and what that costs."""
+    """Says when a copy of pageable memory locks the program's pages, as HIP's library does, and what that costs."""
 
     more_than: Annotated[int, "hip.pin_from"]
     """Bytes from which on copies lock pages; 0: never."""
@@ -403,7 +403,7 @@ class KernelDriver:
 
 
 class DriverProcess:
-    """The state that one process's contexts share; ``devices`` is their number, from device ``first`` on.
+    """The state that the contexts of one process share; it uses ``devices`` devices, from number ``first`` on.
 
     ``beside`` is another process that shares the devices' kernel drivers, and so managed memory. MIG instances have
     separate managed memory, and share the lock of one kernel module.

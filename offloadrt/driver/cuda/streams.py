@@ -19,7 +19,7 @@ from offloadrt.sim import Mailbox, Signal
 
 @attrs.frozen(eq=False)
 class RunHostFunction:
-    """Work for ``seconds`` on a core, call ``function``, then set ``done``."""
+    """Asks the callback thread to work for ``seconds`` on a core, call ``function``, and then set ``done``."""
 
     function: Callable[[], object] | None
     seconds: float
@@ -31,7 +31,7 @@ MESSAGES = (RunHostFunction,)
 
 @attrs.frozen
 class CallbackSpec:
-    """The costs of the callback thread, and its ablation."""
+    """The costs of the thread that runs the streams' host functions, and whether every function gets its own thread."""
 
     wake: Annotated[float, "stream.host_function"]
     """Seconds from the moment at which a stream reaches a host function until the function runs on a core."""

@@ -76,7 +76,7 @@ class UvmCounters:
 
 @attrs.frozen
 class SystemMemoryCosts:
-    """Additional costs of system-allocated memory on a device that accesses it in place; seconds."""
+    """Additional costs of system-allocated memory on a device that accesses it in place; times are in seconds."""
 
     first_touch: Annotated[float, "ats.first_touch"]
     """Additional work for a page that the GPU touches first: the host makes the page."""

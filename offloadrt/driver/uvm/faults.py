@@ -46,7 +46,7 @@ from offloadrt.trace.events import NO_CAUSE, NONE
 
 @attrs.frozen
 class BatchCosts:
-    """Costs of a batch of faults, apart from the service of its blocks; seconds."""
+    """Costs of a batch of faults, apart from the service of its blocks; times are in seconds."""
 
     host_page: Annotated[int, "page.size"]
     """Bytes of a page of the host: the driver's own page, even if a run tracks larger ones to be faster."""
@@ -190,7 +190,7 @@ class ReplayChannel:
 
 
 class Served(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The result of serving the faults on one block."""
+    """The outcome of serving the faults on one block of managed memory."""
 
     seconds: float
     """Time of the driver's own work; 0 when all the pages had translations already."""
@@ -373,7 +373,7 @@ class GpuFaults:
 
 @attrs.frozen
 class FaultHandlerStatistics:
-    """Statistics of the handler; virtual seconds. busy_s + idle_s is the time elapsed with one worker."""
+    """Statistics of the handler; times are in virtual seconds. busy_s + idle_s is the time elapsed with one worker."""
 
     busy_s: float
     """Time in batches, so far."""
@@ -387,7 +387,7 @@ class FaultHandlerStatistics:
 
 
 class Service(msgspec.Struct, eq=False):
-    """What the handler has served since the last replay, while it works on one interrupt."""
+    """Counts what the page-fault handler has served since the last replay, while it works on one interrupt."""
 
     kernels: tuple[int, ...] | None
     """The kernels whose faults these are; None: those of all kernels."""
@@ -573,7 +573,7 @@ class UvmFaultHandler:
 
 
 class Fetch(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The messages that the handler has taken from the buffer as one batch, and those that it leaves there."""
+    """The messages that the handler takes from the fault buffer as one batch, and those that it leaves there."""
 
     faults: list[ManagedFault]
     """The messages of the batch; the last one may be the first part of a message."""
@@ -598,7 +598,7 @@ def fetch(seen: list[ManagedFault], room: int) -> Fetch:
 
 
 class MergedFaults(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The faults of a batch without duplicates; all fields but the last are dicts by the block's index."""
+    """The faults of a batch without duplicates; each field but the last is a dict by the index of a block."""
 
     pages: dict[int, int]
     """Pages that faulted."""

@@ -25,7 +25,7 @@ Side = Literal["host", "device"]
 
 @attrs.frozen
 class ThrashingRules:
-    """Conditions of thrashing and the durations of countermeasures; virtual seconds."""
+    """Conditions of thrashing and the durations of countermeasures; times are in virtual seconds."""
 
     detects: Annotated[bool, "thrash.detection"]
     threshold: Annotated[int, "thrash.threshold"]

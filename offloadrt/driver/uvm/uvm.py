@@ -28,7 +28,7 @@ from offloadrt.sim import Mailbox, RWLock, Signal
 
 @attrs.frozen
 class CounterCosts:
-    """Costs of the driver's work for notifications of the access counters; seconds."""
+    """Costs of the driver's work for notifications of the access counters; times are in seconds."""
 
     batch_max: Annotated[int, "access_counter.batch"]
     """Largest number of notifications that the worker takes from the buffer at a time."""
@@ -107,7 +107,7 @@ class MigrationWorker:
 
 @attrs.frozen
 class AccessCounterStatistics:
-    """Statistics of the worker; virtual seconds."""
+    """Statistics of the worker; times are in virtual seconds."""
 
     notifications: int
     """Number of notifications that the worker has served."""
@@ -249,18 +249,18 @@ class Uvm:
         space.join(blocks)
 
     def host_access(self, begin: int, nbytes: int, writes: bool = True) -> Awaitable[int]:
-        """Let the calling thread touch managed memory; return the number of its faults.  Await it at once."""
+        """Let the calling thread touch managed memory; return the number of its faults.  Await the result at once."""
         return self._host_faults.access(begin, nbytes, writes)
 
     def populates(self, address: int) -> bool:
-        """Tell whether an address is managed memory, whose pages the driver makes; the system makes other pages."""
+        """Tell whether an address is managed memory, whose pages this driver makes; the system makes all others."""
         pages = self.pages
         index, within = divmod(address, pages.block_size)
         block = pages.block(index)
         return bool((block.valid & ~block.system) >> within // pages.page_size & 1)
 
     def make_room(self, nbytes: int, cause: int) -> Awaitable[None]:
-        """Evict until there is room for a block of the program.  Await it at once."""
+        """Evict managed blocks until the program can allocate ``nbytes`` bytes.  Await the result at once."""
         return self._blocks.make_room(nbytes, cause)
 
     def try_again(self) -> None:
@@ -298,7 +298,7 @@ class Uvm:
                 self.counter_worker.start()
 
     def add(self, begin: int, nbytes: int, populated: bool, name: str = "") -> None:
-        """Add an allocation, of the object of this name; ``populated``: the host has written it at some time before."""
+        """Add an allocation for the object of this name; ``populated`` tells whether the host has written it before."""
         self.pages.add(begin, nbytes, populated, name)
 
     def use_system_memory(self) -> None:

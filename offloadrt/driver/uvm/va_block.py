@@ -40,14 +40,14 @@ from offloadrt.trace import FaultPhase, fault_phases
 
 
 class Moving(msgspec.Struct, frozen=True, eq=False):
-    """The result of a fetch or an eviction whose pages are on their way; an evicted block has left device memory."""
+    """A fetch or an eviction whose pages are still being copied; an evicted block has left device memory already."""
 
     signal: Signal
     """Set when the pages have arrived and the block's lock has been released."""
 
 
 class Fetched(enum.Enum):
-    """The result of a fetch without anything in progress; the caller still has the block's lock."""
+    """A fetch that has ended without a copy in progress; the caller still holds the block's lock."""
 
     RESIDENT = "resident"
     """Nothing had to move: the pages are on the device."""
@@ -59,7 +59,7 @@ FetchResult = Moving | Fetched
 
 
 class Evicted(enum.Enum):
-    """The result of an eviction without a copy in progress."""
+    """An eviction that has ended without a copy in progress."""
 
     FREED = "freed"
     """The device memory of a block is free; the host had copies of all its pages."""
@@ -73,7 +73,7 @@ Eviction = Moving | Evicted
 
 
 class UvmLocks:
-    """The space lock and the block locks, in the order in which they are taken.
+    """The lock of the address space and the locks of its blocks, in the order in which the driver takes them.
 
     Whoever works on a block holds the space lock for reading; advice, which changes the rules, holds it for writing
     (``va_space->lock`` of nvidia-uvm).  One actor works on a block at a time (``va_block->lock``).  Without
@@ -88,11 +88,11 @@ class UvmLocks:
         """Blocks that an actor works on, each with the signal for waiters; None while nobody waits."""
 
     def read(self) -> Awaitable[None]:
-        """Take the space lock for reading; ``release`` gives it back.  Await it at once."""
+        """Take the space lock for reading; ``release`` gives it back.  Await the result at once."""
         return self.space.acquire_read() if self._contends else PASSED
 
     def write(self) -> Awaitable[None]:
-        """Take the space lock for writing; ``release`` gives it back.  Await it at once."""
+        """Take the space lock for writing; ``release`` gives it back.  Await the result at once."""
         return self.space.acquire_write() if self._contends else PASSED
 
     def release(self) -> None:
@@ -119,7 +119,7 @@ class UvmLocks:
         return signal
 
     def give(self, block: ManagedBlock) -> None:
-        """Unlock a block."""
+        """Release the lock of a block."""
         if (signal := self._taken.pop(block.index)) is not None:
             signal.set()
 
@@ -201,7 +201,7 @@ class VaSpace:
 
     @property
     def costs(self) -> PeerCosts:
-        """Return the additional costs of several devices, read at the first use: with one device nobody needs them."""
+        """Return the extra costs of managed memory on several devices, which are read from the profile at first use."""
         if self._costs is None:
             self._costs = self.machine.spec.read(PeerCosts)
         return self._costs
@@ -213,7 +213,7 @@ class VaSpace:
         self._enabled |= {(device, peer), (peer, device)}
 
     def reaches(self, device: int, other: int) -> bool:
-        """Tell whether a device can translate and copy the memory of another one directly."""
+        """Tell whether a device can translate and copy another device's memory directly."""
         peers = self.machine.peers
         if peers is None or not peers.can_access(device, other):
             return False
@@ -269,12 +269,12 @@ class VaSpace:
             block.left_elsewhere(elsewhere)
 
     def has_host_copy(self, index: int, pages: PageSet, *, valid: bool) -> None:
-        """Record with all devices whether the host has valid copies of pages of a block that lie on devices."""
+        """Tell all devices whether the host has valid copies of pages of a block that lie in device memory."""
         for block in self.records(index):
             block.set_host_copy(pages, valid=valid)
 
     def came_home(self, index: int) -> None:
-        """Map a block's pages that have returned to the host for devices that shall access them over the link."""
+        """Map pages that have returned to the host for those devices that are advised to access them over the link."""
         for member in self.members:
             member.map_remote_again(member.pages.block(index))
 
@@ -672,7 +672,7 @@ class VaBlocks:
         return self.device.engines[direction].send(number, cause, nbytes, "managed", ended, pauses_s, done=done)
 
     def carry_home(self, block: ManagedBlock, pages: PageSet, cause: int) -> Awaitable[object]:
-        """Copy pages of a block from the device to the host, on a copy engine.  Await it at once."""
+        """Copy pages of a block from the device to the host, on a copy engine.  Await the result at once."""
         nbytes = self.note_moved("d2h", block, pages)
         number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
         return self.device.engines["d2h"].carry(number, cause, nbytes, "managed", pauses_s)

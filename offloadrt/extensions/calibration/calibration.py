@@ -36,7 +36,7 @@ _SAME: Final = 1.1
 
 @attrs.frozen
 class CalibratedEntry:
-    """An entry of the base profile, with its measurement from a file."""
+    """An entry of the base profile, with the value that a file's measurements give it."""
 
     base: ProfileEntry
     measurement: Measurement
@@ -45,7 +45,7 @@ class CalibratedEntry:
 
     @property
     def factor(self) -> float:
-        """The measured value divided by the nearest value in the base's range; 1 if it lies in the range.
+        """Return the measured value over the nearest value in the base's range; 1 if it lies in the range.
 
         If the base has no range, it is 1 if the base's value lies between the measured percentiles.
         """
@@ -61,7 +61,7 @@ class CalibratedEntry:
 
 @attrs.frozen
 class Calibration:
-    """The measurements of a machine from files. `entries` go into the new profile, the rest into the report."""
+    """All measurements of a machine from files. `entries` go into the new profile, the rest into the report."""
 
     base: MachineSpec
     sources: dict[str, str]
@@ -81,7 +81,7 @@ class Calibration:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Names of the base's entries with a range that were not measured and stay as they were."""
+        """Return the names of the base profile's entries with a range that no file measured; they stay as they were."""
         measured = {entry.base.key for entry in self.entries}
         return tuple(key for key in self.base.ranges() if key not in measured)
 
@@ -221,7 +221,7 @@ def _quoted(text: str) -> str:
 
 @attrs.frozen
 class ComparedKernel:
-    """The time of a kernel in a trace, beside the time that its counted work takes on the modelled machine."""
+    """Compares a kernel's time in a trace with the time that its counted work takes on the modelled machine."""
 
     name: str
     launches: int

@@ -60,7 +60,7 @@ class CalibratedRecord:
 
     @classmethod
     def of(cls, found: CalibratedEntry) -> CalibratedRecord:
-        """Make the record of a measured entry; `factor` is 1 if it lies within the base's range."""
+        """Convert a measured entry to the JSON record; `factor` is 1 if the value lies within the base's range."""
         measured = found.measurement
         return cls(
             found.base.key, measured.value, measured.low, measured.high, measured.count, measured.what,
@@ -80,7 +80,7 @@ class CalibrationRecord:
 
     @classmethod
     def of(cls, calibration: Calibration, output: str) -> CalibrationRecord:
-        """Make the record of a calibration."""
+        """Convert a calibration to the record that `--json` prints."""
         entries = [CalibratedRecord.of(entry) for entry in calibration.entries]
         return cls(output, calibration.base.name, entries, list(calibration.not_shown), list(calibration.remarks))
 

@@ -21,7 +21,7 @@ Correlation = tuple[int, int]
 
 @attrs.frozen(eq=False)
 class TracedCall:
-    """A call of the driver's or the runtime's API that succeeded."""
+    """Describes a call of the driver's or the runtime's API that succeeded, as a profiler has recorded it."""
 
     name: str
     """The name without the version suffix that profilers append."""
@@ -40,7 +40,7 @@ class TracedCall:
 
 @attrs.frozen(eq=False)
 class TracedCommand:
-    """A command that a device executed: a kernel, a copy, or a memset."""
+    """Describes a command that a device executed, as a profiler has recorded it: a kernel, a copy, or a memset."""
 
     kind: str
     """`kernel`, `copy` or `set`."""
@@ -63,7 +63,7 @@ class TracedCommand:
 
 @attrs.frozen
 class DeviceTrace:
-    """The contents of one profiler's file."""
+    """All calls and commands that one file of a profiler contains."""
 
     path: str
     source: str

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class EntryDifference:
-    """An entry with different values or ranges on two machines; None for a machine that does not have it."""
+    """An entry whose value or range differs between two machines; None stands for a machine that lacks it."""
 
     key: str
     one: ProfileEntry | None
@@ -52,7 +52,7 @@ def _differs(one: ProfileEntry | None, other: ProfileEntry | None) -> bool:
 
 @attrs.frozen
 class EntryRecord:
-    """An entry of a profile; value and ends of the range are in its unit, None for texts and truth values."""
+    """An entry of a profile for JSON; its value and range are in its own unit, None for texts and truth values."""
 
     value: float | bool | str
     low: float | None
@@ -66,7 +66,7 @@ class EntryRecord:
 
     @classmethod
     def of(cls, entry: ProfileEntry, spec: MachineSpec) -> EntryRecord:
-        """Make the record of an entry of `spec`."""
+        """Convert an entry of `spec` to the record that `--json` prints."""
         factor = 1.0 if entry.unit is None else entry.unit.factor
         low, high = (None if end is None else end / factor for end in (entry.low, entry.high))
         value = entry.value if isinstance(entry.value, (bool, str)) else entry.value / factor
@@ -88,7 +88,7 @@ class MachineRecord:
 
     @classmethod
     def of(cls, spec: MachineSpec) -> MachineRecord:
-        """Make the record of a machine."""
+        """Convert a machine to the record that `--json` prints."""
         entries = {key: EntryRecord.of(entry, spec) for key, entry in spec.entries.items()}
         return cls(spec.name, spec.title, spec.path, spec.runtime, list(spec.notes), entries)
 
@@ -104,7 +104,7 @@ class MachineName:
 
     @classmethod
     def of(cls, spec: MachineSpec) -> MachineName:
-        """Make the record of a machine or a runtime."""
+        """Convert a machine or a runtime to the record that `--json` prints."""
         return cls(spec.name, spec.title, spec.runtime, len(spec.entries))
 
 
@@ -136,7 +136,7 @@ class MachineDifferenceRecord:
 
     @classmethod
     def of(cls, one: MachineSpec, other: MachineSpec, found: list[EntryDifference]) -> MachineDifferenceRecord:
-        """Make the record of the differences of two machines."""
+        """Convert the differences of two machines to the record that `--json` prints."""
         entries = [
             DifferenceRecord(
                 pair.key,

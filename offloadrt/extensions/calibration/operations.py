@@ -56,7 +56,7 @@ class Operations:
         return len(self._by_name.get(name, ()))
 
     def alone(self, name: str, idle_device: bool = False) -> list[TracedCall]:
-        """Return the calls with a name that overlap no other thread's call and, if `idle_device`, no command."""
+        """Return the calls of this name that overlap no call of another thread and, if `idle_device`, no command."""
         calls = [call for call in self._by_name.get(name, ()) if call not in self._disturbed]
         return [call for call in calls if not self._overlaps_command(call)] if idle_device else calls
 
@@ -115,7 +115,7 @@ class Operations:
 
     @cached_property
     def submitted(self) -> list[tuple[TracedCall, TracedCommand]]:
-        """Each command with the call that submitted it, if the file says which one did."""
+        """Pair each command with the call that submitted it, where the file says which call that was."""
         calls: dict[Correlation, TracedCall] = {}
         for call in sorted(self.trace.calls, key=lambda call: (call.start, -call.end)):
             if call.correlation is not None:
@@ -166,7 +166,7 @@ class Operations:
 
     @cached_property
     def lone_copies(self) -> list[TracedCommand]:
-        """Copies between host and device that overlap no other copy."""
+        """Return the copies between host and device that overlap no other copy."""
         copies = sorted((c for c in self.trace.commands if c.kind == "copy"), key=lambda copy: copy.start)
         ends = [0, *accumulate((copy.end for copy in copies), max)]
         starts = [*(copy.start for copy in copies[1:]), 1 << 62]
@@ -178,7 +178,7 @@ class Operations:
 
     @cached_property
     def engine_copies(self) -> list[TracedCommand]:
-        """Lone copies whose time is that of the copy engine alone.
+        """Return the lone copies that take as long as the copy engine alone needs.
 
         Copies of pinned memory and small copies are among them. A larger copy from pageable memory is one if its call
         had returned when the engine began, since all of its bytes were staged then. In other copies the engine waits

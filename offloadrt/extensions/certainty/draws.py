@@ -82,7 +82,7 @@ def _sequence(count: int, width: int) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def steps_of(count: int, width: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
-    """Compute at least `count` points of the sequence with SciPy, as numbers of steps (`_STEPS`) of a range."""
+    """Compute at least `count` points of SciPy's sequence in `width` dimensions, as numbers of steps of a range."""
     sobol = library("scipy.stats").qmc.Sobol(width, rng=SEED)
     steps: np.ndarray[Any, np.dtype[np.uint16]]
     steps = np.floor(sobol.random_base2(max(count - 1, MOST - 1).bit_length()) * _STEPS).astype(np.uint16)
@@ -114,7 +114,7 @@ def is_free(key: str, options: RunSpec) -> bool:
 
 @attrs.frozen
 class Draws:
-    """Draws in the ranges of some machines and programs; a draw is the same position for all of them."""
+    """Draws values for all uncertain entries and inputs; in one draw, an entry has the same place in all its ranges."""
 
     columns: Mapping[str, Mapping[str, int]]
     """By digest of a machine with its runtime: the dimension of each uncertain entry."""
@@ -146,7 +146,7 @@ class Draws:
         return len({column for of in self.columns.values() for column in of.values()}) + len(self.inputs)
 
     def at(self, number: int, spec: MachineSpec, options: RunSpec) -> RunSpec:
-        """Return the options of a run on a machine in draw `number`. Entries and inputs that `options` set stay."""
+        """Return the options of a run on a machine in draw `number`. What the `options` already set stays as it is."""
         place = _sequence(1 << max(number, MOST - 1).bit_length(), self.width)[number]
         ends = {
             key: float(place[column])
@@ -160,7 +160,7 @@ class Draws:
 
 @attrs.frozen
 class DrawnRuns:
-    """The results of several points at the same draws."""
+    """The results of several points of a sweep, each run with the same draws of the uncertain values."""
 
     draws: Draws
     rows: Sequence[Sequence[Result | None]]
@@ -173,13 +173,13 @@ class DrawnRuns:
     """False if no draw changed any run."""
 
     def figures(self, name: str, number: int) -> list[float] | None:
-        """Return a figure of point `number` in all its draws; None if it is not a number in each of them."""
+        """Return a figure of point `number`, one value a draw; None if it is not a number in every draw."""
         values = [_figure(name, own) for row in self.rows if (own := row[number]) is not None]
         known = [value for value in values if value is not None]
         return known if known and len(known) == len(values) else None
 
     def pairs(self, one: int, other: int) -> list[tuple[float, float]]:
-        """Return the elapsed seconds of two points in all draws in which both were run."""
+        """Return the elapsed seconds of two points, for all draws in which both of them were run."""
         rows = [(row[one], row[other]) for row in self.rows]
         return [(a.elapsed_s, b.elapsed_s) for a, b in rows if a is not None and b is not None]
 
@@ -343,7 +343,7 @@ def _unsure(rows: Sequence[Sequence[Result | None]], cases: Sequence[Sequence[in
 
 
 def facts(result: Result) -> tuple[object, ...]:
-    """Return what distinguishes two runs: elapsed time, number of events, and all measured figures."""
+    """Return the facts by which two runs are told apart: elapsed time, number of events, and all measured figures."""
     return result.elapsed_s, result.events, tuple(result.measured.items())
 
 
@@ -355,7 +355,7 @@ def _faster(one: float, other: float) -> float:
 # ---------------------------------------------------------------------- what no draw knows
 @attrs.frozen
 class MeasuredKind:
-    """By which factors predicted times of one kind of programs differed from measured ones."""
+    """Says by which factors the predicted times of one kind of programs have differed from measured ones."""
 
     programs: str
     where: str

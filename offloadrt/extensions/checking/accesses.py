@@ -23,7 +23,7 @@ the device; the runtime orders the allocation and this copy. "uses": a kernel of
 
 @attrs.define(eq=False)
 class WatchedBlock:
-    """A block of device memory.
+    """A block of device memory that the checker follows.
 
     entry: the mapping that it was allocated for; None for a block of no mapping. cause: the number of the directive
     that allocated it. end_unseen: the host's array may have ended unnoticed, so another one may lie at its address
@@ -45,7 +45,7 @@ class WatchedBlock:
 
 @attrs.define(eq=False)
 class Directive:
-    """A directive while it runs.
+    """What the checker knows of a directive while it runs.
 
     waiting: its copies that are judged after its kernel has run, because only the run shows which bytes the kernel
     uses; None if there is no such kernel.
@@ -79,7 +79,7 @@ class Directive:
 
     @property
     def maps(self) -> bool:
-        """Tell whether its copies come from map clauses, and not from `target update` or a runtime routine."""
+        """Tell whether the directive's copies come from map clauses, and not from `target update` or a routine."""
         return self.name.startswith("target") and "update" not in self.name
 
     def story(self, did: str, now: float) -> Story:
@@ -105,7 +105,7 @@ Action = Callable[[], None]
 
 @attrs.define(eq=False)
 class Queued:
-    """Delays events of queued work that come behind a kernel whose uses are not known until it runs.
+    """Delays events of queued work behind a kernel, if it is unknown until the kernel runs what memory it uses.
 
     Everything that is submitted to a queue later, or that is ordered behind a queue, is delayed as well. So the state
     machines get the events in an order that the program allows. When a thread has waited for a queue, no event of it is
@@ -175,7 +175,7 @@ class Access:
         return clock[earlier.strand.chain] >= earlier.epoch
 
     def stands_for(self, earlier: Access) -> bool:
-        """Tell whether whatever races with `earlier` races with this access too, so that `earlier` can be dropped."""
+        """Tell whether any access that races with `earlier` also races with this one, so `earlier` can be dropped."""
         alike = self.site == earlier.site and self.role == earlier.role and self.block is earlier.block
         same_bytes = (self.exact and earlier.exact) or (self.begin, self.end) == (earlier.begin, earlier.end)
         return alike and same_bytes and self.maps == earlier.maps and self.follows(earlier)
@@ -200,7 +200,7 @@ class Access:
 
 @attrs.define(eq=False)
 class Cell:
-    """What a state machine knows of the addresses [begin, end), the same for each byte."""
+    """What a state machine knows of the addresses [begin, end); it knows the same of each byte."""
 
     begin: int
     end: int
@@ -297,7 +297,7 @@ class Intervals(Generic[C]):
 
 @attrs.define(eq=False)
 class Memories:
-    """The blocks and the mappings that are on each device now."""
+    """The device blocks and the mappings that exist on each device at the moment."""
 
     _blocks: dict[int, AddressMap[WatchedBlock]] = attrs.field(factory=dict)
     _entries: dict[int, AddressMap[Entry]] = attrs.field(factory=dict)

@@ -24,7 +24,7 @@ from offloadrt.study.spec import RunSpec
 
 @attrs.frozen
 class CheckReport:
-    """What a check of one run found. elapsed_s: virtual seconds; None when an error ended the program.
+    """The findings of a check of one run; `elapsed_s` is in virtual seconds, None when an error ended the program.
 
     unknown_kernels: kernels whose reads and writes are not known, so that nothing was checked about them.
     """

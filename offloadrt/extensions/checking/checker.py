@@ -231,7 +231,7 @@ class Checker:
         self._found.add("uninitialised data", event.name, (story,), advice, event.name)
 
     def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
-        """Return the needless operations, the longest first. Call it once, after `finish`."""
+        """Return the needless operations, the longest first. Call this once, after `finish`."""
         return sorted([waste for waste, _ in self.repairs(costs, ended)], key=lambda waste: -waste.time_s)
 
     def repairs(self, costs: Costs, ended: bool = True) -> list[tuple[Waste, Repair]]:

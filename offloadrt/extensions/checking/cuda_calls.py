@@ -35,7 +35,7 @@ class StreamQueue:
 
 @attrs.define(eq=False)
 class ToldCalls:
-    """Sends events of CUDA calls to the observer of one program. device: the number of the device of a call.
+    """Reports CUDA calls to the observer of one program; `device` is the number of the device of a call.
 
     devices: the device of each stream that the program has made. legacy: the legacy default stream of each device.
     non_blocking: the streams that do not synchronize with it.

@@ -81,7 +81,7 @@ class Lifetimes:
         return None if mapping is None or mapping.is_told else mapping.freed
 
     def is_told(self, entry: Entry | None) -> bool:
-        """Tell whether a use of this mapping after its array was freed has been reported already."""
+        """Tell whether a use of this mapping after the end of its array has been reported already."""
         return entry is not None and (mapping := self._live.get(entry)) is not None and mapping.is_told
 
     def copied(self, entry: Entry | None, op: str, strand: Strand, story: Story) -> None:
@@ -181,7 +181,7 @@ class _LiveEntry:
 
 @attrs.define(eq=False)
 class Mappings:
-    """Judges the entries of all present tables, with the directives that made them."""
+    """Judges the entries of all present tables, and knows which directives made them."""
 
     mistakes: Mistakes
     _left_behind: Callable[[str, Story, int], None]
@@ -212,12 +212,12 @@ class Mappings:
         return None
 
     def is_left_behind(self, entry: Entry) -> bool:
-        """Tell whether LLVM alone keeps a mapping: the program has ended all its maps of these bytes."""
+        """Tell whether only LLVM still keeps a mapping: the program has ended all its own maps of these bytes."""
         mapping = self._live.get(entry)
         return mapping is not None and mapping.is_left_behind
 
     def old(self, entry: Entry) -> Story | None:
-        """Return who made a mapping whose bytes cannot be trusted, because a directive has found what LLVM had kept."""
+        """Return who made a mapping that LLVM alone kept and a directive then found: its bytes are not trusted."""
         mapping = self._live.get(entry)
         return mapping.entered if mapping is not None and mapping.is_old else None
 
@@ -634,7 +634,7 @@ class Tasks:
 
     @property
     def some_left(self) -> bool:
-        """Tell whether some tasks have not ended, or not begun."""
+        """Tell whether some tasks have not ended yet, or have not even begun."""
         return len(self._ends) < len(self._made)
 
     def finish(self, died: bool = False) -> None:

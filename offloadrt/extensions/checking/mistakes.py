@@ -49,7 +49,7 @@ class Story:
 
 @attrs.frozen
 class Mistake:
-    """One mistake. subject: the bytes or the directive that it is about; advice: how to mend it."""
+    """A mistake of the program. subject: the bytes or the directive at fault; advice: how to mend it."""
 
     kind: Kind
     subject: str
@@ -128,7 +128,7 @@ ADVICE: Final[dict[WasteKind, str]] = {
 
 @attrs.frozen
 class WastePart:
-    """Needless operations of one kind that one repair avoids."""
+    """The needless operations of one kind that one change of the program avoids."""
 
     kind: WasteKind
     times: int
@@ -137,7 +137,7 @@ class WastePart:
 
 @attrs.frozen
 class Waste:
-    """Needless operations that one change of the program avoids.
+    """All needless operations that one change of the program avoids.
 
     kind, story, times: of the operations of the first kind; `story` is the first of these operations. nbytes: the bytes
     of all kinds together.
@@ -161,7 +161,7 @@ class Waste:
 
     @property
     def is_of_pool(self) -> bool:
-        """Tell whether these are only allocations that a pool of the runtime served without the driver."""
+        """Tell whether these are only allocations that a pool of the runtime served without calling the driver."""
         return self.is_sum and not self.time_s and all(part.kind == "repeated allocation" for part in self.parts)
 
 

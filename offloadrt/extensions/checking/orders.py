@@ -49,7 +49,7 @@ class _Held(Cell):
 
 @attrs.define(eq=False)
 class References:
-    """The references to mapped bytes of the host, of each device."""
+    """The references that mappings on each device hold to bytes of the host."""
 
     strands: Strands
     _devices: dict[int, Intervals[_Held]] = attrs.field(factory=dict)
@@ -73,7 +73,7 @@ class References:
         return copies
 
     def is_absent(self, event: ItemFound, directive: Directive) -> bool:
-        """Tell whether nothing is mapped there if a directive comes early that looks for a mapping and makes none."""
+        """Tell whether a directive that looks for a mapping and makes none would find none if it came early."""
         cells = self._counted(event)
         return bool(cells) and not event.item.size and self._none_held(cells, directive.strand)
 

@@ -90,7 +90,7 @@ class Races:
                 self._compare(other, access)
 
     def is_overwritten(self, access: Access) -> bool:
-        """Tell whether a write of some of the bytes is ordered before an access, or may have been and was dropped."""
+        """Tell whether an ordered write of some of the bytes came before an access, or may have and was dropped."""
         cells = self._cells(access.memory).cut(access.begin, access.end)
         return any(cell.most > _MANY or any(map(access.follows, cell.writes.values())) for cell in cells)
 
@@ -307,7 +307,7 @@ class LostUpdates:
         self._found.add("fatal error", f"{message}, by the runtime", (mapped, story), advice)
 
     def all(self) -> list[Mistake]:
-        """Return what has happened, then the updates that another schedule can lose."""
+        """Return the lost updates that have happened, then those that can happen under another schedule."""
         found = self._found.all()
         lost = {one.subject.removesuffix(", by the runtime") for one in found}
         return [*found, *(one for subject, one in self._possible.items() if subject not in lost)]

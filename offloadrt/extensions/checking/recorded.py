@@ -32,7 +32,7 @@ class MappedFreed:
 
 @attrs.frozen
 class KernelAccess:
-    """One access by a thread of a recorded kernel that is part of a race, or lies outside of the kernel's arrays."""
+    """An access by a thread of a recorded kernel that is part of a race, or lies outside the kernel's arrays."""
 
     thread: int
     team: int
@@ -132,7 +132,7 @@ class ProgramCut:
 
 @attrs.frozen
 class KnownCopy:
-    """What was recorded of a copy. Copies of one host range with equal `content` have equal bytes."""
+    """What a recording says of a copy. Copies of one host range have equal bytes if their `content` is equal."""
 
     op: str
     host_address: int
@@ -166,7 +166,7 @@ class ProgramDied:
 
 @attrs.frozen
 class NotKnown:
-    """A sentence on something that cannot be known about a recorded program."""
+    """States in a sentence what a recorded program leaves unknown."""
 
     what: str
 

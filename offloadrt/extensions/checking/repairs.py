@@ -64,12 +64,12 @@ class Costs:
                     self._lasted.setdefault(block, deque()).append(time - began)
 
     def close(self) -> None:
-        """Sort the copies by their numbers, after the last row."""
+        """Sort the copies by their numbers; call this after the last row."""
         for key, copies in self._copies.items():
             self._queues[key] = deque(copies[number] for number in sorted(copies))
 
     def take(self, op: str, device: int, cause: int, address: int, nbytes: int) -> float:
-        """Return the seconds that the next operation with these properties took. op: alloc, free, h2d or d2h."""
+        """Return the seconds that the next operation of this kind took; `op` is alloc, free, h2d or d2h."""
         if op in ("alloc", "free"):
             lasted = self._lasted.get((op, device, cause, address))
             return lasted.popleft() / PS_PER_S if lasted else 0.0
@@ -90,7 +90,7 @@ Key = tuple[str, int, int, int, int]
 
 @attrs.define(eq=False)
 class Repair:
-    """A change of the program, and the operations that it makes needless."""
+    """A change of the program, with the operations that it would make needless."""
 
     advice: str
     wasted: list[tuple[WasteKind, DataOperation, float]] = attrs.field(factory=list)
@@ -226,7 +226,7 @@ class WithoutOperations:
 
 
 class NoCost:
-    """Lets chosen operations of a device take no time. Their bytes are still moved, so results do not change.
+    """Makes chosen operations of a device take no time. Their bytes are still moved, so results stay the same.
 
     It replaces the device's plugin and allocator, and forwards everything that was not chosen to them.
     """

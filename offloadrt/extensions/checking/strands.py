@@ -27,7 +27,7 @@ while len(_NOTHING) < 32 // _BITS:
 
 
 class Clock:
-    """A vector clock: for each chain, the last epoch that is known to have happened; 0 if none is.
+    """A vector clock: the last epoch of each chain of strands that is known to have happened; 0 if none is known.
 
     It is a tree of immutable tuples. A copy shares the whole tree, and two clocks are joined without visiting subtrees
     that they share. So a task that is nested in 100,000 others costs one path of the tree, not a list of them all.
@@ -325,7 +325,7 @@ class Strands:
         self._running.setdefault(self.sim.running or self.sim.current, []).append(strand)
 
     def known_to_all(self) -> Clock:
-        """Return the clock of what has happened before anything that any strand does from now on.
+        """Return the clock of what has happened before anything that any strand can do from now on.
 
         Work that enters a queue comes after what the strand has done that puts it there, so the clocks of queues are
         left out.

@@ -52,7 +52,7 @@ class _DeviceCell(Cell):
 
 @attrs.define(eq=False)
 class Versions:
-    """Follows the versions of all bytes; ranges of device memory come with the mapping that they belong to, if any."""
+    """Follows which copies of each byte are the newest; ranges of device memory come with their mapping, if any."""
 
     mistakes: Mistakes
     _host: Intervals[_HostCell] = attrs.field(factory=lambda: Intervals(_HostCell))

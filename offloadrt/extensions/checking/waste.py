@@ -27,7 +27,7 @@ from offloadrt.runtime.mapping.present_table import Entry
 
 @attrs.frozen
 class Brought:
-    """The bytes that a copy transfers. value: a digest, equal for equal bytes of one range of the host.
+    """The bytes that a copy transfers; `value` is a digest, which is equal for equal bytes of one host range.
 
     nothing: whether the target had the same bytes before. If it is None, `value` is the digest of what the host had
     before the copy; otherwise of the bytes that the copy transfers.

@@ -46,7 +46,7 @@ the panel's series, the parameters of all runs of the figure, and the factor fro
 
 @attrs.frozen
 class Mark:
-    """A published point to draw: positions along x, with the lowest and the highest published value at each."""
+    """A published point to draw: its positions along x, and the lowest and the highest published value at each."""
 
     label: str
     role: str
@@ -411,7 +411,7 @@ def canvas_of(figure: Figure, results: Sequence[Result]) -> Any:
 
 
 def delete(folder: Path, *, stem: str = "figure") -> None:
-    """Delete the files that `draw` wrote into a folder, if there are any. Raises UserError if that fails."""
+    """Delete the files that `draw` has written into a folder, if any exist. Raises UserError if that fails."""
     for path in _paths(folder, stem):
         with writing(path):
             path.unlink(missing_ok=True)
@@ -528,7 +528,7 @@ def time_figure(result: Result) -> Any:
 
 
 def ratio_in_draws(base: Result, own: Result, name: str) -> Interval | None:
-    """Return the interval of base / own of a figure over the draws that both have; None if there are none."""
+    """Return the interval of base / own over all draws of uncertain values that both have; None if there are none."""
     one, other = base.intervals.get(name), own.intervals.get(name)
     if one is None or other is None or not all(other.values) or not other.nominal:
         return None

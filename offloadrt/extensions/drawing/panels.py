@@ -40,7 +40,7 @@ Heights = Mapping[float, Sequence[float]]
 
 @attrs.frozen
 class DrawnRun:
-    """One run in a panel: its parameter `x`, its position `at` along x, its value `y`, and the ends of its interval."""
+    """A run as a panel shows it: parameter `x`, its position `at` along x, value `y`, and the ends of its interval."""
 
     x: Cell
     at: float
@@ -77,7 +77,7 @@ def quantity(name: str) -> str:
 
 
 def number_of(value: Cell) -> float:
-    """Return a cell, which must be a number, as a float."""
+    """Convert a table's cell, which must be a number, to a float."""
     assert isinstance(value, int | float)
     return float(value)
 
@@ -217,7 +217,7 @@ def _bar_figures(area: Any, series: Series, beside: Heights, *, bottom: float) -
 
 
 def is_wide(figure: Figure, heights: Sequence[float]) -> bool:
-    """Tell whether the y axis is logarithmic: lines, and ratios further apart than `WIDE_RATIOS`, if `figure.log`."""
+    """Tell whether the y axis is logarithmic: if `figure.log`, for lines and for ratios that `WIDE_RATIOS` part."""
     if not figure.log or min(heights) <= 0:
         return False
     return max(heights) / min(heights) > WIDE_RATIOS if figure.baseline else not figure.bars

@@ -10,14 +10,14 @@ from functools import cache
 
 @cache
 def places() -> Mapping[str, tuple[str, ...]]:
-    """Return the places of each name of entries: a part of the critical path, or waiting for a turn."""
+    """Return, for each name of entries, the parts of the critical path where its cost shows, or waiting for a turn."""
     text = (importlib.resources.files(__package__) / "charged_in.toml").read_text(encoding="utf-8")
     return {name: tuple(of_name) for name, of_name in tomllib.loads(text).items()}
 
 
 @cache
 def charged_in(key: str) -> tuple[str, ...] | None:
-    """Return the places where an entry is charged; None if it is not declared, such as one of a user's own file."""
+    """Return the parts of the critical path where an entry's cost shows; None if nothing declares them."""
     if key in places():
         return places()[key]
     beginnings = [name for name in places() if name.endswith("*") and key.startswith(name[:-1])]

@@ -116,7 +116,7 @@ def why(
 
 
 def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
-    """Yield all lines and tables of a page, as `why` prints them. draws: how many draws were asked for."""
+    """Yield the lines and tables of a page, as `why` prints them; `draws` is the requested number of draws."""
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of
@@ -208,7 +208,7 @@ def _shares(title: str, shares: Iterable[PathShare]) -> RenderableType:
 
 
 def holder_labels(holders: Iterable[Holder]) -> list[str]:
-    """Return a text for each holder of a resource, the largest share first; holders differing in arrays are merged."""
+    """Return a text for each holder of a resource, the largest share first; merge those that differ in arrays only."""
     shares: dict[str, float] = {}
     for holder in holders:
         what = " in ".join(part for part in (holder.call, holder.directive) if part) or "no directive"

@@ -50,7 +50,7 @@ class ApiCall:
 
 
 class Doing(NamedTuple):
-    """What an actor does between two of its events.
+    """Says what an actor does between two of its events.
 
     A tuple, because a run has hundreds of thousands of them.
     """
@@ -67,7 +67,7 @@ class Doing(NamedTuple):
 
 @attrs.define(eq=False)
 class KernelRun:
-    """One kernel on the compute units; times are picoseconds, `stalls` are begin and end of its waits for pages."""
+    """A kernel's run on the compute units; times are picoseconds, and `stalls` are its waits for pages (begin, end)."""
 
     number: int
     name: str
@@ -87,7 +87,7 @@ class KernelRun:
 
 @attrs.define(eq=False)
 class ActorSteps:
-    """What one actor does over time, as three lists of equal length, in order of time."""
+    """The activities of one actor over time, as three lists of equal length, in order of time."""
 
     rows: list[int] = attrs.field(factory=list)
     """Number of the event with which `doing` begins."""
@@ -148,13 +148,13 @@ class History:
         return bisect.bisect_right(self.resumptions, time_ps, key=attrgetter("time_ps"))
 
     def ends_at(self, actor: int, time_ps: int, queue: int) -> Iterator[int]:
-        """Yield the numbers of the kernels of a queue that ended at a time."""
+        """Yield the numbers of the kernels of a queue that ended exactly at a time in picoseconds."""
         for number in self.ends.get((actor, time_ps), ()):
             if self.kernels[number].queue == queue and self.kernels[number].end == time_ps:
                 yield number
 
     def is_program(self, actor: int) -> bool:
-        """Tell whether an actor is a thread of the program, and no part of the machine or of the driver."""
+        """Tell whether an actor is a thread of the program, rather than a part of the machine or the driver."""
         name = self.names.get(actor, "")
         return name == "main" or bool(_PROGRAM.match(name))
 
@@ -164,13 +164,13 @@ class History:
 
 
 def process_of(actor: str) -> int:
-    """Return the process of an actor from its name, such as 1 for "rank 1"; 0 if the name has no number of one."""
+    """Return the number of the process in an actor's name, such as 1 for "rank 1"; 0 if the name has none."""
     found = _PROCESS.search(actor)
     return 0 if found is None else int(found[1])
 
 
 def plain(array: str) -> str:
-    """Return an array's name without the numbers at its end, so that "a[0]" and "a[1]" have the same name."""
+    """Remove the indices at the end of an array's name, so that "a[0]" and "a[1]" get the same name."""
     return _NUMBERS.sub("", array)
 
 
@@ -324,7 +324,7 @@ RELAYED = "copies between devices through the host"
 
 @attrs.frozen
 class PathPart:
-    """A piece of the critical path: which actor worked, in which call, and what was waited for. Times are in ps."""
+    """A piece of the critical path: who worked, in which call, and what was waited for; times are picoseconds."""
 
     begin_ps: int
     end_ps: int
@@ -345,13 +345,13 @@ class PathPart:
 
     @property
     def ps(self) -> int:
-        """Return its time in picoseconds, multiplied by `times`."""
+        """Return the length of this part in picoseconds, multiplied by `times`."""
         own = self.end_ps - self.begin_ps
         return own if self.times == 1.0 else round(own * self.times)
 
     @property
     def blame(self) -> str:
-        """Return the resource that was waited for, or if there was no wait the one that worked."""
+        """Return the resource to blame for this part: the one that was waited for, or else the one that worked."""
         return self.waited_for or self.resource
 
 
@@ -372,7 +372,7 @@ def critical_path(history: History, begin_ps: int, end_ps: int, actor: int) -> l
 
 
 def counted_over(path: Iterable[PathPart], phases: Sequence[tuple[int, int, float]]) -> Iterator[PathPart]:
-    """Yield the parts, multiplied in sampled phases by the weight; a phase is begin and end in ps, and its weight."""
+    """Yield the path's parts, weighted inside sampled phases; a phase is its begin and end in ps, and its weight."""
     for part in path:
         begin = part.begin_ps
         for since, until, times in phases:

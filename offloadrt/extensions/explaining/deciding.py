@@ -44,7 +44,7 @@ def _nothing(done: int, asked: int) -> None:
 
 @attrs.frozen
 class EntryEffect:
-    """The times of some runs with one entry, or a set of entries, at both ends of its range, all else unchanged."""
+    """The times of some runs with one entry (or several together) at either end of its range, all else unchanged."""
 
     entry: str
     low: tuple[float, ...]
@@ -170,7 +170,7 @@ def _is_charged(key: str, places: Iterable[str]) -> bool:
 # ---------------------------------------------------------------------- after the draws
 @attrs.frozen
 class Screening:
-    """Which of the uncertain entries change a run, and how. nominal: elapsed seconds of the runs as they stand."""
+    """Says which uncertain entries change a run, and how; `nominal` has the seconds of the unchanged runs."""
 
     nominal: tuple[float, ...]
     effects: list[EntryEffect]
@@ -294,7 +294,7 @@ def decided(
 
 
 def turned(points: Sequence[Point], nominal: Sequence[Result], drawn: DrawnRuns) -> list[str]:
-    """Say which steps between values of a sweep change sign in some draws: faster becomes slower. Most often first."""
+    """Say which steps between swept values are faster in some draws and slower in others, the most frequent first."""
     places = [point.axis_values for point in points]
     numbers = {tuple(place.values()): number for number, place in enumerate(places)}
     axes = {name: [*dict.fromkeys(place[name] for place in places)] for name in (places[0] if drawn.matters else ())}

@@ -189,7 +189,7 @@ class Lanes:
 
 @attrs.define
 class CounterTracks:
-    """Numbers over time, each on a track of its own."""
+    """Draws numbers over time, each on a track of its own."""
 
     canvas: Canvas
     _tracks: dict[tuple[str, str], int] = attrs.field(factory=dict)
@@ -379,7 +379,7 @@ _HOST_THREADS = ("main", "host thread", "hidden helper thread", "rank ")
 
 
 class Drawing:
-    """Draws rows, in order, on a canvas; `finish` ends what is still open.
+    """Draws the rows of a trace, in order, on a canvas; `finish` ends the slices that are still open.
 
     Of the device table only the number of entries is drawn; its events are for the logs. causal_log: the resumptions
     and annotations of the same run; drawing takes the annotations out of it.

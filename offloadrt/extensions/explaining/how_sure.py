@@ -46,7 +46,7 @@ _MOST = 3
 
 @attrs.frozen
 class Dependence:
-    """An entry on which it depends whether the sentence holds.
+    """An uncertain entry whose value decides whether the sentence about the run's limit holds.
 
     correlation: of the entry's position in its range with whether the sentence holds, from -1 to 1.
     """
@@ -57,7 +57,7 @@ class Dependence:
 
 @attrs.frozen
 class Robustness:
-    """In how many draws the sentence holds, on which entries this depends, and what limits the run in the others."""
+    """Says in how many draws the sentence holds, on which entries that depends, and what limits the run otherwise."""
 
     holds: int
     draws: int
@@ -86,7 +86,7 @@ class Robustness:
 
 @attrs.frozen
 class Drawn:
-    """The runs at the draws: the drawn values, and the share of the path that the sentence's resource has in each."""
+    """The runs with drawn values: those values, and which share of the path the sentence's resource has in each run."""
 
     robustness: Robustness
     draws: Draws
@@ -159,7 +159,7 @@ _RIVAL = 0.25
 
 
 def with_rival(limit: Limit, sure: Robustness) -> Limit:
-    """Add to the sentence what limits the run instead, if it does so in at least a quarter of the draws."""
+    """Add to the sentence what limits the run in other draws, if that is so in at least a quarter of the draws."""
     rival, count = next(iter(sure.others.items()), ("", 0))
     if not sure.draws or count < _RIVAL * sure.draws:
         return limit
@@ -346,7 +346,7 @@ _LEAST = 4
 
 @attrs.frozen
 class TotalOrder:
-    """The total-order index of an entry or of the group of all others, with half the width of its 95 % interval."""
+    """The total-order Sobol index of an entry, or of all others together, and half its 95 % interval's width."""
 
     entry: str
     index: float

@@ -43,7 +43,7 @@ class ArrayUseRecord:
 
     @classmethod
     def of(cls, use: ArrayUse) -> ArrayUseRecord:
-        """Make the record of a kernel's use of an array."""
+        """Convert a kernel's use of an array to the record that `--json` prints."""
         return cls(**{field.name: getattr(use, field.name) for field in attrs.fields(cls)})
 
 
@@ -61,7 +61,7 @@ class KernelRecord:
 
     @classmethod
     def of(cls, kernel: Kernel) -> KernelRecord:
-        """Make the record of a kernel."""
+        """Convert a kernel to the record that `--json` prints."""
         found = kernel.analysis
         if found is None:
             costs = kernel.flops_per_iteration, kernel.bytes_per_iteration
@@ -120,7 +120,7 @@ def kernels_of(reference: str) -> Iterable[RenderableType]:
 
 
 def record_of(reference: str) -> KernelsRecord:
-    """Return what `kernels_of` shows as a record. Raises ScenarioNotFound, ScriptFailed."""
+    """Return what `kernels_of` shows, as a record for JSON. Raises ScenarioNotFound, ScriptFailed."""
     kernels, programs, unread = _found(reference)
     objects = [
         ObjectRecord(host, entry.name, entry.rank, entry.gaf)

@@ -29,7 +29,7 @@ from offloadrt.study.errors import UserError
 
 @attrs.define
 class LineUse:
-    """What the directives of one line did in the measured time; times are picoseconds."""
+    """The time that the directives of one source line took in the measured time; times are picoseconds."""
 
     place: str
     """File and line, as "patch.cpp:41"."""
@@ -55,7 +55,7 @@ class LineUse:
 
 
 def lines_of(observed: Observed) -> list[LineUse]:
-    """Add up a run by line; sort the lines by their time on the critical path, then by their threads' time."""
+    """Add up a run by source line; sort the lines by time on the critical path, then by their threads' time."""
     lines: dict[str, LineUse] = {}
     places = observed.causal_log.source_lines
 
@@ -209,7 +209,7 @@ AS_IT_IS: Final = "the device, as it is"
 
 @attrs.frozen
 class Verdict:
-    """How long a line's target regions took, and estimates of other places to run them.
+    """Compares how long a line's target regions took with estimates of other places to run them.
 
     All times are seconds, summed over the line's `runs` launches.
     """
@@ -225,7 +225,7 @@ class Verdict:
 
     @property
     def best(self) -> str:
-        """Say whether the regions belong on the device or on the host."""
+        """Say in words whether the regions belong on the device or on the host."""
         if self.host_s < min(self.as_run_s, self.mapped_s):
             return f"the host, {self.as_run_s / self.host_s:.3g} times as fast"
         if self.mapped_s < 0.8 * self.as_run_s:

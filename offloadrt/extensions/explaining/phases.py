@@ -50,7 +50,7 @@ class _Steps:
 
 @attrs.frozen
 class NamedPhases:
-    """The named phases of a run, by the name of the actor that is in them."""
+    """The phases that a run has named, by the name of the actor that was in them."""
 
     _of_actor: Mapping[str, _Steps]
     _of_first: _Steps

@@ -82,7 +82,7 @@ class ReportedRun:
 
     @property
     def shown(self) -> tuple[int, int]:
-        """Return begin and end of the time that is shown, in picoseconds."""
+        """Return the begin and the end of the time that the report shows, in picoseconds."""
         whole = self.observed.windows[0][0], self.observed.windows[-1][1]
         return self.window or whole
 

@@ -198,7 +198,7 @@ class Observed:
 
     @property
     def elapsed_ps(self) -> int:
-        """Return the measured time: the sum of the path's parts, with the left-out instances of sampled phases."""
+        """Return the measured time: the lengths of all path parts, with the instances of phases that were left out."""
         return sum(part.ps for part in self.path)
 
     @property
@@ -312,7 +312,7 @@ class PathShare:
 
 @attrs.frozen
 class Limit:
-    """What limits a run: the resource, the call or kernel behind it, and the sentence that says so."""
+    """Says what limits a run: a resource, the call or kernel behind it, and a sentence that says so."""
 
     resource: str
     call: str
@@ -386,7 +386,7 @@ def limit_of(observed: Observed, resource: str = "") -> Limit:
 
 
 def spoken(of: PathShare | Limit) -> str:
-    """Return a resource in the sentence's words: "the device table", "calls of the driver"."""
+    """Return a resource in words that fit into the sentence: "the device table", "calls of the driver"."""
     resource = of.name if isinstance(of, PathShare) else of.resource
     work = _WORK.get(resource)
     return f"the {_named(resource)}" if work is None else work[:1].lower() + work[1:]

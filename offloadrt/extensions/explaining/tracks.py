@@ -49,7 +49,7 @@ class Slice:
 
 @attrs.define
 class TimelineTrack:
-    """A track: of a thread, or of one lane of a resource."""
+    """One track of a timeline: a thread, or one lane of a resource."""
 
     group: str
     name: str
@@ -60,7 +60,7 @@ class TimelineTrack:
 
 @attrs.define
 class Counter:
-    """A number over time: when it changes, and its value from then on."""
+    """A number over time: the times at which it changes, and its value from each of them on."""
 
     group: str
     name: str
@@ -294,7 +294,7 @@ def threads_of(tracks: Iterable[TimelineTrack]) -> list[TimelineTrack]:
 
 
 def own_times(track: TimelineTrack, window: tuple[int, int]) -> dict[str, int]:
-    """Return a thread's picoseconds by the kind of its innermost slice; they add up to the window's length."""
+    """Return how long (in ps) a thread's innermost slice was of each kind; the sum is the length of the window."""
     times: dict[str, int] = {}
     outside = window[1] - window[0]
     for path, own_ps in _own(track.slices):
@@ -307,7 +307,7 @@ def own_times(track: TimelineTrack, window: tuple[int, int]) -> dict[str, int]:
 
 
 def flame_of(tracks: Iterable[TimelineTrack]) -> Frame:
-    """Return the flame graph of directives, calls and waits of all host threads: its root."""
+    """Return the root of the flame graph of all host threads' directives, calls and waits."""
     root = Frame("host threads")
     for track in tracks:
         for path, own_ps in _own(track.slices):

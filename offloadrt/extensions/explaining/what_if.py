@@ -287,7 +287,7 @@ def _resource(places: Iterable[str], shares: Mapping[tuple[str, str, str], float
 
 
 def half(change: Proposal, spec: MachineSpec, gain: float) -> Proposal | None:
-    """Return the change to half of a cost whose change to zero gained `gain`; None if there is no half to try."""
+    """Return the change that halves a cost, if removing it gained `gain`; None if half of it cannot be tried."""
     if change.kind != "cost":
         return None
     ((key, given),) = change.overrides.items()
@@ -372,7 +372,7 @@ _WORTH = 1.01
 
 @attrs.frozen
 class CurvePoint:
-    """The gain with `part` of a cost left; for a rate, with that part of the step to its double left out."""
+    """The gain when `part` of a cost is left; for a rate, when that part of its increase to the double is left out."""
 
     part: float
     gain: float
@@ -440,7 +440,7 @@ _MOST_REFUSED = 4
 
 
 def notes_on_work(tried: Tried, most: int) -> list[str]:
-    """Say which of the first `most` changes do more or less work than the run, and which do other work."""
+    """Say which of the first `most` changes make the run do more, less or other work than before."""
     scaled = [one for one in tried.what_ifs[:most] if one.work != 1.0]
     notes = [f"{one.change.name} does {one.work:.3g} times the work; its gain is for equal work" for one in scaled]
     if tried.other_work:
@@ -517,7 +517,7 @@ class Trials:
         return self.known(base, ahead)
 
     def known(self, base: Result, left: Sequence[Proposal]) -> Tried:
-        """Return the results of all changes tried so far. left: the changes that are not tried yet."""
+        """Return the results of the changes tried so far; `left` are the changes that are not tried yet."""
         known = self.merit_in(base)
         what_ifs, other_work = [], []
         for change, result in self._answered:
@@ -557,7 +557,7 @@ class Trials:
         return time.monotonic() + usual_s < self.deadline
 
     def point_of(self, change: Proposal | None) -> Point:
-        """Return the point of a sweep that runs a change; for None, the run that is explained."""
+        """Return the point (one run) of a sweep that tries a change; for None, that of the run to explain."""
         if change is None:
             return Point(registry.reference(self.scenario), dict(self.given), self.options)
         options = attrs.evolve(self._options(change), overrides={**self.options.overrides, **change.overrides})

@@ -286,7 +286,7 @@ def _judged(record: ReplayRecord) -> str:
 
 @attrs.frozen
 class OutcomeRecord:
-    """What came out, in how many runs, and whether that is a failure."""
+    """An outcome of the program: in how many runs it occurred, and whether it is a failure."""
 
     outcome: str
     runs: int
@@ -295,7 +295,7 @@ class OutcomeRecord:
 
 @attrs.frozen
 class FailureRecord:
-    """A failing run, made as small as it gets.
+    """A failing run, after it was made as small as possible.
 
     `expected` came out in the order of scheduling, without a fault; `detail` is the error's own traceback, or what the
     checkers report; `token` is what `replay` takes.
@@ -322,7 +322,7 @@ class FailureRecord:
         schedule: list[str],
         tried: int,
     ) -> FailureRecord:
-        """Make the record of a failing run, with its token; this runs the program again."""
+        """Convert a failing run to a record for JSON, with its token; this runs the program again."""
         from offloadrt.extensions.exploring.program import lost_updates, token_of
 
         lost = lost_updates(_scenario_of(program), case)
@@ -357,7 +357,7 @@ class ExplorationRecord:
 
     @classmethod
     def of(cls, found: Exploration, strategy: str) -> ExplorationRecord:
-        """Make the record of an exploration; each failure is first made smaller, which takes runs."""
+        """Convert an exploration to a record for JSON; each failure is first made smaller, which takes runs."""
         from offloadrt.extensions.exploring.explore import shrink
         from offloadrt.extensions.exploring.program import story_of
 
@@ -385,7 +385,7 @@ class EverywhereRecord:
 
     @classmethod
     def of(cls, found: Everywhere) -> EverywhereRecord:
-        """Make the record of the runs with faults; their failures cannot be made smaller."""
+        """Convert the runs with faults to the record that `--json` prints; their failures cannot be made smaller."""
         failures = [
             FailureRecord.of(found.program, counted.case, counted.outcome, found.reference, [], 0)
             for counted in found.failures
@@ -413,7 +413,7 @@ class ReplayRecord:
 
     @classmethod
     def of(cls, again: Replayed) -> ReplayRecord:
-        """Make the record of a replayed run."""
+        """Convert a replayed run to the record that `--json` prints."""
         from offloadrt.extensions.exploring.explore import is_failure
         from offloadrt.extensions.exploring.program import story_of
 

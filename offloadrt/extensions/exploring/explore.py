@@ -41,7 +41,7 @@ _BATCH_HERE = 4
 
 @attrs.define
 class Counted:
-    """How often an outcome occurred, and the first run with it."""
+    """An outcome: how often it occurred, and the first run that had it."""
 
     outcome: RunOutcome
     number: int
@@ -74,7 +74,7 @@ class CountedOutcomes(ABC):
         )
 
     def count(self, outcome: RunOutcome, number: int, case: ScheduleCase) -> None:
-        """Count the outcome of a run; number, case: those of the run."""
+        """Count the outcome of a run, which has this number and this case."""
         self.outcomes.setdefault(outcome.key, Counted(outcome, number, case)).runs += 1
         self.runs += 1
 
@@ -143,7 +143,7 @@ def explore(
 
 
 def fitted(program: Program, plan: SchedulePlan, duration: float) -> SchedulePlan:
-    """Return the plan with the program's duration in virtual seconds, its number of choices and its costs filled in."""
+    """Return the plan with the program's duration in virtual seconds, its number of choices and its costs."""
     plan = plan.fitted(duration, 1, program.costs() if plan.kind == "costs" else ())
     if plan.kind in ("pct", "delay"):
         reach = (plan.length or 0.0) if plan.kind == "pct" else 0.0
@@ -234,7 +234,7 @@ class WitnessedProgram(Program, Protocol):
     """A program that can record where it waits."""
 
     def recorded_awaits(self) -> tuple[RunOutcome, AwaitRecorder]:
-        """Run it once in the order of scheduling; return the outcome and the recorded awaits."""
+        """Run the program once in the order of scheduling; return its outcome and the awaits it made."""
 
 
 @attrs.define(kw_only=True)
@@ -314,7 +314,7 @@ class Shrunk:
     """How many runs were made to make it smaller."""
 
     def fails(self, program: Program, case: ScheduleCase, reference: RunOutcome) -> RunOutcome | None:
-        """Run a case; return its outcome if it fails as this one does, None if not or if all runs are used up."""
+        """Run a case; return its outcome if it fails like this one, None if not or if no runs are left."""
         if self.runs >= _RUNS:
             return None
         self.runs += 1

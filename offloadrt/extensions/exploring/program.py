@@ -51,7 +51,7 @@ _TIMES = ("_s", "_ms", "_us", "_ns", "time", "elapsed", "speedup", "ratio")
 
 @attrs.frozen
 class RunOutcome:
-    """What a run ended with: an error, reports of checkers, or a result."""
+    """What a run ended with: an error, the reports of checkers, or a result."""
 
     key: str
     """Two outcomes with the same key are the same outcome."""
@@ -188,7 +188,7 @@ class EndCheck:
     violations: list[str] = attrs.field(factory=list)
 
     def outcome(self, ended: RunOutcome) -> RunOutcome:
-        """Return the outcome of a run with violations; ended: the outcome that it would have without them."""
+        """Return the outcome of a run that violated invariants; `ended` is the outcome that it would have otherwise."""
         return reported([f"{line} (after: {ended.text})" for line in self.violations])
 
     @asynccontextmanager
@@ -248,13 +248,16 @@ class Program(Protocol):
         """Return the program's name in reports."""
 
     def run(self, case: ScheduleCase, strategy: Strategy, *, hash: bool = False) -> Ended:
-        """Run it once, with the costs and faults of `case` and under `strategy`. Raises UserError for wrong options."""
+        """Run the program once, with the costs and faults of `case` and under `strategy`.
+
+        Raises UserError for wrong options.
+        """
 
     def costs(self) -> tuple[str, ...]:
         """Return the names of the machine's entries that are costs or rates with a range."""
 
     def smaller(self) -> Sequence[Program]:
-        """Return variants of the program, each with one shrinkable parameter made smaller, the smallest value first."""
+        """Return variants of the program with one of its shrinkable parameters made smaller, smallest value first."""
 
 
 @attrs.frozen
@@ -366,7 +369,7 @@ def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
 
 
 def lost_updates(program: ScenarioProgram, case: ScheduleCase) -> list[str]:
-    """Return reports of mistakes of the runtime itself, not the program, in a case and in the order of scheduling."""
+    """Run the program in a case and in the order of scheduling; return reports of mistakes of the runtime itself."""
     found: list[str] = []
     for title, one in (("in this schedule", case), ("in the order of scheduling", ScheduleCase())):
         run, parameters = program._made(one, strategy=one.strategy)
@@ -384,7 +387,7 @@ def digests_of(program: ScenarioProgram) -> dict[str, str]:
 
 
 def first_digits(program: str, machine: str, emulator: str) -> dict[str, str]:
-    """Return the first 12 digits of three hashes by names for them, as a token stores them."""
+    """Return the first 12 digits of three hashes, under the names by which a token stores them."""
     every = {"the program": program, "its machine": machine, "offloadrt": emulator}
     return {name: digest[:_DIGITS] for name, digest in every.items()}
 
@@ -403,7 +406,7 @@ def _shown(program: ScenarioProgram) -> str:
 
 @attrs.frozen
 class Replayed:
-    """A token's run, made again."""
+    """A run that was made again from a token."""
 
     token: Token
     program: ScenarioProgram

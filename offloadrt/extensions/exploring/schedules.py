@@ -25,7 +25,7 @@ from offloadrt.study.errors import UserError, did_you_mean
 
 @attrs.frozen
 class ScheduleCase:
-    """One schedule: a strategy with its numbers, or recorded departures; and the costs and faults of the run."""
+    """One schedule: a strategy with its numbers, or recorded departures; with the costs and faults of the run."""
 
     kind: str = "fifo"
     """The strategy: "fifo", "random", "pct", "delay" or "schedule" (recorded departures)."""
@@ -59,7 +59,7 @@ class ScheduleCase:
 
     @property
     def size(self) -> int:
-        """Return the number of departures plus that of drawn costs."""
+        """Return the number of departures plus the number of drawn costs."""
         return len(self.departures) + len(self.costs)
 
 
@@ -105,7 +105,7 @@ def unpacked(row: Sequence[Any]) -> ScheduleCase:
 
 
 def drawn(keys: tuple[str, ...], seed: int) -> tuple[tuple[str, float], ...]:
-    """Draw for each entry a quantile of its range; equal seeds draw the same on every Python."""
+    """Draw a position in its range for each entry; equal seeds draw the same on every version of Python."""
     draw = random.Random(seed).random
     return tuple((key, round(draw(), 4)) for key in keys)
 

@@ -28,7 +28,7 @@ Op = TypeVar("Op")
 
 @attrs.frozen(eq=False)
 class HostBranch:
-    """How control chooses among the successors of a node."""
+    """Says how control chooses among the successors of a node."""
 
     test: ast.expr | None = None
     """Where this condition holds, control goes to the first of two successors. None for a ``match`` and for the
@@ -95,7 +95,7 @@ def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
 
 
 class Scope:
-    """The values of a function's names, at the point that the walk through the function has reached.
+    """The values of a function's names at the point of the source that the walk has reached.
 
     A pass for which a name means the same everywhere in a function leaves the methods that follow assignments as they
     are.
@@ -116,7 +116,7 @@ class Scope:
         return name in self.names
 
     def method(self, name: str) -> Any:
-        """Return the method that ``self.name`` is; None where that is not known."""
+        """Return the method for which ``self.name`` stands; None where the source does not tell."""
         return None
 
     def known(self, node: ast.expr) -> Any:
@@ -138,10 +138,10 @@ class Scope:
         return 0
 
     def define(self, tree: FunctionTree) -> None:
-        """Let a name stand for the function that is defined here."""
+        """Record that a name stands for the function that is defined at this point."""
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
-        """Let a name, or each of several, stand for a value."""
+        """Record that a name, or each of several names, stands for a value."""
 
     def unbind(self, names: Iterable[str], why: str) -> None:
         """Record that names stand for different things at different times. why: the reason, for messages."""
@@ -327,7 +327,7 @@ class FlowBuilder(Generic[Op, S]):
     # pieces of the source
 
     def alternatives(self, branch: HostBranch, *sides: Walk) -> None:
-        """Walk through paths that part here and meet again behind."""
+        """Walk through paths that part here and meet again afterwards."""
         fork = Node[Op](branch=branch)
         self.reach(fork)
         join = Node[Op]()
@@ -447,7 +447,7 @@ STAYS: Final = 124
 
 @attrs.frozen
 class Rounds:
-    """How often a loop runs once control has reached it. body: the mean number of rounds."""
+    """Says how often a loop runs once control has reached it; `body` is the mean number of rounds."""
 
     body: float
     tests: float
@@ -494,7 +494,7 @@ def shares(weights: Sequence[int]) -> list[float]:
 
 
 def known(test: ast.expr | None) -> float | None:
-    """Return the probability of a condition that is a constant or that `expect` gives; None for other conditions."""
+    """Return the probability of a condition if it is a constant or if `expect` gives it; else None."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             holds = known(operand)

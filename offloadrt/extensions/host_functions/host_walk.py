@@ -71,7 +71,7 @@ class HostWalk(ABC, Generic[Op, S]):
         """Handle the step of a loop to the next element of its iterable."""
 
     def suspend(self, node: ast.expr) -> None:
-        """Handle a ``yield``."""
+        """Handle a ``yield``, at which the function is suspended."""
         self.parts(node)
 
     def contexts_end(self, node: ast.With | ast.AsyncWith) -> None:
@@ -87,7 +87,7 @@ class HostWalk(ABC, Generic[Op, S]):
     # what a pass does
 
     def emit(self, operation: Op, at: ast.AST) -> None:
-        """Append an operation to the path. at: the source node that it comes from."""
+        """Append an operation to the path; `at` is the source node from which it comes."""
         self.flow.emit(operation, id(at))
 
     def inline(self, scope: S, at: ast.AST) -> None:
@@ -155,7 +155,7 @@ class HostWalk(ABC, Generic[Op, S]):
                 self.parts(node)
 
     def later(self, statements: Sequence[ast.stmt]) -> Callable[[], None]:
-        """Return a function that walks through a block."""
+        """Return a function that walks through a block of statements when it is called."""
         return lambda: self.block(statements)
 
     def returns(self, node: ast.AST) -> None:
@@ -273,7 +273,7 @@ class HostWalk(ABC, Generic[Op, S]):
         self.scope.restore({**names, **{name: before[name] for name in own if name in before}})
 
     def filtered(self, conditions: Sequence[ast.expr], body: Callable[[], None]) -> None:
-        """Walk through `body` for the elements for which all conditions hold."""
+        """Walk through `body`, as executed for the elements for which all conditions hold."""
         if not conditions:
             body()
             return

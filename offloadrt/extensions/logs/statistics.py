@@ -50,7 +50,7 @@ class LockWaits:
         return self._waits.get(actor)
 
     def follow(self, label: str, time_ps: int, actor: int, lock: str) -> EndedWait | None:
-        """Read the next event; return the wait of its actor that has ended with it, or None.
+        """Read the next event of a trace; return the wait of its actor that ends with it, or None.
 
         lock: the lock of a lock's event, ignored for others. An actor that waits and then does anything but get the
         lock has given up. It has also given up if it gets the lock after that had been free, unless it was woken to try

@@ -36,7 +36,7 @@ class MpiError(OffloadError):
 
 
 class InPlace:
-    """The type of the constant `IN_PLACE`."""
+    """The type of the constant `IN_PLACE` (MPI_IN_PLACE)."""
 
     def __repr__(self) -> str:
         return "MPI_IN_PLACE"
@@ -75,15 +75,15 @@ class MpiBuffer:
 
     @property
     def where(self) -> str:
-        """Return where it lies, in the words of reports: "host memory" or "device N"."""
+        """Return in the words of reports where the buffer lies: "host memory" or "device N"."""
         return "host memory" if self.device is None else f"device {self.device}"
 
     def read(self) -> Bytes | None:
-        """Return a copy of its bytes, packed; None for a phantom."""
+        """Return a packed copy of the buffer's bytes; None for a phantom, which has no data."""
         return None if self.values is None else np.ascontiguousarray(self.values).reshape(-1).view(np.uint8).copy()
 
     def write(self, packed: Bytes | None) -> None:
-        """Store packed bytes at its beginning, up to its length; does nothing for a phantom."""
+        """Store packed bytes at the buffer's beginning, up to its length; do nothing if it has no data (a phantom)."""
         if packed is None or self.values is None or not packed.size:
             return
         packed = packed[: self.nbytes]

@@ -321,5 +321,5 @@ LIBRARIES: Final[Mapping[str, Mapping[str, Rule]]] = {
 
 
 def algorithm(library: str, call: str, size: int, nbytes: int, count: int) -> a.Algorithm:
-    """Return the algorithm that an MPI library chooses for a call. nbytes, count: as its sources count them."""
+    """Return the algorithm that an MPI library chooses for a call; its sources say how they count `nbytes`, `count`."""
     return LIBRARIES[library][call](size, nbytes, count)

@@ -57,7 +57,7 @@ class Channel:
     """The number of the node on which each rank runs."""
 
     def among(self, ranks: Sequence[int]) -> Channel:
-        """Return a channel for some of the ranks, this one among them, renumbered in the given order."""
+        """Return a channel for some of the ranks (this one included), which are renumbered in the given order."""
 
         def isend(buffer: MpiBuffer, rank: int) -> Awaitable[MpiRequest]:
             return self.isend(buffer, ranks[rank])
@@ -69,7 +69,7 @@ class Channel:
         return attrs.evolve(self, rank=rank, size=len(ranks), isend=isend, irecv=irecv, nodes=nodes)
 
     async def wait(self, *requests: MpiRequest) -> None:
-        """Wait until these sends and receives are complete."""
+        """Wait until all of these sends and receives are complete."""
         if requests:
             endpoint = self._endpoint
             await endpoint.wait(requests, len(requests), self._call, self._at, background=self._background)
@@ -137,7 +137,7 @@ def segments(buffer: MpiBuffer, nbytes: int) -> list[MpiBuffer]:
 
 
 def below(size: int) -> int:
-    """Return the largest power of two that is not above `size`."""
+    """Return the largest power of two that is at most `size`."""
     return 1 << (size.bit_length() - 1)
 
 

@@ -21,7 +21,7 @@ from offloadrt.sim import Mailbox, Simulation, Station
 
 @attrs.frozen(eq=False)
 class NicPacket:
-    """What a card sends: a message, the announcement of one, a request for announced data, or that data."""
+    """A packet between network cards: a message, its announcement, a request for announced data, or that data."""
 
     destination: Nic
     nbytes: int

@@ -96,13 +96,13 @@ class PendingWait:
         """The signal on which its thread is parked; None if it is not parked."""
 
     def count(self, request: MpiRequest) -> None:
-        """Count a request that is complete, and wake the thread if none is left to wait for."""
+        """Count one more complete request, and wake the thread if it needs no further one."""
         self.left -= 1
         if self.left <= 0:
             self.wake()
 
     def wake(self) -> None:
-        """Wake the thread, if it is parked, so that it looks for work and for complete requests."""
+        """Wake the thread, if it is parked, to look for work and for complete requests."""
         if self.parked is not None and not self.parked.is_set:
             self.parked.set()
 
@@ -187,7 +187,7 @@ class MpiRequest:
 
     @property
     def called(self) -> str:
-        """Describe the request for reports: rank and call, with the line of the program or else the other side."""
+        """Describe the request for reports: its rank and call, with the program's line or else the other rank."""
         return f"{self.endpoint}'s {self.call} {f'({self.at})' if self.at else self.what}"
 
     def finish(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, nbytes: int = 0) -> None:
@@ -439,7 +439,7 @@ class Endpoint:
         return self.actor is not None and self.actor.finished
 
     def said_last(self) -> str:
-        """Return " after CALL" with the last MPI call, for reports; empty if there was none."""
+        """Return " after CALL" for reports, where CALL is the last MPI call; empty if there was none."""
         return f" after {self.last_call}" if self.last_call else ""
 
     def mistakes(self) -> list[str]:
@@ -470,7 +470,7 @@ class Endpoint:
     # ------------------------------------------------------------------ progress
 
     def add_work(self, work: Work) -> None:
-        """Leave work for a thread that is in an MPI call or enters one later."""
+        """Give work to a thread that is in an MPI call, or else to the next thread that enters one."""
         self._work.append(work)
         for parked in self._parked:
             if not parked.is_set:
@@ -478,7 +478,7 @@ class Endpoint:
                 return
 
     async def on_core(self, seconds: float) -> None:
-        """Let the library work for so many seconds on a core."""
+        """Let the MPI library work for this many seconds on a core."""
         if seconds > 0.0:
             await self.machine.work(seconds, "ranks")
 
@@ -544,7 +544,7 @@ class Endpoint:
         return message
 
     async def look(self, call: str, at: str) -> None:
-        """Do the work that is there, without waiting for more, on behalf of a call such as MPI_Test."""
+        """Do the work that has come, without waiting for more, on behalf of a call such as MPI_Test."""
         with self.call(call, at):
             await self.on_core(self.costs.library.test)
             for _ in range(len(self._work)):

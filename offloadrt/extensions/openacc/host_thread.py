@@ -57,7 +57,7 @@ DataKind = Literal["copy", "copyin", "copyout", "create", "present", "delete"]
 
 @attrs.frozen(eq=False)
 class DataClause:
-    """One data clause and the arrays and sections in its list."""
+    """A data clause with the arrays and sections in its list."""
 
     kind: DataKind
     items: tuple[Span, ...]
@@ -65,7 +65,7 @@ class DataClause:
 
 @attrs.frozen(eq=False)
 class UpdateClause:
-    """One clause of ``update``, ``host(…)`` (also called ``self``) or ``device(…)``, and its list."""
+    """A clause of ``update`` with its list: ``host(…)``, also called ``self``, or ``device(…)``."""
 
     kind: Literal["host", "device"]
     items: tuple[Span, ...]
@@ -102,12 +102,12 @@ def delete(*items: Span) -> DataClause:
 
 
 def host(*items: Span) -> UpdateClause:
-    """Copy from the device to the host: ``update host``."""
+    """Make the clause ``host`` of `update`: copy from the device to the host."""
     return UpdateClause("host", items)
 
 
 def device(*items: Span) -> UpdateClause:
-    """Copy from the host to the device: ``update device``."""
+    """Make the clause ``device`` of `update`: copy from the host to the device."""
     return UpdateClause("device", items)
 
 

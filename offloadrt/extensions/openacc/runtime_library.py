@@ -124,7 +124,7 @@ class KernelTimes:
 
 @attrs.define
 class InFlight:
-    """One execution of a kernel that has not ended on every device.
+    """An execution of a kernel that has not ended on all of its devices yet.
 
     left: on how many devices it has yet to end. longest_s: seconds on the slowest device so far. The host launches it
     on one device after the other; the delays between these launches are not the kernel's time.
@@ -184,7 +184,7 @@ class KernelRecords:
 
 @attrs.frozen
 class CompilerModel:
-    """How the run-time library of one compiler manages device memory and copies.
+    """Says how the run-time library of one compiler manages device memory and copies.
 
     allocator: the name of the allocator of the program's data. arguments: where the blocks for the arguments of
     launches come from; None where launches need none. one_buffer: pageable memory is staged in one pinned buffer of

@@ -50,7 +50,7 @@ _NO_MAP = ATTACH | LITERAL | PRIVATE
 
 @attrs.frozen
 class Otm(Managed):
-    """Treats implicit and pinned objects as `managed` does, and explicit ones as `copy` does.
+    """Treats implicit and pinned objects as the configuration `managed` does, and explicit ones as `copy` does.
 
     host_program: what a compiler knows of the program, from `HostProgram.of`.
     """
@@ -152,7 +152,7 @@ def placements_on(devices: Sequence[OffloadDevice]) -> tuple[ObjectPlacement, ..
 
 @attrs.define(eq=False)
 class TargetCall:
-    """What a target region's queue keeps for OTM.
+    """What the queue of a target region remembers for object placement (OTM).
 
     carried_out: the entries that the region has made for maps of data directives around it, each with its item.
     """

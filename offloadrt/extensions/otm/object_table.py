@@ -33,7 +33,7 @@ managed memory that stays with the CPU and is reached over the link.
 
 @attrs.frozen
 class ObjectPlacement:
-    """The latest decision about an object. name: that of the program's variable."""
+    """The latest decision where an object lies; `name` is that of the program's variable."""
 
     name: str
     nbytes: int
@@ -76,7 +76,7 @@ class Candidate:
 
 @attrs.frozen
 class Placed:
-    """The placement of an active object."""
+    """The placement of an object that running constructs use."""
 
     nbytes: int
     rank: int
@@ -115,7 +115,7 @@ class ActiveBytes:
 
 @attrs.frozen
 class Decision:
-    """The result of `decide`.
+    """The placements that `decide` has chosen.
 
     changed: placements that are new or have changed, in the order in which they were decided.
     """
@@ -292,7 +292,7 @@ class ObjectTable:
         return changes
 
     def advice_due(self, array: HostArray) -> Advice | None:
-        """Return the advice that the driver must get for an active object; None for an explicit one or no change."""
+        """Return the advice that the driver must still get for an active object; None if it needs none."""
         one, mechanism = self._objects[array], self.mechanism(array)
         if mechanism is None or mechanism == "explicit" or one.prefers_host is (mechanism == "pinned"):
             return None
@@ -350,7 +350,7 @@ class ObjectTable:
         return item, item.type | TO if one.used_in_place else item.type
 
     def put_back(self, item: MapItem) -> None:
-        """Put a map back that was taken out and not carried out."""
+        """Put back a map that was taken out of the list and could not be carried out."""
         if item.array is not None and (one := self._objects.get(item.array)) is not None:
             one.open.insert(0, item)
 

@@ -44,7 +44,7 @@ MAKES_OBJECTS = ("array", "managed_array", "declare_target", "declare_target_lin
 
 @attrs.frozen(eq=False)
 class TargetConstruct:
-    """A directive that runs a kernel on a device, as the source has it."""
+    """A directive of the source that runs a kernel on a device."""
 
     kernel: Kernel
     objects: tuple[str, ...]
@@ -65,7 +65,7 @@ class HostFunction:
 
 @attrs.frozen
 class ProgramObject:
-    """An object of the program, by its name."""
+    """An object (array) of the program, identified by its name."""
 
     name: str
 
@@ -77,7 +77,7 @@ class DataUpdate:
 
 @attrs.frozen
 class Ambiguous:
-    """What a name stands for when that depends on the path taken. why: the reason, for messages."""
+    """Stands for a name's meaning that depends on the path taken; `why` is the reason, for messages."""
 
     why: str
     runs: bool = False
@@ -421,7 +421,7 @@ class TargetRegion:
     line: int
 
     def laf(self, name: str) -> float:
-        """Return how often each iteration of the region's loop accesses an object (LAF)."""
+        """Return how often each iteration of the region's loop accesses an object: its local access frequency."""
         total = 0.0
         for use, given in zip(self.kernel.arrays, self.objects, strict=True):
             if given == name:

@@ -146,7 +146,7 @@ def _places(recording: Recording) -> list[str]:
 
 @attrs.frozen
 class SlowPlace:
-    """A place at which one repeat, or one interval of many, took far longer than is usual there."""
+    """A place of the program at which one repeat, or one interval of many, took far longer than is usual there."""
 
     which: str
     where: str
@@ -222,7 +222,7 @@ class RepeatRange(InputRange):
 
 @attrs.frozen
 class RecordedRanges:
-    """The ranges of a recorded program's host times and kernel costs; None where a value is not a range."""
+    """The ranges of a recorded program's host times and kernel costs; None stands for a value without a range."""
 
     host_times: RepeatRange | None
     kernel_costs: InputRange | None

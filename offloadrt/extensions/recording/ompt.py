@@ -12,7 +12,7 @@ from offloadrt.runtime.mapping.map_item import MapItem
 
 
 class Tool(Protocol):
-    """Called at each operation on the host, in order.
+    """Receives each operation of the runtime, as an OMPT tool does; it is called on the host, in order.
 
     Addresses are those of the emulated machine; array is None if no host memory takes part.
     """

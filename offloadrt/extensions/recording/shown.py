@@ -213,7 +213,7 @@ class RecordedRunRecord:
 
     @classmethod
     def of(cls, run: Recording) -> RecordedRunRecord:
-        """Make the record of a run."""
+        """Convert a run to the record that `--json` prints."""
         meta = run.meta
         threads = meta.asked_threads or meta.threads
         known = (meta.costs, meta.host_touches, meta.oracle)
@@ -226,7 +226,7 @@ class RecordedRunRecord:
 
 @attrs.frozen
 class DirectiveRecord:
-    """The directives of one place in the source, and how often the real runtime did each operation for them."""
+    """The directives of one source line, and how often the real runtime did each operation for them."""
 
     source: str
     call: str
@@ -249,7 +249,7 @@ class RecordingRecord:
 
     @classmethod
     def of(cls, path: Path) -> RecordingRecord:
-        """Make the record of a recording. Raises UserError."""
+        """Convert a recording to the record that `--json` prints. Raises UserError."""
         runs = loaded(path)
         first = runs[0]
         directives = [
@@ -291,7 +291,7 @@ class RealRuntimeRecord:
 
     @classmethod
     def all_of(cls, path: Path) -> list[RealRuntimeRecord]:
-        """Make the records of all runs of a recording. Raises UserError."""
+        """Convert all runs of a recording to the records that `--json` prints. Raises UserError."""
         return [
             cls(
                 run.run,
@@ -311,7 +311,7 @@ class RecordedKernelsRecord:
 
     @classmethod
     def all_of(cls, path: Path) -> list[RecordedKernelsRecord]:
-        """Make the records of all runs of a recording. Raises UserError."""
+        """Convert all runs of a recording to the records that `--json` prints. Raises UserError."""
         return [cls(run.run, list(summary.kernels_of(run))) for run in loaded(path)]
 
 

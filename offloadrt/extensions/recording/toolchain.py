@@ -70,7 +70,7 @@ _WARNINGS = ("-Wall", "-Wextra")
 
 @frozen
 class Compiler:
-    """An LLVM compiler: its language, its path, and the version that it prints."""
+    """An LLVM compiler: its language, the path of its program, and the version that it prints."""
 
     language: Language
     path: Path
@@ -78,7 +78,7 @@ class Compiler:
 
     @property
     def major(self) -> int:
-        """Return the first number of the version."""
+        """Return the major number of the compiler's version."""
         return int(self.version.partition(".")[0])
 
 
@@ -480,7 +480,7 @@ _ALL_LAUNCHES = 1 << 30
 
 @frozen
 class RecordOptions:
-    """How a program is recorded.
+    """The options with which a program is recorded.
 
     `samples` launches of each kernel and shape are traced; `stop_directives` and `stop_seconds` end the program early;
     `host_touches` asks for the pages that host code touches. `check` asks for what a check needs: every launch is

@@ -36,7 +36,7 @@ from offloadrt.kernels import ArrayUse, Kernel, Launch
 
 @attrs.frozen(eq=False)
 class Indirect:
-    """An array that a kernel finds behind a pointer in memory, so that the runtime does not know of its use."""
+    """Wraps an array that a kernel reaches through a pointer in memory, so that the runtime does not see its use."""
 
     array: UsmArray
 
@@ -71,7 +71,7 @@ _JOIN: dict[ReduceOperation, np.ufunc] = {"plus": np.add, "minimum": np.minimum,
 
 @attrs.frozen(eq=False)
 class AlgorithmCall:
-    """One call of an algorithm. Raises ValueError if the algorithm returns something and `init` is None."""
+    """A call of a parallel algorithm. Raises ValueError if it returns a value and `init` is None."""
 
     algorithm: str
     policy: ExecutionPolicy

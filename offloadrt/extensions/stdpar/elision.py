@@ -36,7 +36,7 @@ from offloadrt.kernels.source import FunctionTree, Source, text
 
 
 class ExecutionPolicy(enum.Enum):
-    """The policies of ``std::execution``.
+    """The execution policies of C++'s ``std::execution``.
 
     `SEQ` runs in the calling thread, `PAR` on threads that make progress independently of one another, `PAR_UNSEQ` also
     vectorised, which is what a GPU does.
@@ -145,7 +145,7 @@ def calls_algorithms(tree: FunctionTree, threads: Set[str]) -> bool:
 
 
 class Marker(enum.Enum):
-    """The kinds of operations that decide whether a barrier stays.
+    """The kinds of operations that decide whether the barrier after an algorithm stays.
 
     HOST_ALGORITHM: an algorithm that is not offloaded. CALL: the call of a function that is not inlined. RETURN: the
     end of a function that is not inlined.
@@ -162,7 +162,7 @@ class Marker(enum.Enum):
 
 
 class Reason(enum.Enum):
-    """Why a barrier stays."""
+    """The reasons why a barrier stays."""
 
     ACCESS = "the host loads or stores"
     STACK = "the host accesses the stack, which the device can reach (system USM)"
@@ -247,7 +247,7 @@ class Kept:
 
 @attrs.frozen
 class Endless:
-    """The decision that `algorithm` has no barrier, since no path from it reaches an operation that needs one.
+    """The decision that `algorithm` gets no barrier, because no path after it reaches an operation that needs one.
 
     Such a path loops for ever.
     """
@@ -263,7 +263,7 @@ Decision = Elided | Kept | Endless
 
 @attrs.define
 class Window:
-    """The barriers of one host thread while it runs: whether an algorithm is outstanding, and where the thread waits.
+    """Follows one host thread's barriers while it runs: whether an algorithm is in flight, and where it waits.
 
     Where `elision` is off, the thread waits behind each algorithm.
     """
@@ -568,7 +568,7 @@ _OFFLOADED = (Marker.ALGORITHM, Marker.RETURNING)
 
 @attrs.frozen
 class CallSite:
-    """A call of an algorithm, and the first operations that the paths behind it meet.
+    """A place where an algorithm is called, and the first operations that the paths after it reach.
 
     A function that is inlined at several places contributes its calls once for each place.
     """
@@ -591,7 +591,7 @@ class CallSite:
 
 @attrs.frozen
 class ElisionPass:
-    """The decisions about all barriers of one host function, made from its source."""
+    """Decides about all barriers of one host function, from the function's source."""
 
     function: str
     calls: tuple[CallSite, ...]
@@ -713,7 +713,7 @@ def _call_site(node: Node[Operation], algorithm: Operation, elision: bool, syste
 
 
 class CompilationRefused(Exception):
-    """The implementation's compiler does not accept the program, so that the program does not start.
+    """Raised when the implementation's compiler would reject the program, which then does not start.
 
     Under icpx this happens where a kernel captures an array by reference. The message names the implementation, the
     algorithm and the array.

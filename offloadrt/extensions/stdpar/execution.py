@@ -270,7 +270,7 @@ class Executor:
             await self.queue.wait()
 
     async def drain(self) -> None:
-        """Wait for the thread's queue, if there is a device."""
+        """Wait for everything in the thread's queue; do nothing on a machine without a device."""
         if self.queue is not None:
             with self.runtime.calling("wait"):
                 await self.queue.wait()

@@ -37,7 +37,7 @@ _VERSION = 1
 
 
 class Place(enum.Enum):
-    """Where an operation ran."""
+    """Says where an operation ran: on the host or on the device."""
 
     HOST = "host"
     OFFLOAD = "offload"
@@ -45,7 +45,7 @@ class Place(enum.Enum):
 
 @attrs.frozen
 class OperationId:
-    """What the heuristic takes for the same operation.
+    """Identifies the operations that the heuristic treats as the same.
 
     name: the algorithm and its kernel, where AdaptiveCpp hashes the types of the arguments. size: the number of
     iterations.
@@ -176,7 +176,7 @@ class Sampling(enum.Enum):
 
 
 class Why(enum.Enum):
-    """The reason for a decision."""
+    """The reasons for which the heuristic decides."""
 
     SAMPLING = "a sampling run"
     NO_DATA = "no runtimes of both host and device are known"
@@ -212,7 +212,7 @@ class HeuristicRules:
 
 @attrs.frozen
 class OffloadDecision:
-    """One decision: when and before which operation it was made, and from which estimates.
+    """A decision of the heuristic: when and before which operation it was made, and from which estimates.
 
     host_s, offload_s: estimated times of the `predicted` operations, in seconds, with the transfer where one is needed.
     predicted: how many operations the estimates cover. changed: whether the other side ran before.

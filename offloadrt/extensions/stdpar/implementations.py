@@ -89,7 +89,7 @@ class AllocationMap:
 
 
 class PrefetchMode(enum.Enum):
-    """When allocations are prefetched (``ACPP_STDPAR_PREFETCH_MODE``).
+    """Says when allocations are prefetched to the device (``ACPP_STDPAR_PREFETCH_MODE``).
 
     FIRST: before the first kernel that uses the allocation. ALWAYS: see `AlwaysReading`. AFTER_SYNC: once in a batch,
     and only for the first operation after a wait.
@@ -102,7 +102,7 @@ class PrefetchMode(enum.Enum):
 
 
 class AlwaysReading(enum.Enum):
-    """Two readings of `PrefetchMode.ALWAYS`.
+    """The two ways in which `PrefetchMode.ALWAYS` can be understood.
 
     ONCE_PER_BATCH follows the public code: no allocation is prefetched twice in a batch. EVERY follows the paper's
     words: before every kernel.
@@ -155,7 +155,7 @@ def take_prefetches(
 
 
 class HostPointer(enum.Enum):
-    """What happens to an algorithm if the device cannot use one of its kernel's pointers.
+    """Says what happens to an algorithm if the device cannot use one of its kernel's pointers.
 
     HOST: it runs on the host, after a barrier. CRASH: the program crashes. REFUSED: the program does not compile.
     """
@@ -166,7 +166,7 @@ class HostPointer(enum.Enum):
 
 
 class ForeignFreeing(enum.Enum):
-    """What happens when code of another compiler frees memory that this implementation allocated.
+    """Says what happens when code of another compiler frees memory that this implementation allocated.
 
     FREES: free is replaced in the whole program and knows both kinds of memory. CRASH: libc gets a pointer that is not
     its own.
@@ -177,7 +177,7 @@ class ForeignFreeing(enum.Enum):
 
 
 class Offloading(enum.Enum):
-    """Whether algorithms with a given execution policy are offloaded.
+    """Says whether algorithms with a given execution policy run on the device.
 
     IF_PROGRESS: only where the device guarantees that its work items make progress independently of one another.
     """
@@ -188,7 +188,7 @@ class Offloading(enum.Enum):
 
 
 class SubmitPath(enum.Enum):
-    """The layers that a submission passes through, which decide its cost in the machine's profile.
+    """The software layers through which a submission passes; the machine's profile has their cost.
 
     DIRECT: the backend's in-order queue, without the layers of SYCL. SYCL: a SYCL queue. VENDOR: the vendor's runtime.
     NONE: nothing is submitted.
@@ -201,7 +201,7 @@ class SubmitPath(enum.Enum):
 
 
 class Temporaries(enum.Enum):
-    """Where the library has what an algorithm needs besides the program's data: partial results, states of tiles.
+    """Says where the library keeps what an algorithm needs besides the program's data, such as partial results.
 
     KEPT: in memory that a thread allocates once, and the result in memory of the host that the kernel writes itself
     (AdaptiveCpp's `allocation_cache.hpp`; oneDPL has it from the pools of SYCL's runtime). ALLOCATED: each call
@@ -215,7 +215,7 @@ class Temporaries(enum.Enum):
 
 
 class DataMemory(enum.Enum):
-    """Where the program's data lies: in SHARED USM, in DEVICE memory with explicit copies, or in the HOST's memory."""
+    """Says where the program's data lies: in SHARED USM, in DEVICE memory with explicit copies, or on the HOST."""
 
     SHARED = "shared"
     DEVICE = "device"
@@ -229,7 +229,7 @@ def _positive(factor: KernelFactor, attribute: attrs.Attribute[float], value: fl
 
 @attrs.frozen
 class KernelFactor:
-    """How long this compiler's kernels take, relative to those of the machine's own compiler.
+    """Says how long this compiler's kernels take, relative to those of the machine's own compiler.
 
     It is an input: the quality of a compiler's code does not follow from a runtime's mechanisms.
     """

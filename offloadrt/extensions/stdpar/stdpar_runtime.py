@@ -195,7 +195,7 @@ class SyclUsm:
         return entry[1]
 
     def view(self, array: UsmArray) -> Any:
-        """Return the values of an array as a kernel sees them."""
+        """Return the values of an array as a kernel on the device sees them."""
         if array.memory != "device":
             return array.values
         memory = self._device("kernel").memory
@@ -317,7 +317,7 @@ class StdParRuntime:
     def unplaced(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike, phantom: bool | None, memory: Memory
     ) -> UsmArray:
-        """Make an array whose address is still 0."""
+        """Make an array that has no address yet (its address is 0)."""
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         ghost = self._phantom if phantom is None else phantom
         values = None if ghost else make_values(name, lengths, element, None)

@@ -54,7 +54,7 @@ from offloadrt.trace import Event, Trace, events
 # As in CUDA, priorities matter to teams that wait. Nothing that runs is stopped, and a kernel that has begun and
 # lacks slots gets those that become free before any other kernel.
 def goes_before(packet: KernelPacket, other: KernelPacket) -> bool:
-    """Tell whether a kernel takes slots before another one that came earlier, as its priority is higher."""
+    """Tell whether a kernel gets slots before another one that arrived earlier, because its priority is higher."""
     return packet.stream.priority < other.stream.priority
 
 
@@ -91,7 +91,7 @@ class _Tally:
 
 
 class ComputeUnits:
-    """Runs the kernels of one device.
+    """Runs the kernels of one device, and divides the SMs and the memory bandwidth among them.
 
     Send it KernelPacket, FaultServed, ReplayFaults, Unmapped, RemoteDone, TrafficChanged and ResumeKernels with
     ``put``, DrainKernels, SuspendKernels and RunContexts with ``call``.

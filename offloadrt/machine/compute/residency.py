@@ -45,7 +45,7 @@ Mapped = Callable[[int, int], tuple[int, int]]
 
 @attrs.define(eq=False)
 class Missing:
-    """The address ranges without a GPU translation that a kernel on an APU has yet to access, in order of access."""
+    """The address ranges that a kernel on an APU must still access and the GPU cannot translate, in order of access."""
 
     pieces: list[tuple[int, int]]  # (low, high), aligned to `range`
     range: int  # bytes that one service of a fault maps
@@ -234,7 +234,7 @@ class SMLimits:
 # ---------------------------------------------------------------------- one kernel
 # A kernel that the compute units have begun and not ended.
 class ResidentKernel(msgspec.Struct, eq=False):
-    """A kernel on the SMs, or a stalled one; times in virtual seconds."""
+    """A kernel that is resident on the SMs, or stalled by a fault; times are in virtual seconds."""
 
     packet: KernelPacket
     start: float
@@ -261,7 +261,7 @@ class ResidentKernel(msgspec.Struct, eq=False):
 
     @property
     def rate(self) -> float:
-        """Return how many SMs the kernel fills with its slots; none while it is preempted."""
+        """Return how many SMs' worth of slots the kernel fills; 0 while it is preempted."""
         if self.preempted:
             return 0.0
         return self.demand if self.placed == self.teams else self.demand * self.placed / self.teams
@@ -524,7 +524,7 @@ class ComputeStatistics:
 # ---------------------------------------------------------------------- kernels together
 # The kernels that a device has begun and not ended: those that share its SMs, and those that wait for pages.
 class ResidentKernels:
-    """The state of a device's compute units, shared by their parts.
+    """The kernels that are resident on a device's compute units; all parts of the compute units share this state.
 
     The state belongs to the actor of the compute units, in which all parts run: `ComputeUnits` itself, the managed
     memory (`ManagedKernels`), and the division of an APU's memory bandwidth (`MemoryTraffic`).
@@ -569,7 +569,7 @@ class TrafficSpec:
 
     @property
     def copies(self) -> float:
-        """Return the bytes/s that a copy alone can have."""
+        """Return the bandwidth, in bytes/s, that a copy has when no kernel uses the memory."""
         return self.bandwidth / _READ_AND_WRITTEN
 
 
@@ -628,7 +628,7 @@ class MemoryTraffic:
             self.tell()
 
     def tell(self) -> None:
-        """Tell the compute units that the kernels' shares have changed."""
+        """Tell the compute units that the kernels' shares of the memory bandwidth have changed."""
         if self.resident:
             self._units.mailbox.put(TrafficChanged())
 

@@ -81,7 +81,7 @@ class GpuContext:
 
 
 class GpuContexts:
-    """The contexts of one device, by number of the process.
+    """The contexts of all processes on one device, by number of the process.
 
     With a ``slicer``, the mailbox of a `TimeSlicer`, a context's kernels run only while that actor gives the context a
     time slice. `arrived` and `ended` send it a message when a context gets its first kernel or has no kernel left.
@@ -154,7 +154,7 @@ class SliceSpec:
 
 @attrs.frozen
 class SlicerStatistics:
-    """Statistics of the context scheduler; virtual seconds so far. busy_s + idle_s is the time elapsed."""
+    """Statistics of the context scheduler; times are virtual seconds so far. busy_s + idle_s is the time elapsed."""
 
     busy_s: float
     """Time of context switches, in which no kernel ran."""

@@ -28,12 +28,12 @@ class LockRequest(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def begin(self) -> int:
-        """Return the first host address that the thread looks up in the guarded structure; 0 without an address."""
+        """Return the first host address that the thread will look up under the lock; 0 if it looks up none."""
         return self.asked[1]
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes from that address on; 0 for an empty section and without an address."""
+        """Return how many bytes from `begin` on the thread looks up; 0 for an empty section or without an address."""
         return self.asked[2]
 
     @property

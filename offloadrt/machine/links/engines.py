@@ -42,7 +42,7 @@ _INTERNAL = internal_channel()
 
 @attrs.frozen
 class EngineStatistics:
-    """Statistics of the engines of one direction so far; times in virtual seconds, summed over the engines.
+    """Statistics of the engines of one direction so far; times are in virtual seconds, summed over the engines.
 
     busy_s + idle_s is the time elapsed times the number of engines.
     """
@@ -115,7 +115,7 @@ class CopyEngines:
         return self._link
 
     def share_lanes(self) -> SharedPool:
-        """Return the bandwidth pool of the device's own link in this direction, for shared use, without links above."""
+        """Return the bandwidth pool of the device's own link, for others to use, without the links above it."""
         self._alone = self.spec.link_uncontended and self._link is self._pool
         return self._pool
 
@@ -126,7 +126,7 @@ class CopyEngines:
         self._alone = False
 
     def pass_also(self, above: Link) -> None:
-        """Let all transfers also pass a link above the device's own, shared with other devices; call before a run."""
+        """Let all transfers also pass a link above the device's own that several devices share; call before a run."""
         self._link = Way(self.sim, self._copy_name, (self._pool, above))
         self._alone = False
 
@@ -145,7 +145,7 @@ class CopyEngines:
             self._servers.start()
 
     def carry(self, number: int, cause: int, nbytes: int, memory: str, pauses_s: float = 0.0) -> Awaitable[object]:
-        """Transfer ``nbytes`` while the caller waits; await it at once.
+        """Transfer ``nbytes`` while the caller waits; await the result at once.
 
         A caller that waits anyway needs no actor for the transfer: it holds an idle engine itself for that time. If no
         engine is idle, its transfer queues up with the others. The parameters are fields of `CopyPacket`.
@@ -361,7 +361,7 @@ class DmaRing:
 #
 # Copies and migrations in that direction share the same bandwidth.
 class RemotePort:
-    """One direction of a device's link, for the accesses of kernels.
+    """Carries the accesses of kernels over one direction of a device's link to the host.
 
     Every access finds an idle actor: accesses do not queue, they only share the link.
     """
@@ -415,7 +415,7 @@ class RelaySpec:
 
 
 class EngineHolder(Protocol):
-    """What the relay needs of a device; a ``Device``, which imports the relay, provides it."""
+    """What a relay of copies needs to know of a device. A ``Device`` provides it, but imports the relay itself."""
 
     @property
     def engines(self) -> Mapping[str, CopyEngines]: ...

@@ -29,7 +29,7 @@ class Shared(Protocol):
 
 @attrs.frozen
 class LinkStatistics:
-    """Statistics of one direction of a link; virtual seconds so far.
+    """Statistics of one direction of a link; times are virtual seconds so far.
 
     busy_s + idle_s is the time elapsed.
     """
@@ -97,7 +97,7 @@ class Link:
 
 
 class Way:
-    """Several links that a transfer passes at the same time."""
+    """Several links that one transfer passes at the same time, such as a device's own link and a shared one."""
 
     def __init__(self, sim: Simulation, name: str, links: Sequence[Shared]) -> None:
         self._sim = sim

@@ -77,7 +77,7 @@ class PcieTree:
 
 @attrs.frozen
 class Route:
-    """The way of a copy between two devices."""
+    """The links, if any, by which a copy goes from one device to another."""
 
     link: Link | None = None
     """The direct link; None for a copy through a relay."""
@@ -86,7 +86,7 @@ class Route:
 
 
 class Peers:
-    """The discrete devices of one run as peers of one another.
+    """The discrete devices of one run as peers: which can access which other's memory, and over which links.
 
     ``links`` holds the links of each direction, by (source, destination): NVLink or xGMI, else PCIe where devices reach
     one another's memory over it.

@@ -52,7 +52,7 @@ def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
 
 
 def how_many(sets: Iterable[tuple[int, int]]) -> int:
-    """Count the pages in some sets."""
+    """Count all pages of several blocks; each block's pages are given as a set."""
     count = 0
     for _, pages in sets:
         count += pages.bit_count()
@@ -60,7 +60,7 @@ def how_many(sets: Iterable[tuple[int, int]]) -> int:
 
 
 def merged(sets: PageSets) -> dict[int, int]:
-    """Return the pages of each block as one set."""
+    """Merge the sets of pages of each block into one set a block."""
     by_index = dict(sets)
     if len(by_index) < len(sets):
         by_index.clear()
@@ -70,7 +70,7 @@ def merged(sets: PageSets) -> dict[int, int]:
 
 
 def joined(first: PageSets, more: PageSets) -> PageSets:
-    """Return the pages of both arguments; a common page occurs once."""
+    """Return the union of two collections of pages by block; a page that is in both occurs once."""
     if not first or not more:
         return first or more
     seen = merged(first)
@@ -78,7 +78,7 @@ def joined(first: PageSets, more: PageSets) -> PageSets:
 
 
 def without(pages: Mapping[int, int], others: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Return the pages that are not in `others`, ascending."""
+    """Return the pages that are not among `others`, in ascending order."""
     return [(index, left) for index in sorted(pages) if (left := pages[index] & ~others.get(index, 0))]
 
 
@@ -380,7 +380,7 @@ class ManagedBlock:
             self.at_peers[device] = there & ~pages
 
     def count_at_peers(self, pages: PageSet) -> int:
-        """Count the pages among `pages` that the GPU translates in the memory of other devices."""
+        """Count those of `pages` that the GPU reaches in the memory of other devices."""
         return sum([(there & pages).bit_count() for there in self.at_peers.values()])
 
     # copies of pages in several places
@@ -462,7 +462,7 @@ class ManagedBlock:
     # errors
 
     def broken(self) -> list[str]:
-        """Return the violated invariants; empty after any sequence of transitions."""
+        """Return the invariants that the block's state violates; none after any sequence of legal transitions."""
         at_peers = list(self.at_peers.values())
         united = 0
         for there in at_peers:
@@ -543,7 +543,7 @@ class RootChunks:
 
 @attrs.define(eq=False)
 class WatchedPages:
-    """Pages [low, high), with the number of those without a translation: in all, and in each span of the table."""
+    """Counts the pages [low, high) that have no translation: all of them, and those in each span of the table."""
 
     low: int
     high: int
@@ -555,7 +555,7 @@ class WatchedPages:
 
 @attrs.frozen(eq=False)
 class Picks:
-    """Some pages of a range: ``pages[k]`` are those of block ``first + k``, ``count`` of them in all."""
+    """Some pages of a range of memory: ``pages[k]`` are those in block ``first + k``, ``count`` is their number."""
 
     first: int
     pages: list[int]

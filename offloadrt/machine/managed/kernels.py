@@ -39,7 +39,7 @@ from offloadrt.trace import events
 
 
 class FaultBuffer:
-    """Holds at most ``size`` entries of faults, in the ``mailbox`` of the page-fault handler.
+    """Holds at most ``size`` entries of faults; it is the ``mailbox`` of the page-fault handler.
 
     The GPU writes one entry after another, ``each_s`` seconds apart, from whichever SMs they come.
     """
@@ -71,7 +71,10 @@ class FaultBuffer:
                 self.mailbox.put(fault)
 
     def took(self, message: object) -> ManagedFault:
-        """Return a message that the handler has taken, and free its entries; TypeError if it is no ManagedFault."""
+        """Note that the handler has taken a message, free its entries, and return it.
+
+        TypeError if it is no ManagedFault.
+        """
         if not isinstance(message, ManagedFault):
             raise TypeError(f"the page-fault handler does not understand {message!r}")
         self._entries -= message.entries
@@ -106,7 +109,7 @@ class FaultBuffer:
 
 @attrs.frozen
 class CounterSpec:
-    """Parameters of the GPU's access counters; sizes in bytes."""
+    """Parameters of the GPU's access counters; sizes are in bytes."""
 
     threshold: Annotated[int, "access_counter.threshold"]
     """Accesses to a region after which the GPU notifies the driver."""
@@ -177,7 +180,7 @@ class AccessCounters:
 
 @attrs.frozen
 class ManagedSpec:
-    """Parameters of a device's managed memory; sizes in bytes, rates in bytes/s."""
+    """Parameters of a device's managed memory; sizes are in bytes, rates in bytes/s."""
 
     block: Annotated[int, "page.uvm_block"]
     page: Annotated[int, "page.uvm_page"]
@@ -308,7 +311,7 @@ class ManagedKernels:
         return max(1, min(WARP, math.ceil(WARP * pages / max(launch.iterations, 1))))
 
     def goes_on(self, resident: ResidentKernel) -> bool:
-        """Continue a kernel that has done a step; return False when that was its last step."""
+        """Continue a kernel that has done a step; return False if that step was its last."""
         sweep = resident.sweep
         assert sweep is not None
         self.running -= 1
@@ -323,7 +326,7 @@ class ManagedKernels:
         return True
 
     def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
-        """Handle a message from the page-fault handler, a remote port, or an actor that removes translations."""
+        """Handle a message: from the page-fault handler, a remote port, or an actor that removes translations."""
         if isinstance(message, ReplayFaults):
             for number, resident in [*self._kernels.stalled.items()]:
                 if resident.sweep is not None and resident.sweep.needed and number in (message.kernels or (number,)):

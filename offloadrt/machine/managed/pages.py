@@ -104,7 +104,7 @@ class Translations:
         """Ranges whose number of pages without translation is kept up to date, by the spans that they overlap."""
 
     def place_of(self, index: int) -> tuple[bytearray, int, list[int]]:
-        """Return the span of a block, the position of the block's first page in it, and the counts of the span."""
+        """Return the span of a block, the position of the block's first page in the span, and the span's counts."""
         span, offset = divmod(index * self._per_block, self._span)
         if span not in self._table:
             self._table[span] = bytearray(self._span)
@@ -139,7 +139,7 @@ class Translations:
             self._watches[span].remove(watch)
 
     def note(self, index: int, more: int) -> None:
-        """Update the watched ranges: `more` additional pages of a block have no translation now (negative: fewer)."""
+        """Add `more` to the watched ranges' counts of untranslated pages of a block (negative: some got one)."""
         span, low = index // _BLOCKS_PER_SPAN, index * self._per_block
         high = low + self._per_block
         for watch in self._watches.get(span, ()):
@@ -339,7 +339,7 @@ class ManagedPages:
             yield block, block.leave(begin, pages)
 
     def shares(self, block: ManagedBlock, pages: PageSet) -> list[tuple[int, ManagedUsage]]:
-        """Divide pages of a block among its allocations: (number of pages, counts); the first one gets shared pages."""
+        """Divide pages of a block among its allocations: (number of pages, counts); the first gets shared pages."""
         own, usage = block.sole
         if usage is not None and not pages & ~own:
             return [(pages.bit_count(), usage)]
@@ -496,7 +496,7 @@ class ManagedPages:
         return count
 
     def still_unmapped(self, sets: PageSets, stored: Mapping[int, int]) -> list[tuple[int, int]]:
-        """Return the pages of `sets` without translation, in their order; ``stored``: those that stores accessed."""
+        """Return the pages of `sets` without translation, in order; ``stored`` are the pages that stores accessed."""
         left: list[tuple[int, int]] = []
         for index, pages in sets:
             if (block := self.blocks.get(index)) is not None:

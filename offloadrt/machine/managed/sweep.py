@@ -154,7 +154,7 @@ class GridStride:
 
     @property
     def lots(self) -> int:
-        """Return the number of lots of blocks into which a group is divided."""
+        """Return into how many lots a group of resident blocks is divided; each lot has one window in each round."""
         return -(-self.blocks // (self.groups * self.at_a_time))
 
     @property
@@ -187,7 +187,7 @@ class GridStride:
         return window - self.lots if self._turn(window) else None
 
     def ends(self, window: int) -> bool:
-        """Tell whether a window has the last iteration of its threads."""
+        """Tell whether a window contains the last iteration of its threads."""
         return self._turn(window) == self.rounds - 1
 
     def _turn(self, window: int) -> int:
@@ -243,7 +243,7 @@ WindowOrder = GridStride | Tiled
 
 @attrs.frozen
 class Residence:
-    """Limits of what the SMs of a device hold of a launch at the same time."""
+    """Says how much of a launch the SMs of a device hold at the same time."""
 
     sms: int
     blocks: int
@@ -452,7 +452,7 @@ class ManagedSweep:
 
     @property
     def over(self) -> bool:
-        """Tell whether the kernel has been through all its windows."""
+        """Tell whether the kernel has gone through all of its windows."""
         return self.at >= self.windows
 
     def enter(self, window: int) -> None:
@@ -460,7 +460,7 @@ class ManagedSweep:
         self.at, self.end, self.level, self.warps = window, window + 1, 0, None
 
     def look_ahead(self, pages: ManagedPages) -> None:
-        """Set ``end`` to the next window whose first accesses miss a page, at most ``ahead`` windows from here."""
+        """Set ``end`` to the next window, at most ``ahead`` from here, whose first accesses miss a page."""
         if self.ahead > 1:
             first, last = self.at + 1, min(self.windows, self.at + self.ahead)
             for place in self.at_level[0]:

@@ -36,7 +36,7 @@ _MOST_REPORTED = 1024
 
 @attrs.frozen(eq=False)
 class AddressTrace:
-    """The accesses of a launch to managed memory, according to its source."""
+    """The accesses of a launch to managed memory, found by evaluating the kernel's source."""
 
     elements: ElementTrace
     arguments: Mapping[str, object]
@@ -47,7 +47,7 @@ class AddressTrace:
     """Returns what the kernel sees of an argument at the time of the call."""
 
     def visits(self, iterations: Whole, grain: int) -> tuple[list[Visits], int]:
-        """Do what ``ElementTrace.visits`` does with these iterations, for units of `grain` bytes and current values."""
+        """Evaluate the accesses of these iterations as ``ElementTrace.visits`` does, in units of `grain` bytes."""
         return attrs.evolve(self.elements, arguments=self._values(), grain=grain).visits(iterations)
 
     def _values(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class ResidentWarps:
 
 @attrs.define(eq=False)
 class Warps:
-    """The progress of the warps of one window.
+    """The progress of the warps of one window: what each has accessed, and which requests are held back.
 
     The accesses of a warp's lanes at one moment are a *request*. A uTLB takes the requests of its warps in the order in
     which they are made. From the first fault on, it takes no new requests. Those under way then either find their pages

@@ -43,7 +43,7 @@ class TopologyError(ValueError):
 
 @attrs.frozen
 class Topology:
-    """The direct links between devices, or those of each device to a switch."""
+    """Describes the direct links between devices, or the links from each device to a switch."""
 
     pairs: Mapping[tuple[int, int], int]
     """The number of links of each pair of devices that has any; the lower device of a pair comes first."""
@@ -191,7 +191,7 @@ class EntryError(ValueError):
 
 
 class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """An entry as a TOML file has it; exactly one of ``value`` and ``range`` is given."""
+    """An entry as it stands in a TOML file; it has either ``value`` or ``range``."""
 
     source: str
     source_type: SourceType
@@ -324,7 +324,7 @@ class ProfileEntry:
 
 
 def in_words(error: msgspec.ValidationError) -> str:
-    """Return msgspec's message with the field in brackets: ``Expected `str`, got `int` (title)``."""
+    """Return msgspec's message with the name of the wrong field in brackets: ``Expected `str`, got `int` (title)``."""
     reason, _, field = str(error).partition(" - at `$.")
     return f"{reason} ({field.rstrip('`')})" if field else reason
 

@@ -265,7 +265,7 @@ def near_matches(key: str, known: Mapping[str, object]) -> tuple[str, ...]:
 # The entries that say how the devices of one machine hang together, read and checked as one.
 @attrs.frozen
 class NodeTopology:
-    """The links, PCIe switches and sockets of a machine's devices."""
+    """Describes the links, PCIe switches and sockets of a machine's devices."""
 
     links: Topology
     """Links of NVLink or xGMI between devices (``nvlink.topology``)."""
@@ -413,7 +413,7 @@ def available_runtimes() -> list[str]:
 
 
 def of_packages() -> list[str]:
-    """Return the names of the machines that other packages add."""
+    """Return the names of the machines that other installed packages add."""
     return list(_MACHINE.of_packages.points())
 
 

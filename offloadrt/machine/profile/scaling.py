@@ -62,7 +62,7 @@ def part_of(key: str) -> ScaledPart | None:
 
 
 def is_scalable(entry: ProfileEntry) -> bool:
-    """Tell whether the entry is a time or a rate other than 0 that depends on a part of the machine."""
+    """Tell whether the entry is a nonzero time or rate that depends on a part of the machine."""
     if part_of(entry.key) is None or entry.unit is None or not entry.value:
         return False
     return entry.unit.dimension in (*_COSTS, *_RATES)

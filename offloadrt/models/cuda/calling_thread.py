@@ -28,7 +28,7 @@ def device_of(machine: Machine, address: int) -> int | None:
 
 @attrs.frozen
 class Freed:
-    """The record of a free: which thread freed a block, by which call, and at which virtual time in seconds."""
+    """Records a free: which thread freed the block, by which call, and at which virtual time in seconds."""
 
     call: str
     thread: str
@@ -112,7 +112,7 @@ class MappedMemory:
             drivers.append(driver)
 
     def end(self, address: int) -> None:
-        """Make the range that begins at an address inaccessible to all devices, when it is unpinned."""
+        """Make the range that begins at an address inaccessible to all devices, because the range is unpinned."""
         nbytes, drivers = self._ranges.pop(address, (0, []))
         for driver in drivers:
             driver.managed.manage().remove(address, nbytes)
@@ -140,7 +140,7 @@ class PrimaryContext:
 
 @attrs.define(eq=False)
 class ProgramState:
-    """The state that the threads of a CUDA program share, in addition to the machine."""
+    """The state, besides the machine's, that all threads of a CUDA program share."""
 
     allocations: Allocations
     mapped: MappedMemory
@@ -153,7 +153,7 @@ class ProgramState:
 
 
 class CallingThread(ProgramThread):
-    """The part of a host thread that all its groups of calls use: the current device, and arguments that are streams.
+    """The part of a host thread that all its groups of calls use: its current device, and its stream arguments.
 
     context: returns the context of a device, which it makes on demand. state: what the program's threads share.
     """

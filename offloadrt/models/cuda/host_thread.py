@@ -157,7 +157,7 @@ class HostThread(CallingThread):
                 told.freed(number, context.number, array.address)
 
     async def mem_advise(self, array: HostArray, advice: Advice) -> None:
-        """Give advice on the use of managed memory (cudaMemAdvise)."""
+        """Advise the driver on where and how managed memory will be used (cudaMemAdvise)."""
         await (await self._context()).driver.managed.advise(array.address, array.nbytes, advice)
 
     async def mem_prefetch(

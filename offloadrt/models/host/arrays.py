@@ -97,7 +97,7 @@ class Arena:
         return address
 
     def bin_of(self, nbytes: int, align: int) -> Bin:
-        """Return the bin of the blocks of this size and alignment."""
+        """Return the bin (a list of freed blocks) to which blocks of this size and alignment belong."""
         return self._bins.setdefault((nbytes, align), [])
 
     def _next_address(self, align: int) -> int:

@@ -63,7 +63,7 @@ def launch_of(
 
 
 def check_logical(call: str, **clauses: object) -> None:
-    """Raise TypeError, with the clause's name, where anything but a truth value stands for a logical expression."""
+    """Raise TypeError, naming the clause, for an argument of a logical clause that is no truth value."""
     for name, value in clauses.items():
         if not isinstance(value, (bool, np.bool_)):
             raise TypeError(f"{call}: {name} is {value!r:.80}, but must be True or False")
@@ -182,7 +182,7 @@ Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
 
 
 class LastingQueue(WorkQueue, Protocol):
-    """A queue that outlives its directives, such as an async queue of OpenACC."""
+    """A queue that lives longer than the directives in it, such as an async queue of OpenACC."""
 
     async def use(self, device: OffloadDevice, queue: DirectiveQueue, work: Work, /) -> None:
         """Do the work of a directive in the stream of this queue; `queue` is the directive's own queue."""
@@ -262,23 +262,23 @@ async def in_directive(
 
 
 def leave_region(program: OffloadProgram[Any], name: str, device: int, items: Sequence[MapItem]) -> None:
-    """Leave a structured region early: its items' mappings end without being copied back."""
+    """Leave a structured region early: end the mappings of its items without copying anything back."""
     queue = DirectiveQueue(program.next_directive(), items=items, mapped=len(items))
     abandon(program.device(device), queue, name)
 
 
 def beginning(items: Sequence[MapItem], call: str) -> Work:
-    """Return the work of a directive that begins the mapping of these items."""
+    """Return the work with which a directive begins to map these items."""
     return lambda where, queue: target_data_begin(where, items, queue, call)
 
 
 def ending(items: Sequence[MapItem], call: str) -> Work:
-    """Return the work of a directive that ends the mapping of these items."""
+    """Return the work with which a directive ends the mapping of these items."""
     return lambda where, queue: target_data_end(where, items, queue, call)
 
 
 def updating(items: Sequence[MapItem], call: str, specification: bool = False) -> Work:
-    """Return the work of a directive that updates the data of these items; specification: see `target_data_update`."""
+    """Return the work with which a directive updates these items; for `specification` see `target_data_update`."""
     return lambda where, queue: target_data_update(where, items, queue, call, specification)
 
 

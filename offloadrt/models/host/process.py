@@ -56,7 +56,7 @@ class Process:
         return self._world
 
     def message_statistics(self) -> Mapping[str, Any]:
-        """Return the statistics of the message-passing library, by name; empty if no process has used its `world`."""
+        """Return the statistics of the MPI library by name; empty if no process has used its `world`."""
         found: Mapping[str, Any] = {} if self._world is None else self._world.statistics()
         return found
 

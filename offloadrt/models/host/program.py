@@ -123,7 +123,7 @@ class Barrier:
 
     @property
     def gate(self) -> Signal:
-        """Return the signal that is set when all threads of this round have arrived."""
+        """Return the signal that is set when all threads have arrived in the current round."""
         return self._open
 
     async def wait(self, number: int) -> None:
@@ -324,7 +324,7 @@ class OffloadProgram(ABC, Generic[T]):
     # devices
 
     def device(self, number: int, call: str = "") -> OffloadDevice:
-        """Return the device with this number. Raises InvalidDevice; call: the caller's name in the message."""
+        """Return the device with this number. Raises InvalidDevice; the message names the caller, `call`."""
         if not 0 <= number < self.num_devices:
             raise InvalidDevice.now(self.sim, self._why_not(number), call=call, device=number)
         return self.devices[number]
@@ -346,11 +346,11 @@ class OffloadProgram(ABC, Generic[T]):
         return locks
 
     def algorithms(self) -> dict[str, int]:
-        """Return the counts of the program's stdpar algorithms (`Result.algorithms`); empty in other models."""
+        """Return the counts of a C++ standard parallelism program's algorithms; empty in other models."""
         return {}
 
     def barriers(self) -> dict[Hashable, int]:
-        """Return how often each decision to keep or elide a barrier was made (stdpar); empty in other models."""
+        """Return how often each decision to keep or elide a barrier of a stdpar algorithm was made; else empty."""
         return {}
 
     # the end
@@ -505,7 +505,7 @@ class ProgramThread(ABC):
         machine.cores.pin(self.sim.current, core, machine.spec.value("stream.time_slice"))
 
     def doing(self, activity: str) -> AbstractContextManager[None]:
-        """Give the thread's activity in the body of ``with`` a name, which pictures of the run show."""
+        """Name the thread's activity while the body of ``with`` runs; pictures of the run show this name."""
         return doing(self.program.trace, self.sim.current, activity)
 
     async def sleep(self, seconds: float) -> None:

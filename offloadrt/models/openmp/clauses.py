@@ -42,7 +42,7 @@ KIND_BITS: dict[MapKind, int] = {
 
 @attrs.frozen(eq=False)
 class Map:
-    """One map clause; its items share map type and modifiers."""
+    """One map clause; all its items have the same map type and modifiers."""
 
     items: tuple[Any, ...]
     kind: MapKind
@@ -69,7 +69,7 @@ class Motion:
 
 @attrs.frozen(eq=False)
 class UseDevice:
-    """A use_device_ptr or use_device_addr clause of `target data`; its arrays."""
+    """Holds the arrays of a use_device_ptr or use_device_addr clause of `target data`."""
 
     arrays: tuple[HostArray, ...]
     address: bool
@@ -93,7 +93,7 @@ ListItem = Any
 
 
 def items_of(items: Any) -> tuple[Any, ...]:
-    """Return the items of a single item, a list or a tuple as a tuple; empty for None."""
+    """Return map items as a tuple, given a single item, a list or a tuple; return an empty tuple for None."""
     if items is None:
         return ()
     if isinstance(items, (list, tuple)):
@@ -102,7 +102,7 @@ def items_of(items: Any) -> tuple[Any, ...]:
 
 
 def lists_of(*clauses: Any) -> list[tuple[Any, ...]]:
-    """Return, for each clause, its items; a result of `map` counts as its map clauses one by one."""
+    """Return the items of each clause; each map clause in a result of `map` counts as a clause of its own."""
     return [flatten(items_of(items)) for items in clauses]
 
 

@@ -54,7 +54,7 @@ from offloadrt.sim import Signal
 
 
 class TargetData(Region[dict[HostArray, DevicePointer | None]]):
-    """A ``target data`` region; gives the arrays' device pointers for use_device_ptr and use_device_addr, or None."""
+    """A ``target data`` region; entering it gives the arrays' device pointers for its use_device clauses, or None."""
 
     directive = "target_data"
 
@@ -113,7 +113,7 @@ CALL = "taskgraph"
 
 @attrs.define(eq=False)
 class TaskNotes:
-    """The target tasks of a taskgraph region, noted while a thread runs the region for the first time."""
+    """Collects the target tasks of a taskgraph region while a thread runs the region for the first time."""
 
     tasks: list[tuple[Construct, int]] = attrs.field(factory=list)
     """The construct and the device number of each task, in order of creation."""

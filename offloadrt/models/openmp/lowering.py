@@ -237,7 +237,7 @@ def lower_data(clauses: Sequence[Clause], construct: ConstructName, mappers: dic
 
 
 def at_data_end(items: Sequence[MapItem]) -> list[MapItem]:
-    """Return the items for the end of a target data construct: without `present`, which applies at the begin only."""
+    """Return the items for the end of a target data construct, without `present`, which applies at its begin."""
     return [attrs.evolve(item, type=item.type & ~PRESENT) if item.type & PRESENT else item for item in items]
 
 
@@ -288,7 +288,7 @@ def lower_target(
 
 
 def implicit_item(array: HostArray) -> MapItem:
-    """Return the implicit map: a C array tofrom as a whole, a pointer as a zero-length section."""
+    """Return the map item of an array without a map clause: a C array is tofrom, a pointer a zero-length section."""
     if array.kind == "heap":
         return MapItem(array, array.address, array.address, 0, IMPLICIT | TARGET_PARAM)
     return MapItem(array, array.address, array.address, array.nbytes, TO | FROM | IMPLICIT | TARGET_PARAM)
@@ -377,7 +377,7 @@ def _no_clause(given: object, construct: ConstructName) -> Exception:
 
 @attrs.define(eq=False)
 class Declarations:
-    """The declarations of a program; lowering a construct needs no other part of the program."""
+    """The declared globals and mappers of a program: all that lowering a construct has to know of the program."""
 
     globals: DeviceGlobals
     """The variables of ``declare target``."""
@@ -438,7 +438,7 @@ class HostRegion:
 
 @attrs.frozen(eq=False)
 class Construct:
-    """One lowered directive; any thread of the program may run it, any number of times."""
+    """A directive lowered to runtime calls; any thread of the program may run it, any number of times."""
 
     name: str
     work: Work

@@ -145,7 +145,7 @@ class OpenMP(OffloadProgram[HostThread]):
         self.declarations.mappers[kind] = mapper
 
     def locks(self) -> dict[str, LockStatistics]:
-        """Return the statistics of all locks, by name: of all devices, and of the program's GPU memory managers."""
+        """Return the statistics of all locks by name: those of all devices, and those of GPU memory managers."""
         return {**super().locks(), **{lock.name: lock.statistics() for lock in self.manager_locks}}
 
     async def complete_tasks(self) -> None:

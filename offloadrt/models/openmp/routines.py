@@ -94,7 +94,10 @@ class RoutineCaller(ProgramThread):
         self.default_device = number
 
     def omp_pause_resource(self, kind: Literal["soft", "hard"], device: int | None = None) -> int:
-        """Request a pause of a device, `soft` or `hard`. LLVM 22 refuses: the result is 1, and 0 for the host."""
+        """Request a `soft` or `hard` pause of a device.
+
+        LLVM 22 refuses: the result is 1 for a device, and 0 for the host.
+        """
         return 0 if is_host(self, device) else 1
 
     async def omp_target_alloc(
@@ -537,7 +540,7 @@ def chosen(t: RoutineCaller, device: int | None) -> int:
 
 
 def in_place(array: HostArray, address: int, initial: int, shape: tuple[int, ...]) -> DevicePointer:
-    """Return a pointer of the initial device to host memory of an array: its device address is its host address."""
+    """Return a pointer of the initial device to an array in host memory; its device address is the host address."""
     nbytes = math.prod(shape) * array.itemsize
     return DevicePointer(address, nbytes, initial, array.phantom, array.dtype, shape, array)
 

@@ -75,7 +75,7 @@ bench = Bench.of("offloadrt.papers.exahype")
 
 @attrs.frozen
 class ScalingGrid(JudgingGrid):
-    """The thread counts and batches at which the judges measure, and the amount of work."""
+    """The thread counts, batches and amount of work with which the claims of the ExaHyPE paper are judged."""
 
     threads: tuple[int, ...]
     ends: tuple[int, ...]
@@ -90,7 +90,7 @@ class ScalingGrid(JudgingGrid):
 
     @property
     def described(self) -> str:
-        """Describe in words which runs the judges make."""
+        """Describe in words the runs on which the paper's claims are judged."""
         threads, batches = (", ".join(map(str, counts)) for counts in (self.threads, self.batches))
         work = ", ".join(f"{kind} {count}" for kind, count in self.work.items())
         return f"threads {threads}; batches {batches}; {work}"
@@ -425,7 +425,7 @@ COUNTS = probes.exahype_counts
 
 
 def counted(fact: Mapping[str, Value], /, *more: str, **expected: float) -> Judgement:
-    """Judge that counts are as expected. `more`: further text for the judgement."""
+    """Judge that counts are as expected; `more` is further text for the judgement."""
     counts = {name: number(fact[name]) for name in expected}
     wrong = [
         f"{name} {counts[name]:g} instead of {count:g}" for name, count in expected.items() if counts[name] != count
@@ -498,7 +498,7 @@ def few_kernels(grid: ScalingGrid, least: int) -> Hearing:
 
 @bench.judge("exahype.mech.M_key", "exahype.mech.M_alloc", "exahype.mech.M_free", "exahype.mech.M_s*")
 def manager(grid: ScalingGrid, true: Sequence[str] = (), zero: Sequence[str] = (), some: Sequence[str] = ()) -> Hearing:
-    """Judge facts of the memory manager: some must be true, some counts must be zero, and some must not."""
+    """Judge facts about the GPU memory manager: some must be true, some counts must be 0, and others must not be 0."""
     (fact,) = yield from grid.facts(probes.manager)
     wrong = [name for name in true if fact[name] is not True]
     wrong += [name for name in zero if fact[name] != 0] + [name for name in some if not fact[name]]

@@ -44,7 +44,7 @@ async def must_copy(
 
 @attrs.define(eq=False)
 class HeldBlock(Generic[B]):
-    """A block of the manager. `memory` is None while the thread for which it is allocated waits for the allocation."""
+    """A block of a memory manager. `memory` is None while the thread that gets the block waits for its allocation."""
 
     memory: B | None
     in_use: bool
@@ -52,7 +52,7 @@ class HeldBlock(Generic[B]):
 
 @attrs.frozen
 class ManagerStatistics:
-    """The counts of a manager.
+    """Counts what a memory manager has done.
 
     blocks, bytes: all that the manager holds. allocations: hand-outs that had to allocate. hits: hand-outs of a block
     that the manager had.
@@ -66,7 +66,7 @@ class ManagerStatistics:
 
 
 class BlockManager(ABC, Generic[B]):
-    """A pool of memory blocks. One instance serves all threads and all devices of a process.
+    """Pools memory blocks; one instance serves all threads and all devices of a process.
 
     A hand-out or hand-back costs the profile's `gpu_memory_manager.hand_out` while the (binary) semaphore is held;
     `gpu_memory_manager.uncontended` is an ablation. The semaphore is one of `program.locks()`, called ``gpu memory
@@ -179,7 +179,7 @@ class BlockManager(ABC, Generic[B]):
 
 
 class GpuMemoryManager(BlockManager[DevicePointer]):
-    """The manager of device memory (the paper's section 4.1)."""
+    """Hands out blocks of device memory and keeps freed ones for reuse (section 4.1 of the ExaHyPE paper)."""
 
     async def _acquire(self, t: HostThread, nbytes: int, device: int, phantom: bool) -> DevicePointer:
         pointer = await t.omp_target_alloc(nbytes, device, phantom)
@@ -193,7 +193,7 @@ class GpuMemoryManager(BlockManager[DevicePointer]):
 
 
 class UnifiedMemoryManager(BlockManager[HostArray]):
-    """The manager of managed memory (section 4.2): blocks that host and device use in place.
+    """Hands out blocks of managed memory that host and device use in place (section 4.2 of the ExaHyPE paper).
 
     Raises UnifiedMemoryUnavailable where nothing migrates.
     """

@@ -69,11 +69,11 @@ class AllIterations:
     more: Result
 
     def of(self, figure: str) -> float:
-        """Return a measured figure for all iterations; it grows linearly with them after `more` iterations."""
+        """Return a figure for all iterations of the benchmark; after `more` iterations it grows linearly with them."""
         return self._ran(self.more, figure) + self.each(figure) * (self.iterations - self._ran(self.more, "iterations"))
 
     def each(self, figure: str) -> float:
-        """Return by how much a figure grows in one iteration, once the controller has decided."""
+        """Return by how much a figure grows with each iteration, once the controller has made its decisions."""
         more, fewer = (self._ran(run, figure) for run in (self.more, self.fewer))
         return (more - fewer) / (self._ran(self.more, "iterations") - self._ran(self.fewer, "iterations"))
 
@@ -83,18 +83,18 @@ class AllIterations:
 
     @property
     def adapted(self) -> list[str]:
-        """Return the names of the kernels that are divided in the end."""
+        """Return the names of the kernels that the controller divides in the end."""
         names = [name.removesuffix(".adapted") for name, value in self.more.measured.items() if value is True]
         return [name for name in names if f"{name}.adapted" in self.more.measured]
 
     @property
     def adapted_s(self) -> float:
-        """Return the seconds of the divided executions of these kernels."""
+        """Return the seconds that the divided executions of the kernels in `adapted` take."""
         return math.fsum(self.of(f"{name}.divided") * self.execution_s(name) for name in self.adapted)
 
     @property
     def both_s(self) -> float:
-        """Return the seconds of kernels and exchanges together."""
+        """Return the seconds that kernels and exchanges take together."""
         return self.of("kernel_s") + self.of("communication_s")
 
     @staticmethod
@@ -111,13 +111,13 @@ class BenchmarkGrid(JudgingGrid):
     benchmarks: tuple[str, ...]
 
     def lacks(self, *names: str) -> Judgement | None:
-        """Return the judgement that a claim cannot be judged if the grid lacks one of these benchmarks; else None."""
+        """Return the judgement that a claim cannot be judged, if the grid lacks one of these benchmarks; else None."""
         lacking = [name for name in names if name not in self.benchmarks]
         return Judgement("–", None, f"needs {', '.join(lacking)}") if lacking else None
 
     @property
     def described(self) -> str:
-        """Describe in words which runs the judges make."""
+        """Describe in words the runs on which the paper's claims are judged."""
         return (
             f"{', '.join(self.benchmarks)}: {self.alone[0]} and {self.alone[1]} iterations on one GPU, "
             f"{self.several[0]} and {self.several[1]} on several"
@@ -125,7 +125,7 @@ class BenchmarkGrid(JudgingGrid):
 
 
 def grid(extent: Extent, options: RunSpec) -> BenchmarkGrid:
-    """Choose the judges' runs. The smaller grids run fewer iterations and benchmarks."""
+    """Choose the runs on which the paper's claims are judged. The smaller grids run fewer iterations and benchmarks."""
     counts = {"full": ((2, 4), (7, 10)), "quick": ((1, 2), (6, 8)), "ends": ((1, 2), (6, 7))}
     alone, several = counts[extent]
     benchmarks = SHORT if extent == "ends" else tuple(BENCHMARKS)
@@ -133,7 +133,7 @@ def grid(extent: Extent, options: RunSpec) -> BenchmarkGrid:
 
 
 def all_iterations(grid: BenchmarkGrid, cases: Iterable[Case]) -> Asking[list[AllIterations]]:
-    """Extrapolate benchmarks to all their iterations. A judge uses it with `yield from`."""
+    """Extrapolate benchmarks to all their iterations. The judge of a claim calls it with `yield from`."""
     wanted = list(cases)
     points = []
     for name, asked in wanted:

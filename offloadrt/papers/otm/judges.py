@@ -75,7 +75,7 @@ Place = tuple[str, float, str]
 
 @attrs.frozen
 class RodiniaGrid(JudgingGrid):
-    """Sizes of Rodinia and of the synthetic program, in GB."""
+    """The sizes, in GB, at which Rodinia and the synthetic program run to judge the claims of the OTM paper."""
 
     fitting: tuple[float, ...]
     """Sizes of Rodinia that fit into the device's memory."""
@@ -90,7 +90,7 @@ class RodiniaGrid(JudgingGrid):
 
     @property
     def described(self) -> str:
-        """Describe in words which runs the judges make."""
+        """Describe in words the runs on which the paper's claims are judged."""
         sizes = ", ".join(f"{size:g}" for size in (*self.fitting, *self.over))
         emulated = f"Rodinia at {sizes} GB, the synthetic program at {self.small:g} and {self.large:g} GB"
         return emulated if self.part == 1.0 else f"{emulated}, all sizes and the device's memory times {self.part:g}"
@@ -102,7 +102,7 @@ class RodiniaGrid(JudgingGrid):
     def at(
         self, scenario: Program, parameters: Mapping[str, Value], overrides: Mapping[str, str], *, record: bool = False
     ) -> Point:
-        """Return one run with some entries of the machine replaced."""
+        """Return one run on a machine some of whose entries are replaced by the values in `overrides`."""
         point = JudgingGrid.point(self, parameters, scenario=scenario, record=record)
         changed = {**point.options.overrides, **overrides}
         if self.part != 1.0:
@@ -111,7 +111,7 @@ class RodiniaGrid(JudgingGrid):
         return attrs.evolve(point, options=attrs.evolve(point.options, overrides=changed))
 
     def sized(self, size: float, parameters: Mapping[str, Value]) -> dict[str, Value]:
-        """Add a size, scaled like the memory, to some parameters."""
+        """Add the problem size to some parameters, scaled by the same factor as the memory."""
         return {**parameters, "size_gb": size * self.part}
 
 
@@ -126,7 +126,7 @@ def grid(extent: Extent, options: RunSpec) -> RodiniaGrid:
 
 
 def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Result]]:
-    """Run Rodinia at these places. A judge uses it with `yield from`."""
+    """Run Rodinia at these places. The judge of a claim calls it with `yield from`."""
     wanted = list(dict.fromkeys(places))
     results = yield [
         grid.point(grid.sized(size, {"benchmark": benchmark, "placement": placement}))
@@ -163,7 +163,7 @@ def sizes(values: Iterable[float]) -> str:
 
 
 def in_gb(values: Mapping[float, float]) -> dict[str, float]:
-    """Replace the sizes in GB of a curve by their names: `{"18": …}`."""
+    """Replace the sizes of a curve by their names in GB: `{"18": …}`."""
     return {f"{size:g}": value for size, value in values.items()}
 
 

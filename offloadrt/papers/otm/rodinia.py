@@ -122,7 +122,7 @@ class SearchLevel:
 
 @attrs.frozen
 class Frontier:
-    """All levels of a search from node 0. The last level reaches nothing new."""
+    """All levels of a breadth-first search from node 0. The last level reaches no new node."""
 
     levels: tuple[SearchLevel, ...]
 
@@ -203,7 +203,7 @@ def advance(updating: Flags, mask: Flags, visited: Flags, stop: Flags, n: int, r
 
 @attrs.frozen(eq=False)
 class Bfs:
-    """A search of a graph with `count` nodes. `graph` is None for a phantom."""
+    """A search of a graph with `count` nodes. `graph` is None for a phantom, which has no data."""
 
     count: int
     frontier: Frontier
@@ -322,7 +322,7 @@ MACH = 1.2
 
 @kernel(threads_per_team=THREADS)
 def copy(old: Floats, variables: Floats, values: int) -> None:
-    """Keep the variables of this iteration's start."""
+    """Save the variables with which the iteration starts."""
     for i in range(values):
         old[i] = variables[i]
 

@@ -117,5 +117,5 @@ class _Timed(Protocol):
 
 
 def computing_and_moving_s(elapsed_s: float, calls: Mapping[str, _Timed]) -> float:
-    """Return the seconds of one host thread outside of allocations and frees. Nothing else may run during these."""
+    """Return the seconds that one host thread spends outside of allocations and frees; nothing runs beside them."""
     return elapsed_s - math.fsum(calls[name].total_s for name in ALLOCATIONS if name in calls)

@@ -55,7 +55,7 @@ bench = Bench.of("offloadrt.papers.stdpar")
 
 @attrs.frozen
 class ApplicationGrid(JudgingGrid):
-    """The problem sizes and numbers of steps with which the judges run the applications."""
+    """The problem sizes and step counts with which the applications run to judge the stdpar paper's claims."""
 
     work: Mapping[str, Mapping[str, Value]]
     """The parameters of each application except LULESH."""
@@ -65,7 +65,7 @@ class ApplicationGrid(JudgingGrid):
 
     @property
     def described(self) -> str:
-        """Describe in words which runs the judges make."""
+        """Describe in words the runs on which the paper's claims are judged."""
         emulated = [
             f"{name} {', '.join(f'{key} {value}' for key, value in parameters.items())}"
             for name, parameters in self.work.items()
@@ -110,7 +110,7 @@ def grid(extent: Extent, options: RunSpec) -> ApplicationGrid:
 
 
 def runs(grid: ApplicationGrid, places: Iterable[tuple[str, Mapping[str, Value]]]) -> Asking[list[Result]]:
-    """Run the applications, each on its machine. A judge uses it with `yield from`."""
+    """Run the applications, each on its machine. The judge of a claim calls it with `yield from`."""
     answers: list[Result] = yield [grid.at(machine, parameters) for machine, parameters in places]
     return answers
 
@@ -120,7 +120,7 @@ def facts(
 ) -> Asking[list[dict[str, Value]]]:
     """Run a probe with each of these parameters, recorded; return the facts that it measures.
 
-    A judge uses it with `yield from`.
+    The judge of a claim calls it with `yield from`.
     """
     answers: list[Result] = yield [grid.at(machine, parameters, scenario=scenario, record=True) for parameters in many]
     return [answer.measured for answer in answers]
@@ -149,7 +149,7 @@ SINGLE: Final[dict[str, dict[str, Value]]] = {
 def beside_vendors(grid: ApplicationGrid) -> Asking[dict[str, float]]:
     """Measure t(vendor) / t(acpp) of LULESH at the first size, on the machines where it runs.
 
-    A judge uses it with `yield from`.
+    The judge of a claim calls it with `yield from`.
     """
     size, machines = grid.lulesh[0], (MACHINE, MI100)
     places = [

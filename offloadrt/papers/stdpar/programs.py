@@ -35,7 +35,7 @@ FOLDER: Final = Path(__file__).parent / "recorded"
 
 @attrs.frozen
 class Timing:
-    """Which part of a run an application's authors time."""
+    """Says which part of a run an application's authors time."""
 
     round: str
     """A place at which the application calls an algorithm once in each iteration. The time from its first to its last

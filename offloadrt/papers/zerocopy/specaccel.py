@@ -96,7 +96,7 @@ Forget = Callable[[omp.HostArray], None]
 
 @attrs.frozen
 class Ends:
-    """Where in their ranges one run takes its inputs: at the low, mean or high value."""
+    """Says where in their ranges one run takes the program's inputs: at the low, mean or high value."""
 
     sizes: str = "mean"
     lengths: str = "mean"
@@ -120,7 +120,7 @@ class Ends:
 
 
 class SpecCode(Protocol):
-    """One benchmark: `run` executes it on one host thread, `assumed` lists the inputs that it ran with."""
+    """A benchmark of SPECaccel: `run` executes it on one host thread, `assumed` lists the inputs that it ran with."""
 
     async def run(self, t: omp.HostThread) -> None: ...
 
@@ -154,7 +154,7 @@ class Ep:
 
     @classmethod
     def of(cls, ends: Ends) -> Ep:
-        """Make the code with its inputs taken from the ranges."""
+        """Make the benchmark Ep, with its inputs taken from their ranges at `ends`."""
         nbytes = ends.size(EP_ARRAY)
         chunks = max(1, ends.length(EP_PAIRS) // (nbytes // PAIR_BYTES))
         return cls(nbytes, chunks, ends.work(EP_FLOPS), ends.work(EP_EFFICIENCY), ends.step_numbers)
@@ -207,7 +207,7 @@ class Lbm:
 
     @classmethod
     def of(cls, ends: Ends) -> Lbm:
-        """Make the code with its inputs taken from the ranges."""
+        """Make the benchmark Lbm, with its inputs taken from their ranges at `ends`."""
         return cls(ends.size(LBM_LATTICE), ends.length(LBM_STEPS), ends.work(LBM_TRAFFIC), ends.step_numbers)
 
     async def run(self, t: omp.HostThread) -> None:
@@ -299,7 +299,7 @@ class Solver:
 
 
 def spc(ends: Ends, forget: Forget | None = None) -> Solver:
-    """Make 457.spC: scalar pentadiagonal systems; four arrays of five diagonals, swept without striding."""
+    """Make the benchmark 457.spC: it solves scalar pentadiagonal systems in four arrays of five diagonals each."""
     cells = ends.size(SP_ARRAY) // FIELD_BYTES
     stack = dict.fromkeys(("lhs", "lhs plus", "lhs minus", "work"), FIELD_BYTES)
     both, all_three = ("lhs plus", "lhs minus"), ("lhs", "lhs plus", "lhs minus")
@@ -325,7 +325,7 @@ def spc(ends: Ends, forget: Forget | None = None) -> Solver:
 
 
 def bt(ends: Ends, forget: Forget | None = None) -> Solver:
-    """Make 470.bt: block-tridiagonal systems; three 5 by 5 blocks per cell in the largest array.
+    """Make the benchmark 470.bt, which solves block-tridiagonal systems with three 5 by 5 blocks per cell.
 
     The public code of the same family (uhhpctools/openacc-npb a1980fb, BT/BT/x_solve.c) has the paper's structure: a
     solve makes three arrays on its stack and runs ten kernels on them, six of which touch the ends of lines only. What
@@ -368,7 +368,7 @@ class Stencil:
 
     @classmethod
     def of(cls, ends: Ends) -> Stencil:
-        """Make the code with its inputs taken from the ranges."""
+        """Make the benchmark Stencil, with its inputs taken from their ranges at `ends`."""
         return cls(ends.size(STENCIL_GRID), ends.length(STENCIL_ITERATIONS), ends.step_numbers)
 
     async def run(self, t: omp.HostThread) -> None:

@@ -14,7 +14,7 @@ from offloadrt.trace import HostTime
 
 @attrs.frozen
 class AllocatorSite:
-    """What a device passes to its allocator.
+    """The functions and options that a device gives to its allocator.
 
     begins: tells whether a device block begins at an address. work: charges seconds of host time to the running thread.
     hand_out_s: seconds of one search of a free list. threshold: largest pooled request in bytes

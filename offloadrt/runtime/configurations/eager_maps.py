@@ -16,7 +16,7 @@ from offloadrt.runtime.device import MapHooks, OffloadDevice
 
 
 class EagerMaps(ImplicitZeroCopy):
-    """Works as `implicit_zero_copy`, with a prefault for each map."""
+    """Works as `implicit_zero_copy` does, and also prefaults the memory of each map."""
 
     name: ClassVar[str] = "eager_maps"
 

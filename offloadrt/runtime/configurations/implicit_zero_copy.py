@@ -13,7 +13,7 @@ from offloadrt.runtime.device import MapRequest, Placement
 
 
 class ImplicitZeroCopy(UnifiedSharedMemory):
-    """Unified shared memory for everything but globals; the runtime's default on an APU with XNACK."""
+    """Lets kernels use all host memory in place, except globals; the default of an APU with XNACK."""
 
     name: ClassVar[str] = "implicit_zero_copy"
 

@@ -59,7 +59,7 @@ def prefaults(device: OffloadDevice) -> MapHooks:
 
 
 def why_nothing_migrates(machine: Machine) -> str:
-    """Explain why a machine's devices cannot have managed memory; empty when they can."""
+    """Explain why a machine's devices cannot have managed memory; return "" if they can."""
     spec = machine.spec
     if not spec.flag("gpu.unified_memory"):
         return "its GPU cannot use host memory (gpu.unified_memory is false)"

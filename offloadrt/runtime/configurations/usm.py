@@ -16,7 +16,7 @@ UNREACHABLE: Final = "its GPU cannot use host memory (gpu.unified_memory is fals
 
 
 class UnifiedSharedMemory(MemoryConfiguration):
-    """The device reads and writes host memory: no table entries, no copies, and `present` never holds."""
+    """Lets the device use host memory in place: maps make no table entries and no copies, and `present` fails."""
 
     name: ClassVar[str] = "usm"
     host_access: ClassVar[HostAccess] = HostAccess.IN_PLACE
@@ -44,5 +44,5 @@ class UnifiedSharedMemory(MemoryConfiguration):
 
 
 def translates(spec: MachineSpec) -> bool:
-    """Tell whether a machine's devices use the host's page table."""
+    """Tell whether the devices of a machine translate addresses by the host's page table."""
     return "ats.enabled" in spec.entries and spec.flag("ats.enabled")

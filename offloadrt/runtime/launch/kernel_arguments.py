@@ -43,7 +43,7 @@ Resolve = Callable[[], Any]
 
 @attrs.frozen
 class Pointees:
-    """A kernel argument: an array of pointers, which the kernel follows to an array of `shape` and `dtype` each."""
+    """A kernel argument that is an array of pointers; each leads the kernel to an array of `shape` and `dtype`."""
 
     pointers: HostArray
     shape: tuple[int, ...]
@@ -108,7 +108,7 @@ def _part_of_struct(array: HostArray, host_begin: int, host_end: int, view: Call
 
 
 def no_view(array: HostArray) -> MappedSection:
-    """Return a kernel's view of a pointer that kept its host value, which the device cannot use."""
+    """Return a kernel's view of a pointer that still has its host value, which the device cannot use."""
     return MappedSection(array.name, array.shape, 0, np.empty((0, *array.shape[1:]), array.dtype), array.address)
 
 
@@ -413,7 +413,7 @@ async def bind_arguments(
 
 
 def unmapped(device: OffloadDevice) -> Binding:
-    """Return the binding of an array of which nothing is mapped: host memory, or a pointer that cannot be used."""
+    """Return the binding of an array that is not mapped at all: host memory, or a pointer that cannot be used."""
     return ON_HOST if device.host_pointers or device.plugin.kernels_fault else NOWHERE
 
 

@@ -185,7 +185,7 @@ def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
 
 
 def dying(touching: Touching, queue: DirectiveQueue, contents: HostContents, thread: Actor) -> Touching:
-    """Return `touching` with a handler that stores a fatal fault of the kernel as the queue's `kernel_error`."""
+    """Return `touching` with a handler that keeps a fatal fault of the kernel as `kernel_error` of the queue."""
 
     def fault(fault: AccessFault) -> None:
         array = contents.find(fault.address)

@@ -84,7 +84,7 @@ def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:
 
 
 def enter_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
-    """Put a new entry into the table; the caller holds the table, or no other thread can use it yet."""
+    """Put a new entry into the table; the caller holds the table's lock, or no other thread can use it yet."""
     device.table.insert(entry)
     if device.tell is not None:
         device.tell(EntryEntered(cause, device.number, entry))
@@ -130,7 +130,7 @@ async def get_present_pointer(
 
 
 def count_down(entry: Entry, flags: MapFlags) -> None:
-    """Decrement the entry's count for the end of a map with these flags; the caller holds the table."""
+    """Decrement the entry's count for the end of a map with these flags; the caller holds the table's lock."""
     hold = flags.hold
     if flags.delete:
         entry.reset(hold)
@@ -283,7 +283,7 @@ async def _map_absent(
 ) -> TargetPointer:
     """Map a section that no entry contains: by a new device block, by its host address, or not at all (`ABSENT`).
 
-    The caller holds the table. The result owns the lock of a new block's entry.
+    The caller holds the table's lock. The result owns the lock of a new block's entry.
     """
     present = flags.present
     placement = HOST_POINTER if lookup.overlaps else _placement(device, item, size, flags)
@@ -566,7 +566,7 @@ async def _attach(
 
 
 def pointer_span(shadow: ShadowPointer) -> HostSpan:
-    """Make the source of a copy that writes an attached pointer's device value to the device."""
+    """Return the source of a copy that writes the device value of an attached pointer to the device."""
     return HostSpan(shadow.host_address, shadow.nbytes, shadow.content(shadow.device_value))
 
 

@@ -63,7 +63,7 @@ class MapItem:
 
     @property
     def pointee_base(self) -> int:
-        """Return the address that the host's pointer of an ATTACH or PTR_AND_OBJ item holds."""
+        """Return the host address stored in the pointer of an item of type ATTACH or PTR_AND_OBJ."""
         if self.owner is not None and (held := self.owner.span(self.base, POINTER_BYTES).bytes) is not None:
             return int.from_bytes(held.tobytes(), "little")
         if self.pointee is not None:
@@ -114,7 +114,7 @@ def map_item(span: Span, bits: int) -> MapItem:
 
 @attrs.frozen
 class BlockUse:
-    """A kernel's access to `nbytes` bytes that it reaches through a pointer.
+    """Says that a kernel accesses `nbytes` bytes which it reaches through a pointer.
 
     address: a device address of memory that no item maps; with of_host, a host address of memory that is mapped when
     the kernel runs. exact: the kernel accesses every byte; otherwise it may read and write some. atomic: it accesses
@@ -147,7 +147,7 @@ PostProcessing = Callable[[], Awaitable[None]]
 
 @attrs.frozen(eq=False)
 class PreparedKernel:
-    """A launch that becomes a node of a graph instead of running; its kernel's body computes the result."""
+    """A launch that is to become a node of a graph and does not run now; its body computes the kernel's result."""
 
     launch: Launch
     touching: Touching
@@ -155,7 +155,7 @@ class PreparedKernel:
 
 @attrs.define(eq=False)
 class DirectiveQueue:
-    """The queue of one directive (LLVM's `AsyncInfoTy`). cause: the directive's number.
+    """The queue of one directive (LLVM's `AsyncInfoTy`); `cause` is the directive's number.
 
     kernel_error: the error of a kernel in this queue, raised at synchronization. lasts: the directive does not wait for
     its queue, whose stream belongs to an `AsyncQueue`. Three fields serve a directive that is left early (`abandon`):

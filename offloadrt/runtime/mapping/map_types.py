@@ -65,7 +65,7 @@ class MapFlags:
 
 @functools.lru_cache(4096)
 def flags_of(bits: int) -> MapFlags:
-    """Decode a map type."""
+    """Decode the bits of a map type."""
     counted = bits < FROM_MAPPER
     return MapFlags(
         to=bits & TO != 0,

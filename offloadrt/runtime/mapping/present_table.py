@@ -23,7 +23,7 @@ from offloadrt.sim import Lock, LockStatistics, Simulation
 
 @attrs.frozen(eq=False)
 class Binding:
-    """Where a kernel finds an array: bytes [host_begin, host_end) of it lie at `address` on the device.
+    """Says where a kernel finds an array: bytes [host_begin, host_end) of it lie at `address` on the device.
 
     is_host: the kernel uses the host's memory. address None: the kernel got a host pointer that it cannot use.
     """
@@ -142,7 +142,7 @@ class Entry:
             self.dynamic = 1
 
     def would_be_last(self, hold: bool, after_reset: bool) -> bool:
-        """Tell whether one decrement, after a `reset` if `after_reset`, would leave both counts at zero."""
+        """Tell whether one decrement (after a `reset`, if `after_reset`) would bring both counts to zero."""
         this, other = (self.hold, self.dynamic) if hold else (self.dynamic, self.hold)
         if other > 0:
             return False

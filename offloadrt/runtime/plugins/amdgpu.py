@@ -29,7 +29,7 @@ Move = Callable[[], None]
 
 
 class PluginBlock(NamedTuple):
-    """A block of host memory that the device can access; `pool` names the plugin's memory manager that it is from."""
+    """A block of host memory that the device can access; `pool` names the memory manager of the plugin that owns it."""
 
     pool: str
     nbytes: int
@@ -72,7 +72,7 @@ class AmdgpuStream:
         await rocr.copies.copy(self.stream, cause, "h2d", nbytes, move, done, depends)
 
     async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
-        """Put in a copy to the host (`pushMemoryCopyD2HAsync`); in AMD's fork it first waits (`UseSyncCopyBack`)."""
+        """Put a copy to the host into the stream (`pushMemoryCopyD2HAsync`); AMD's fork waits before it."""
         nbytes, rocr = target.nbytes, self._rocr
         if self._waits_first and (before := self.unfinished) is not None:
             await rocr.signals.wait(self.stream, before)
@@ -192,7 +192,7 @@ class AmdgpuResources:
         self._free_blocks.clear()
 
     async def ready(self, queue: QueueLike, signals: int) -> AmdgpuStream:
-        """Give the queue a stream if it has none, and the stream `signals` signals for its next operations."""
+        """Give the queue a stream if it has none, and reserve `signals` signals for the stream's next operations."""
         stream: AmdgpuStream | None = queue.stream
         if stream is None:
             stream = queue.stream = await self._take_stream()
@@ -398,11 +398,11 @@ class AmdgpuPlugin(DevicePlugin):
             await stream.copy_to_host(queue.cause, destination, source)
 
     def exchanges_with(self, device: int) -> bool:
-        """Return False: links between APUs are not emulated."""
+        """Return False, because links between APUs are not emulated."""
         return False
 
     async def reach(self, device: int) -> None:
-        """Raise DriverError: no APU is linked to another one."""
+        """Raise DriverError, because no APU is linked to another device."""
         raise DriverError("memory_async_copy", INVALID_ARGUMENT, f"no link to device {device}")
 
     async def exchange_data(
@@ -494,7 +494,7 @@ class AmdgpuPlugin(DevicePlugin):
         return self.driver.kfd.host_touch(address, nbytes)
 
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
-        """Raise DriverError: nothing migrates within one memory."""
+        """Raise DriverError, because nothing migrates where host and device share one memory."""
         raise DriverError("svm_prefetch_async", INVALID_ARGUMENT, _ONE_MEMORY)
 
 

@@ -20,7 +20,7 @@ from offloadrt.sim import LockStatistics, Signal
 
 @attrs.frozen
 class GridDefaults:
-    """A plugin's numbers of teams and threads for a region without clauses that set them."""
+    """The numbers of teams and threads that a plugin chooses for a region whose clauses do not set them."""
 
     teams: int
     """Largest number of teams of a loop; where the loop has more iterations than threads, a thread takes several."""

@@ -45,7 +45,7 @@ _NO_TIME = TimeShare(0.0, 0.0)
 
 @attrs.frozen
 class Compared:
-    """One figure of a variant: the run's value, or the median if the variant was run several times.
+    """A figure of a variant: the value of its run, or the median if the variant was run several times.
 
     `ratio` is the baseline's value over the variant's; it is None if the variant's value is 0. `cov` is the coefficient
     of variation over the runs, None for one run.
@@ -113,7 +113,7 @@ class RefusedVariant:
 
 @attrs.frozen
 class Case:
-    """Variants that are compared with one baseline, which is the first; `parameters` have the same values in all."""
+    """Variants that are compared with one baseline, the first of them; `parameters` have the same values in all."""
 
     parameters: dict[str, Value]
     variants: list[ComparedVariant]

@@ -58,7 +58,7 @@ REDRAWN: dict[int, Callable[..., Any]] = {}
 
 @attrs.frozen
 class DeviceFigures(Figures):
-    """The virtual seconds of one part of the machine: an engine of a device, a hardware queue, or the cores.
+    """The virtual seconds of one part of the machine: a copy engine, a hardware queue, or the cores.
 
     busy_s: its time of work. idle_s: the rest of the time. wait_s: the sum of the times that requests waited for it.
     """
@@ -70,7 +70,7 @@ class DeviceFigures(Figures):
 
 @attrs.frozen
 class Bytes:
-    """Bytes that device copies moved, by direction."""
+    """The bytes that copies between host and devices moved, by direction."""
 
     h2d: int = 0
     d2h: int = 0
@@ -128,7 +128,7 @@ class SampledPhase:
 
 @attrs.frozen
 class Interval:
-    """A figure over draws in the ranges of all uncertain entries: in 80 % of the draws it lies from `low` to `high`.
+    """A figure over draws of all uncertain entries: in 80 % of the draws it lies from `low` to `high`.
 
     `nominal` is the figure with every range at its mean. The seed and the number of draws determine the draws
     (`study/certainty.py`).
@@ -150,7 +150,7 @@ class Interval:
 
     @property
     def draws(self) -> int:
-        """Return the number of draws."""
+        """Return how many draws of uncertain values the interval is based on."""
         return len(self.values)
 
     def __str__(self) -> str:
@@ -185,7 +185,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 @attrs.frozen
 class Result:
-    """The record of one run. `measured` is what the scenario returned.
+    """The record of one run. `measured` has what the scenario returned.
 
     `elapsed_s`, calls, locks, devices, bytes, faults, managed and where_time_went cover the measured windows, or the
     whole run when it opened none. `locks` has only locks that were taken in that time. `events` (the number of timers
@@ -247,7 +247,7 @@ class Result:
 
     @property
     def draws(self) -> int:
-        """Return the number of draws of the intervals; 0 without any."""
+        """Return how many draws of uncertain values the intervals are based on; 0 without intervals."""
         return max((interval.draws for interval in self.intervals.values()), default=0)
 
     def figures(self, section: str) -> Mapping[str, Any]:

@@ -35,7 +35,7 @@ def options_for(model: object) -> type[ProgramOptions]:
 def program_of(
     options: ProgramOptions, machine: Machine, drivers: Sequence[Driver], trace: Trace | None
 ) -> OffloadProgram[Any]:
-    """Make the program of these options. Raises ValueError for options that do not fit the machine."""
+    """Make the program that these options describe. Raises ValueError for options that do not fit the machine."""
     return MODELS.find(options.model).program(machine, drivers, options, trace)
 
 
@@ -53,7 +53,7 @@ def changed(options: ProgramOptions, changes: Mapping[str, Any]) -> ProgramOptio
 
 @attrs.frozen
 class Built:
-    """What `build` makes for a run: its machines, drivers and processes, and the profile with all overrides."""
+    """Everything that `build` makes for a run: machines, drivers and processes, and the profile with all overrides."""
 
     spec: MachineSpec
     nodes: Sequence[Machine]

@@ -281,7 +281,7 @@ StepNumbers = Callable[[int], Iterable[int]]
 
 @attrs.frozen
 class PhaseEstimate:
-    """The estimate for one repeated phase: for the loops of all actors that ran the phase at the same time."""
+    """The estimate of one repeated phase, for the loops of all actors that ran the phase at the same time."""
 
     begin_s: float
     end_s: float
@@ -304,7 +304,7 @@ class PhaseEstimate:
 
 
 class StepSampler(Protocol):
-    """Chooses which steps of a program's loops are run: all, or some that stand for the others."""
+    """Chooses which steps of a program's loops to run: all of them, or a few that stand for the others."""
 
     wanted: bool
     """Whether any step may be left out."""
@@ -339,7 +339,7 @@ SAMPLERS: Final = Registry[Any]("way to sample phases", "offloadrt.phases")
 
 
 class Windows:
-    """The measured windows; several add up. Until the first one is opened, everything from the run's start is measured.
+    """The measured windows of a run, which add up. Until the first one is opened, everything is measured.
 
     `ledger` returns the run's counts so far; `calls` is the object in which the machine counts API calls. All figures
     include an estimate of the steps that sampled phases leave out (`phases`); `spans` do not.

@@ -34,7 +34,7 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class PublishedPoint:
-    """A value that a paper reports, drawn beside the emulated values: the value of a claim, and its position.
+    """A value from a paper, drawn beside the emulated values: the value of a claim, and its position.
 
     Value, unit, source and role are those of the claim. The point is drawn only if there are runs with the parameters
     `at` on the scenario's machine.
@@ -63,7 +63,7 @@ class PublishedPoint:
 
 @attrs.frozen
 class Figure:
-    """The figure that a sweep of the scenario draws.
+    """Describes the figure that a sweep of a scenario draws.
 
     It shows `y` (a measured figure, or a column of the table such as `elapsed_s`) over `x` (a parameter; texts are
     placed side by side in the order of the sweep).

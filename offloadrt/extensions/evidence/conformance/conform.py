@@ -44,7 +44,7 @@ DeviceValues = dict[str, list[int | None]]
 
 
 class ArraySpec(msgspec.Struct, frozen=True):
-    """An array of the program; init: its values before the first step."""
+    """An array of a recorded program; `init` holds its values before the first step."""
 
     kind: Literal["static", "heap", "global", "link", "assoc"]
     bytes: int
@@ -95,7 +95,7 @@ class LoweredCall(msgspec.Struct, frozen=True):
 
 
 class Truth(msgspec.Struct, frozen=True):
-    """What LLVM's runtime did in a step. host, device: by array, the values after the step, if they changed."""
+    """What LLVM's runtime did in a step. host, device: the values of each array that the step changed, afterwards."""
 
     ops: list[dict[str, Any]]
     present: dict[str, list[list[int]]] = {}
@@ -115,41 +115,41 @@ class StepSpec(msgspec.Struct, frozen=True, tag_field="op", kw_only=True):
 
 
 class HostStep(StepSpec, frozen=True, tag="host"):
-    """Code on the host."""
+    """A step in which the host runs code of its own."""
 
     body: list[Statement]
 
 
 class MapStep(StepSpec, frozen=True):
-    """A step with list items of map or motion clauses."""
+    """Base of the steps that have list items of map or motion clauses."""
 
     maps: list[MapItemSpec]
 
 
 class EnterStep(MapStep, frozen=True, tag="enter"):
-    """target enter data."""
+    """A `target enter data` directive."""
 
 
 class ExitStep(MapStep, frozen=True, tag="exit"):
-    """target exit data."""
+    """A `target exit data` directive."""
 
 
 class UpdateStep(MapStep, frozen=True, tag="update"):
-    """target update."""
+    """A `target update` directive."""
 
 
 class DataBeginStep(MapStep, frozen=True, tag="data_begin"):
-    """A target data region begins."""
+    """The begin of a `target data` region."""
 
 
 class DataEndStep(StepSpec, frozen=True, tag="data_end"):
-    """The target data region that began in step number `begin` ends."""
+    """The end of the `target data` region that began in step number `begin`."""
 
     begin: int
 
 
 class TargetStep(MapStep, frozen=True, tag="target"):
-    """A target region."""
+    """A target region, run once."""
 
     body: list[Statement]
 
@@ -162,20 +162,20 @@ class DeviceTargetStep(StepSpec, frozen=True, tag="dtarget"):
 
 
 class AllocStep(StepSpec, frozen=True, tag="alloc"):
-    """omp_target_alloc."""
+    """A call of omp_target_alloc."""
 
     h: str
     bytes: int
 
 
 class FreeStep(StepSpec, frozen=True, tag="free"):
-    """omp_target_free."""
+    """A call of omp_target_free."""
 
     h: str
 
 
 class AssociateStep(StepSpec, frozen=True, tag="assoc"):
-    """omp_target_associate_ptr; hoff: offset in the block."""
+    """A call of omp_target_associate_ptr; `hoff` is the offset in the block in bytes."""
 
     arr: str
     h: str
@@ -185,14 +185,14 @@ class AssociateStep(StepSpec, frozen=True, tag="assoc"):
 
 
 class DisassociateStep(StepSpec, frozen=True, tag="disassoc"):
-    """omp_target_disassociate_ptr."""
+    """A call of omp_target_disassociate_ptr."""
 
     arr: str
     off: int
 
 
 class MemcpyStep(StepSpec, frozen=True, tag="memcpy"):
-    """omp_target_memcpy between an array and a block."""
+    """A call of omp_target_memcpy between an array and a block."""
 
     h: str
     arr: str
@@ -219,7 +219,7 @@ class RecordedOutcome(msgspec.Struct, frozen=True):
 
 
 class RecordedProgram(msgspec.Struct, frozen=True):
-    """A sequential program on one device. device_fill: the byte with which the recorder filled new device blocks."""
+    """A sequential program on one device; the recorder filled new device blocks with the byte `device_fill`."""
 
     name: str
     mode: Literal["copy", "usm"]

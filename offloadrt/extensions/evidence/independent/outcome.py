@@ -28,7 +28,7 @@ INPUT_KIND = "unit_cost"
 
 @attrs.frozen
 class PredictedValue:
-    """One measured value with its predictions, all in `unit`; from `low` to `high` lie 80 % of the draws."""
+    """A measured value with its predictions, all in `unit`; 80 % of the drawn predictions lie from `low` to `high`."""
 
     name: str
     unit: str
@@ -59,12 +59,12 @@ class PredictedValue:
 
     @property
     def left_out_error(self) -> float | None:
-        """Return the error, as in `error`, of the prediction without what was measured on the machine."""
+        """Return the error (see `error`) of the prediction without anything measured on the same machine."""
         return self._error_of(self.left_out)
 
     @property
     def first_error(self) -> float | None:
-        """Return the error, as in `error`, of the first prediction."""
+        """Return the error (see `error`) of the first prediction that was made of the value."""
         return self._error_of(self.first)
 
     def _error_of(self, predicted: float | None) -> float | None:
@@ -106,7 +106,7 @@ class PredictedEntry:
 
 @attrs.frozen
 class Accuracy:
-    """The errors, |ln(predicted / reported)|, of some values."""
+    """Sums up the errors, |ln(predicted / reported)|, of some values."""
 
     values: int
     median: float
@@ -157,7 +157,7 @@ _TODAY, _FIRST, _LEFT_OUT = map(operator.attrgetter, ("error", "first_error", "l
 
 @attrs.frozen
 class ModelError:
-    """The error, as factors, of one kind's predictions on all machines but one, for which it is expected, too."""
+    """Says how far one kind's predictions are off on all machines but one, as factors that are expected on that one."""
 
     kind: str
     without: str
@@ -178,7 +178,7 @@ class ModelError:
 
 @attrs.frozen
 class KindCoverage:
-    """How many measured values of one kind lie in the intervals of their draws."""
+    """Counts how many measured values of one kind lie in the intervals of their draws."""
 
     kind: str
     values: int
@@ -309,7 +309,7 @@ class IndependentReport:
 
 
 def predictions(report: IndependentReport) -> Iterable[RenderableType]:
-    """Yield each entry with its values, then what is not predicted and why, then the accuracy of each kind."""
+    """Yield lines and tables: each entry with its values, what is not predicted and why, and each kind's accuracy."""
     yield f"[bold]{escape(report.file)}[/]: {len(report.entries)} entries, {report.runs} runs"
     yield "first: what was predicted before anybody had compared"
     yield f"digest of values, runs and machines: {report.digest}"
@@ -330,7 +330,7 @@ def predictions(report: IndependentReport) -> Iterable[RenderableType]:
 
 
 def intervals(report: IndependentReport) -> Iterable[RenderableType]:
-    """Yield each drawn value with its interval and why it lies outside, then how many of each kind lie inside."""
+    """Yield lines and tables: each drawn value with its interval, and how many values of each kind lie inside."""
     drawn = [entry for entry in report.entries if any(value.low is not None for value in entry.values)]
     yield f"[bold]{escape(report.file)}[/]: {len(drawn)} entries with intervals, {report.runs} runs"
     yield f"from low to high: 80 % of {report.draws} draws in all uncertain entries of the machine"

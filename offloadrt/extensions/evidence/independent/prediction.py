@@ -71,7 +71,7 @@ from offloadrt.study.sweep import Keys, Point, SweepOutcome, sweep
 
 
 class ReportedValue(msgspec.Struct, frozen=True):
-    """One measured number of an entry."""
+    """One number that an entry reports as measured."""
 
     name: str
     unit: str
@@ -80,7 +80,7 @@ class ReportedValue(msgspec.Struct, frozen=True):
 
 
 class EntryFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The figure of a run that predicts a value, with what differs from the entry's run."""
+    """Names the figure of a run that predicts a value, and in what its run differs from the entry's run."""
 
     figure: str
     scenario: str | None = None
@@ -96,7 +96,7 @@ class EntryFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EntryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The run that predicts the values of an entry."""
+    """Describes the run that predicts the values of an entry."""
 
     scenario: str
     machine: str
@@ -291,7 +291,7 @@ DRAWS = 8
 
 @attrs.frozen
 class PlannedValue:
-    """The run and the figure that predict one value.
+    """The run and the figure by which one value will be predicted.
 
     With a `reason` the value is not predicted; another value may need its run even so, as the value it is compared to.
     """
@@ -309,13 +309,13 @@ class PlannedValue:
 
     @property
     def points(self) -> list[Point]:
-        """Return the runs that the value needs: one or two, or none."""
+        """Return the runs (points of a sweep) that the value needs: none, one or two."""
         return [point for point in (self.point, self.over) if point is not None]
 
 
 @attrs.frozen
 class EntryPlan:
-    """An entry with the plans of all its values."""
+    """An entry of the file with the plans to predict all its values."""
 
     entry: MeasuredResult
     values: Sequence[PlannedValue]

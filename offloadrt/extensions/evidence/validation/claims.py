@@ -72,7 +72,7 @@ class Claim:
 
     @property
     def judged_kind(self) -> JudgedKind:
-        """Return what the verdict is about."""
+        """Return the kind of thing that the verdict on the claim is about."""
         return self.judged_as or _JUDGED_KINDS[self.kind]
 
     @property

@@ -84,7 +84,7 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Judgement:
-    """The emulated figure for a claim, whether the claim holds, and if not, why.
+    """The verdict on a claim: the emulated figure, whether the claim holds, and if it does not, the reason.
 
     `holds` is None if the claim cannot be judged here; `reason` then says what is missing.
     """
@@ -96,7 +96,7 @@ class Judgement:
 
 @attrs.frozen
 class Reading:
-    """What a judge measured, to be compared with the limits of its claim."""
+    """The figures that a judge has measured, to be compared with the limits of its claim."""
 
     emulated: str
     """The figures in words."""
@@ -117,7 +117,7 @@ class Reading:
 
 
 def unless(emulated: str, wrong: Mapping[str, object] | Iterable[str]) -> Judgement:
-    """Return the judgement that a claim holds unless something is wrong.
+    """Return the judgement that a claim holds, unless a list of what is wrong is not empty.
 
     emulated: the emulated figures in words. wrong: reasons, each by itself or with the condition under which it counts.
     """
@@ -153,7 +153,7 @@ claims can be judged again at each end of every range ("ends")."""
 
 @attrs.frozen
 class Judge:
-    """The judge of one claim: a function that asks for runs and measures them."""
+    """Judges one claim: a function that asks for runs and returns what it measures in them."""
 
     claim: Claim
     function: Callable[..., Hearing]
@@ -202,7 +202,7 @@ class JudgingGrid(ABC):
         """Return in words how many points the grid has, for the report."""
 
     def point(self, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False) -> Point:
-        """Return the point of one run of the paper's scenario, or of another one. record: whether events are kept."""
+        """Return the point (one run) of the paper's scenario, or of another; `record` says whether events are kept."""
         chosen = scenario if isinstance(scenario, Scenario) else registry.find(scenario or self.scenario)
         options = attrs.evolve(self.options, record=record)
         return Point(registry.reference(chosen), chosen.bind(dict(parameters)), options)
@@ -213,14 +213,14 @@ class JudgingGrid(ABC):
         return answers
 
     def facts(self, scenario: Program, many: Sequence[Mapping[str, Value]] = ({},)) -> Asking[list[dict[str, Value]]]:
-        """Ask for recorded runs of a probe and return their measured figures; to be used with `yield from`."""
+        """Ask for recorded runs of a probe, and return the figures they measured; used with `yield from`."""
         answers: list[Result] = yield [self.point(parameters, scenario=scenario, record=True) for parameters in many]
         return [answer.measured for answer in answers]
 
 
 @attrs.define
 class Bench:
-    """The claims of a paper and their judges, by id; the paper's modules register their judges here."""
+    """Collects the claims of a paper, and the judges that the paper's modules register for them, by id of the claim."""
 
     claims: Mapping[str, Claim]
     judges: dict[str, Judge] = attrs.field(factory=dict)
@@ -290,7 +290,7 @@ class RunFailed(UserError):
 
 
 def hear(judges: Sequence[Judge | InputCheck], grid: JudgingGrid, answers: Answers) -> dict[str, Judgement]:
-    """Run all judges on one grid, and return their judgements by the id of the claim."""
+    """Run all judges on one grid of runs, and return their judgements by the id of the claim."""
     judgements = hear_all([(judge, grid) for judge in judges], answers)
     return {judge.claim.id: judgement for judge, judgement in zip(judges, judgements, strict=True)}
 
@@ -403,7 +403,7 @@ So their values change no verdict, and no digest of a report contains them.
 
 
 def may_matter(entry: str, uses: Collection[str] = ()) -> bool:
-    """Tell whether the programs of a paper can use the mechanism to which an entry of a machine belongs."""
+    """Tell whether the programs of a paper can use the mechanism whose cost an entry of a machine is."""
     return entry in uses or not entry.startswith(RARELY_USED)
 
 
@@ -462,6 +462,6 @@ def draws_of(
 
 
 def inputs_of(*modules: ModuleType) -> dict[str, InputRange]:
-    """Return the named input ranges that modules define, by name."""
+    """Return the input ranges that modules have defined by name."""
     ranges = [value for module in modules for value in vars(module).values() if isinstance(value, InputRange)]
     return {range_.name: range_ for range_ in ranges if range_.name}

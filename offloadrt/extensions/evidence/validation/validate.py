@@ -72,7 +72,7 @@ _AT_ONCE = 8
 
 @attrs.frozen
 class DrawnShare:
-    """In how many draws a claim holds, and in how many it could be judged.
+    """Says in how many draws of the uncertain values a claim holds, and in how many it could be judged.
 
     It cannot be judged in a draw in which a run that it needs ends with an error.
     """
@@ -186,7 +186,7 @@ CORNER = "all ranges together"
 
 @attrs.frozen
 class MachineVariant:
-    """The machine with something changed: an end of an entry's range, another choice, or a candidate mechanism on."""
+    """A machine with one change: an entry at an end of its range, another choice, or a candidate mechanism on."""
 
     key: str
     """The name of the entry on which a verdict depends if it changes with this variant."""
@@ -200,7 +200,7 @@ class MachineVariant:
 
 @attrs.frozen
 class RangeEffects:
-    """How the verdicts change with the variants of the machine."""
+    """Says which verdicts change when something about the machine is changed (`MachineVariant`)."""
 
     turned: Mapping[str, list[MachineVariant]] = attrs.field(factory=dict)
     """By claim: the variants that change its verdict."""
@@ -458,7 +458,7 @@ Advanced = Callable[[str, int, int], None]
 
 @attrs.frozen
 class Finding:
-    """One claim with its verdict."""
+    """One claim of a paper with its verdict."""
 
     claim: str
     reported: str

@@ -11,7 +11,7 @@ from offloadrt.sim.scheduler import Actor
 
 @attrs.frozen
 class Choice:
-    """At the run's ``step``-th choice, counted from 1, the ready actor ``place`` goes on instead of ready actor 0."""
+    """A departure: at the run's ``step``-th choice, from 1, ready actor ``place`` goes on instead of ready actor 0."""
 
     step: int
     place: int
@@ -19,7 +19,7 @@ class Choice:
 
 @attrs.frozen
 class Hold:
-    """An actor is held back for ``seconds`` of virtual time when it goes on for the ``time``-th time, counted from 1.
+    """A departure: an actor waits for ``seconds`` of virtual time when it goes on for the ``time``-th time, from 1.
 
     Only those times are counted at which others could go on as well. With 0.0 seconds it goes on after all actors that
     are ready.
@@ -36,7 +36,7 @@ Departure = Choice | Hold
 
 @attrs.define
 class Schedule:
-    """Follows the recorded departures, and the order of scheduling everywhere else.
+    """Follows the recorded departures; everywhere else, it resumes actors in the order of scheduling.
 
     ``reach`` is that of the strategy that made these choices, in virtual seconds.
     """

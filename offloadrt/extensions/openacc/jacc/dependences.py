@@ -27,7 +27,7 @@ Range = tuple[int, int]
 
 @attrs.frozen
 class QueuePlacement:
-    """The queue of an operation, and the other queues that it has to wait for, in ascending order."""
+    """The queue chosen for an operation, and the queues for which it must wait, in ascending order."""
 
     queue: int
     waits: tuple[int, ...] = ()
@@ -156,18 +156,18 @@ def _later(last: list[int], operations: dict[int, int]) -> None:
 
 
 class AliasedArgument(OffloadError):
-    """A kernel specialised with `restrict` got two arguments that share bytes, at least one of which it writes."""
+    """Raised when two arguments of a kernel with `restrict` share bytes and the kernel writes at least one of them."""
 
 
 class LeftEarly(OffloadError):
-    """A routine of a JACC runtime was called after an earlier one was left early, as at a timeout.
+    """Raised when a JACC routine is called although an earlier one was left before its end, as at a timeout.
 
     The state of its queues and devices is no longer known. Directives of OpenACC, unlike these routines, can be left.
     """
 
 
 class OverlappingWrites(OffloadError):
-    """Two written arguments of a kernel share bytes, so that no device can be said to own those bytes."""
+    """Raised when two written arguments of a kernel share bytes, so that no device would own these bytes."""
 
 
 ExecutionStep = Literal["sync", "async", "overlap"]
@@ -178,7 +178,7 @@ queue. ``overlap``: the host does not wait, and pushes go to several queues.
 
 @attrs.define(eq=False)
 class Order:
-    """Runs the directives of one host thread's JACC runtime in the order that their data demands.
+    """Runs the directives of one host thread's JACC runtime in an order that respects the dependences of their data.
 
     Every coroutine raises LeftEarly after a directive that was left early.
     """

@@ -34,7 +34,7 @@ from offloadrt.runtime.mapping.map_item import DirectiveQueue
 
 
 class Mode(enum.Enum):
-    """How a kernel runs on several devices; with one device both are the same.
+    """Says how a kernel runs on several devices: whole on each, or divided. With one device both are the same.
 
     DUPLICATED: whole, on every device. DIVIDED: each device does its part, then the parts are exchanged.
     """
@@ -45,7 +45,7 @@ class Mode(enum.Enum):
 
 @attrs.frozen
 class Execution:
-    """The measurements of one execution of a kernel.
+    """The measurements of one execution of a kernel, from which the controller decides.
 
     kernel_s: seconds from its start to its end, on the device where that takes longest. communication_s: seconds of the
     exchange, from the host's first call to the end of its wait. write_bytes: the bytes that a device sends, or would
@@ -78,7 +78,7 @@ class Fixed:
     mode: Mode = Mode.DUPLICATED
 
     def before(self, kernel: str) -> Mode:
-        """Return the mode."""
+        """Return the one mode in which this policy runs every kernel."""
         return self.mode
 
     def after(self, kernel: str, execution: Execution) -> None:
@@ -103,7 +103,7 @@ def _one_of(rules: Rules, attribute: attrs.Attribute[Any], value: object) -> Non
 
 @attrs.frozen
 class Rules:
-    """The paper's rules for when a kernel is divided, and which reading of them is used.
+    """The JACC paper's rules for when a kernel is divided, and how ambiguous points of them are read.
 
     devices: their number, n. peak_p2p: bytes per second of one link, one way (the paper's machine has 25 GB/s). times:
     how often an inequality has to hold before the mode changes. Raises ValueError for a field with a value that it
@@ -295,7 +295,7 @@ def strategy_named(name: str, devices: int) -> DeviceStrategy:
 
 @attrs.define(eq=False)
 class PartialValues:
-    """The arrays of partial values of one JACC runtime.
+    """The arrays that hold the partial results of reductions in one JACC runtime.
 
     devices: the number of devices. make: makes an array from its name, its number of elements and its type.
     """
@@ -346,7 +346,7 @@ Pairs = Mapping[tuple[int, int], Sequence[Piece]]
 
 @attrs.frozen(eq=False)
 class Combining:
-    """The kernel that every device launches after the exchange of partial values, and its arguments."""
+    """The kernel that combines partial values on every device after their exchange, with its arguments."""
 
     launch: Launch
     arguments: Sequence[Any]
@@ -397,12 +397,12 @@ class Division:
 
     @functools.cached_property
     def needed(self) -> Sequence[list[tuple[HostArray, Ranges | None]]]:
-        """Return for each device the arrays that its part reads and which bytes of them; None for all bytes."""
+        """Return, for each device, which bytes of which arrays its part reads; None stands for all bytes."""
         return [[(self._of_name[name], ranges) for name, ranges in part.reads.items()] for part in self._parts]
 
     @functools.cached_property
     def to_all(self) -> Pairs:
-        """Return the transfers after which each device has all that the others own."""
+        """Return the transfers that give each device everything that the other devices own."""
         holders = Holders()
         for array, ranges in self.owned.items():
             holders.wrote(array.address, ranges)

@@ -35,7 +35,7 @@ from offloadrt.trace import Trace, events
 
 
 class Attribute(enum.Flag):
-    """What is known about an array argument.
+    """A property of an array argument that the translator knows.
 
     WRITE: the kernel writes it. PRESENT: it is on the device already; any other array is copied in and out for the
     launch. REDUCTED: the iterations combine their values in it.
@@ -161,7 +161,7 @@ Number = bool | int | float
 
 
 class PushFlags(enum.Flag):
-    """How a pushed kernel is specialised.
+    """Says how the kernel of a push is specialised.
 
     RESTRICT: the code assumes that no written array shares a byte with another argument. VAR_OPT: scalars are compiled
     in as constants, so that another value means another kernel.
@@ -174,7 +174,7 @@ class PushFlags(enum.Flag):
 
 @attrs.frozen(eq=False)
 class GeneratedKernel:
-    """A kernel generated for a push.
+    """A kernel that was generated for a push (`jacc_kernel_push`).
 
     text: its source as readable Python. kernel: what runs. constants: positions of the original arguments whose values
     are in the text, so that they are no arguments any more.

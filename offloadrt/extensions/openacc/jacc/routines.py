@@ -72,7 +72,7 @@ from offloadrt.sim import Simulation
 
 @attrs.frozen
 class Effects:
-    """Factors of a generated kernel's time, relative to the original program's kernel.
+    """Factors by which a generated kernel takes longer or shorter than the original program's kernel.
 
     They are inputs of the program. generated: the factor of every generated kernel. restrict, var_opt: the further
     factor of each specialisation.
@@ -98,7 +98,7 @@ Stage = Literal["whole", "part", "combination"]
 
 @attrs.define(eq=False)
 class OnDevice:
-    """A launch on one device.
+    """The launch of a pushed kernel on one device.
 
     given: its arguments, with arrays of the host. arrays: those that have to be present. items: the map items of its
     region. known, region: the arrays' device addresses and the region that has them as its arguments, as of the last
@@ -124,7 +124,7 @@ class OnDevice:
 
 @attrs.frozen(eq=False)
 class Push:
-    """What one `jacc_kernel_push` runs. name: of the kernel, in reports and for the policy."""
+    """All that one `jacc_kernel_push` runs; `name` is the kernel's, for reports and for the policy."""
 
     name: str
     kernel: Kernel
@@ -145,7 +145,7 @@ class Push:
     _on_device: dict[tuple[int, Stage], OnDevice] = attrs.field(factory=dict)
 
     def on_device(self, number: int, stage: Stage) -> OnDevice:
-        """Return the launch of a stage on the device with this number."""
+        """Return the launch of a stage of the push on the device with this number."""
         launched = self._on_device.get((number, stage))
         if launched is None:
             launched = self._on_device[number, stage] = self._launched(number, stage)

@@ -137,7 +137,7 @@ class Predicate:
 
 @attrs.frozen
 class NeededByAll:
-    """Why every device needs a value or an access: the statement and the reason, for messages."""
+    """Says why every device needs a value or an access: the statement and the reason, for messages."""
 
     node: ast.AST
     what: str
@@ -190,7 +190,7 @@ class Elements:
 
 @attrs.define
 class Needs:
-    """The guards of all values that are needed from one point of the source on."""
+    """The guards of all values that are needed after one point of the source."""
 
     scalars: dict[str, Guard] = attrs.field(factory=dict)
     elements: dict[str, frozenset[Elements]] = attrs.field(factory=dict)
@@ -494,7 +494,7 @@ _FRAGILE_CALLS = ("int", "floor", "ceil")
 
 
 class Names:
-    """The names that a source uses, and new ones that do not collide with them."""
+    """Tracks the names that a source uses, and makes new ones that differ from them."""
 
     def __init__(self, source: Source) -> None:
         self.used = {node.id for node in source.nodes if isinstance(node, ast.Name)}
@@ -541,7 +541,7 @@ class Filter:
                 return made_up
 
     def is_made_up(self, node: ast.expr, scalars: set[str]) -> bool:
-        """Tell whether a value may be made up, as it depends on a guarded load or on one of `scalars`."""
+        """Tell whether a value may be wrong on this device, as it depends on a guarded load or on `scalars`."""
         return any(
             (isinstance(part, ast.Name) and part.id in scalars)
             or (isinstance(part, ast.Subscript) and self.guard(part, "read").restricts)

@@ -64,7 +64,7 @@ class PartialValue:
 
 @attrs.frozen(eq=False)
 class Separated:
-    """A nest whose loop reduces from the identity, without the code that stands after the loop."""
+    """A loop nest that reduces into partial values, without the code that follows the loop."""
 
     nest: LoopNest
     partials: tuple[PartialValue, ...]
@@ -94,7 +94,7 @@ class Combination:
     """The nest of the original kernel."""
 
     def arguments(self, arguments: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return its arguments, made of the original kernel's `arguments` and the arrays of partial values."""
+        """Return the arguments of the combining kernel, from the original kernel's and the arrays of partial values."""
         given = dict(zip(self.nest.parameters, arguments, strict=True))
         given.update(zip((partial.parameter for partial in self.partials), values, strict=True))
         return tuple(given[name] for name in self._parameters)
@@ -376,7 +376,7 @@ _memo = functools.partial(Memo, 256)
 
 @attrs.frozen
 class Share:
-    """The part that one device does: first and last value (inclusive) for each pair of bounds that the kernel takes."""
+    """The part of a launch that one device does: the first and last value (inclusive) for each pair of bounds."""
 
     device: int
     bounds: tuple[tuple[int, int], ...]
@@ -397,7 +397,7 @@ class _OfSize:
 
 @attrs.frozen
 class Part:
-    """A device's share of a launch, the bytes that it owns after it and those that it needs before it."""
+    """A device's share of a launch, with the bytes that the device owns afterwards and those that it needs before."""
 
     share: Share
     segments: dict[str, Ranges]
@@ -679,7 +679,7 @@ class _Piece:
 
 @attrs.define
 class Holders:
-    """Tracks which device has up-to-date bytes of each array, when pieces are sent only to devices that read them.
+    """Tracks which device has up-to-date bytes of each array, where pieces are sent only to devices that read them.
 
     Bytes that no divided kernel has written are up to date everywhere. Arrays are given by any key that identifies
     memory.

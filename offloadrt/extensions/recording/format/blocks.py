@@ -68,7 +68,7 @@ class ArrayPlace:
 
 @attrs.define(eq=False)
 class HostArrays:
-    """The arrays of the host, as far as they are known: allocations, globals, and other memory that map items span.
+    """The host's arrays, as far as known: allocations, globals, and other memory that map items cover.
 
     Stacks and small blocks are not reported to the recorder. For them only the spans of items are known: spans that
     overlap make one array, which grows.
@@ -287,7 +287,7 @@ class DeviceBlocks:
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
     def gone_at(self, address: int) -> DeviceBlock | None:
-        """Return the freed block that covered an address, unless another block lies there since."""
+        """Return the freed block that covered an address; None if another block lies there by now."""
         found = self._gone.before(address)
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
@@ -481,7 +481,7 @@ class MemoryEvents:
         return ended
 
     def end_of(self, end: ArrayEnd) -> int:
-        """Return the number of a place of the program where a mapped array ends."""
+        """Return the number of a place of the program at which a mapped array ends."""
         return self.ends.setdefault(end, len(self.ends))
 
     def touched(self, thread: int, row: Row) -> None:
@@ -517,7 +517,7 @@ class MemoryEvents:
         return bool(self._pending.get(thread))
 
     def take_touches(self, thread: int) -> int:
-        """Return the number of the list with a thread's touches since its last record; -1 if there are none."""
+        """Return the number of the list of a thread's memory touches since its last record; -1 if there are none."""
         touches = self._pending.pop(thread, None)
         if not touches:
             return NONE

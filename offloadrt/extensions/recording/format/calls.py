@@ -289,7 +289,7 @@ class RuntimeCalls:
         call.copies.append((kind, host, nbytes, content, int(bool(b_of(row) & BRINGS_NOTHING))))
 
     def has_open(self, task: TaskRow) -> bool:
-        """Tell whether a task is inside a call of the runtime."""
+        """Tell whether a task is inside a call of the runtime at the moment."""
         return any(call.task is task for call in self._open.values())
 
     def launched(self, row: Row, parts: Sequence[Row]) -> None:
@@ -345,7 +345,7 @@ class RuntimeCalls:
                 self.done(row[2])
 
     def defer(self, identifier: int, made: TaskRow) -> tuple[TaskRow, int]:
-        """Move the record of a call to the task that executes it; return its old task and place."""
+        """Move the record of a call to the task that executes the call; return its old task and place."""
         call = self._open[identifier]
         place = call.task, call.place
         call.task, call.place, call.deferred = made, made.add(Step.DIRECTIVE, 0, 0), True

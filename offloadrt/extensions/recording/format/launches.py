@@ -53,7 +53,7 @@ touched the first and the last page).
 
 @attrs.frozen
 class ArrayTouches:
-    """What a traced launch did with a mapped block, or with a block of omp_target_alloc."""
+    """Says what a traced launch did with a mapped block, or with a block of omp_target_alloc."""
 
     item: int
     """The index of the directive's item that maps it; -1: it was mapped before, and the kernel follows a pointer to it.
@@ -75,7 +75,7 @@ class ArrayTouches:
 
 @attrs.frozen
 class TracedLaunch:
-    """What a traced launch did with memory: instructions and sectors of its warps, its uses of arrays, its findings."""
+    """Says what a traced launch did with memory: its warps' instructions and sectors, uses of arrays, findings."""
 
     warp_instructions: int
     warp_sectors: int
@@ -87,7 +87,7 @@ class TracedLaunch:
 
 @attrs.frozen
 class LaunchRow:
-    """One launch as it was executed while recording; equal launches share a row."""
+    """A launch as it was executed while it was recorded; equal launches share one row."""
 
     trip: int
     teams: int

@@ -32,7 +32,7 @@ FLAG: Final = 8
 
 
 class Step(enum.IntEnum):
-    """The kind of a record; `subject` and `detail` are its columns, whose meaning depends on the kind."""
+    """The kind of a record; it decides what the record's columns `subject` and `detail` mean."""
 
     DIRECTIVE = 0
     """subject: number of the site; detail: number of the list of items."""
@@ -71,7 +71,7 @@ class Step(enum.IntEnum):
 
 
 class PartKind(enum.IntEnum):
-    """The kind of a part of an MPI call; `native/ranks.h` has the same numbers."""
+    """The kind of a part of an MPI call; `native/ranks.h` uses the same numbers."""
 
     SEND = 1
     """A send to the peer; it blocks if it has no request. A persistent send is recorded when it is started."""
@@ -105,7 +105,7 @@ class PartKind(enum.IntEnum):
 
 
 class PartFlag(enum.IntFlag):
-    """Further properties of a part; `native/ranks.h` has the same bits."""
+    """Further properties of a part of an MPI call; `native/ranks.h` uses the same bits."""
 
     STRIDED = 1
     SYNCHRONOUS = 2
@@ -124,7 +124,7 @@ ELEMENTS: Final = 9
 
 
 class BufferPlace(enum.IntEnum):
-    """The memory in which the buffer of a part lies."""
+    """Says in which memory the buffer of a part of an MPI call lies."""
 
     HOST = 0
     MAPPED = 1
@@ -138,7 +138,7 @@ NOBODY: Final = -2
 
 
 class MpiCall(msgspec.Struct, frozen=True):
-    """An MPI call in the source."""
+    """An MPI call, as it stands in the source."""
 
     call: str
     file: str = ""
@@ -203,7 +203,7 @@ class OmptOperation(enum.IntEnum):
 
 
 class StrayKind(enum.IntEnum):
-    """How an access of a kernel misses the memory that it may use."""
+    """Says how an access of a kernel misses the memory that the kernel may use."""
 
     AFTER = 1
     """The address is behind the end of a mapped block."""
@@ -253,14 +253,14 @@ class KernelStray(msgspec.Struct, frozen=True):
 
 
 class Findings(msgspec.Struct, frozen=True):
-    """Races and stray accesses in a traced launch."""
+    """The races and stray accesses that were found in one traced launch."""
 
     races: tuple[KernelRace, ...] = ()
     strays: tuple[KernelStray, ...] = ()
 
 
 class StopKind(enum.IntEnum):
-    """Why AdaptiveCpp's compiler cannot remove the barrier of parallel algorithms at a place of the program."""
+    """Says why AdaptiveCpp's compiler cannot remove the barrier of parallel algorithms at a place of the program."""
 
     ACCESS = 1
     """The host loads or stores memory there."""
@@ -272,7 +272,7 @@ class StopKind(enum.IntEnum):
 
 
 class EndKind(enum.IntEnum):
-    """How the memory of an array ends."""
+    """Says how the memory of an array ends: for example, by a free or at the end of a function."""
 
     FREE = 0
     """By free or delete."""
@@ -294,7 +294,7 @@ class ArrayEnd(msgspec.Struct, frozen=True):
 
 
 class ItemForm(msgspec.Struct, frozen=True):
-    """The source's description of a map item: type bits, text and line."""
+    """A map item as the source has it: its type bits, text and line."""
 
     type: int
     name: str = ""
@@ -361,7 +361,7 @@ class RecordedArray(msgspec.Struct, frozen=True):
 
     @property
     def is_there(self) -> bool:
-        """Tell whether the array exists from the beginning."""
+        """Tell whether the array exists from the beginning of the program."""
         return self.origin not in ("malloc", "scratch")
 
 
@@ -370,7 +370,7 @@ AS_IT_EXITS: Final = " as it exits"
 
 
 class Death(msgspec.Struct, frozen=True):
-    """How a program died: by a signal, or by an exit inside the runtime."""
+    """Says how a program died: by a signal, or by an exit inside the runtime."""
 
     how: str
     """A phrase that begins with a verb: ``is ended by SIGSEGV``."""
@@ -392,7 +392,7 @@ class Death(msgspec.Struct, frozen=True):
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """How a process was recorded, and what else is known of it."""
+    """Says how a process was recorded, and what else is known about it."""
 
     program: list[str] = []
     pid: int = 0
@@ -437,7 +437,7 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 class Dictionaries(msgspec.Struct, frozen=True):
-    """The parts of a recording that are not numbers in columns."""
+    """All parts of a recording that are not columns of numbers."""
 
     meta: Meta
     sites: tuple[Site, ...]
@@ -636,7 +636,7 @@ class TaskRow:
 
     @property
     def count(self) -> int:
-        """Return the number of its records."""
+        """Return the number of records of the task."""
         return len(self.records) // FIELDS
 
     def add(self, step: int, subject: int, cpu: int, touches: int = -1, detail: int = -1) -> int:
@@ -752,7 +752,7 @@ class RecordingError(ValueError):
 
 
 class NotARecording(RecordingError):
-    """A file or folder is no recording."""
+    """Raised for a file or folder that is no recording."""
 
 
 class RecordingDamaged(RecordingError):

@@ -29,7 +29,7 @@ SLOT_BYTES: Final = 64
 
 
 class Slot(enum.IntEnum):
-    """The kinds of slots."""
+    """The kinds of slots; the recorder writes each event as one slot or more."""
 
     THREAD = 1
     CALL = 2
@@ -136,22 +136,22 @@ Row = tuple[int, int, int, int, int, int, int, int]
 
 
 def kind_of(row: Row) -> int:
-    """Return the kind of a slot, a `Slot`."""
+    """Return the kind of a slot of the raw files, as a `Slot`."""
     return row[0] & 0xFF
 
 
 def a_of(row: Row) -> int:
-    """Return `a` of a slot; its meaning depends on the slot's kind."""
+    """Return the field `a` of a slot; its meaning depends on the slot's kind."""
     return row[0] >> 16 & 0xFFFF
 
 
 def b_of(row: Row) -> int:
-    """Return `b` of a slot; for a call or a launch it is the number of slots that belong to it."""
+    """Return the field `b` of a slot; for a call or a launch it counts the slots that belong to it."""
     return row[0] >> 32
 
 
 def signed(word: int) -> int:
-    """Return a word as a signed number."""
+    """Convert an unsigned word to a signed number."""
     return word - (1 << 64) if word >> 63 else word
 
 
@@ -182,7 +182,7 @@ class RawProcess:
 
     @property
     def ending(self) -> dict[str, Any]:
-        """The last line on how the process ended: by exit (`end`) or by a signal (`died`); an empty dict if none."""
+        """Return the last line on how the process ended: by exit (`end`) or a signal (`died`); else an empty dict."""
         return next((line for line in reversed(self.lines) if line["k"] in ("end", "died")), {})
 
     def slots(self) -> Iterator[np.ndarray[Any, np.dtype[np.uint64]]]:

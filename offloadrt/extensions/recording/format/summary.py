@@ -57,7 +57,7 @@ class KernelSummary:
 
     @property
     def intensity(self) -> float | None:
-        """Arithmetic intensity: operations per byte of memory traffic, or per byte loaded and stored.
+        """Return the arithmetic intensity: operations per byte of memory traffic, or per byte loaded and stored.
 
         Loads and stores count only if the traffic is not known. None if there are no bytes.
         """
@@ -67,7 +67,7 @@ class KernelSummary:
 
 @attrs.frozen
 class ArraySummary:
-    """The arrays of one name and size: who accesses them."""
+    """Says who accesses the arrays of one name and size."""
 
     name: str
     nbytes: int
@@ -84,7 +84,7 @@ class ArraySummary:
 
 @attrs.frozen
 class ThreadSummary:
-    """The work of one host thread."""
+    """The work of one host thread, added up."""
 
     number: int
     tasks: int

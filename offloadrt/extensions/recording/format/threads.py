@@ -20,7 +20,7 @@ _FIRST: Final = 4
 
 @attrs.define(eq=False)
 class InitialTasks:
-    """The initial tasks of a process, while its events are read."""
+    """The initial tasks of a process, tracked while its events are read."""
 
     _first: list[TaskRow] = attrs.field(factory=list)
     _began: dict[int, list[int]] = attrs.field(factory=dict)
@@ -52,7 +52,7 @@ class InitialTasks:
 
 @attrs.define(eq=False)
 class RunningThread:
-    """The state of a thread: the task that it runs, the tasks below it, and CPU time that no record has yet."""
+    """The state of a thread: the task that it runs, those that this task interrupts, and CPU time in no record yet."""
 
     number: int
     task: TaskRow | None = None

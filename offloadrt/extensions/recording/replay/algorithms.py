@@ -82,7 +82,7 @@ class _TimedPartOver(Exception):
 
 @attrs.define(eq=False)
 class Timed:
-    """Measures a part of a program: from each algorithm call at place `begin` to the next one at place `end`.
+    """Measures a part of a program: from each algorithm called at place `begin` to the next one at place `end`.
 
     If both are the same place, it measures from the first call there to the last one: one round of the loop less than
     there are calls.
@@ -265,7 +265,7 @@ class ReplayedAlgorithms:
     # algorithms
 
     async def stops(self, t: ProgramThread, site_number: int, items: int) -> None:
-        """Reach a place at which the barrier of the algorithms before it stays."""
+        """Come to a place of the program at which the barrier of the algorithms before it is not removed."""
         site = self.recording.dictionaries.sites[site_number]
         kind = self._words(site, items, 1)[0]
         if kind not in _MARKERS:

@@ -24,7 +24,7 @@ _SHIFTS: Final = (1 << 14) - 1
 
 @attrs.frozen(eq=False)
 class TaskFrame:
-    """What a task sees of such variables: by number of an array, what is added to its recorded address."""
+    """The stack variables that a task sees: by array number, what is added to the recorded address."""
 
     shifts: Mapping[int, int] = attrs.field(factory=dict)
     _ranges: Sequence[tuple[int, int, int]] = ()
@@ -104,7 +104,7 @@ class TaskFrames:
 
 @attrs.define(eq=False)
 class PlacedArrays:
-    """The arrays that exist now: by number those that all tasks see, and by number and shift those of frames."""
+    """The arrays that exist now: by number those that all tasks see, and by number and offset those on stacks."""
 
     count: int
     _of_all: list[HostArray | None] = attrs.field(init=False)

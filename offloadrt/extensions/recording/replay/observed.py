@@ -302,7 +302,7 @@ class OperationDifference:
 
 @attrs.frozen
 class Outcome:
-    """The result of a replay: its directives, and how their operations compare with the recorded ones."""
+    """The result of a replay: how many directives ran, and how their operations differ from the recorded ones."""
 
     directives: int
     compared: int

@@ -57,7 +57,7 @@ _NOWHERE: Final = 1 << 62
 
 
 class ReplayRefused(RecordingError):
-    """A replay was asked for that needs more than the recording has."""
+    """Raised for a replay that needs more than the recording contains."""
 
 
 def requires_unified_shared_memory(meta: Meta) -> bool:
@@ -281,7 +281,7 @@ class Routines:
         return block if found is None or address >= found[0] + found[1].nbytes else found[1]
 
     def freed_at(self, address: int) -> int | None:
-        """Return where a recorded address lay in a freed block; None if the block exists, 0 if it is unknown."""
+        """Return where in a freed block a recorded address lay; None if the block exists, 0 if it is unknown."""
         if self.block_at(address) is not None:
             return None
         found = self._freed.before(address)
@@ -472,7 +472,7 @@ class ReplayedProgram:
             self._observed.ends()
 
     def has_roots(self, count: int) -> None:
-        """Take the number of initial tasks; with several, directives count as ordered in the way they run."""
+        """Take the number of initial tasks; if several, directives count as ordered in the way they are run."""
         if self._observed is not None:
             self._observed.in_run_order = count > 1
 

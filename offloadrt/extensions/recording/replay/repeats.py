@@ -23,7 +23,7 @@ Signs = npt.NDArray[np.int64]
 
 @attrs.frozen
 class Repeat:
-    """Consecutive instances of a phase: `instances` stretches of `period` records each, from record `first` on."""
+    """A phase that repeats: `instances` stretches of `period` records each, back to back, from record `first` on."""
 
     first: int
     period: int

@@ -15,7 +15,7 @@ from offloadrt.sim import Signal, Simulation
 
 @attrs.define
 class ThreadsBeside:
-    """Threads that the program made itself, as by pthread_create: beside which records of its first thread they ran.
+    """The threads that the program made itself, as by pthread_create, and beside which records each of them ran.
 
     Nothing else is known of their order, so they are unordered among one another.
     """
@@ -61,13 +61,13 @@ class Flag:
     _waiting: dict[Callable[[], None], None] = attrs.field(factory=dict)
 
     def has_come(self, releases: int, wake: Callable[[], None]) -> bool:
-        """Tell whether the first releases, this many, have come; if not, the next one calls `wake`."""
+        """Tell whether the flag has been released this many times; if not, its next release calls `wake`."""
         if self.releases < releases:
             self._waiting[wake] = None
         return self.releases >= releases
 
     def release(self, number: int = NONE) -> None:
-        """Release the flag, the time of this number; NONE: the next time."""
+        """Release the flag as its release of this number; NONE means the next one."""
         self._early.add(self.releases + 1 if number == NONE else number)
         while self.releases + 1 in self._early:
             self.releases += 1

@@ -54,7 +54,7 @@ async def scatter(
 
 @attrs.define
 class Offload(ABC):
-    """One host thread's way of offloading. It is called with a batch of patches, as flat host arrays with halo."""
+    """Offloads batches of patches for one host thread; called with a batch, as flat host arrays with halo."""
 
     t: omp.HostThread
     setup: Setup
@@ -170,7 +170,7 @@ async def burst(t: omp.HostThread, offload: Offload, batches: Sequence[range], m
 
 @attrs.define
 class EnclaveQueue:
-    """The queue of tasks that all threads of a rank share.
+    """The queue of tasks that all threads of an MPI rank share.
 
     Emulated threads change only where they wait, so putting and taking need no lock; a real queue holds its lock for a
     short time only.
@@ -313,7 +313,7 @@ CFL = 0.5
 
 @attrs.frozen
 class Numbers:
-    """The results of a step with real data."""
+    """The numerical results of a time step with real data."""
 
     equal_to_reference: bool
     """Whether every patch equals the plain NumPy reference in every bit."""

@@ -41,7 +41,7 @@ DOUBLE = 8
 
 @attrs.frozen
 class PatchGeometry:
-    """Shapes and sizes of one patch."""
+    """The shapes and sizes of one patch of the grid."""
 
     dimensions: int
     patch: int
@@ -194,7 +194,7 @@ Name: TypeAlias = Literal["euler2d", "euler3d", "ccz4"]
 
 @attrs.frozen
 class Equations:
-    """One system of equations, with what the program needs to know about it."""
+    """A system of equations to solve, with everything that the program needs to know about it."""
 
     name: str
     dimensions: int
@@ -432,7 +432,7 @@ def _cut(patches: range, batch: int) -> list[range]:
 
 @attrs.frozen
 class KernelWork:
-    """The work of one volume's update on a device, independent of any machine."""
+    """The work of a kernel that updates one volume, in flops and bytes, independent of any machine."""
 
     flops_per_volume: float
     bytes_per_volume: float

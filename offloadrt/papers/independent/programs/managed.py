@@ -59,7 +59,7 @@ PERCENTILES: Final = (10, 25, 75, 90)
 
 @attrs.frozen
 class FaultRules:
-    """Parameters of a scenario: the rules of the unified-memory driver under which its program runs.
+    """Parameters of a scenario: the rules by which the unified-memory driver serves the faults of its program.
 
     None keeps the value of the machine's profile.
     """
@@ -225,7 +225,7 @@ def five_point(source: Floats, target: Floats, n: int) -> None:
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def touch(data: Floats, pages: int, words: int) -> None:
-    """Write one word of each page, a thread a page."""
+    """Write one word of each page; each thread has one page."""
     for page in range(pages):
         data[page * words] = 1.0
 
@@ -344,7 +344,7 @@ CHUNKS: Final = 256 * 256
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def increment(data: Floats, pages: Ints, words: int) -> None:
-    """Read and write one word of each page that is listed, a thread a page."""
+    """Read and write one word of each listed page; each thread has one page."""
     for k in range(len(pages)):
         data[expect(pages[k] * words, near=1)] = data[expect(pages[k] * words, near=1)] + 1.0
 
@@ -358,7 +358,7 @@ def add_pages(a: Floats, b: Floats, c: Floats, lanes: int, words: int) -> None:
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def copy_chunks(source: Floats, target: Floats, threads: int, pages: int, words: int) -> None:
-    """Copy one word of each page, a chunk of pages a thread."""
+    """Copy one word of each page; each thread has a chunk of neighbouring pages."""
     for thread in range(threads):
         for page in range(pages):
             target[(thread * pages + page) * words] = source[(thread * pages + page) * words]
@@ -473,7 +473,7 @@ def expand(
     degree: float,
     fresh: float,
 ) -> None:
-    """Visit the neighbours of the frontier, a thread a vertex; those that are new are appended to the next one."""
+    """Visit the neighbours of the frontier, one vertex a thread; append newly found vertices to the next frontier."""
     for k in range(size):
         vertex = frontier[k]
         for e in expect(range(rows[vertex], rows[vertex + 1]), trips=degree):
@@ -512,7 +512,7 @@ class RmatGraph:
 
 @attrs.frozen(eq=False)
 class RmatLevel:
-    """One level of a breadth-first search."""
+    """One level of a breadth-first search of a graph."""
 
     frontier: Ints
     """The vertices whose neighbours are visited."""

@@ -20,7 +20,7 @@ TEAM = 128
 
 @attrs.define
 class PatchOffloads:
-    """The offloads of all threads, and a pool of device blocks that were used before, by size. They are never freed.
+    """Offloads the patches of all threads, with a pool of reused device blocks, by size, that are never freed.
 
     The mutex of the pool is left out, as it is held for a very short time only.
     """

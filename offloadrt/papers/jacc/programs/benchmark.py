@@ -142,7 +142,7 @@ class Arrays(Protocol):
 
 @attrs.define(eq=False)
 class Number:
-    """A kernel's argument that the host computes while the program runs.
+    """An argument of a kernel that the host computes while the program runs.
 
     In a phantom it does not change. No kernel is specialised by its value, because it would have to be compiled again
     for each value.
@@ -153,7 +153,7 @@ class Number:
 
 
 class ProgramStep(Protocol):
-    """A part of a program that a layer can run."""
+    """A step of a program, such as a kernel call, that can run by OpenACC directives or by JACC's routines."""
 
     async def run(self, layer: Layer) -> None: ...
 
@@ -285,7 +285,7 @@ def _count(steps: Sequence[ProgramStep], times: int, executions: dict[KernelCall
 
 @attrs.frozen(eq=False)
 class Benchmark:
-    """One of the paper's programs.
+    """One of the JACC paper's benchmarks, with its sizes.
 
     dup_s: the seconds that all kernels of a full run take when one V100 runs all of them (claims jacc.detail.*.dup).
     sizes: the numbers that `build` takes, by the size's name; the first size is the paper's, `test` is small.
@@ -310,7 +310,7 @@ class Benchmark:
 
 @attrs.frozen(eq=False)
 class Extent:
-    """An array with a shape and no data. Executions are counted with it."""
+    """Stands for an array where only its shape matters, as when the executions of kernels are counted."""
 
     name: str
     shape: tuple[int, ...]
@@ -375,7 +375,7 @@ def factor(benchmark: Benchmark) -> float:
 
 
 def effects(benchmark: Benchmark, compiler: str) -> dict[str, Effects]:
-    """Return by kernel name the factors of its time under JACC's runtime. They are the same for all kernels."""
+    """Return, by kernel name, the factors by which its time changes under JACC's runtime; all kernels have the same."""
     relative = RELATIVE.get((benchmark.name, compiler), Effects())
     of_program = Effects(factor(benchmark) * relative.generated, relative.restrict, relative.var_opt)
     return dict.fromkeys(benchmark.program(extent).launches(), of_program)
@@ -396,7 +396,7 @@ class KernelRow(acc.KernelTimes):
             setattr(self, name, getattr(self, name) + sign * getattr(times, name))
 
     def since(self, before: KernelRow) -> KernelRow:
-        """Return the difference to an earlier row."""
+        """Return the totals minus those of an earlier row."""
         row = attrs.evolve(self)
         row.add(before, -1)
         return row

@@ -246,7 +246,7 @@ ADD: Final = named("add", add_fields)
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program on a cube of n points a side. One of the iterations is the public code's warm-up."""
+    """Build the program on a cube of n points a side. One iteration of those given is the public code's warm-up."""
     n, iterations = size
     cube = (n, n, n)
     fields = (5, *cube)

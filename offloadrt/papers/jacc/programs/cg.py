@@ -31,7 +31,7 @@ INNER: Final = 25
 
 
 def fill_ones(x: Doubles, n: int) -> None:
-    """Fill the start vector."""
+    """Fill the start vector with ones."""
     for i in range(n):
         x[i] = 1.0
 

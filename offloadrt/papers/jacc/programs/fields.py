@@ -24,12 +24,12 @@ FIELDS = (0, 1, 2, 3, 4)
 
 
 def inside(axis: str, n: int, low: int, high: int) -> tuple[int, ...]:
-    """Return the bounds of three loops: the inner points of n a side, and from low to high along one axis."""
+    """Return the bounds of a kernel's three loops: the inner points of n a side, and low to high along one axis."""
     return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
 
 
 def between(name: str, shape: tuple[int, ...], low: float, high: float) -> Callable[[], Doubles]:
-    """Return a function that draws an array's start values, with a generator seeded by the array's name."""
+    """Return a function that draws an array's start values from low to high; the array's name seeds the generator."""
     return lambda: np.random.default_rng([*name.encode()]).uniform(low, high, shape)
 
 
@@ -39,7 +39,7 @@ def _read(function: Callable[..., Any], collapse: int) -> Kernel:
 
 
 def named(name: str, function: Callable[..., Any], collapse: int = 3) -> Kernel:
-    """Make a kernel of its own from a function that several kernels share; the function is read once."""
+    """Make a kernel of its own from a function that several kernels share; the function's source is read only once."""
     return attrs.evolve(_read(function, collapse), name=name)
 
 
@@ -72,7 +72,7 @@ def primitives(
 
 
 def copy_fields(source: Doubles, target: Doubles, nk: int, nj: int, ni: int) -> None:
-    """Copy all five fields."""
+    """Copy all five fields from one array to the other."""
     for k, j, i in product(range(nk), range(nj), range(ni)):
         for m in FIELDS:
             target[m, k, j, i] = source[m, k, j, i]

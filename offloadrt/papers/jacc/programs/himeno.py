@@ -56,7 +56,7 @@ def jacobi(
 
 @kernel(collapse=3)
 def copy_back(p: Floats, wrk2: Floats, imax: int, jmax: int, kmax: int) -> None:
-    """Copy the relaxed pressure back."""
+    """Copy the relaxed pressure from wrk2 back to p."""
     for i, j, k in product(range(1, imax - 1), range(1, jmax - 1), range(1, kmax - 1)):
         p[i, j, k] = wrk2[i, j, k]
 

@@ -79,7 +79,7 @@ Ratios = dict[Place, float]
 
 @attrs.frozen
 class QmcpackGrid(JudgingGrid):
-    """The sizes and threads with which the judges run QMCPACK, and which part of the steps."""
+    """The sizes, numbers of threads and steps with which QMCPACK runs to judge the zero-copy paper's claims."""
 
     sizes: tuple[str, ...]
     """The supercells in order of their size, without S1."""
@@ -93,7 +93,7 @@ class QmcpackGrid(JudgingGrid):
 
     @property
     def described(self) -> str:
-        """Describe in words which runs the judges make."""
+        """Describe in words the runs on which the paper's claims are judged."""
         threads = ", ".join(map(str, self.threads))
         return (
             f"QMCPACK {', '.join((S1, *self.sizes))} with {threads} threads at {self.fraction:g} of the steps; "
@@ -118,7 +118,7 @@ def grid(extent: Extent, options: RunSpec) -> QmcpackGrid:
 
 
 def runs(grid: QmcpackGrid, places: Iterable[Place], fraction: float | None = None) -> Asking[dict[Place, Result]]:
-    """Run QMCPACK at these places. A judge uses it with `yield from`."""
+    """Run QMCPACK at these places. The judge of a claim calls it with `yield from`."""
     wanted = list(dict.fromkeys(places))
     results = yield from grid.runs(
         {

@@ -85,7 +85,7 @@ Place = tuple[str, str]
 def spec(
     grid: QmcpackGrid, benchmarks: Iterable[str] = BENCHMARKS, configurations: Iterable[str] = CONFIGURATIONS
 ) -> Asking[dict[Place, Result]]:
-    """Run the benchmarks under the configurations. A judge uses it with `yield from`."""
+    """Run the benchmarks under the configurations. The judge of a claim calls it with `yield from`."""
     places = [(benchmark, configuration) for benchmark in benchmarks for configuration in configurations]
     parts = (1.0,) if grid.whole else PARTS
     results = yield [

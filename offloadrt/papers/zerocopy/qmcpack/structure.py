@@ -271,7 +271,7 @@ COPIES_PER_WALKER = 7
 
 
 def copies_of(kinds: tuple[KernelKind, ...]) -> int:
-    """Return how many copies these regions make under Copy by their own clauses."""
+    """Return how many copies these regions request by their own clauses under the memory configuration `copy`."""
     return sum((kind.to is not None) + (kind.from_ is not None) for kind in kinds)
 
 
@@ -347,7 +347,7 @@ START_UP_COPIES = 3
 
 @attrs.frozen
 class Published:
-    """A count of Table I, summed over all threads."""
+    """A count that Table I of the paper gives for two numbers of threads, summed over all threads."""
 
     with_one: int
     """The count with 1 host thread."""
@@ -378,17 +378,17 @@ WARM_UP_MOVES = 12
 
 
 class PlanError(ValueError):
-    """The program's structure cannot make the published counts."""
+    """Raised when the program's structure cannot produce the published counts."""
 
 
 def part(total: int, number: int, of: int) -> int:
-    """Return how much of `total` part `number` gets if it is divided evenly into `of` parts, which add up to it."""
+    """Return the size of part `number` when `total` is divided evenly into `of` parts, which add up to `total`."""
     return total * (number + 1) // of - total * number // of
 
 
 @attrs.frozen
 class MonteCarloStep:
-    """The counts of one crowd in one Monte Carlo step."""
+    """The counts of what one crowd does in one Monte Carlo step."""
 
     moves: int
     jobs: int
@@ -399,7 +399,7 @@ class MonteCarloStep:
 
 @attrs.frozen
 class CrowdPlan:
-    """The counts of one host thread with its crowd."""
+    """The counts of what one host thread does with its crowd of walkers, as planned."""
 
     walkers: int
     """The number of walkers of the crowd, which its batched kernels process."""
@@ -418,7 +418,7 @@ class CrowdPlan:
 
 @attrs.frozen
 class Plan:
-    """The plan of all crowds. Its counts are those of the program, without the runtime's calls at start-up."""
+    """The counts of the directives of all crowds, as planned; without the runtime's own calls at start-up."""
 
     crowds: tuple[CrowdPlan, ...]
     kernels: int
@@ -435,7 +435,7 @@ class Plan:
 
     @property
     def copies(self) -> int:
-        """Return the number of copies that the program requests under Copy."""
+        """Return the number of copies that the program requests under the memory configuration `copy`."""
         return self.attached_copies + self.data_copies + self.update_copies
 
     @property
@@ -581,7 +581,7 @@ more threads the paper gives no number."""
 
 @attrs.frozen
 class Inputs:
-    """One value for each input that the paper leaves open."""
+    """One value for each input of the program that the paper leaves open."""
 
     accesses: float
     spread: float
