@@ -9,6 +9,9 @@
 #include <mutex>
 #include <shared_mutex>
 #include <thread>
+#include <new>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 #pragma clang diagnostic ignored "-Wopenmp-mapping" // a vector is mapped as such, which is one of the mistakes
 constexpr int N = 600;
@@ -266,6 +269,92 @@ NI void c_shared_mutex_race(void) { /* race */
   add_one(a); sink=sum(a,N);
 }
 
+template<class T> class Buffer { // owns an array and its copy on the device; can be moved
+  T *h=nullptr; int n=0;
+  void drop(){
+    if(!h) return;
+    T *p=h;
+#pragma omp target exit data map(delete:p[0:n])
+    delete[] h; h=nullptr;
+  }
+public:
+  explicit Buffer(int n):h(new T[n]()),n(n){ T *p=h;
+#pragma omp target enter data map(to:p[0:n])
+  }
+  Buffer(Buffer &&o) noexcept:h(std::exchange(o.h,nullptr)),n(o.n){}
+  Buffer &operator=(Buffer &&o) noexcept { drop(); h=std::exchange(o.h,nullptr); n=o.n; return *this; }
+  ~Buffer(){ drop(); }
+  T *host(){ return h; }
+  void pull(){ T *p=h;
+#pragma omp target update from(p[0:n])
+  }
+  template<class F> void each(F f){ T *p=h; int m=n;
+#pragma omp target teams distribute parallel for
+    for(int i=0;i<m;i++) p[i]=f(p[i],i); }
+};
+NI void c_buffer_moved(void) { /* ok */
+  Buffer<double> a(N), b(N); double k=2;
+  a.each([k](double x,int i){ return x+k*i; }); a.pull();
+  b=std::move(a); b.each([](double x,int){ return x*2; }); b.pull(); sink=sum(b.host(),N);
+}
+NI void c_buffer_not_pulled(void) { /* stale data */
+  Buffer<double> a(N); a.each([](double x,int i){ return x+i; });
+  Buffer<double> b=std::move(a); sink=sum(b.host(),N);
+}
+NI void c_buffers_of_threads(void) { /* ok */
+  std::vector<Buffer<double>> all; for(int k=0;k<4;k++) all.emplace_back(N);
+#pragma omp parallel for num_threads(4)
+  for(int k=0;k<4;k++){ all[k].each([=](double x,int i){ return x+i*k; }); all[k].pull(); }
+  for(auto &one:all) sink=sum(one.host(),N);
+}
+NI void c_buffer_of_two_threads(void) { /* race */
+  Buffer<double> a(N);
+#pragma omp parallel num_threads(2)
+  { if(omp_get_thread_num()) a.each([](double x,int i){ return x+i; }); else a.pull(); }
+  sink=a.host()[3];
+}
+struct Shape {
+  double *p; int n;
+  explicit Shape(int n):p(new double[n]()),n(n){}
+  virtual ~Shape(){ delete[] p; }
+  virtual void grow()=0;
+};
+struct Scaled : Shape {
+  double k;
+  Scaled(int n,double k):Shape(n),k(k){}
+  void grow() override { // `k` is read through `this`, mapped implicitly
+#pragma omp target teams distribute parallel for map(tofrom:p[0:n])
+    for(int i=0;i<n;i++) p[i]+=k; }
+};
+NI void c_virtual_ok(void) { /* ok */
+  Scaled s(N,2); Shape *b=&s; b->grow(); s.k=3; b->grow(); sink=sum(s.p,N);
+}
+NI void c_virtual_kept(void) { /* stale data */
+  Scaled s(N,2), *me=&s; Shape *b=&s;
+#pragma omp target enter data map(to:me[0:1])
+  s.k=3; b->grow();
+#pragma omp target exit data map(delete:me[0:1])
+  sink=sum(s.p,N);
+}
+NI void c_exception_leaves_mapped(void) { /* freed while mapped+missing unmap|missing unmap */
+  try {
+    std::vector<double> v(N,1); double *p=v.data();
+#pragma omp target enter data map(to:p[0:N])
+    sink=v.at(N);
+#pragma omp target exit data map(delete:p[0:N])
+  } catch(const std::out_of_range &) {}
+}
+NI void c_placement_freed(void) { /* use after free|fatal error+use after free|uninitialised data+use after free */
+  int d=omp_get_default_device(); struct Two { double a, b; };
+  auto *c=(Two*)omp_target_alloc(N*sizeof(Two),d); double s=0;
+#pragma omp target teams distribute parallel for is_device_ptr(c)
+  for(int i=0;i<N;i++) new(&c[i]) Two{1,2};
+  omp_target_free(c,d);
+#pragma omp target teams distribute parallel for is_device_ptr(c) reduction(+:s)
+  for(int i=0;i<N;i++) s+=c[i].a+c[i].b;
+  sink=s;
+}
+
 #define CASE(name) {#name, c_##name}
 static const struct {
   const char *name;
@@ -289,6 +378,14 @@ static const struct {
     CASE(mapper_objects),
     CASE(mapper_object_then_array),
     CASE(mapper_objects_of_heap),
+    CASE(buffer_moved),
+    CASE(buffer_not_pulled),
+    CASE(buffers_of_threads),
+    CASE(buffer_of_two_threads),
+    CASE(virtual_ok),
+    CASE(virtual_kept),
+    CASE(exception_leaves_mapped),
+    CASE(placement_freed),
     CASE(thread_beside),
     CASE(thread_after_thread),
     CASE(threads_unordered),

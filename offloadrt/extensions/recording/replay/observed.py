@@ -132,8 +132,8 @@ class ObservedReplay:
         beside = self._recording.dictionaries.beside
         if beside and not beside.keys().isdisjoint(TaskTree(self._recording.columns).roots()):  # not libomp's helpers
             yield (
-                "how the program orders the threads that it makes itself (pthread_create, std::thread): what they do "
-                "is taken to be ordered as it ran, so that a race between them may be missed"
+                "all that orders the program's first thread and those that it makes itself (pthread_create, "
+                "std::thread): this is taken to be ordered as it ran, so that a race between them may be missed"
             )
         if self._given:
             yield f"code that `offloadrt cc` did not compile was given {_listed(self._given)}, and may have used them"
