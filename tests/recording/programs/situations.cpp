@@ -7,10 +7,10 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
-#include <thread>
 #include <new>
+#include <shared_mutex>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 #pragma clang diagnostic ignored "-Wopenmp-mapping" // a vector is mapped as such, which is one of the mistakes
