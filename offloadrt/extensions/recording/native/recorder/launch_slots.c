@@ -78,7 +78,7 @@ static void put_array(const launch_t *launch, uint32_t index, run_t *const *runs
 
 /* Stretches of bytes that were all loaded, all stored, or all accessed atomically. Where they are too many, nothing is said of
  * them: the pages tell of them. */
-enum { MOST_RANGES = 192, MORE_RANGES = 65536, RANGES_A_SLOT = 3, RANGE_KINDS = 3 };
+enum { MOST_RANGES = 192, MORE_RANGES = 8192, RANGES_A_SLOT = 3, RANGE_KINDS = 3 };
 static const int range_kinds[RANGE_KINDS] = {LOADS, STORES, ATOMIC_RANGE};
 static int64_t more_ranges = MORE_RANGES;
 

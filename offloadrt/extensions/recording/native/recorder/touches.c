@@ -168,7 +168,7 @@ static void put_touch(uint64_t begin, uint64_t end, uint32_t how) {
   end_slot(slot, SLOT_TOUCH, how, 0);
 }
 
-enum { MOST_STRETCHES = 256, MORE_STRETCHES = 65536 };
+enum { MOST_STRETCHES = 256, MORE_STRETCHES = 8192 };
 static int64_t more_stretches = MORE_STRETCHES;
 
 /* Whether each of so many stretches is written: few always are, many as long as the process has written few such. */
